@@ -1,8 +1,12 @@
 //! [`Interleaved`] and [`Raced`]: words that several threads access.
 
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
 
+use corosensei::stack::DefaultStack;
+use corosensei::{CoroutineResult, ScopedCoroutine, ScopedCoroutineRef, Yielder};
 use ebbtide_core::{Addr, Memory, Value, check_access};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -56,8 +60,7 @@ impl Memory for Raced<'_> {
 /// Whose turn it is: one thread runs at a time, and before every word it may pass the turn on.
 #[derive(Debug)]
 struct Turns {
-    state: Mutex<State>,
-    passed: Vec<Condvar>,
+    state: RefCell<State>,
     /// The probability that a thread keeps its turn.
     stay: f64,
 }
@@ -67,8 +70,6 @@ struct State {
     random: Pcg64Mcg,
     current: usize,
     threads: Vec<Thread>,
-    /// A thread panicked; the others then panic too.
-    broken: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -81,72 +82,69 @@ enum Thread {
 impl Turns {
     fn new(threads: usize, seed: u64, stay: f64) -> Turns {
         let random = Pcg64Mcg::seed_from_u64(seed);
-        let state =
-            State { random, current: 0, threads: vec![Thread::Runnable; threads], broken: false };
-        let passed = (0..threads).map(|_| Condvar::new()).collect();
-        Turns { state: Mutex::new(state), passed, stay }
+        let state = State { random, current: 0, threads: vec![Thread::Runnable; threads] };
+        Turns { state: RefCell::new(state), stay }
     }
 
-    /// Gives the turn to a runnable thread that the generator chooses. Returns when it is back at
-    /// `me`, or at once when `me` is done.
+    /// Gives the turn of `me` to a runnable thread that the generator chooses, which may be `me`.
+    ///
+    /// # Panics
+    /// When threads wait and none is runnable.
     fn pass(&self, me: usize, becomes: Thread) {
-        // At once, unless another thread has panicked: the turn is ours.
-        let mut state = self.await_turn(self.state.lock().unwrap(), me);
+        let mut state = self.state.borrow_mut();
+        let State { random, current, threads } = &mut *state;
         let may_stay = self.stay > 0.0 && becomes == Thread::Runnable;
-        if may_stay && state.random.random_bool(self.stay) {
+        if may_stay && random.random_bool(self.stay) {
             return;
         }
-        state.threads[me] = becomes;
-        let runnable: Vec<usize> =
-            (0..state.threads.len()).filter(|&t| state.threads[t] == Thread::Runnable).collect();
-        if runnable.is_empty() {
-            let stuck = state.threads.iter().any(|&thread| thread != Thread::Done);
-            let threads = state.threads.clone();
-            drop(state);
+        threads[me] = becomes;
+        let mut runnable =
+            threads.iter().enumerate().filter(|(_, thread)| **thread == Thread::Runnable);
+        let count = runnable.clone().count();
+        if count == 0 {
+            let stuck = threads.iter().any(|&thread| thread != Thread::Done);
             assert!(!stuck, "deadlock: {threads:?}");
             return;
         }
-        let next = state.random.random_range(0..runnable.len());
-        state.current = runnable[next];
-        self.passed[state.current].notify_one();
-        if becomes != Thread::Done {
-            drop(self.await_turn(state, me));
-        }
+        let (next, _) = runnable.nth(random.random_range(0..count)).expect("below their count");
+        *current = next;
     }
 
-    fn await_turn<'a>(&self, state: MutexGuard<'a, State>, me: usize) -> MutexGuard<'a, State> {
-        let others = |state: &mut State| state.current != me && !state.broken;
-        let state = self.passed[me].wait_while(state, others).unwrap();
-        let broken = state.broken;
-        if broken {
-            drop(state);
-            panic!("another thread panicked");
-        }
-        state
+    fn current(&self) -> usize {
+        self.state.borrow().current
+    }
+
+    fn are_done(&self) -> bool {
+        self.state.borrow().threads.iter().all(|&thread| thread == Thread::Done)
     }
 }
 
 /// One thread's view of shared words, whose accesses wait for their turn; see [`interleave()`].
-#[derive(Debug)]
 pub struct Interleaved<'a> {
     words: Raced<'a>,
     turns: &'a Turns,
     me: usize,
+    yielder: &'a Yielder<(), ()>,
+}
+
+impl fmt::Debug for Interleaved<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interleaved").field("me", &self.me).field("turns", self.turns).finish()
+    }
 }
 
 impl Interleaved<'_> {
     fn turn(&self) {
-        self.turns.pass(self.me, Thread::Runnable);
+        self.pass(Thread::Runnable);
     }
-}
 
-impl Drop for Interleaved<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.turns.state.lock().unwrap().broken = true;
-            self.turns.passed.iter().for_each(Condvar::notify_all);
-        } else {
-            self.turns.pass(self.me, Thread::Done);
+    /// Passes the turn on, and returns when it is back.
+    fn pass(&self, becomes: Thread) {
+        // The machine counts panics by thread of its own, and all of these share one.
+        assert!(!std::thread::panicking(), "a thread accesses memory while it unwinds");
+        self.turns.pass(self.me, becomes);
+        if self.turns.current() != self.me {
+            self.yielder.suspend(());
         }
     }
 }
@@ -179,12 +177,12 @@ impl Memory for Interleaved<'_> {
         self.turn();
         // No other thread runs between this look and the wait: the turn is ours.
         if self.words.load::<u64>(at) == seen {
-            self.turns.pass(self.me, Thread::Waiting(at));
+            self.pass(Thread::Waiting(at));
         }
     }
     fn wake(&mut self, at: Addr) {
         self.turn();
-        for thread in &mut self.turns.state.lock().unwrap().threads {
+        for thread in &mut self.turns.state.borrow_mut().threads {
             if *thread == Thread::Waiting(at) {
                 *thread = Thread::Runnable;
             }
@@ -197,15 +195,17 @@ impl Memory for Interleaved<'_> {
 /// The turn passes before every word that a thread accesses, to a thread that a generator with
 /// this `seed` chooses. The same seed gives the same interleaving.
 ///
+/// The threads are coroutines on the caller's own thread, because a word costs a switch.
+///
 /// # Panics
-/// When a thread panics, and when all threads wait.
-pub fn interleave<R: Send>(
+/// When a thread panics, with the same payload, and when all threads wait.
+pub fn interleave<R>(
     words: &Shared,
     threads: usize,
     seed: u64,
-    body: impl Fn(usize, &mut Interleaved<'_>) -> R + Sync,
+    body: impl Fn(usize, &mut Interleaved<'_>) -> R,
 ) -> Vec<R> {
-    take_turns(words, threads, Turns::new(threads, seed, 0.0), body)
+    take_turns(words, threads, &Turns::new(threads, seed, 0.0), body)
 }
 
 /// As [`interleave()`], but a turn lasts for `words_a_turn` words on average, so that long
@@ -213,30 +213,69 @@ pub fn interleave<R: Send>(
 ///
 /// # Panics
 /// As [`interleave()`].
-pub fn interleave_bursts<R: Send>(
+pub fn interleave_bursts<R>(
     words: &Shared,
     threads: usize,
     seed: u64,
     words_a_turn: f64,
-    body: impl Fn(usize, &mut Interleaved<'_>) -> R + Sync,
+    body: impl Fn(usize, &mut Interleaved<'_>) -> R,
 ) -> Vec<R> {
-    take_turns(words, threads, Turns::new(threads, seed, 1.0 - 1.0 / words_a_turn), body)
+    take_turns(words, threads, &Turns::new(threads, seed, 1.0 - 1.0 / words_a_turn), body)
 }
 
-fn take_turns<R: Send>(
+/// A thread that takes turns.
+type Taking<'a, R> = ScopedCoroutineRef<'a, (), (), R, DefaultStack>;
+
+/// As large as a thread's of Rust.
+const STACK_BYTES: usize = 2 << 20;
+
+fn take_turns<R>(
     words: &Shared,
     threads: usize,
-    turns: Turns,
-    body: impl Fn(usize, &mut Interleaved<'_>) -> R + Sync,
+    turns: &Turns,
+    body: impl Fn(usize, &mut Interleaved<'_>) -> R,
 ) -> Vec<R> {
-    let run = |me| {
-        drop(turns.await_turn(turns.state.lock().unwrap(), me));
-        body(me, &mut Interleaved { words: Raced(words), turns: &turns, me })
+    let run = |me, yielder: &Yielder<(), ()>| {
+        body(me, &mut Interleaved { words: Raced(words), turns, me, yielder })
     };
-    let run = &run;
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|me| scope.spawn(move || run(me))).collect();
-        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    start(Vec::new(), threads, &run, |mut taking| {
+        let mut results: Vec<Option<R>> = taking.iter().map(|_| None).collect();
+        while !turns.are_done() {
+            let me = turns.current();
+            // The others are unwound when nothing else unwinds.
+            match catch_unwind(AssertUnwindSafe(|| taking[me].resume(()))) {
+                Ok(CoroutineResult::Yield(())) => {}
+                Ok(CoroutineResult::Return(result)) => {
+                    results[me] = Some(result);
+                    turns.pass(me, Thread::Done);
+                }
+                Err(panic) => {
+                    taking.iter_mut().for_each(Taking::force_unwind);
+                    resume_unwind(panic);
+                }
+            }
+        }
+        results.into_iter().map(|result| result.expect("it is done")).collect()
+    })
+}
+
+/// Gives `drive` as many as `threads`, each of which does what `run` does.
+fn start<R, T>(
+    started: Vec<Taking<'_, R>>,
+    threads: usize,
+    run: &impl Fn(usize, &Yielder<(), ()>) -> R,
+    drive: impl FnOnce(Vec<Taking<'_, R>>) -> T,
+) -> T {
+    let me = started.len();
+    if me == threads {
+        return drive(started);
+    }
+    let stack = DefaultStack::new(STACK_BYTES).expect("room for a stack");
+    let body = |yielder: &Yielder<(), ()>, ()| run(me, yielder);
+    ScopedCoroutine::with_stack(stack, body).scope(|this| {
+        let mut started = started;
+        started.push(this);
+        start(started, threads, run, drive)
     })
 }
 
