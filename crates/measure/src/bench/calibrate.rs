@@ -21,7 +21,8 @@ const COUNTED_TURNOVERS: u64 = 4;
 
 /// Measures `program` (without added work) over its memory, and returns the work with which an LRU
 /// cache of `frames` frames misses once every `interval_ns` of execution. Jobs are executed; their
-/// stores are undone page by page before the function returns.
+/// stores are undone page by page before the function returns. Jobs are timed for `share` of the
+/// usual length.
 ///
 /// # Errors
 /// When a job reads something wrong.
@@ -30,11 +31,13 @@ pub(super) fn calibrate(
     memory: &mut MappedMemory,
     frames: u64,
     interval_ns: f64,
+    share: f64,
 ) -> Result<Calibration, String> {
+    let stretch = STRETCH.mul_f64(share);
     let plain = program(0);
     let mut written = vec![false; (memory.size_bytes() / PAGE_BYTES as u64) as usize];
     let counted = count_misses(&plain, memory, frames as usize, &mut written)?;
-    let base_ns = job_ns(&plain, memory, counted.jobs, &mut written)?;
+    let base_ns = job_ns(&plain, memory, counted.jobs, stretch, &mut written)?;
     let wanted_ns = interval_ns * counted.lru_misses_per_job;
     let (mut work_instructions, mut measured_ns) = (0, base_ns);
     // Work and outstanding loads overlap, so the work is approached in a few steps.
@@ -45,7 +48,8 @@ pub(super) fn calibrate(
         }
         let more = (more_ns / instruction_ns(memory)).round() as i64;
         work_instructions = (work_instructions as i64 + more).max(0) as u64;
-        measured_ns = job_ns(&program(work_instructions), memory, counted.jobs, &mut written)?;
+        let worked = program(work_instructions);
+        measured_ns = job_ns(&worked, memory, counted.jobs, stretch, &mut written)?;
     }
     restore(&plain, memory, &written);
     Ok(Calibration {
@@ -155,6 +159,9 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// The length of a stretch over which jobs are timed.
+const STRETCH: Duration = Duration::from_millis(40);
+
 /// Execution time of a job in nanoseconds, over the memory itself: the median of several stretches.
 /// Runs jobs below `jobs` only. Marks the pages they write: where a job writes may depend on the
 /// ones before it (a TPC-C order goes into the next slot of its ring).
@@ -162,15 +169,15 @@ fn job_ns(
     program: &Program,
     memory: &mut MappedMemory,
     jobs: u64,
+    stretch: Duration,
     written: &mut [bool],
 ) -> Result<f64, String> {
-    const STRETCH: Duration = Duration::from_millis(40);
     let mut job = 0;
     let mut stretches = Vec::new();
     for _ in 0..5 {
         let start = cpu_time();
         let mut done = 0;
-        while cpu_time() - start < STRETCH {
+        while cpu_time() - start < stretch {
             for _ in 0..64 {
                 let mut observed = Observed::new(memory, Work::Done, |page, store| {
                     written[page.index()] |= store;

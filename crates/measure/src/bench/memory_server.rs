@@ -27,8 +27,11 @@ use crate::usage;
 /// Numbers of kernel threads per core that OS paging tries. The fastest is used.
 pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
 
-/// Length of each trial, in seconds.
+/// Length of each trial, in seconds, unless the bench is short.
 pub(super) const PAGING_TRIAL_S: f64 = 0.3;
+
+/// Before the first trial the page cache fills for this long, in seconds, unless the bench is short.
+const PAGING_FILL_S: f64 = 1.5;
 
 /// Executes the commands on `input` until it ends, and replies on `output`.
 ///
@@ -135,7 +138,8 @@ impl Under {
         };
         let program = self.program.clone();
         let with_work = |work| program.clone().with_work(work);
-        calibrate(&with_work, memory, frames, interval_ns).map(Reply::Calibrated)
+        let share = self.setup.setup_share;
+        calibrate(&with_work, memory, frames, interval_ns, share).map(Reply::Calibrated)
     }
 
     /// For OS paging: tries numbers of kernel threads and selects the fastest.
@@ -144,13 +148,13 @@ impl Under {
             return Ok(None);
         }
         // A comparison is meaningful only with a full page cache.
-        let work = self.setup.work_instructions;
-        self.run(1.5, WindowArrivals::Closed, work)?;
+        let (work, share) = (self.setup.work_instructions, self.setup.setup_share);
+        self.run(PAGING_FILL_S * share, WindowArrivals::Closed, work)?;
         let mut best = (0.0, 0);
         let at_most = self.setup.tuning.threads.unwrap_or(usize::MAX);
         for per_core in PAGING_THREADS.into_iter().filter(|&count| count <= at_most) {
             self.set_threads(per_core * self.setup.cpus.len());
-            let window = self.run(PAGING_TRIAL_S, WindowArrivals::Closed, work)?;
+            let window = self.run(PAGING_TRIAL_S * share, WindowArrivals::Closed, work)?;
             let rate = window.jobs as f64 / window.seconds;
             if rate > best.0 {
                 best = (rate, per_core);

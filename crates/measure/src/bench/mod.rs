@@ -69,8 +69,23 @@ use loaded_workload::{LoadedWorkload, subjects};
 use replay::StoredSteps;
 use runner::Bench;
 
-/// A bench that measures each mode for less than this, in seconds, has a shorter warm-up.
+/// A bench that measures each mode for less than this, in seconds, has a shorter warm-up and
+/// measures less while it is set up.
 const SHORT_BENCH_S: f64 = 1.0;
+
+/// The least share of its usual length that a measurement of the set-up takes.
+const SETUP_SHARE_MIN: f64 = 0.05;
+
+/// How long a bench measures each mode, as a share of [`SHORT_BENCH_S`]; 1 if it is not short.
+fn length_share(options: &BenchOptions) -> f64 {
+    (options.rounds as f64 * options.seconds / SHORT_BENCH_S).min(1.0)
+}
+
+/// The share of its usual length that each measurement of the set-up takes: the device's speed, the
+/// calibration, the trials of paging.
+fn setup_share(options: &BenchOptions) -> f64 {
+    length_share(options).max(SETUP_SHARE_MIN)
+}
 
 /// Warm-up before the first measured round, in seconds.
 fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
@@ -81,7 +96,7 @@ fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
         Mode::Sync => 2.0,
         Mode::Ebbtide | Mode::Plain | Mode::Durable => 2.0,
     };
-    seconds * (options.rounds as f64 * options.seconds / SHORT_BENCH_S).min(1.0)
+    seconds * length_share(options)
 }
 
 /// Runs a bench.
@@ -392,6 +407,7 @@ fn setup(
         durability: options.durability.unwrap_or_default(),
         tuning,
         work_instructions: 0,
+        setup_share: setup_share(options),
     }
 }
 
@@ -402,5 +418,22 @@ fn shape(options: &BenchOptions) -> Shape {
         scatter: options.scatter,
         seed: options.seed,
         work_instructions: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_bench_measures_less_while_it_is_set_up() {
+        let share = |rounds, seconds| {
+            let options = BenchOptions { rounds, seconds, ..BenchOptions::new("data".into()) };
+            (setup_share(&options), warm_up_s(Mode::Ebbtide, &options))
+        };
+        assert_eq!(share(5, 0.4), (1.0, 2.0));
+        assert_eq!(share(1, 60.0), (1.0, 2.0));
+        assert_eq!(share(2, 0.25), (0.5, 1.0));
+        assert_eq!(share(1, 0.01), (SETUP_SHARE_MIN, 0.02));
     }
 }

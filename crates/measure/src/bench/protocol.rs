@@ -53,6 +53,8 @@ pub struct Setup {
     pub tuning: Tuning,
     /// Instructions of added work a job, for trials during set-up.
     pub work_instructions: u64,
+    /// The share of its usual length that each measurement during set-up takes.
+    pub setup_share: f64,
 }
 
 /// Arrivals of jobs in a window.

@@ -17,8 +17,8 @@ use super::results::Failure;
 use super::round::{Round, Rounds, Turn};
 use super::runner::{Bench, Runner};
 use super::{
-    BenchMachine, BenchReport, Effect, Spread, Tried, WorkloadFacts, places, setup, stored_modes,
-    warm_up_s,
+    BenchMachine, BenchReport, Effect, Spread, Tried, WorkloadFacts, places, setup, setup_share,
+    stored_modes, warm_up_s,
 };
 use crate::cgroup::MemoryCgroup;
 use crate::disturbance::Activity;
@@ -72,7 +72,7 @@ impl Bench<'_> {
     ) -> Result<(), BenchError> {
         self.watch.tell("measuring the device", 0.2)?;
         let Some(mode) = stored_modes(self.options).next() else { return Ok(()) };
-        let summary = MachineSummary::quick(&places.place(mode).0)?;
+        let summary = MachineSummary::quick(&places.place(mode).0, setup_share(self.options))?;
         report.machine = BenchMachine::new(&summary, self.cpus);
         Ok(())
     }
@@ -290,7 +290,9 @@ impl Bench<'_> {
             setup: setup(self.options, self.subject, runner.mode, self.cpus, nowhere),
             threads_per_core: runner.threads_per_core,
             warm_up_s: match runner.mode {
-                Mode::Paging => PAGING_THREADS.len() as f64 * PAGING_TRIAL_S,
+                Mode::Paging => {
+                    PAGING_THREADS.len() as f64 * PAGING_TRIAL_S * setup_share(self.options)
+                }
                 mode => warm_up_s(mode, self.options),
             },
             measured_s: rounds as f64 * self.options.seconds,

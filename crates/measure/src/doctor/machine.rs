@@ -46,7 +46,7 @@ pub enum ServedBy {
     Dram,
 }
 
-/// How long [`MachineSummary::quick`] measures at each of its queue depths.
+/// How long [`MachineSummary::quick`] measures at each of its queue depths at most.
 const QUICK: Duration = Duration::from_millis(300);
 
 impl MachineSummary {
@@ -74,16 +74,16 @@ impl MachineSummary {
     }
 
     /// The machine and how fast the disk behind `data_file` is at queue depths 1 and 32, measured
-    /// in under a second. The file is only read.
+    /// in `share` of 0.6 s. The file is only read.
     ///
     /// # Errors
     /// [`ProbeError`] when the file cannot be read. The disks are left out if they cannot be found.
-    pub fn quick(data_file: &Path) -> Result<MachineSummary, ProbeError> {
+    pub fn quick(data_file: &Path, share: f64) -> Result<MachineSummary, ProbeError> {
         let target = Target::open(data_file)?;
         let mut summary = MachineSummary::of_system();
         summary.disks = disk::behind(data_file).unwrap_or_default();
         for queue_depth in [1, 32] {
-            summary.reads.push(probe::random_reads(&target, queue_depth, QUICK)?);
+            summary.reads.push(probe::random_reads(&target, queue_depth, QUICK.mul_f64(share))?);
         }
         if target.direct().is_err() || disk::memory_file_system(data_file).is_some() {
             summary.reads_from = ServedBy::Dram;
@@ -197,7 +197,7 @@ mod tests {
     fn a_quick_summary_measures_two_depths() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         std::io::Write::write_all(&mut file, &vec![7; 1 << 20]).expect("written");
-        let summary = MachineSummary::quick(file.path()).expect("a summary");
+        let summary = MachineSummary::quick(file.path(), 1.0).expect("a summary");
         assert!(summary.reads_at(1).is_some() && summary.reads_at(32).is_some());
         let expected = match summary.reads_from {
             ServedBy::Disk => "at queue depth 32",
@@ -214,7 +214,7 @@ mod tests {
         }
         let mut file = tempfile::NamedTempFile::new_in(folder).expect("a file");
         std::io::Write::write_all(&mut file, &vec![7; 1 << 20]).expect("written");
-        let summary = MachineSummary::quick(file.path()).expect("a summary");
+        let summary = MachineSummary::quick(file.path(), 1.0).expect("a summary");
         assert_eq!(summary.reads_from, ServedBy::Dram);
         let line = summary.headline();
         assert!(line.contains("from DRAM") && !line.contains("queue depth"), "{line}");

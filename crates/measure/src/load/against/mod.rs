@@ -203,7 +203,7 @@ impl Comparison<'_> {
         }
         let flash_bytes = self.sides[EBBTIDE].server.counters()?.flash_bytes;
         let store = self.sides[EBBTIDE].server.folder().join(servers::STORE);
-        let machine = MachineSummary::quick(&store);
+        let machine = MachineSummary::quick(&store, 1.0);
         // What cannot be measured says nothing of a limit.
         let reads =
             Target::open(&store).and_then(|target| random_reads(&target, QUEUE_DEPTH, PROBED));
