@@ -128,12 +128,10 @@ fn assert_data_refused(file: &str, prepare: impl Fn(&Path), expected: &[&str]) {
     assert_eq!(names(folder.path()), [file]);
 }
 
-/// A data file with nothing wrong but what `bytes` at `at` make wrong.
-fn data_file(path: &Path, bytes: &[u8], at: u64, length: u64) {
-    let folder = path.parent().expect("a folder");
-    let mut bench = small_bench(folder, &["hash-table", "--mode=ebbtide"]);
-    assert!(bench.output().expect("the program runs").status.success());
-    let file = OpenOptions::new().write(true).open(folder.join("data")).expect("the data");
+/// A copy of `whole` with nothing wrong but what `bytes` at `at` make wrong.
+fn data_file(whole: &Path, path: &Path, bytes: &[u8], at: u64, length: u64) {
+    fs::copy(whole, path).expect("copied");
+    let file = OpenOptions::new().write(true).open(path).expect("the data");
     file.write_all_at(bytes, at).expect("written");
     file.set_len(length).expect("cut");
 }
@@ -148,12 +146,16 @@ fn what_is_not_ours_is_kept_beside_the_data_file_too() {
 
 #[test]
 fn a_data_file_that_is_short_damaged_or_newer_is_kept() {
+    let folder = folder();
+    let mut bench = small_bench(folder.path(), &["hash-table", "--mode=ebbtide"]);
+    assert!(bench.output().expect("the program runs").status.success());
+    let whole = folder.path().join("data");
     let length = 60 << 20;
-    let short = |path: &Path| data_file(path, b"", 0, 5000);
+    let short = |path: &Path| data_file(&whole, path, b"", 0, 5000);
     assert_data_refused("data", short, &["cut short: 5000 bytes, expected"]);
-    let damaged = |path: &Path| data_file(path, b"rot", 2000, length);
+    let damaged = |path: &Path| data_file(&whole, path, b"rot", 2000, length);
     assert_data_refused("data", damaged, &["header is damaged"]);
-    let newer = |path: &Path| data_file(path, &9u32.to_le_bytes(), 8, length);
+    let newer = |path: &Path| data_file(&whole, path, &9u32.to_le_bytes(), 8, length);
     assert_data_refused("data", newer, &["version 9, expected 2"]);
 }
 

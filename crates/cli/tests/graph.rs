@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use common::{complaint, ebbtide, folder, names};
+use common::{bench, complaint, ebbtide, folder, names};
 use serde_json::Value;
 
 /// Writes a graph of 100,000 vertices and a million edges, `turned` by so many vertices.
@@ -26,7 +26,8 @@ const ARGUMENTS: [&str; 3] = ["--graph=graph.txt", "--mode=ebbtide", "--json"];
 
 /// What a child takes under the same DRAM budget and as much data, but no graph.
 fn resident_mib_without_graph(folder: &Path) -> f64 {
-    let mut command = ebbtide(folder, &["bench", "hash-table", "--mode=ebbtide", "--json"]);
+    let mut command = bench(folder);
+    command.args(["hash-table", "--mode=ebbtide", "--json"]);
     command.args(["--rounds=1", "--seconds=0.1", "--dataset=18MiB", "--dram=6MiB", "--data=plain"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -40,8 +41,9 @@ fn resident_mib_without_graph(folder: &Path) -> f64 {
 fn both_graph_programs_run_on_a_file_within_their_dram() {
     let folder = folder();
     write_graph(&folder.path().join("graph.txt"), 0);
-    let mut command = ebbtide(folder.path(), &["bench", "--rounds=1", "--seconds=0.1"]);
-    let output = command.args(["--dram=6MiB", "--data=data"]).args(ARGUMENTS).output().unwrap();
+    let mut command = bench(folder.path());
+    command.args(["--rounds=1", "--seconds=0.1", "--dram=6MiB", "--data=data"]).args(ARGUMENTS);
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON value");
     let results = report["results"].as_array().expect("results");
@@ -67,8 +69,9 @@ fn both_graph_programs_run_on_a_file_within_their_dram() {
 fn a_graph_that_changed_has_data_of_its_own() {
     let folder = folder();
     let bench = || {
-        let mut command = ebbtide(folder.path(), &["bench", "pagerank", "--rounds=1"]);
-        command.args(["--seconds=0.1", "--dram=6MiB", "--data=data"]).args(ARGUMENTS);
+        let mut command = bench(folder.path());
+        command.args(["pagerank", "--rounds=1", "--seconds=0.1", "--dram=6MiB", "--data=data"]);
+        command.args(ARGUMENTS);
         command
     };
     write_graph(&folder.path().join("graph.txt"), 0);

@@ -25,8 +25,8 @@ fn write_trace(path: &Path, writes: Option<u64>) {
 }
 
 fn bench(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = ebbtide(folder, &["bench", "--rounds=1", "--seconds=0.1", "--data=data"]);
-    command.args(["--dram=6MiB"]).args(arguments);
+    let mut command = common::bench(folder);
+    command.args(["--rounds=1", "--seconds=0.1", "--data=data", "--dram=6MiB"]).args(arguments);
     command
 }
 

@@ -123,14 +123,21 @@ fn wait_for_rounds(bench: &Bench) -> [u32; 2] {
     running
 }
 
+fn interrupt_in_a_round(whole_group: bool) {
+    let bench = Bench::start(&LONG);
+    wait_for_rounds(&bench);
+    let folder = bench.interrupt(whole_group);
+    assert_eq!(is_clean(&folder.path().join("data")), Some(true), "no job has changed it");
+}
+
 #[test]
 fn interrupted_in_a_round_it_stops() {
-    for whole_group in [false, true] {
-        let bench = Bench::start(&LONG);
-        wait_for_rounds(&bench);
-        let folder = bench.interrupt(whole_group);
-        assert_eq!(is_clean(&folder.path().join("data")), Some(true), "no job has changed it");
-    }
+    interrupt_in_a_round(false);
+}
+
+#[test]
+fn interrupted_in_a_round_with_its_children_it_stops() {
+    interrupt_in_a_round(true);
 }
 
 #[test]

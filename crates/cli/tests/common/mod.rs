@@ -2,10 +2,13 @@
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ebbtide_engine::affinity;
 use tempfile::TempDir;
 
 /// A folder on the disk that cargo builds on, where O_DIRECT is more likely than in /tmp.
@@ -23,13 +26,52 @@ pub fn ebbtide(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// A bench, on a CPU that no other test of this process has.
+pub fn bench(folder: &Path) -> Command {
+    thread_local! {
+        static OWN: OnceCell<OwnCpu> = const { OnceCell::new() };
+    }
+    OWN.with(|own| _ = own.get_or_init(OwnCpu::take));
+    ebbtide(folder, &["bench"])
+}
+
+/// A CPU to which this thread is confined, and what it starts.
+///
+/// A bench takes the last CPU that it may run on. Two at once would take the same one: each takes
+/// twice as long, and measures again what the other disturbed.
+struct OwnCpu {
+    cpu: Option<usize>,
+}
+
+/// The CPUs that tests have.
+static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+impl OwnCpu {
+    fn take() -> OwnCpu {
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = affinity::allowed().unwrap_or_default();
+        allowed.retain(|cpu| !taken.contains(cpu));
+        // With more tests at once than CPUs, the others share them.
+        let cpu = allowed.last().copied().filter(|&cpu| affinity::pin(cpu).is_ok());
+        taken.extend(cpu);
+        OwnCpu { cpu }
+    }
+}
+
+impl Drop for OwnCpu {
+    fn drop(&mut self) {
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|&cpu| Some(cpu) != self.cpu);
+    }
+}
+
 /// A bench that takes moments, over 64 MiB in `data` unless `arguments` say otherwise.
 pub fn small_bench(folder: &Path, arguments: &[&str]) -> Command {
     const SMALL: [&str; 5] =
         ["--dataset=64MiB", "--dram=16MiB", "--rounds=1", "--seconds=0.1", "--data=data"];
     let option = |argument: &str| argument.split('=').next().map(str::to_string);
     let given: Vec<_> = arguments.iter().map(|argument| option(argument)).collect();
-    let mut command = ebbtide(folder, &["bench"]);
+    let mut command = bench(folder);
     command.args(SMALL.iter().filter(|small| !given.contains(&option(small))));
     command.args(arguments);
     command
@@ -63,6 +105,9 @@ pub fn complaint_of(output: &Output, status: i32) -> String {
     text
 }
 
+/// How often [`wait_for`] looks: a look without a pause would take the CPU from what it waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
 /// Waits until `what` gives something.
 pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
@@ -71,7 +116,7 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(since.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
-        std::thread::yield_now();
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 
