@@ -101,7 +101,7 @@ pub(crate) fn division(options: &Options, frames: usize, pages: u64) -> Division
 
 /// The most requests of a core at once: misses, pages fetched ahead, and runs of pages on their way out.
 pub(crate) fn queue_depth(options: &Options) -> usize {
-    options.threads_per_core() + 4 * options.tuning.batch_max
+    options.threads_per_core() + options.ahead_max() + 2 * options.tuning.batch_max
 }
 
 /// Free frames that a core keeps ahead of need, when there are `frames` in all. Small caches keep a small
@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(budget.states_bytes, states);
             let Options { cores, stack_bytes, .. } = options;
             let threads = options.threads_per_core();
-            let depth = threads + 4 * options.tuning.batch_max;
+            let depth = threads + options.ahead_max() + 2 * options.tuning.batch_max;
             let ahead = match options.tuning.prefetch {
                 PrefetcherKind::None => 0,
                 kind => {

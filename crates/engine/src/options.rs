@@ -93,11 +93,16 @@ impl Options {
         self.stack_bytes.saturating_add(STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES)
     }
 
-    /// The most pages that a core fetches ahead of demand at once.
+    /// The most pages that a core fetches ahead of demand at once: a few for every job under way, so that what
+    /// a job asks for together is read together.
     pub fn ahead_max(&self) -> usize {
-        2 * self.tuning.batch_max
+        let few = AHEAD_PER_THREAD.saturating_mul(self.threads_per_core());
+        few.clamp(2 * self.tuning.batch_max, 8 * self.tuning.batch_max)
     }
 }
+
+/// Pages that may be on their way ahead of demand for each job under way.
+const AHEAD_PER_THREAD: usize = 4;
 
 /// The longest time that requests may wait for others.
 const HOLD_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -169,6 +174,17 @@ mod tests {
         assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 124, 256]);
         let shared = Options { cores: 4, ..Options::new(64 << 20) };
         assert_eq!(shared.threads_that_fit(), threads(16));
+    }
+
+    #[test]
+    fn a_thread_may_have_four_pages_ahead_of_demand_but_all_two_batches_at_least_and_eight_at_most()
+    {
+        let mut options = Options::new(64 << 20);
+        let ahead = [1, 16, 17, 64, 65].map(|threads| {
+            (options.tuning.threads, options.tuning.batch_max) = (Some(threads), 32);
+            options.ahead_max()
+        });
+        assert_eq!(ahead, [64, 64, 68, 256, 256]);
     }
 
     #[test]
