@@ -78,6 +78,15 @@ pub trait Memory {
     /// Announces pages that will be needed. A hint never changes what a program computes.
     fn hint(&mut self, _hint: Hint) {}
 
+    /// Says that nobody needs what `page` holds. Each of its words is what it was or zero from now on, also
+    /// after a crash, until it is stored to again. A memory over flash may then give the page a frame
+    /// without reading it.
+    ///
+    /// Nobody may be using the page, nor wait on a word of it, except as one whose words may change at any
+    /// moment. A latch in it is free, and remains so. Inside a transaction the page is forgotten when the
+    /// stores take effect, and loads of the transaction itself give zeros until it has stored something.
+    fn forget(&mut self, _page: PageId) {}
+
     /// Runs `body` as a transaction: all that it stores takes effect in one step at its end, and
     /// survives a crash as a whole or not at all. Gives what `body` returned, and the transaction's
     /// place in the log, which [`durable`](Memory::durable) waits for.

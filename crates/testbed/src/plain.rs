@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Hint, Memory, MemoryFault, Value, check_access};
+use ebbtide_core::{Addr, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Value, check_access};
 
 use crate::{exchange, index, load, store};
 
@@ -70,5 +70,9 @@ impl Memory for Plain {
     }
     fn hint(&mut self, hint: Hint) {
         self.hints.push(hint);
+    }
+    fn forget(&mut self, page: PageId) {
+        let first = index(page.start());
+        self.words[first..first + PAGE_BYTES / 8].fill(0);
     }
 }

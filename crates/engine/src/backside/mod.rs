@@ -4,6 +4,7 @@
 //! behind the reads, and wakes waiters. Its core drives it ([`Backside::advance`]) between jobs. When
 //! that core is busy for long, another core that waits for one of its pages drives it.
 
+mod claims;
 mod completions;
 mod eviction;
 mod frames;

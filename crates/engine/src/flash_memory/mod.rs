@@ -8,13 +8,15 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
-use ebbtide_core::{Addr, FrameId, Hint, Memory, MemoryFault, PageId, Time, Value, check_access};
+use ebbtide_core::{
+    Addr, FrameId, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Time, Value, check_access,
+};
 use ebbtide_fiber::Suspend;
 use parking_lot::MutexGuard;
 
 use crate::atomic_words;
 use crate::backside::{Backside, Found};
-use crate::cache::{HitPath, PageState};
+use crate::cache::{BLANK, HitPath, PageState};
 use crate::engine_state::EngineState;
 use crate::epoch::Presence;
 use crate::job_error::Deadlock;
@@ -476,6 +478,23 @@ impl Memory for FlashMemory<'_> {
 
     fn boot(&self) -> u32 {
         self.local.shared.pool.persist.as_ref().map_or(0, |persist| persist.boot)
+    }
+
+    fn forget(&mut self, page: PageId) {
+        if page.0 >= self.pages {
+            out_of_bounds(page.start(), self.pages);
+        }
+        if let Some(transaction) = &mut self.transaction {
+            return transaction.forget(page);
+        }
+        let pool = &self.local.shared.pool;
+        // A log knows what the page held, and nothing of its new state before a transaction.
+        if pool.persist.is_none()
+            && matches!(pool.cache.state(page), PageState::Absent(slot) if slot != BLANK)
+        {
+            let overwritten = self.local.backside().overwrite(pool, page, &[0; PAGE_BYTES]);
+            self.accesses += u64::from(overwritten);
+        }
     }
 
     /// Starts to read a page that will be needed, if a frame can be spared for it, and evicts one that

@@ -16,6 +16,9 @@ use crate::persist::{FIRST_RESERVATION_BYTES, Persist};
 /// Transactions beyond this size are not kept for the next one, in bytes of words.
 const KEPT_BYTES_MAX: usize = 1024;
 
+/// Pages that were [claimed](crate::backside::Backside::claim), with their frames.
+type Claims = SmallVec<[(PageId, FrameId); 8]>;
+
 /// A transaction under way.
 #[derive(Default)]
 pub(crate) struct Transaction {
@@ -23,8 +26,19 @@ pub(crate) struct Transaction {
     latches: HeldLatches,
     /// Words that were exchanged, with what they were in memory.
     exchanged: Vec<(Addr, u64)>,
+    /// Pages of which nobody needs more than what is stored to them here.
+    forgotten: Vec<PageId>,
     /// What is reserved in the log, in bytes of words, until it is committed.
     reserved: Option<usize>,
+}
+
+impl Transaction {
+    /// Nobody needs what `page` held before.
+    pub(super) fn forget(&mut self, page: PageId) {
+        if !self.forgotten.contains(&page) {
+            self.forgotten.push(page);
+        }
+    }
 }
 
 /// Ends a run whose reservation was too small and could not grow: the next begins with this one.
@@ -57,7 +71,11 @@ impl FlashMemory<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn load_in_transaction<T: Value>(&mut self, at: Addr) -> T {
-        let mut value: T = self.outside(|memory| memory.load(at));
+        let forgotten = |transaction: &Transaction| transaction.forgotten.contains(&at.page());
+        let mut value = match &self.transaction {
+            Some(transaction) if forgotten(transaction) => T::zeroed(),
+            _ => self.outside(|memory| memory.load(at)),
+        };
         if let Some(transaction) = &self.transaction {
             transaction.set.overlay(at, bytemuck::bytes_of_mut(&mut value));
         }
@@ -213,10 +231,11 @@ impl FlashMemory<'_> {
         if over.set.bytes() > KEPT_BYTES_MAX {
             return;
         }
-        let Transaction { set, latches, exchanged, reserved } = &mut *over;
+        let Transaction { set, latches, exchanged, forgotten, reserved } = &mut *over;
         set.clear();
         latches.clear();
         exchanged.clear();
+        forgotten.clear();
         *reserved = None;
         let mut spare = self.local.spare_transactions.take();
         spare.push(over);
@@ -235,7 +254,7 @@ impl FlashMemory<'_> {
         persist: &Arc<Persist>,
         transaction: &mut Transaction,
     ) -> Result<Option<Lsn>, TransactionError> {
-        let Transaction { set, latches, exchanged, reserved } = transaction;
+        let Transaction { set, latches, exchanged, forgotten, reserved } = transaction;
         let pages: SmallVec<[PageId; 8]> = set.pages().collect();
         if pages.len() > persist.pages_max {
             let (what, max) = (format!("to {} pages", pages.len()), persist.pages_max as u64);
@@ -244,31 +263,18 @@ impl FlashMemory<'_> {
         let read: SmallVec<[(Addr, u64); 8]> =
             latches.read().iter().filter(|(at, _)| !latches.holds(*at)).copied().collect();
         let looked_at = read.iter().chain(&*exchanged).map(|(at, _)| at.page());
+        // What a page held is needed if some of it is looked at again, or a latch in it will be released.
+        let held = latches.held().iter().map(|at| at.page());
+        let kept = |page| looked_at.clone().chain(held.clone()).any(|kept| kept == page);
+        forgotten.retain(|&page| !kept(page));
         let mut needed: SmallVec<[PageId; 16]> = pages.iter().copied().chain(looked_at).collect();
         needed.sort_unstable();
         needed.dedup();
-        let frames = loop {
-            // All of them at once, inside one epoch: their frames stay until its end, even if a page is
-            // given up meanwhile.
-            self.presence.enter();
-            let frames: SmallVec<[Option<FrameId>; 16]> =
-                needed.iter().map(|&page| self.hit_path.find(page)).collect();
-            if frames.iter().all(Option::is_some) {
-                break frames;
-            }
-            self.presence.exit();
-            for (&page, _) in needed.iter().zip(&frames).filter(|(_, frame)| frame.is_none()) {
-                self.hint(Hint::WillNeed(page.start()));
-            }
-            for (&page, _) in needed.iter().zip(&frames).filter(|(_, frame)| frame.is_none()) {
-                self.load::<u64>(page.start());
-            }
-        };
+        let (frames, claimed) = self.frames_of(&needed, forgotten);
         let hit_path = self.hit_path;
         let place = |at: Addr| {
             let index = needed.binary_search(&at.page());
-            let frame = index.ok().and_then(|index| frames[index]);
-            let frame = frame.unwrap_or_else(|| unreachable!("its frame was found"));
+            let frame = frames[index.unwrap_or_else(|_| unreachable!("its frame was found"))];
             (frame, hit_path.memory(frame, at.page_offset()))
         };
         // SAFETY: a word of a page that is resident and stays so until the end of the epoch.
@@ -291,10 +297,86 @@ impl FlashMemory<'_> {
         let is_valid = || read.iter().all(still) && exchanged.iter().all(same);
         let committed = persist.commit(set, reserved.unwrap_or(0), is_valid, apply);
         self.presence.exit();
+        self.end_claims(&claimed, matches!(committed, Ok(Some(_))));
         let Some((lsn, starved)) = committed? else { return Ok(None) };
         *reserved = None;
         self.wake_starved(starved);
         Ok(Some(lsn))
+    }
+
+    /// The frames of `needed` pages, inside an epoch that begins here: they stay until its end, even if a page
+    /// is given up meanwhile. Pages that are on flash alone and `forgotten` are claimed instead of read, and
+    /// given with their frames as well.
+    fn frames_of(
+        &mut self,
+        needed: &[PageId],
+        forgotten: &[PageId],
+    ) -> (SmallVec<[FrameId; 16]>, Claims) {
+        loop {
+            self.presence.enter();
+            let found: SmallVec<[Option<FrameId>; 16]> =
+                needed.iter().map(|&page| self.hit_path.find(page)).collect();
+            let absent = needed.iter().zip(&found).filter(|(_, frame)| frame.is_none());
+            let absent: SmallVec<[PageId; 8]> = absent.map(|(page, _)| *page).collect();
+            let mut read = absent.clone();
+            read.retain(|page| !forgotten.contains(page));
+            if read.is_empty() {
+                if let Some(claimed) = self.claim(&absent) {
+                    let mut fresh = claimed.iter().map(|(_, frame)| *frame);
+                    let frames = found.iter().map(|frame| frame.or_else(|| fresh.next()));
+                    return (frames.flatten().collect(), claimed);
+                }
+                read = absent;
+            }
+            self.presence.exit();
+            // All of them at once.
+            for page in &read {
+                self.hint(Hint::WillNeed(page.start()));
+            }
+            for page in &read {
+                self.load::<u64>(page.start());
+            }
+        }
+    }
+
+    /// Claims all of `pages`, or has those read that could be claimed.
+    fn claim(&self, pages: &[PageId]) -> Option<Claims> {
+        let mut claimed = Claims::new();
+        if pages.is_empty() {
+            return Some(claimed);
+        }
+        let shared = &*self.local.shared;
+        let mut backside = self.local.backside();
+        for &page in pages {
+            match backside.claim(&shared.pool, page) {
+                Some(frame) => claimed.push((page, frame)),
+                None => {
+                    for (page, frame) in claimed {
+                        backside.unclaim(&shared.pool, page, frame);
+                    }
+                    return None;
+                }
+            }
+        }
+        Some(claimed)
+    }
+
+    /// Shows claimed pages to others, whose stores have taken effect. If they `have` not, the pages are as they
+    /// were.
+    fn end_claims(&mut self, claimed: &Claims, have: bool) {
+        if claimed.is_empty() {
+            return;
+        }
+        let shared = &*self.local.shared;
+        let mut backside = self.local.backside();
+        for &(page, frame) in claimed {
+            if have {
+                backside.reveal(&shared.pool, page, frame);
+            } else {
+                backside.unclaim(&shared.pool, page, frame);
+            }
+        }
+        self.accesses += if have { claimed.len() as u64 } else { 0 };
     }
 
     /// Logs what a range holds, a page at a time.

@@ -59,3 +59,30 @@ fn a_cold_get_of_a_value_in_a_page_of_its_own_reads_two_pages_at_most() {
     let reads = reads_of_a_cold_get(3_500, 15_000);
     assert!((0.9..=2.1).contains(&reads), "{reads} reads");
 }
+
+#[test]
+fn a_set_over_a_value_in_pages_that_are_not_in_dram_reads_none_of_them() {
+    const KEYS: usize = 5_000;
+    const SETS: usize = 2_000;
+    let server = Server::start(|options| options.capacity_bytes = Some(256 << 20));
+    let mut client = server.client();
+    // Neither whole pages nor whole words.
+    let value = |round: u8| vec![round; 16_387];
+    for number in 0..KEYS {
+        assert_eq!(client.command(&[b"set", &key(number), &value(0)]), ok());
+    }
+    let mut rng = Pcg64Mcg::seed_from_u64(9);
+    let before = told(&mut client, "flash_reads");
+    let mut rounds = vec![0; KEYS];
+    for _ in 0..SETS {
+        let number = rng.random_range(0..KEYS);
+        rounds[number] += 1;
+        assert_eq!(client.command(&[b"set", &key(number), &value(rounds[number])]), ok());
+    }
+    let reads = (told(&mut client, "flash_reads") - before) / SETS as f64;
+    println!("{reads:.3} reads a SET");
+    assert!(reads < 0.2, "{reads} reads");
+    for (number, round) in rounds.into_iter().enumerate() {
+        assert_eq!(client.command(&[b"get", &key(number)]), Reply::Bulk(value(round)));
+    }
+}

@@ -39,7 +39,7 @@ impl Keyspace {
     /// [`Full`] when there is no room.
     pub fn begin_large<M: Memory>(&self, memory: &mut M) -> Result<Large, Full> {
         self.check_room(memory, 1)?;
-        let first = self.pages.take(memory)?;
+        let first = self.pages.take_for_data(memory)?;
         self.pages.set_list_header(memory, first, (0, 0));
         let large = Large { lists: Numbers::from_slice(&[first]), held: 0, bytes: 0 };
         detached::add(self, memory, large.id());
@@ -92,14 +92,14 @@ impl Keyspace {
         while count < wanted {
             let last = large.lists[large.lists.len() - 1];
             if large.held == HELD_MAX {
-                let next = self.pages.take(memory)?;
+                let next = self.pages.take_for_data(memory)?;
                 self.pages.set_list_header(memory, next, (0, 0));
                 self.pages.set_list_header(memory, last, (next, HELD_MAX));
                 large.lists.push(next);
                 large.held = 0;
                 continue;
             }
-            let number = self.pages.take(memory)?;
+            let number = self.pages.take_for_data(memory)?;
             self.pages.set_listed(memory, last, large.held, number);
             large.held += 1;
             self.pages.set_list_header(memory, last, (0, large.held));

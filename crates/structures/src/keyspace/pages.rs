@@ -158,6 +158,16 @@ impl Pages {
         })
     }
 
+    /// Takes a page for data that is written whole: as [`take`](Pages::take), without a read of what it held.
+    ///
+    /// # Errors
+    /// [`Full`] when there is none.
+    pub(super) fn take_for_data<M: Memory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
+        let number = self.take(memory)?;
+        memory.forget(self.address(number).page());
+        Ok(number)
+    }
+
     /// Gives back a page that nothing refers to.
     pub(super) fn give<M: Memory>(&self, memory: &mut M, number: PageNumber) {
         latch::write(memory, self.state + LATCH, |memory| {
@@ -173,6 +183,7 @@ impl Pages {
                     return;
                 }
             }
+            memory.forget(self.address(number).page());
             self.set_list_header(memory, number, (list, 0));
             memory.store(self.state + LIST, u64::from(number));
         });

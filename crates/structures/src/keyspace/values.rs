@@ -93,7 +93,7 @@ impl Listed {
         assert!(wanted <= LISTED_MAX, "a list of {wanted} pages");
         let before = self.0.len();
         while self.0.len() < wanted {
-            match pages.take(memory) {
+            match pages.take_for_data(memory) {
                 Ok(number) => self.0.push(number),
                 Err(full) => {
                     self.give_from(pages, memory, before);
