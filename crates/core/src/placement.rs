@@ -85,19 +85,61 @@ impl Placement {
     /// If `count_max` is zero.
     pub fn take(&mut self, count_max: u32) -> Option<Run> {
         assert!(count_max > 0, "a run has at least one slot");
+        self.take_room(1, |room| room.min(count_max))
+    }
+
+    /// Takes a run for groups of these sizes, as many as it has room for, in order. The pages of a group will be
+    /// read together: none is divided if the segment being filled or the emptiest other one has room for the
+    /// first. Without that, the run holds a part of the first. Otherwise as [`take`](Placement::take).
+    ///
+    /// # Panics
+    /// If there is no group, or the first is empty.
+    pub fn take_for(&mut self, groups: &[u32]) -> Option<Run> {
+        let first = groups[0];
+        assert!(first > 0, "a group has at least one page");
+        self.take_room(first, |room| {
+            let mut count = first.min(room);
+            for group in &groups[1..] {
+                if count + group > room {
+                    break;
+                }
+                count += group;
+            }
+            count
+        })
+    }
+
+    /// Takes as many slots as `count_in` says of a run of free ones, of at least `whole` if there is one.
+    fn take_room(&mut self, whole: u32, count_in: impl FnOnce(u32) -> u32) -> Option<Run> {
         if self.free_count == 0 {
             std::mem::take(&mut self.retired).into_iter().for_each(|slot| self.release(slot));
         }
         if self.open == NONE || self.free[self.open as usize] == 0 {
             self.reopen()?;
         }
+        if self.room_in(self.open, whole).is_none() {
+            let emptiest = self.emptiest();
+            if emptiest.is_some_and(|segment| self.room_in(segment, whole).is_some()) {
+                self.reopen()?;
+            }
+        }
         let free = self.free[self.open as usize];
-        let start = free.trailing_zeros();
-        let count = (free >> start).trailing_ones().min(count_max);
+        let start = self.room_in(self.open, whole).unwrap_or(free.trailing_zeros());
+        let count = count_in((free >> start).trailing_ones());
         let taken = if count == 64 { u64::MAX } else { ((1 << count) - 1) << start };
         self.free[self.open as usize] &= !taken;
         self.free_count -= u64::from(count);
         Some(Run { first: self.open * SEGMENT as u32 + start, count })
+    }
+
+    /// Where `count` free slots in a row begin in a segment, if there are as many.
+    fn room_in(&self, segment: u32, count: u32) -> Option<u32> {
+        let mut free = self.free[segment as usize];
+        // Each bit that stays begins one more free slot in a row.
+        for _ in 1..count.min(SEGMENT as u32 + 1) {
+            free &= free >> 1;
+        }
+        (free != 0).then(|| free.trailing_zeros())
     }
 
     /// `slot` could not be written: it holds no page, and is used again only when no other slot is
@@ -132,9 +174,14 @@ impl Placement {
         }
     }
 
+    /// The emptiest segment that has a free slot and is not open.
+    fn emptiest(&self) -> Option<u32> {
+        self.heads[1..].iter().rev().find(|head| **head != NONE).copied()
+    }
+
     /// Opens the emptiest segment that has a free slot.
     fn reopen(&mut self) -> Option<()> {
-        let emptiest = self.heads[1..].iter().rev().find(|head| **head != NONE).copied()?;
+        let emptiest = self.emptiest()?;
         if self.open != NONE {
             self.link(self.open);
         }
@@ -196,6 +243,93 @@ mod tests {
         placement.release(67);
         assert_eq!(placement.take(4), Some(Run { first: 66, count: 2 }));
         assert_eq!(placement.take(4), None);
+    }
+
+    /// Runs of 3, 5 and 8 free slots among 16 of the first segment, and all of the second but one.
+    fn with_holes() -> Placement {
+        let mut placement = Placement::new(128, 128);
+        (0..3).chain(5..10).chain(12..20).for_each(|slot| placement.release(slot));
+        placement
+    }
+
+    #[test]
+    fn a_group_gets_the_first_run_that_holds_it_and_takes_others_along_that_fit() {
+        let run = |first, count| Some(Run { first, count });
+        for (groups, expected) in [
+            (&[1][..], run(0, 1)),
+            (&[3], run(0, 3)),
+            (&[4], run(5, 4)),
+            (&[6], run(12, 6)),
+            (&[1, 1, 1, 1], run(0, 3)),
+            (&[2, 2], run(0, 2)),
+            (&[4, 2], run(5, 4)),
+            (&[5, 2], run(5, 5)),
+            (&[6, 2, 1], run(12, 8)),
+        ] {
+            let mut placement = with_holes();
+            assert_eq!(placement.take_for(groups), expected, "{groups:?}");
+            let taken = u64::from(expected.map_or(0, |run: Run| run.count));
+            assert_eq!(placement.free_count(), 16 - taken);
+        }
+    }
+
+    #[test]
+    fn a_group_is_divided_only_if_neither_the_open_nor_the_emptiest_segment_has_room_for_it() {
+        let mut placement = with_holes();
+        assert_eq!(placement.take_for(&[9]), Some(Run { first: 0, count: 3 }));
+        // Now the first segment is open and has 13 free slots, the second 12 in a row.
+        (70..82).for_each(|slot| placement.release(slot));
+        assert_eq!(placement.take_for(&[9]), Some(Run { first: 70, count: 9 }));
+        // The second is open. The first has more free slots, but no nine in a row.
+        assert_eq!(placement.take_for(&[9]), Some(Run { first: 79, count: 3 }));
+        assert_eq!(placement.take_for(&[9]), Some(Run { first: 5, count: 5 }));
+    }
+
+    /// Groups of five pages, and as many single ones as a third of the groups, of which any may be next.
+    #[test]
+    fn groups_that_are_written_again_and_again_stay_together() {
+        const GROUPS: usize = 3_000;
+        let size = |group: usize| if group % 4 == 0 { 1 } else { 5 };
+        let used: usize = (0..GROUPS).map(size).sum();
+        let mut placement = Placement::new(used as u64 * 5 / 4, used as u64);
+        let mut places: Vec<Vec<u32>> = Vec::new();
+        let mut next = 0;
+        for group in 0..GROUPS {
+            places.push((next..next + size(group) as u32).collect());
+            next += size(group) as u32;
+        }
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
+        let mut freed: std::collections::VecDeque<Vec<u32>> = std::collections::VecDeque::new();
+        for _ in 0..10_000 {
+            let batch: BTreeSet<usize> = (0..8).map(|_| random.random_range(0..GROUPS)).collect();
+            let mut batch: Vec<usize> = batch.into_iter().collect();
+            // A page has its old slot until some time after it was written.
+            for &group in &batch {
+                freed.push_back(std::mem::take(&mut places[group]));
+            }
+            while freed.len() > 100 {
+                let slots = freed.pop_front().expect("there are more");
+                slots.into_iter().for_each(|slot| placement.release(slot));
+            }
+            while !batch.is_empty() {
+                let left = |group: &usize| (size(*group) - places[*group].len()) as u32;
+                let sizes: Vec<u32> = batch.iter().map(left).collect();
+                let run = placement.take_for(&sizes).expect("there are spare slots");
+                for slot in run.first..run.first + run.count {
+                    let group = batch[0];
+                    places[group].push(slot);
+                    if places[group].len() == size(group) {
+                        batch.remove(0);
+                    }
+                }
+            }
+        }
+        let gaps =
+            |slots: &Vec<u32>| slots.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+        let parts: usize = places.iter().filter(|slots| slots.len() > 1).map(|s| 1 + gaps(s)).sum();
+        let mean = parts as f64 / places.iter().filter(|slots| slots.len() > 1).count() as f64;
+        println!("groups of five pages lie in {mean:.3} parts");
+        assert!(mean < 1.1, "groups of five pages lie in {mean:.3} parts");
     }
 
     #[test]

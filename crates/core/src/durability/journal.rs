@@ -278,6 +278,15 @@ impl Journal {
         self.slots.take(count_max)
     }
 
+    /// As [`take_slots`](Journal::take_slots), for groups of pages of these sizes: pages of a group get
+    /// neighbouring slots if there are some ([`Placement::take_for`](crate::Placement::take_for)).
+    pub fn take_slots_for(&mut self, groups: &[u32]) -> Option<Run> {
+        if self.ended.is_some() {
+            return None;
+        }
+        self.slots.take_for(groups)
+    }
+
     /// `page`, which nobody can store to until its copy is made, is about to be written.
     pub fn freeze(&mut self, page: PageId) -> Frozen {
         self.unmapped.freeze(page);

@@ -31,6 +31,11 @@ impl Slots {
         self.placement.take(count_max)
     }
 
+    /// Takes a run of free slots for groups of these sizes, as [`Placement::take_for`] does.
+    pub(super) fn take_for(&mut self, groups: &[u32]) -> Option<Run> {
+        self.placement.take_for(groups)
+    }
+
     /// A page has left `slot`, as the record that ends at `end` says.
     pub(super) fn leave(&mut self, slot: u32, end: Lsn) {
         debug_assert!(self.leaving.back().is_none_or(|&(last, _)| last <= end));

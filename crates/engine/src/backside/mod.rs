@@ -423,7 +423,7 @@ impl Backside {
         if !self.requests.is_due(&self.limits, writes, drive, now) {
             return;
         }
-        let frames = self.write_back.take(writes);
+        let frames = self.write_back.take(&pool.cache, writes);
         if !frames.is_empty() && pool.write_gate.may_write(now) {
             self.write_back.start(pool, &mut self.requests, frames, now);
         } else if !frames.is_empty() {

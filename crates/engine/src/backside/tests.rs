@@ -479,6 +479,60 @@ fn pages_that_leave_together_are_side_by_side_on_flash_as_in_memory() {
     assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1), "{slots:?}");
 }
 
+/// The slot of each of `pages`, which are on flash alone.
+fn slots(core: &Core, pages: std::ops::Range<u64>) -> Vec<u32> {
+    let slot = |page| match core.pool.cache.state(PageId(page)) {
+        PageState::Absent(slot) => slot,
+        state => panic!("page {page}: {state:?}"),
+    };
+    pages.map(slot).collect()
+}
+
+#[test]
+fn neighbours_are_written_at_once_though_a_core_with_time_writes_few_pages() {
+    for backwards in [false, true] {
+        let mut core = Core::of(1, 200);
+        core.bring(0..160);
+        (0..160).for_each(|page| core.mark_dirty(page));
+        // Of the 32 pages that are written at once the last two are the first of six neighbours.
+        (0..30).for_each(|at| core.drop_page(2 * at, us(0)));
+        let six = |at: u64| 100 + if backwards { 5 - at } else { at };
+        (0..6).for_each(|at| core.drop_page(six(at), us(0)));
+        core.drop_page(120, us(0));
+        core.advance(us(0), Drive::Idle);
+        assert_eq!(core.being_written(), 36);
+        core.answer(true);
+        core.advance(us(0), Drive::Idle);
+        let slots = slots(&core, 100..106);
+        assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1), "{slots:?}");
+    }
+}
+
+#[test]
+fn neighbours_get_slots_side_by_side_though_smaller_holes_come_first() {
+    let mut core = Core::of(1, 64);
+    core.bring(0..32);
+    (0..32).for_each(|page| core.mark_dirty(page));
+    {
+        let mut placement = core.pool.placement.lock();
+        // Holes of three are filled before a segment that is empty.
+        while placement.free_count() > 0 {
+            placement.take(64);
+        }
+        for hole in 0..8 {
+            (0..3).for_each(|slot| placement.release(1024 + 8 * hole + slot));
+        }
+        placement.take(3);
+        (0..64).for_each(|slot| placement.release(1024 + 64 + slot));
+    }
+    [1, 3, 10, 11, 12, 13, 14, 20].iter().for_each(|page| core.drop_page(*page, us(0)));
+    core.advance(us(0), Drive::Idle);
+    core.answer(true);
+    core.advance(us(0), Drive::Idle);
+    let slots = slots(&core, 10..15);
+    assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1), "{slots:?}");
+}
+
 #[test]
 fn frames_are_taken_many_at_a_time_once_those_left_after_all_misses_are_few() {
     for (free, left) in [(11, LIMITS.reserve), (12, 8)] {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::Limits;
 use super::requests::{Operation, Requests};
 use crate::buffer_pool::BufferPool;
+use crate::cache::Cache;
 use crate::device::Direction;
 
 /// After this many consecutive failed writes, a miss without a free frame fails. A run of pages is one
@@ -19,6 +20,9 @@ const FAILED_WRITES_IN_A_ROW_MAX: u32 = 16;
 /// Pages being written at once by a core with time to spare: a drive takes 128 KiB in about the time
 /// of a read.
 const WRITTEN_AT_LEISURE: usize = 32;
+
+/// The most neighbouring pages that are kept together.
+const GROUP_PAGES_MAX: usize = 16;
 
 /// The dirty victims of one core.
 #[derive(Default)]
@@ -76,9 +80,17 @@ impl WriteBack {
         self.failed_in_a_row = 0;
     }
 
-    /// Takes the oldest `count` frames off the list.
-    pub(super) fn take(&mut self, count: usize) -> SmallVec<[FrameId; 64]> {
-        self.waiting.drain(..count).collect()
+    /// Takes the oldest `count` frames off the list, and a few more if the pages that follow are neighbours of
+    /// the last one.
+    pub(super) fn take(&mut self, cache: &Cache, count: usize) -> SmallVec<[FrameId; 64]> {
+        let page = |frame: FrameId| cache.page_in(frame).0;
+        let neighbours = |pair: (&FrameId, &FrameId)| page(*pair.0).abs_diff(page(*pair.1)) == 1;
+        let last = count.saturating_sub(1);
+        let pairs = self.waiting.iter().skip(last).zip(self.waiting.iter().skip(last + 1));
+        let more = pairs.take(GROUP_PAGES_MAX).take_while(|pair| count > 0 && neighbours(*pair));
+        // A part of a long row is long enough.
+        let more = Some(more.count()).filter(|more| *more < GROUP_PAGES_MAX);
+        self.waiting.drain(..count + more.unwrap_or(0)).collect()
     }
 
     /// Starts to write frames that were taken, in runs of neighbouring slots: pages that lie side by
@@ -102,7 +114,7 @@ impl WriteBack {
             placement.release(slot);
         });
         while !frames.is_empty() {
-            let run = placement.take(frames.len().min(requests.run_pages_max()) as u32);
+            let run = placement.take_for(&groups(&pool.cache, &frames, requests.run_pages_max()));
             let run = run.expect("there are as many slots as pages, and these pages have none");
             let page = pool.cache.page_in(frames[0]);
             let leaving = frames.drain(..run.count as usize).collect();
@@ -123,8 +135,8 @@ impl WriteBack {
         let Some(persist) = &pool.persist else { return };
         while !frames.is_empty() {
             let mut guarded = persist.lock();
-            let count_max = frames.len().min(requests.run_pages_max()) as u32;
-            let Some(run) = guarded.journal.take_slots(count_max) else {
+            let groups = groups(&pool.cache, &frames, requests.run_pages_max());
+            let Some(run) = guarded.journal.take_slots_for(&groups) else {
                 drop(guarded);
                 persist.ask_flush();
                 frames.drain(..).rev().for_each(|frame| self.waiting.push_front(frame));
@@ -155,4 +167,13 @@ impl WriteBack {
             requests.start(pool, operation);
         }
     }
+}
+
+/// How many of the first `count_max` frames, in the order of their pages, hold neighbouring pages, group by group.
+fn groups(cache: &Cache, frames: &[FrameId], count_max: usize) -> SmallVec<[u32; 64]> {
+    let frames = &frames[..frames.len().min(count_max)];
+    let are_neighbours =
+        |one: &FrameId, next: &FrameId| cache.page_in(*next).0 == cache.page_in(*one).0 + 1;
+    let groups = frames.chunk_by(are_neighbours);
+    groups.flat_map(|group| group.chunks(GROUP_PAGES_MAX)).map(|group| group.len() as u32).collect()
 }
