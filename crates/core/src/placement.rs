@@ -328,7 +328,6 @@ mod tests {
             |slots: &Vec<u32>| slots.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
         let parts: usize = places.iter().filter(|slots| slots.len() > 1).map(|s| 1 + gaps(s)).sum();
         let mean = parts as f64 / places.iter().filter(|slots| slots.len() > 1).count() as f64;
-        println!("groups of five pages lie in {mean:.3} parts");
         assert!(mean < 1.1, "groups of five pages lie in {mean:.3} parts");
     }
 
