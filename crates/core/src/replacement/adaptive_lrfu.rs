@@ -79,6 +79,10 @@ const UNITS_PER_BUCKET: u16 = 4;
 /// Lists of a set; those in use fit in the bits of one word.
 const BUCKETS: usize = LEVELS / UNITS_PER_BUCKET as usize;
 
+/// A frame in one of so many lists above the lowest one weighs hardly more than the victim: two octaves. Of the
+/// pages of a value that are read together, one counts up to three touches and another one.
+const BUCKETS_NEAR: usize = 8;
+
 /// Frames that one search finds touched before it takes the next one whatever its touches.
 const LOOKS_MAX: usize = 64;
 
@@ -381,6 +385,25 @@ impl Replacement for AdaptiveLrfu {
         self.remove(victim);
         self.advance(frames);
         Some(victim)
+    }
+
+    fn leave_early(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
+        let Known { key, place, .. } = *self.lists.value(frame);
+        let lowest = lowest_bucket(self.now);
+        let above = |bucket: usize| (bucket + BUCKETS - lowest) % BUCKETS;
+        let occupied = self.occupied[self.geometry.set_of(frame)].rotate_right(lowest as u32);
+        let least = occupied.trailing_zeros() as usize;
+        let is_near = above(key.bucket(self.now)) <= least + BUCKETS_NEAR;
+        if !matches!(place, Place::Ranked | Place::Forecast)
+            || !is_near
+            || frames.is_pinned(frame)
+            || self.look(frame, frames)
+        {
+            return false;
+        }
+        self.remove(frame);
+        self.advance(frames);
+        true
     }
 
     fn remove(&mut self, frame: FrameId) {

@@ -142,6 +142,12 @@ pub trait Replacement: Send + DynClone {
     /// before the first victim. Decides nothing.
     fn look_around(&mut self, _frames: &mut dyn Frames) {}
 
+    /// Gives up `frame`, which it knows, if it is worth hardly more than the next victim: a neighbour of its page
+    /// leaves, with which it is cheaper to write. Says whether it has. A policy that cannot tell gives up nothing.
+    fn leave_early(&mut self, _frame: FrameId, _frames: &mut dyn Frames) -> bool {
+        false
+    }
+
     /// Forgets `frame`, which it knows, without a decision of its own (an invalidation).
     fn remove(&mut self, frame: FrameId);
 

@@ -52,7 +52,8 @@ impl Backside {
             return;
         }
         pool.cache.settle(&mut self.installed);
-        let frames = pool.cache.give_up(wanted - coming, self.core);
+        let mut frames = pool.cache.give_up(wanted - coming, self.core);
+        pool.cache.give_up_neighbours(&mut frames, self.core);
         self.take_over(pool, frames, by, now);
     }
 

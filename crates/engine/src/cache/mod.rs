@@ -9,6 +9,7 @@
 
 mod hit_path;
 mod hit_table;
+mod neighbours;
 mod page_state;
 mod policies;
 mod slot_table;

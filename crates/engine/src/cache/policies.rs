@@ -227,6 +227,17 @@ impl Locked<'_> {
         Some(self.leave(own))
     }
 
+    /// Gives up `frame`, which this part knows, if the policy lets it leave early. Says whether it has.
+    pub(super) fn leave_early(&mut self, frame: FrameId) -> bool {
+        let place = self.marks.cache.place_of(frame).expect("this part knows it");
+        let own = FrameId(place - self.marks.first as u32);
+        let leaves = self.guarded.policy.leave_early(own, &mut self.marks);
+        if leaves {
+            self.leave(own);
+        }
+        leaves
+    }
+
     /// Makes this part forget `frame`, which it knows.
     pub(super) fn remove(&mut self, frame: FrameId) {
         let place = self.marks.cache.place_of(frame).expect("this part knows it");

@@ -1,0 +1,132 @@
+//! Changed neighbours of pages that leave, which leave with them: so they are written side by side, and read
+//! together later.
+
+use ebbtide_core::{FrameId, PageId};
+
+use super::Cache;
+use super::page_state::PageState;
+
+/// The most neighbours that leave with a page, on each side.
+const NEIGHBOURS_MAX: u64 = 7;
+
+impl Cache {
+    /// Gives up neighbours of the changed pages among `victims`, which were [given up](Cache::give_up) for `core`
+    /// just now, and appends their frames. They are changed as well, were not touched lately, and would leave
+    /// soon.
+    pub(crate) fn give_up_neighbours(&self, victims: &mut Vec<FrameId>, core: usize) {
+        for index in 0..victims.len() {
+            if !self.is_dirty(victims[index]) {
+                continue;
+            }
+            let page = self.page_in(victims[index]);
+            let above = (page.0 + 1)..(page.0 + 1 + NEIGHBOURS_MAX).min(self.pages);
+            let below = (page.0.saturating_sub(NEIGHBOURS_MAX)..page.0).rev();
+            victims.extend(above.map_while(|page| self.leave_early(PageId(page), core)));
+            victims.extend(below.map_while(|page| self.leave_early(PageId(page), core)));
+        }
+    }
+
+    /// Gives up a page if it is resident, changed and would leave soon.
+    fn leave_early(&self, page: PageId, core: usize) -> Option<FrameId> {
+        let PageState::Resident(frame) = self.state(page) else { return None };
+        if !self.is_dirty(frame) {
+            return None;
+        }
+        let mut locked = self.policies.knowing(self, frame)?;
+        // Another page may have come to the frame before this part was locked.
+        if self.page_in(frame) != page || !locked.leave_early(frame) {
+            return None;
+        }
+        drop(locked);
+        self.unpublish(frame, core);
+        Some(frame)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use ebbtide_core::replacement::{Admission, PolicyKind, TOUCHES_MAX};
+
+    use super::super::{Division, Installed};
+    use super::*;
+
+    const FRAMES: u32 = 64;
+
+    /// A cache whose every page is in the frame of its number, changed, and the last eight are new to the policy.
+    fn full(parts: usize) -> Cache {
+        let division = Division::new(Some(parts), 1, FRAMES as usize, FRAMES.into());
+        let policy = (division, Admission::Always, PolicyKind::AdaptiveLrfu);
+        let cache = Cache::new(FRAMES.into(), FRAMES as usize, policy, 1, false).expect("memory");
+        for number in 0..FRAMES {
+            let (page, frame) = (PageId(number.into()), FrameId(number));
+            let mut shard = cache.shard(page);
+            cache.begin_fetch(page, (number, frame), 0, &mut shard);
+            let installed = Installed { slot: Some(number), dirty: true, ahead: false };
+            cache.publish(page, frame, installed, &shard);
+        }
+        cache.settle(&mut (0..FRAMES).map(FrameId).collect());
+        cache
+    }
+
+    /// Pages that leave with `page`, in order.
+    fn leave_with(cache: &Cache, page: u64) -> Vec<u32> {
+        let mut victims = vec![cache.give_up_page(PageId(page), 0).expect("it is there")];
+        cache.give_up_neighbours(&mut victims, 0);
+        let mut pages: Vec<u32> = victims.drain(1..).map(|frame| frame.0).collect();
+        for page in &pages {
+            assert_eq!(cache.state(PageId((*page).into())), PageState::Busy(FrameId(*page)));
+        }
+        pages.sort_unstable();
+        pages
+    }
+
+    fn clean(cache: &Cache, page: u32) {
+        let page = PageId(page.into());
+        let frame = cache.give_up_page(page, 0).expect("it is there");
+        let installed = Installed { slot: cache.slot_of(frame), dirty: false, ahead: false };
+        cache.publish(page, frame, installed, &cache.shard(page));
+        cache.settle(&mut vec![frame]);
+    }
+
+    #[test]
+    fn changed_neighbours_leave_with_a_changed_page_on_both_sides() {
+        assert_eq!(
+            leave_with(&full(1), 20),
+            [13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26, 27]
+        );
+        assert_eq!(leave_with(&full(1), 2), [0, 1, 3, 4, 5, 6, 7, 8, 9]);
+        for page in leave_with(&full(4), 20) {
+            assert!(page.abs_diff(20) <= 7, "{page} is no neighbour");
+        }
+    }
+
+    #[test]
+    fn neighbours_that_are_clean_new_or_touched_stay_and_so_do_those_behind_them() {
+        let cache = full(1);
+        clean(&cache, 17);
+        cache.hit_path().touch(FrameId(23));
+        assert_eq!(leave_with(&cache, 20), [18, 19, 21, 22]);
+        // The policy keeps new pages for a while.
+        assert_eq!(leave_with(&full(1), 54), [47, 48, 49, 50, 51, 52, 53, 55]);
+    }
+
+    #[test]
+    fn a_clean_page_leaves_alone() {
+        let cache = full(1);
+        clean(&cache, 20);
+        assert_eq!(leave_with(&cache, 20), []);
+    }
+
+    #[test]
+    fn a_neighbour_that_weighs_more_than_four_times_as_much_stays() {
+        let cache = full(1);
+        let touch_and_look = |page: u32| {
+            (0..TOUCHES_MAX).for_each(|_| cache.hit_path().touch(FrameId(page)));
+            assert_eq!(cache.leave_early(PageId(page.into()), 0), None, "it was touched");
+        };
+        touch_and_look(19);
+        (0..3).for_each(|_| touch_and_look(21));
+        assert_eq!(leave_with(&cache, 20), [13, 14, 15, 16, 17, 18, 19]);
+    }
+}
