@@ -48,7 +48,7 @@ impl Cache {
 mod tests {
     use ebbtide_core::replacement::{Admission, PolicyKind, TOUCHES_MAX};
 
-    use super::super::{Division, Installed};
+    use super::super::{Division, Installed, Last};
     use super::*;
 
     const FRAMES: u32 = 64;
@@ -57,13 +57,14 @@ mod tests {
     fn full(parts: usize) -> Cache {
         let division = Division::new(Some(parts), 1, FRAMES as usize, FRAMES.into());
         let policy = (division, Admission::Always, PolicyKind::AdaptiveLrfu);
-        let cache = Cache::new(FRAMES.into(), FRAMES as usize, policy, 1, false).expect("memory");
+        let cache =
+            Cache::new(FRAMES.into(), FRAMES as usize, policy, (1, 1), false).expect("memory");
         for number in 0..FRAMES {
             let (page, frame) = (PageId(number.into()), FrameId(number));
-            let mut shard = cache.shard(page);
-            cache.begin_fetch(page, (number, frame), 0, &mut shard);
+            let shard = cache.shard(page);
+            cache.begin_fetch(page, (number, frame), 0, &shard);
             let installed = Installed { slot: Some(number), dirty: true, ahead: false };
-            cache.publish(page, frame, installed, &shard);
+            assert_eq!(cache.publish(page, frame, installed, &shard), Last::NONE);
         }
         cache.settle(&mut (0..FRAMES).map(FrameId).collect());
         cache
@@ -85,7 +86,7 @@ mod tests {
         let page = PageId(page.into());
         let frame = cache.give_up_page(page, 0).expect("it is there");
         let installed = Installed { slot: cache.slot_of(frame), dirty: false, ahead: false };
-        cache.publish(page, frame, installed, &cache.shard(page));
+        assert_eq!(cache.publish(page, frame, installed, &cache.shard(page)), Last::NONE);
         cache.settle(&mut vec![frame]);
     }
 
