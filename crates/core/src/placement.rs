@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn groups_that_are_written_again_and_again_stay_together() {
         const GROUPS: usize = 3_000;
-        let size = |group: usize| if group % 4 == 0 { 1 } else { 5 };
+        let size = |group: usize| if group.is_multiple_of(4) { 1 } else { 5 };
         let used: usize = (0..GROUPS).map(size).sum();
         let mut placement = Placement::new(used as u64 * 5 / 4, used as u64);
         let mut places: Vec<Vec<u32>> = Vec::new();

@@ -166,6 +166,8 @@ fn a_page_that_is_looked_at_or_whose_latch_is_taken_is_read_although_it_is_forgo
         let forget = |memory: &mut FlashMemory<'_>| {
             memory.compare_exchange(word(6, 1), 7, 8).unwrap();
             memory.forget(PageId(6));
+            // It is not in DRAM when the transaction ends.
+            memory.hint(Hint::DontNeed(word(6, 0)));
             latch::write(memory, word(7, 0), |memory| {
                 memory.forget(PageId(7));
                 memory.store(word(7, 1), 9u64);

@@ -80,16 +80,17 @@ impl WriteBack {
         self.failed_in_a_row = 0;
     }
 
-    /// Takes the oldest `count` frames off the list, and a few more if the pages that follow are neighbours of
-    /// the last one.
+    /// Takes the oldest `count` frames off the list, and a few more, less than twice as many, if the pages that
+    /// follow are neighbours of the last one.
     pub(super) fn take(&mut self, cache: &Cache, count: usize) -> SmallVec<[FrameId; 64]> {
         let page = |frame: FrameId| cache.page_in(frame).0;
         let neighbours = |pair: (&FrameId, &FrameId)| page(*pair.0).abs_diff(page(*pair.1)) == 1;
         let last = count.saturating_sub(1);
         let pairs = self.waiting.iter().skip(last).zip(self.waiting.iter().skip(last + 1));
-        let more = pairs.take(GROUP_PAGES_MAX).take_while(|pair| count > 0 && neighbours(*pair));
+        let more_max = GROUP_PAGES_MAX.min(count);
+        let more = pairs.take(more_max).take_while(|pair| neighbours(*pair)).count();
         // A part of a long row is long enough.
-        let more = Some(more.count()).filter(|more| *more < GROUP_PAGES_MAX);
+        let more = Some(more).filter(|more| *more < more_max);
         self.waiting.drain(..count + more.unwrap_or(0)).collect()
     }
 
