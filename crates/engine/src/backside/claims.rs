@@ -10,9 +10,32 @@ use crate::buffer_pool::BufferPool;
 use crate::cache::{BLANK, Installed, POISONED, PageState};
 
 impl Backside {
+    /// Gives an absent page, on flash in some slot or blank, the contents `bytes` without reading it.
+    /// Says whether that was possible. Not for pages that survive crashes: their checksums tell damage,
+    /// and so they are read as ever.
+    pub(crate) fn overwrite(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        bytes: &[u8; PAGE_BYTES],
+    ) -> bool {
+        debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
+        let Some(frame) = self.take_unread(pool, page) else { return false };
+        pool.cache.fill(frame, bytes);
+        self.reveal(pool, page, frame);
+        true
+    }
+
     /// Gives `page` a frame of zeros, which nobody else sees yet. `None` if the page is not on flash alone, is
     /// damaged there, or no frame is free.
     pub(crate) fn claim(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
+        let frame = self.take_unread(pool, page)?;
+        pool.cache.fill(frame, &[0; PAGE_BYTES]);
+        Some(frame)
+    }
+
+    /// As [`claim`](Backside::claim), with a frame of any contents.
+    fn take_unread(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
         let shard = pool.cache.shard(page);
         let PageState::Absent(slot) = pool.cache.state(page) else { return None };
         if slot == POISONED && pool.persist.is_some() {
@@ -20,8 +43,6 @@ impl Backside {
         }
         let frame = self.take_free(pool, false)?;
         pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
-        drop(shard);
-        pool.cache.fill(frame, &[0; PAGE_BYTES]);
         Some(frame)
     }
 

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use ebbtide_core::prefetch::{Demand, Prefetching};
-use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{FrameId, PageId, Span, Time};
 use smallvec::smallvec;
 
 use crate::buffer_pool::BufferPool;
@@ -55,7 +55,7 @@ pub(crate) enum Drive {
 pub(crate) enum Found {
     /// The page was on flash only: this core brings it.
     Absent,
-    /// The job waits with others for what this core brings in or out.
+    /// The page is on its way: the job waits with others for `mover`, the core that brings it in or out.
     UnderWay { mover: usize },
     /// The page is in DRAM.
     Here,
@@ -262,28 +262,6 @@ impl Backside {
             let slot = pool.cache.slot_of(frame);
             self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
         }
-    }
-
-    /// Gives an absent page, on flash in some slot or blank, the contents `bytes` without reading it.
-    /// Says whether that was possible. Not for pages that survive crashes: their checksums tell damage,
-    /// and so they are read as ever.
-    pub(crate) fn overwrite(
-        &mut self,
-        pool: &BufferPool,
-        page: PageId,
-        bytes: &[u8; PAGE_BYTES],
-    ) -> bool {
-        debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
-        let shard = pool.cache.shard(page);
-        let PageState::Absent(slot) = pool.cache.state(page) else { return false };
-        let Some(frame) = self.take_free(pool, false) else { return false };
-        pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
-        drop(shard);
-        self.counters(pool).overwritten.add(1);
-        pool.cache.fill(frame, bytes);
-        let slot = (slot != BLANK).then_some(slot);
-        self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
-        true
     }
 
     /// A job of this core asked for `page` and found what `demand` says. Fetches the pages that the

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use ebbtide_core::Placement;
 use ebbtide_core::prefetch::{Metrics, Prefetcher};
 use ebbtide_core::replacement::{Admission, PolicyKind};
+use ebbtide_core::{PAGE_BYTES, Placement};
 use parking_lot::Mutex;
 
 use super::*;

@@ -135,8 +135,8 @@ impl WriteBack {
     ) {
         let Some(persist) = &pool.persist else { return };
         while !frames.is_empty() {
-            let mut guarded = persist.lock();
             let groups = groups(&pool.cache, &frames, requests.run_pages_max());
+            let mut guarded = persist.lock();
             let Some(run) = guarded.journal.take_slots_for(&groups) else {
                 drop(guarded);
                 persist.ask_flush();

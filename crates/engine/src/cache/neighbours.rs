@@ -115,7 +115,7 @@ mod tests {
     fn a_clean_page_leaves_alone() {
         let cache = full(1);
         clean(&cache, 20);
-        assert_eq!(leave_with(&cache, 20), []);
+        assert_eq!(leave_with(&cache, 20), [0; 0]);
     }
 
     #[test]
