@@ -143,7 +143,7 @@ impl Load {
         let deletes = (options.deletes * 1000.0).round() as u64;
         Ok(Load {
             options: options.clone(),
-            ledger: Ledger::new(options.keys, options.value_bytes, deletes),
+            ledger: Ledger::new(options.keys, options.value_bytes, deletes, !options.fill),
             tally: Tally::default(),
             connections: Connections::open(options)?,
             piece: vec![0; PIECE_BYTES],

@@ -3,7 +3,8 @@
 //! A key is written by one connection at a time, in order, so its values have versions. A value says
 //! its key and version, and the rest of it follows from these. A read is right if its version is none
 //! older than the newest acknowledged before the read was sent, and none newer than the newest sent before its
-//! reply came.
+//! reply came. Where the keys were not written first, they may have values of an earlier load until a write
+//! is acknowledged: any version, of which the key and the bytes are checked.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,14 +21,21 @@ pub(super) struct Ledger {
     value_bytes: (usize, usize),
     /// Of a thousand writes, how many are deletes.
     deletes: u64,
+    /// Whether keys may have values of an earlier load.
+    inherits: bool,
 }
 
 impl Ledger {
     /// A ledger of `keys` keys. Values have from `value_bytes.0` to `value_bytes.1` bytes, and of a thousand writes
-    /// `deletes` are deletes.
-    pub(super) fn new(keys: usize, value_bytes: (usize, usize), deletes: u64) -> Ledger {
+    /// `deletes` are deletes. `inherits` says whether keys may have values of an earlier load.
+    pub(super) fn new(
+        keys: usize,
+        value_bytes: (usize, usize),
+        deletes: u64,
+        inherits: bool,
+    ) -> Ledger {
         let zeros = || (0..keys).map(|_| AtomicU32::new(0)).collect();
-        Ledger { sent: zeros(), acknowledged: zeros(), value_bytes, deletes }
+        Ledger { sent: zeros(), acknowledged: zeros(), value_bytes, deletes, inherits }
     }
 
     pub(super) fn keys(&self) -> usize {
@@ -58,17 +66,9 @@ impl Ledger {
     /// Writes the value of a version into `into`, which is emptied first.
     pub(super) fn value(&self, key: usize, version: u32, into: &mut Vec<u8>) {
         let (least, most) = self.value_bytes;
-        let seed = mix(key as u64 ^ u64::from(version) << 40);
+        let seed = seed(key, version);
         let length = least + (seed % (most - least + 1) as u64) as usize;
-        into.clear();
-        into.extend_from_slice(&(key as u64).to_le_bytes());
-        into.extend_from_slice(&u64::from(version).to_le_bytes());
-        let mut state = seed;
-        while into.len() < length {
-            state = mix(state);
-            into.extend_from_slice(&state.to_le_bytes());
-        }
-        into.truncate(length);
+        value_of(key, version, length, into);
     }
 
     /// Whether a read of `key` may have found `value`, given the version acknowledged when it was sent.
@@ -83,6 +83,7 @@ impl Ledger {
         scratch: &mut Vec<u8>,
     ) -> Result<(), String> {
         let most = self.sent[key].load(Ordering::SeqCst);
+        let any = self.inherits && least == 0;
         let Some(value) = value else {
             let absent = |version: u32| version == 0 || self.is_delete(key, version);
             return if (least..=most).any(absent) {
@@ -102,16 +103,39 @@ impl Ledger {
         if found_key != key as u64 {
             return Err(format!("key {key}: the value of key {found_key}"));
         }
-        if version < u64::from(least) || version > u64::from(most) {
+        if !any && (version < u64::from(least) || version > u64::from(most)) {
             return Err(format!("key {key}: version {version}, expected {least} to {most}"));
         }
         let version = version as u32;
-        self.value(key, version, scratch);
-        if self.is_delete(key, version) || scratch.as_slice() != value {
+        if any {
+            // Of an earlier load, which may have had other sizes and another share of deletes.
+            value_of(key, version, value.len(), scratch);
+        } else {
+            self.value(key, version, scratch);
+        }
+        if !any && self.is_delete(key, version) || scratch.as_slice() != value {
             return Err(format!("key {key}: version {version} with bytes that were never written"));
         }
         Ok(())
     }
+}
+
+/// What the bytes of a version follow from.
+fn seed(key: usize, version: u32) -> u64 {
+    mix(key as u64 ^ u64::from(version) << 40)
+}
+
+/// Writes `length` bytes of a version into `into`, which is emptied first.
+fn value_of(key: usize, version: u32, length: usize, into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(&(key as u64).to_le_bytes());
+    into.extend_from_slice(&u64::from(version).to_le_bytes());
+    let mut state = seed(key, version);
+    while into.len() < length {
+        state = mix(state);
+        into.extend_from_slice(&state.to_le_bytes());
+    }
+    into.truncate(length);
 }
 
 #[cfg(test)]
@@ -120,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_read_is_right_only_within_what_was_acknowledged_and_sent() {
-        let ledger = Ledger::new(10, (16, 40), 0);
+        let ledger = Ledger::new(10, (16, 40), 0, false);
         let (mut value, mut scratch) = (Vec::new(), Vec::new());
         assert!(ledger.check(3, 0, None, &mut scratch).is_ok(), "never written");
         for version in 1..=3 {
@@ -145,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_absent_key_is_right_if_a_delete_may_have_been_the_last_write() {
-        let ledger = Ledger::new(1, (16, 16), 500);
+        let ledger = Ledger::new(1, (16, 16), 500, false);
         let mut scratch = Vec::new();
         let mut versions = 0;
         while versions < 50 {
@@ -161,5 +185,24 @@ mod tests {
         let mut value = Vec::new();
         ledger.value(0, last, &mut value);
         assert!(ledger.check(0, 1, Some(&value), &mut scratch).is_err(), "it was a delete");
+    }
+
+    #[test]
+    fn what_an_earlier_load_wrote_is_right_until_a_write_is_acknowledged() {
+        let (earlier, ledger) =
+            (Ledger::new(2, (100, 100), 0, false), Ledger::new(2, (16, 40), 500, true));
+        let (mut value, mut scratch) = (Vec::new(), Vec::new());
+        earlier.value(0, 7, &mut value);
+        let mut check =
+            |key, least, value: Option<&[u8]>| ledger.check(key, least, value, &mut scratch);
+        assert!(check(0, 0, Some(&value)).is_ok() && check(0, 0, None).is_ok());
+        assert!(check(1, 0, Some(&value)).is_err(), "another key's");
+        ledger.send(0);
+        assert!(check(0, 0, Some(&value)).is_ok(), "the write may not have come yet");
+        ledger.acknowledge(0, 1);
+        assert!(check(0, 1, Some(&value)).is_err(), "it was overwritten");
+        assert!(check(0, 1, None).is_err(), "the write is lost");
+        *value.last_mut().unwrap() ^= 1;
+        assert!(check(0, 0, Some(&value)).is_err(), "one bit is wrong");
     }
 }
