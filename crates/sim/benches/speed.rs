@@ -1,5 +1,5 @@
 //! How many accesses a host core simulates a second: a whole machine whose program mostly hits in
-//! its caches, and one that runs the hash table; a native trace; and traces straight into the DRAM cache that hit, that miss, and that ask the same of
+//! its caches, and one that runs each of AstriFlash's programs; a native trace; and traces straight into the DRAM cache that hit, that miss, and that ask the same of
 //! datasets from 1 GiB to 1 TiB: a chart, whose bars are as long as each other where cost does not
 //! depend on capacity; and into the device of CXL-flash, with each prefetcher.
 //!
@@ -31,9 +31,16 @@ fn main() {
     };
     println!("{:<44} {:>8}  range, M accesses/s", "", "median");
     report("machine: 95% in L1, 4.9% in LLC, 0.1% beyond", &machine);
-    for design in ["astriflash", "flash-sync"] {
-        report(&format!("hash-table on {design}, 1/256"), &|| program(design).0);
-        report(&format!("the same, with what comes before: {design}"), &|| program(design).1);
+    for (design, workload) in Kind::ASTRIFLASH
+        .map(|workload| ("astriflash", workload))
+        .into_iter()
+        .chain([("flash-sync", Kind::HashTable)])
+    {
+        let name = workload.name();
+        report(&format!("{name} on {design}, 1/256"), &|| program(design, workload).0);
+        report(&format!("{name}, with what comes before: {design}"), &|| {
+            program(design, workload).1
+        });
     }
     if wanted.as_ref().is_none_or(|part| "stages".contains(part.as_str())) {
         [256, 16].into_iter().for_each(stages);
@@ -157,12 +164,10 @@ fn machine() -> Vec<f64> {
     (0..ROUNDS).map(|_| round()).collect()
 }
 
-/// A run of the hash table: the rate while it is measured, and over the time since its calibration
-/// began.
-fn program(design: &str) -> (Vec<f64>, Vec<f64>) {
+/// A run of a program: the rate while it is measured, and over the time since its calibration began.
+fn program(design: &str, workload: Kind) -> (Vec<f64>, Vec<f64>) {
     let config = resolve(design, &[]).expect("a design").scaled(1, 256);
-    let (workload, arrivals) = (Kind::HashTable, Offered::Saturating);
-    let plan = Plan { config, workload, jobs: 20_000, seed: 1, arrivals };
+    let plan = Plan { config, workload, jobs: 20_000, seed: 1, arrivals: Offered::Saturating };
     let round = || {
         let first = now();
         let watch = Watch::unattended();
