@@ -18,6 +18,10 @@ const FRAMES: usize = 1 << 15;
 const WAYS: usize = 16;
 const PAGES: u64 = 1 << 20;
 
+/// Misses whose pages the policy is told of before it takes them in, as the engine's cores do with the
+/// misses of a turn.
+const MISSES_A_TURN: usize = 32;
+
 /// Hits between two misses; with Zipf's law and 3% of the pages cached, about three.
 const HITS_A_MISS: usize = 3;
 
@@ -34,18 +38,23 @@ fn victims(criterion: &mut Criterion) {
         // Drawn beforehand, so that only the policy is timed.
         let hits: Vec<u32> =
             (0..1 << 20).map(|_| frame_rank.sample(&mut random) as u32 - 1).collect();
-        let pages: Vec<u64> = (0..1 << 20).map(|_| random.random_range(0..PAGES)).collect();
+        let pages: Vec<PageId> =
+            (0..1 << 20).map(|_| PageId(random.random_range(0..PAGES))).collect();
         for frame in 0..FRAMES as u32 {
             policy.insert(FrameId(frame), PageId(u64::from(frame)));
         }
         let mut at = 0;
         let mut miss = || {
+            let page = at % pages.len();
+            if page.is_multiple_of(MISSES_A_TURN) {
+                policy.recall(&pages[page..page + MISSES_A_TURN]);
+            }
             for hit in 0..HITS_A_MISS {
                 touches.hit(FrameId(hits[(HITS_A_MISS * at + hit) % hits.len()]));
             }
             let frame = policy.victim(at % geometry.sets, &mut touches).expect("nothing is pinned");
             touches.clear(frame);
-            policy.insert(frame, PageId(pages[at % pages.len()]));
+            policy.insert(frame, pages[page]);
             policy.look_around(&mut touches);
             at += 1;
         };
