@@ -83,7 +83,6 @@ impl Ledger {
         scratch: &mut Vec<u8>,
     ) -> Result<(), String> {
         let most = self.sent[key].load(Ordering::SeqCst);
-        let any = self.inherits && least == 0;
         let Some(value) = value else {
             let absent = |version: u32| version == 0 || self.is_delete(key, version);
             return if (least..=most).any(absent) {
@@ -103,17 +102,20 @@ impl Ledger {
         if found_key != key as u64 {
             return Err(format!("key {key}: the value of key {found_key}"));
         }
-        if !any && (version < u64::from(least) || version > u64::from(most)) {
+        let may_be_earlier = self.inherits && least == 0;
+        if !may_be_earlier && (version < u64::from(least) || version > u64::from(most)) {
             return Err(format!("key {key}: version {version}, expected {least} to {most}"));
         }
         let version = version as u32;
-        if any {
-            // Of an earlier load, which may have had other sizes and another share of deletes.
+        let was_written = if may_be_earlier {
+            // An earlier load may have had other sizes and another share of deletes.
             value_of(key, version, value.len(), scratch);
+            true
         } else {
             self.value(key, version, scratch);
-        }
-        if !any && self.is_delete(key, version) || scratch.as_slice() != value {
+            !self.is_delete(key, version)
+        };
+        if !was_written || scratch.as_slice() != value {
             return Err(format!("key {key}: version {version} with bytes that were never written"));
         }
         Ok(())
