@@ -10,6 +10,7 @@
 //! * [`Time`], [`Span`], [`Bytes`]: quantities, with one parser each.
 //! * [`choice!`]: an enum whose variants users choose by name.
 //! * [`crc32c`]: the checksum of what is stored.
+//! * [`Archive`]: the state of an object, on its way out of it or back into one.
 //! * [`Watch`], [`Stop`]: progress of a long run, and a request to stop it.
 //!
 //! Programs and policies:
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod addr;
+mod archive;
 mod bytes;
 mod checksum;
 mod choice;
@@ -52,6 +54,7 @@ mod time;
 mod watch;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
+pub use archive::Archive;
 pub use bytes::{Bytes, NotBytes};
 pub use checksum::{crc32c, crc32c_append};
 pub use footprint::{Footprints, Lines, Trigger};

@@ -40,9 +40,12 @@
 //! In a prototype that did not adapt, a half-life of 2, 8 or 32 turnovers gave .819, .778 or .772 on
 //! the first stream and .967, 1.050 or 1.157 on the fourth.
 
+use serde::{Deserialize, Serialize};
+
 use super::linked_lists::LinkedLists;
 use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// Clock ticks in the time in which a weight halves; also key units in a factor of two.
 pub(super) const TICKS_PER_HALF_LIFE: usize = 16;
@@ -91,7 +94,7 @@ pub(super) const AGE_MAX: u16 = 0x4000;
 
 /// The logarithm of a page's weight in units of 1/16 octave, plus the tick at which it was formed.
 /// Both grow alike with time, so keys of different ages compare; modulo 2¹⁶.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub(super) struct Key(pub(super) u16);
 
 impl Key {
@@ -145,7 +148,7 @@ fn lowest_bucket(now: u16) -> usize {
 }
 
 /// What the policy knows of a frame.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Known {
     page: u32,
     /// The page's, as `key_of` has it.
@@ -154,7 +157,7 @@ struct Known {
 }
 
 /// Where a frame is.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 enum Place {
     #[default]
     Unknown,
@@ -167,7 +170,7 @@ enum Place {
 }
 
 /// The frames by weight, the weights of all pages, and the clock.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct AdaptiveLrfu {
     geometry: Geometry,
     /// `BUCKETS` lists a set by weight, then a list a set of its newest frames, oldest in front.
@@ -178,6 +181,7 @@ pub(super) struct AdaptiveLrfu {
     occupied: Vec<u64>,
     window_lengths: Vec<usize>,
     window_target: usize,
+    #[serde(skip, default = "Weights::new")]
     weights: Weights,
     now: u16,
     /// Victims since the last tick, and after how many there is one.
@@ -414,6 +418,10 @@ impl Replacement for AdaptiveLrfu {
         }
         known.place = Place::Unknown;
     }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
+    }
 }
 
 /// Sums of weights, all as logarithms in key units.
@@ -445,7 +453,7 @@ impl Weights {
 }
 
 /// What a round of forecasts shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Verdict {
     /// Weights foretell touches.
     Good,
@@ -456,16 +464,17 @@ enum Verdict {
 }
 
 /// Whether weights foretell touches: a tally of forecasts, judged a round at a time.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Forecasts {
     /// Chance in 2¹⁶ that a page of each level is touched in one turnover.
+    #[serde(skip, default = "chances")]
     chance: [u32; LEVELS],
     round: u64,
     tally: Tally,
 }
 
 /// The round so far. Touches are in 2⁻¹⁶.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Tally {
     forecasts: u64,
     expected: u64,
@@ -474,16 +483,18 @@ struct Tally {
     returns: u64,
 }
 
+fn chances() -> [u32; LEVELS] {
+    std::array::from_fn(|index| {
+        let octaves = (index as f64 - (LEVELS / 2) as f64) / TICKS_PER_HALF_LIFE as f64;
+        // Accesses at a constant rate add up to a weight of rate × half-life / ln 2.
+        let rate = octaves.exp2() * std::f64::consts::LN_2 / HALF_LIFE_TURNOVERS as f64;
+        ((1.0 - (-rate).exp()) * 65536.0) as u32
+    })
+}
+
 impl Forecasts {
     fn new(round: usize) -> Forecasts {
-        let chance = |index: usize| {
-            let octaves = (index as f64 - (LEVELS / 2) as f64) / TICKS_PER_HALF_LIFE as f64;
-            // Accesses at a constant rate add up to a weight of rate × half-life / ln 2.
-            let rate = octaves.exp2() * std::f64::consts::LN_2 / HALF_LIFE_TURNOVERS as f64;
-            ((1.0 - (-rate).exp()) * 65536.0) as u32
-        };
-        let chance = std::array::from_fn(chance);
-        Forecasts { chance, round: round as u64, tally: Tally::default() }
+        Forecasts { chance: chances(), round: round as u64, tally: Tally::default() }
     }
 
     /// A page that had `level` before was missed.

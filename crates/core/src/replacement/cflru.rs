@@ -2,16 +2,19 @@
 //! pages before dirty ones that were used about as long ago. Exact, so it must be told of every
 //! hit.
 
+use serde::{Deserialize, Serialize};
+
 use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// The clean-first region is half a set, but at most this many frames (the ATC'23 CXL-flash study).
 const WINDOW_MAX: usize = 4_096;
 
 /// LRU whose victim is the least recent clean page of the clean-first region: the `window` least
 /// recent frames of the set. When the region holds none, the least recent page of all.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Cflru {
     geometry: Geometry,
     window: usize,
@@ -53,5 +56,9 @@ impl Replacement for Cflru {
 
     fn remove(&mut self, frame: FrameId) {
         self.by_recency.remove(frame);
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }

@@ -1,11 +1,14 @@
 //! CLOCK: FIFO that gives a touched page a second chance (Corbató, MIT Project MAC 1968).
 
+use serde::{Deserialize, Serialize};
+
 use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// A ring a set, as an order whose front is under the hand: what the hand passes moves to the back.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Clock {
     geometry: Geometry,
     rings: EvictionOrder,
@@ -50,5 +53,9 @@ impl Replacement for Clock {
     fn remove(&mut self, frame: FrameId) {
         self.rings.remove(frame);
         self.known[self.geometry.set_of(frame)] -= 1;
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }

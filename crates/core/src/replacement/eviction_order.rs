@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use serde::{Deserialize, Serialize};
+
 use super::Geometry;
 use super::linked_lists::LinkedLists;
 use crate::addr::FrameId;
@@ -14,13 +16,13 @@ const ROW_WAYS_MAX: usize = 16;
 /// A narrow set's is a row of bytes, one a way: changing it moves a few bytes of one line of host
 /// memory, where a linked list would change three or four lines far apart. A simulated cache of
 /// millions of frames lives by that.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct EvictionOrder {
     geometry: Geometry,
     sets: Sets,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 enum Sets {
     /// The known ways of each set in order, then [`NONE`]; behind the last set as much as
     /// makes every row the beginning of one of the most ways.

@@ -1,11 +1,14 @@
 //! FIFO: gives up the page that was installed longest ago (Belady, IBM Systems Journal 1966).
 
+use serde::{Deserialize, Serialize};
+
 use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// First in, first out: the oldest in front.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Fifo {
     queues: EvictionOrder,
 }
@@ -37,5 +40,9 @@ impl Replacement for Fifo {
 
     fn order(&self) -> Option<Vec<FrameId>> {
         Some(self.queues.all())
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }

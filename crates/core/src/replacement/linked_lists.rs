@@ -2,12 +2,14 @@
 //! allocates nothing. A frame is in one list at most. What a policy knows of a frame can lie beside its
 //! links, where it costs no cache line of its own.
 
+use serde::{Deserialize, Serialize};
+
 use crate::addr::FrameId;
 
 /// The link of a frame that is in no list.
 const UNLINKED: u32 = u32::MAX;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Node<T> {
     previous: u32,
     next: u32,
@@ -15,7 +17,7 @@ struct Node<T> {
 }
 
 /// The lists numbered `0..lists` over the frames `0..frames`, each with a `T` beside its links.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct LinkedLists<T = ()> {
     /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
     nodes: Vec<Node<T>>,

@@ -1,12 +1,15 @@
 //! LRU: gives up the page that was used longest ago (Belady, IBM Systems Journal 1966). Exact, so
 //! it must be told of every hit.
 
+use serde::{Deserialize, Serialize};
+
 use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// Least recently used: the least recent in front.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Lru {
     geometry: Geometry,
     by_recency: EvictionOrder,
@@ -51,5 +54,9 @@ impl Replacement for Lru {
 
     fn order(&self) -> Option<Vec<FrameId>> {
         Some(self.by_recency.all())
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }

@@ -24,8 +24,10 @@ mod rrip;
 mod s3_fifo;
 
 use dyn_clone::DynClone;
+use serde::{Deserialize, Serialize};
 
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 use crate::choice;
 pub use admission::Admission;
 use rrip::{HitRule, Insertion, Rrip};
@@ -37,7 +39,7 @@ pub const TOUCHES_MAX: u8 = 3;
 pub const TOUCHES_TOGETHER: usize = 8;
 
 /// The shape of a cache: which frames may hold which page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Geometry {
     /// Number of sets; 1 is fully associative.
     pub sets: usize,
@@ -150,6 +152,12 @@ pub trait Replacement: Send + DynClone {
 
     /// Forgets `frame`, which it knows, without a decision of its own (an invalidation).
     fn remove(&mut self, frame: FrameId);
+
+    /// Puts all that it knows into `archive`, or takes it from there: of a policy of the same kind, geometry
+    /// and pages. By default it cannot, and what is managed by the policy is not kept.
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.cannot();
+    }
 
     /// The frames that it knows in an order in which, inserted into a new policy of the same kind, they
     /// make one that decides as this one. `None` if it knows more of them than an order.

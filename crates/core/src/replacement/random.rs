@@ -1,13 +1,16 @@
 //! Random: gives up any page, each with the same chance; the baseline that knows nothing.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// The place of a frame that is not known.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The known frames of every set in an array without gaps, to draw from.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Random {
     geometry: Geometry,
     /// `ways` entries a set, of which the first `known[set]` count.
@@ -76,10 +79,14 @@ impl Replacement for Random {
             self.put(place as usize, last);
         }
     }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
+    }
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, and the same on every machine.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct SplitMix64 {
     state: u64,
 }

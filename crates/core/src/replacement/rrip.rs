@@ -4,8 +4,11 @@
 //! distant. The victim is the first frame of the set with a distant one; without such a frame all
 //! predictions of the set age until there is one.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// The prediction of a distant re-reference: the highest value of M = 2 bits (§5.1).
 const DISTANT: u8 = 3;
@@ -26,7 +29,7 @@ const VOTES_MAX: u16 = 1023;
 const VOTES_EVEN: u16 = 512;
 
 /// What a hit does to the prediction of a page.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum HitRule {
     /// Makes it near: *hit priority*.
     Near,
@@ -35,7 +38,7 @@ pub(super) enum HitRule {
 }
 
 /// What is predicted of a new page.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Insertion {
     /// Long: SRRIP.
     Static,
@@ -46,7 +49,7 @@ pub(super) enum Insertion {
 }
 
 /// The predictions of every frame, and the duel of insertions.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Rrip {
     geometry: Geometry,
     hit_rule: HitRule,
@@ -140,5 +143,9 @@ impl Replacement for Rrip {
     fn remove(&mut self, frame: FrameId) {
         let was = std::mem::replace(&mut self.predictions[frame.index()], UNKNOWN);
         assert_ne!(was, UNKNOWN, "{frame:?} is not known");
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }

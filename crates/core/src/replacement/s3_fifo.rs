@@ -5,15 +5,18 @@
 //! up from the small queue a short while ago (the *ghost* queue) enters the main queue at once. The
 //! main queue reinserts a touched page, up to three times for touches that came in one go.
 
+use serde::{Deserialize, Serialize};
+
 use super::linked_lists::LinkedLists;
 use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// Touches in the small queue that make a page move to the main queue (Algorithm 1).
 const TOUCHES_TO_MOVE: u8 = 2;
 
 /// Small and main queue of each set, and the ghost queue as a time stamp a page (section 4.2).
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct S3Fifo {
     geometry: Geometry,
     small_target: usize,
@@ -137,5 +140,9 @@ impl Replacement for S3Fifo {
         let queue = 2 * self.geometry.set_of(frame) + usize::from(self.in_main[frame.index()]);
         self.queues.remove(frame);
         self.lengths[queue] -= 1;
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }

@@ -98,6 +98,29 @@ fn every_policy_misses_as_often_as_it_always_did() {
 }
 
 #[test]
+fn a_policy_with_the_state_of_another_goes_on_as_that_one() {
+    const PAGES: u64 = 2_000;
+    let requests = skewed(PAGES, 12_000, 5);
+    let (before, after) = requests.split_at(6_000);
+    for kind in PolicyKind::ALL {
+        for geometry in [Geometry::fully_associative(192), Geometry { sets: 64, ways: 4 }] {
+            let mut one = Cache::new(kind, geometry, PAGES);
+            // Every third request writes.
+            let ask =
+                |cache: &mut Cache, page: u64| cache.access(PageId(page), page.is_multiple_of(3));
+            for page in before {
+                ask(&mut one, *page);
+            }
+            let mut other = one.archived(kind, PAGES);
+            for page in after {
+                assert_eq!(ask(&mut one, *page), ask(&mut other, *page), "{kind}, {geometry:?}");
+                assert_eq!(one.page_in, other.page_in, "{kind}, {geometry:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_scan_does_not_flush_the_hot_set() {
     for kind in SCAN_RESISTANT {
         let mut cache = cache(kind, 100, 10_000);

@@ -1,7 +1,7 @@
 //! A small cache that drives a replacement policy, for the tests of this folder.
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX};
-use ebbtide_core::{FrameId, PageId};
+use ebbtide_core::{Archive, FrameId, PageId};
 
 /// What the policy may ask of each frame.
 #[derive(Clone)]
@@ -56,6 +56,15 @@ impl Cache {
             needs_every_hit,
             policy,
         }
+    }
+
+    /// The same cache under a new policy of `kind`, which is given the state of this one's.
+    pub(crate) fn archived(&mut self, kind: PolicyKind, pages: u64) -> Cache {
+        let bytes = Archive::bytes_of(|archive| self.policy.state(archive));
+        let mut other = Cache::new(kind, self.geometry, pages);
+        assert!(Archive::restore(&bytes, |archive| other.policy.state(archive)), "{kind}");
+        (other.marks, other.page_in) = (self.marks.clone(), self.page_in.clone());
+        other
     }
 
     pub(crate) fn set_of(&self, page: PageId) -> usize {

@@ -62,9 +62,12 @@ mod order;
 mod pool;
 mod ranked;
 
+use serde::{Deserialize, Serialize};
+
 use super::adaptive_lrfu::{HALF_LIFE_TURNOVERS, Key, TICKS_PER_HALF_LIFE, Weights, recall};
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 use miniature::Miniatures;
 use order::{Clocks, NEIGHBOURS, NO_PAGE, Order, Record, Search};
 use ranked::{Marks, Ranked};
@@ -83,10 +86,11 @@ const GROUPS_MAX: usize = 8;
 const NOTED_MAX: usize = 256;
 
 /// The frames, the weights of pages that are not cached, and the miniatures of the cache.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MiniSim {
     geometry: Geometry,
     ranked: Ranked,
+    #[serde(skip, default = "Weights::new")]
     weights: Weights,
     past: Vec<Key>,
     search: Search,
@@ -331,5 +335,9 @@ impl Replacement for MiniSim {
         let Record { page, key, .. } = self.ranked.remove(frame);
         assert_ne!(page, NO_PAGE, "{frame:?} is not known");
         self.past[page as usize] = key;
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }

@@ -1,5 +1,7 @@
 //! The orders in which pages are given up, and the record of a page that they are read from.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::TOUCHES_TOGETHER;
 use super::super::adaptive_lrfu::{AGE_MAX, Key};
 
@@ -16,7 +18,7 @@ const IN_WINDOW: u64 = 1 << 63;
 const WINDOW_SHARE: usize = 8;
 
 /// An order of pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// The page that was used least recently goes first.
     Recent,
@@ -32,7 +34,7 @@ impl Order {
 }
 
 /// What is known of a page in a frame.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) page: u32,
     /// The weight of its accesses.
@@ -46,7 +48,7 @@ impl Record {
 }
 
 /// The time in two units. Both begin at a time by which the greatest age has passed.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Clocks {
     /// Parts of a turnover.
     pub(super) tick: u64,
@@ -98,7 +100,7 @@ impl Clocks {
 }
 
 /// How a victim is looked for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Search {
     pub(super) order: Order,
     /// How many groups of neighbours are looked at for a victim.

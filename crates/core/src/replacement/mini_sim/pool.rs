@@ -1,5 +1,7 @@
 //! The frames that are to go first, among those that were looked at.
 
+use serde::{Deserialize, Serialize};
+
 use crate::addr::FrameId;
 
 /// Frames that a pool keeps; sets of no more ways are looked at as a whole for each victim.
@@ -14,7 +16,7 @@ pub(super) struct Candidate {
 
 /// The first to go of those that were offered, as in the pool of sampled candidates of Redis (since
 /// its version 3.0).
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Pool {
     /// The candidates, the first to go at the end.
     places: [u64; POOL_FRAMES],

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::super::Geometry;
 use super::super::adaptive_lrfu::TICKS_PER_HALF_LIFE;
 use super::order::{NEIGHBOURS, NO_PAGE, Order, Record, Search};
@@ -49,7 +51,7 @@ fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
 }
 
 /// What is kept of a set.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Set {
     /// The group of neighbours that is looked at next.
     hand: u32,
@@ -62,7 +64,7 @@ struct Set {
 }
 
 /// Records of frames in sets.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Ranked {
     geometry: Geometry,
     records: Vec<Record>,
