@@ -7,13 +7,15 @@
 //! it, by *where in the program* that stood and *which line* it wanted, and is what the next page is
 //! expected to need that the same place in the program brings by the same line.
 
+use serde::{Deserialize, Serialize};
+
 use crate::addr::{LINE_BYTES, PAGE_BYTES};
 
 /// Lines of a page.
 const LINES: u8 = (PAGE_BYTES / LINE_BYTES) as u8;
 
 /// A set of lines of a page: bit `n` is line `n`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lines(u64);
 
 impl Lines {
@@ -55,7 +57,7 @@ impl Lines {
 }
 
 /// The access that brings a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Trigger {
     /// Where in the program it stands: its instruction's address, or what stands for it.
     pub site: u32,
@@ -64,7 +66,7 @@ pub struct Trigger {
 }
 
 /// A trigger, and what its last page used.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Entry {
     trigger: Trigger,
     used: Lines,
@@ -74,7 +76,7 @@ struct Entry {
 const ENTRIES: usize = 1 << 14;
 
 /// A table of the last footprint of every trigger, direct-mapped.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Footprints {
     entries: Vec<Option<Entry>>,
 }

@@ -40,7 +40,7 @@ impl Simulation {
     /// [`SimError`].
     pub fn warmed(plan: &Plan, watch: Watch<'_>) -> Result<Simulation, SimError> {
         let parts = designs::compose(&plan.config)?;
-        Simulation::by(plan, parts, watch, |machine| kept::warm(machine, plan, watch))
+        Simulation::by(plan, parts, watch, |machine| kept::warm(machine, None, plan, watch))
     }
 
     /// The same with `parts` instead of those of the plan's design, for designs that are not in the

@@ -10,13 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use ebbtide_core::{Watch, crc32c, crc32c_append};
+use ebbtide_core::{Archive, Watch, crc32c, crc32c_append};
 use ebbtide_workloads::Program;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::calibration::Calibration;
-use crate::machine::{Machine, SavedMachine, SimError};
+use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
 use crate::warm::{Steady, warmed_up};
 
@@ -95,58 +93,92 @@ pub(crate) fn calibration(
         return Ok(known.clone());
     }
     let folder = FOLDER.get();
-    let calibration = match folder.and_then(|folder| folder.read(CALIBRATION, &basis)) {
+    let of = format!("{basis:?}");
+    let read = folder.and_then(|folder| folder.read(CALIBRATION, &of));
+    let calibration = match read.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
         Some(read) => read,
         None => {
             let made = Calibration::new(plan, program, watch)?;
-            folder.inspect(|folder| folder.write(CALIBRATION, &basis, &made));
+            let bytes = postcard::to_stdvec(&made).expect("calibrations are plain data");
+            folder.inspect(|folder| folder.write(CALIBRATION, &of, &bytes));
             made
         }
     };
     Ok(known.insert(calibration).clone())
 }
 
-/// A warm machine in a file.
-type Warm = (Steady, SavedMachine);
+/// The state of the machine that was warmed last, kept in memory.
+#[derive(Default)]
+pub(crate) struct LastWarm(Option<(String, Vec<u8>)>);
 
-/// Warms `machine` of `plan` as [`warmed_up`] does, or gives it the state that it had afterwards in an
-/// earlier run.
+/// Warms `machine` of `plan` as [`warmed_up`] does, or gives it the state that such a machine had
+/// afterwards: the `last` one, if that is given, or one of an earlier run.
 ///
 /// # Errors
 /// [`SimError`].
 pub(crate) fn warm(
     machine: &mut Machine,
+    last: Option<&mut LastWarm>,
     plan: &Plan,
     watch: Watch<'_>,
 ) -> Result<Steady, SimError> {
-    warm_by(FOLDER.get(), machine, plan, watch)
+    warm_by(FOLDER.get(), machine, last, plan, watch)
 }
 
 fn warm_by(
     folder: Option<&Folder>,
     machine: &mut Machine,
+    last: Option<&mut LastWarm>,
     plan: &Plan,
     watch: Watch<'_>,
 ) -> Result<Steady, SimError> {
-    let basis = plan.warm_up_basis();
-    if let Some((steady, saved)) = folder.and_then(|folder| folder.read::<Warm>(WARM, &basis))
-        && machine.restore(saved)
+    let Some(of) = warm_machine(machine, plan).filter(|_| folder.is_some() || last.is_some())
+    else {
+        return warmed_up(machine, plan, watch);
+    };
+    if let Some(LastWarm(Some((last_of, state)))) = &last
+        && *last_of == of
     {
-        return Ok(steady);
+        return Ok(restored(machine, state));
     }
-    let steady = warmed_up(machine, plan, watch)?;
-    if let Some(folder) = folder
-        && let Some(saved) = machine.saved()
-    {
-        folder.write(WARM, &basis, &(steady, saved));
+    let (steady, state) = match folder.and_then(|folder| folder.read(WARM, &of)) {
+        Some(state) => (restored(machine, &state), state),
+        None => {
+            let mut steady = warmed_up(machine, plan, watch)?;
+            let state = Archive::bytes_of(|archive| warm_state(machine, &mut steady, archive));
+            folder.inspect(|folder| folder.write(WARM, &of, &state));
+            (steady, state)
+        }
+    };
+    if let Some(last) = last {
+        *last = LastWarm(Some((of, state)));
     }
     Ok(steady)
+}
+
+/// All that decides the state of `machine` of `plan` after its warm-up, or `None` if that cannot be kept.
+fn warm_machine(machine: &mut Machine, plan: &Plan) -> Option<String> {
+    let types = Archive::types_of(|archive| machine.state(archive))?;
+    Some(format!("{:?} {types}", plan.warm_up_basis()))
+}
+
+fn warm_state(machine: &mut Machine, steady: &mut Steady, archive: &mut Archive<'_>) {
+    archive.part(steady);
+    machine.state(archive);
+}
+
+/// Gives `machine` the `state` that such a machine had after its warm-up.
+fn restored(machine: &mut Machine, state: &[u8]) -> Steady {
+    let mut steady = Steady::default();
+    let whole = Archive::restore(state, |archive| warm_state(machine, &mut steady, archive));
+    assert!(whole, "a state fits the machines that it is of");
+    steady
 }
 
 const CALIBRATION: &str = "calibration";
 const WARM: &str = "warm";
 
-/// A folder of files, each of which holds something that a basis decides.
+/// A folder of files, each of which holds something that is decided by what it is `of`.
 struct Folder {
     path: PathBuf,
     maker: u32,
@@ -155,8 +187,8 @@ struct Folder {
 
 impl Folder {
     /// All that decides the contents of a file.
-    fn key(&self, kind: &str, basis: &Plan) -> String {
-        format!("{:08x} {kind} {basis:?}", self.maker)
+    fn key(&self, kind: &str, of: &str) -> String {
+        format!("{:08x} {kind} {of}", self.maker)
     }
 
     fn file(&self, kind: &str, key: &str) -> PathBuf {
@@ -166,34 +198,36 @@ impl Folder {
         self.path.join(format!("{name:016x}.{kind}"))
     }
 
-    /// What the file of `basis` holds, if it is whole.
-    fn read<T: DeserializeOwned>(&self, kind: &str, basis: &Plan) -> Option<T> {
-        let key = self.key(kind, basis);
+    /// What the file holds, if it is whole.
+    fn read(&self, kind: &str, of: &str) -> Option<Vec<u8>> {
+        let key = self.key(kind, of);
         let path = self.file(kind, &key);
-        let bytes = fs::read(&path).ok()?;
+        let mut bytes = fs::read(&path).ok()?;
         let (checksum, held) = bytes.split_first_chunk()?;
         if crc32c(held) != u32::from_le_bytes(*checksum) {
             return None;
         }
-        let (of, state) = postcard::take_from_bytes::<String>(held).ok()?;
-        if of != key {
+        let (own, held) = postcard::take_from_bytes::<&str>(held).ok()?;
+        if own != key {
             return None;
         }
-        let state = postcard::from_bytes(state).ok()?;
+        bytes.drain(..bytes.len() - held.len());
         // What was used last stays longest.
         let _stays_shorter = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
-        Some(state)
+        Some(bytes)
     }
 
-    /// Writes the file of `basis`, whole or not at all. What cannot be kept is made anew some day.
-    fn write(&self, kind: &str, basis: &Plan, state: &impl Serialize) {
-        let key = self.key(kind, basis);
-        let held = postcard::to_stdvec(&(&key, state)).expect("states are plain data");
+    /// Writes the file, whole or not at all. What cannot be kept is made anew some day.
+    fn write(&self, kind: &str, of: &str, held: &[u8]) {
+        let key = self.key(kind, of);
+        let own = postcard::to_stdvec(&key).expect("a text is plain data");
+        let checksum = crc32c_append(crc32c(&own), held);
         let write = || {
             fs::create_dir_all(&self.path)?;
             let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-            file.write_all(&crc32c(&held).to_le_bytes())?;
-            file.write_all(&held)?;
+            file.write_all(&checksum.to_le_bytes())?;
+            file.write_all(&own)?;
+            file.write_all(held)?;
             file.persist(self.file(kind, &key))?;
             self.make_room()
         };
@@ -223,11 +257,14 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
-    use ebbtide_core::Span;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use ebbtide_core::Stop;
+    use ebbtide_core::replacement::PolicyKind;
     use ebbtide_workloads::Kind;
 
     use super::*;
-    use crate::designs::{compose, resolve};
+    use crate::designs::{Overrides, compose, resolve};
     use crate::experiment::Simulation;
     use crate::offered::Offered;
 
@@ -235,98 +272,139 @@ mod tests {
         Folder { path: path.to_path_buf(), maker: 1, room_bytes }
     }
 
-    fn plan(design: &str, workload: Kind, seed: u64) -> Plan {
-        let config = resolve(design, &[]).unwrap().scaled(1, 1024);
-        Plan { config, workload, jobs: 200, seed, arrivals: Offered::Saturating }
+    fn plan(design: &str, set: Overrides<'_>, workload: Kind) -> Plan {
+        let config = resolve(design, set).unwrap().scaled(1, 1024);
+        Plan { config, workload, jobs: 200, seed: 1, arrivals: Offered::Saturating }
+    }
+
+    fn basis(seed: u64) -> String {
+        let plan = Plan { seed, ..plan("astriflash", &[], Kind::HashTable) };
+        format!("{:?}", plan.calibration_basis())
+    }
+
+    /// What a run of `plan` gives, and whether jobs warmed its machine.
+    fn outcome(plan: &Plan, folder: Option<&Folder>) -> (String, bool) {
+        let (stop, by_jobs) = (Stop::new(), AtomicBool::new(false));
+        let show = |stage: &str, _: f64| {
+            by_jobs.fetch_or(stage == "warming up", Ordering::Relaxed);
+        };
+        let (parts, watch) = (compose(&plan.config).unwrap(), Watch::new(&show, &stop));
+        let warm = |machine: &mut Machine| warm_by(folder, machine, None, plan, watch);
+        let mut outcome = Simulation::by(plan, parts, watch, warm).unwrap().measure(watch).unwrap();
+        (outcome.wall_s, outcome.accesses_per_wall_s) = (0.0, 0.0);
+        (format!("{outcome:?}"), by_jobs.into_inner())
     }
 
     #[test]
     fn a_machine_warmed_by_a_file_does_what_one_does_that_was_warmed_by_jobs() {
         let path = tempfile::tempdir().unwrap();
         let folder = folder(path.path(), u64::MAX);
-        let outcome = |plan: &Plan, folder: Option<&Folder>| {
-            let (parts, watch) = (compose(&plan.config).unwrap(), Watch::unattended());
-            let warm = |machine: &mut Machine| warm_by(folder, machine, plan, watch);
-            let mut outcome =
-                Simulation::by(plan, parts, watch, warm).unwrap().measure(watch).unwrap();
-            (outcome.wall_s, outcome.accesses_per_wall_s) = (0.0, 0.0);
-            format!("{outcome:?}")
-        };
-        let does_the_same = |(design, workload): (&str, Kind)| {
-            let plan = plan(design, workload, 1);
-            let by_jobs = outcome(&plan, None);
-            outcome(&plan, Some(&folder));
-            let kept: Option<Warm> = folder.read(WARM, &plan.warm_up_basis());
-            assert!(kept.is_some(), "{design} under {workload:?}");
-            assert_eq!(outcome(&plan, Some(&folder)), by_jobs, "{design} under {workload:?}");
+        let does_the_same = |plan: &Plan, of: &str| {
+            let (by_jobs, _) = outcome(plan, None);
+            outcome(plan, Some(&folder));
+            let (by_file, warmed) = outcome(plan, Some(&folder));
+            assert!(!warmed, "{of}: the state is kept");
+            assert!(by_file == by_jobs, "{of}:\n{by_file}\n{by_jobs}");
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| does_the_same(("astriflash", Kind::Silo)));
-            does_the_same(("astriflash", Kind::ArraySwap));
-            does_the_same(("flash-sync", Kind::ArraySwap));
-            does_the_same(("os-swap", Kind::HashTable));
+            scope.spawn(|| does_the_same(&plan("astriflash", &[], Kind::Silo), "Silo"));
+            for policy in PolicyKind::ALL {
+                let set = [("dram_cache.policy", policy.name())];
+                does_the_same(&plan("astriflash", &set, Kind::ArraySwap), policy.name());
+            }
+            // Sets that are looked up by hash.
+            for policy in [PolicyKind::Lru, PolicyKind::AdaptiveLrfu] {
+                let set = [("dram_cache.policy", policy.name()), ("dram_cache.ways", "0")];
+                does_the_same(&plan("os-swap", &set, Kind::HashTable), policy.name());
+            }
+            // Of sizes that can be divided by 1024.
+            let llc = ("llc.size", "128MiB");
+            let memories: [(&str, Overrides<'_>); 5] = [
+                ("astriflash", &[("dram_cache.fill", "footprint")]),
+                ("astriflash-nodp", &[]),
+                ("hams-mmap", &[llc]),
+                ("cxl-flash", &[]),
+                ("lhams-e", &[llc]),
+            ];
+            for (design, set) in memories {
+                does_the_same(&plan(design, set, Kind::ArraySwap), design);
+            }
+            let device = [("dram_cache.size", "512MiB"), ("dram_cache.ways", "16")];
+            let rows: [Overrides<'_>; 3] = [
+                &[("promotion.meets", "at-least")],
+                &[("promotion.clean_after_us", "20")],
+                // Every page leaves the device's cache at once, whose sets have no other frame.
+                &[("promotion.threshold_max", "1"), ("dram_cache.ways", "1")],
+            ];
+            for own in rows {
+                let set = [&device[..], own].concat();
+                does_the_same(&plan("flatflash", &set, Kind::Tatp), own[0].0);
+            }
         });
     }
 
-    fn calibration(work_us: u64) -> Calibration {
-        Calibration {
-            lru_misses_per_job: 0.1,
-            bare_job_ns: 1e3 / 3.0,
-            work: Span::from_us(work_us),
-            dram_jobs_per_s: 1e6,
-        }
+    #[test]
+    fn a_memory_does_not_take_the_state_of_another_kind() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = folder(path.path(), u64::MAX);
+        let mapped = plan("unified-mmap", &[], Kind::ArraySwap);
+        let mut hardware = mapped.clone();
+        hardware.config.parts.memory_side = Some("astriflash".to_string());
+        assert_eq!(hardware.warm_up_basis(), mapped.warm_up_basis());
+        outcome(&mapped, Some(&folder));
+        assert_eq!(outcome(&hardware, Some(&folder)), outcome(&hardware, None));
+        assert!(!outcome(&hardware, Some(&folder)).1, "its own state is kept");
+        assert!(!outcome(&mapped, Some(&folder)).1, "beside the other");
     }
 
     #[test]
     fn what_is_damaged_or_of_another_program_or_plan_is_not_used() {
         let path = tempfile::tempdir().unwrap();
         let own = folder(path.path(), u64::MAX);
-        let basis = plan("astriflash", Kind::HashTable, 1).calibration_basis();
-        own.write(CALIBRATION, &basis, &calibration(7));
-        let read = |folder: &Folder, basis: &Plan| folder.read::<Calibration>(CALIBRATION, basis);
-        assert_eq!(read(&own, &basis), Some(calibration(7)));
-        assert_eq!(read(&Folder { maker: 2, ..folder(path.path(), u64::MAX) }, &basis), None);
-        assert_eq!(read(&own, &Plan { seed: 2, ..basis.clone() }), None);
-        let file = own.file(CALIBRATION, &own.key(CALIBRATION, &basis));
+        let held = b"what is held".to_vec();
+        own.write(CALIBRATION, &basis(1), &held);
+        let read = |folder: &Folder, seed| folder.read(CALIBRATION, &basis(seed));
+        assert_eq!(read(&own, 1), Some(held));
+        assert_eq!(read(&Folder { maker: 2, ..folder(path.path(), u64::MAX) }, 1), None);
+        assert_eq!(read(&own, 2), None);
+        let file = own.file(CALIBRATION, &own.key(CALIBRATION, &basis(1)));
         let whole = fs::read(&file).unwrap();
         for cut in 0..whole.len() {
             fs::write(&file, &whole[..cut]).unwrap();
-            assert_eq!(read(&own, &basis), None, "cut after {cut} bytes");
+            assert_eq!(read(&own, 1), None, "cut after {cut} bytes");
             let mut flipped = whole.clone();
             flipped[cut] ^= 1;
             fs::write(&file, flipped).unwrap();
-            assert_eq!(read(&own, &basis), None, "byte {cut} is another one");
+            assert_eq!(read(&own, 1), None, "byte {cut} is another one");
         }
         // The file of another key under the same name.
-        own.write(CALIBRATION, &Plan { seed: 3, ..basis.clone() }, &calibration(8));
-        let other = Plan { seed: 3, ..basis.clone() };
-        fs::rename(own.file(CALIBRATION, &own.key(CALIBRATION, &other)), &file).unwrap();
-        assert_eq!(read(&own, &basis), None);
+        own.write(CALIBRATION, &basis(3), &[8]);
+        fs::rename(own.file(CALIBRATION, &own.key(CALIBRATION, &basis(3))), &file).unwrap();
+        assert_eq!(read(&own, 1), None);
     }
 
     #[test]
     fn what_was_not_used_for_longest_makes_room() {
         let path = tempfile::tempdir().unwrap();
         let roomy = folder(path.path(), u64::MAX);
-        let bases = [1, 2, 3].map(|seed| plan("astriflash", Kind::HashTable, seed));
+        let bases = [1, 2, 3].map(basis);
         for (basis, age) in bases.iter().zip([30, 20, 10]) {
-            roomy.write(CALIBRATION, basis, &calibration(7));
+            roomy.write(CALIBRATION, basis, &[7; 100]);
             let file = File::open(roomy.file(CALIBRATION, &roomy.key(CALIBRATION, basis))).unwrap();
             file.set_modified(SystemTime::now() - std::time::Duration::from_secs(age)).unwrap();
         }
         let size = fs::read_dir(path.path()).unwrap().next().unwrap().unwrap().metadata().unwrap();
-        assert!(roomy.read::<Calibration>(CALIBRATION, &bases[0]).is_some(), "it is used again");
+        assert!(roomy.read(CALIBRATION, &bases[0]).is_some(), "it is used again");
         let tight = folder(path.path(), 2 * size.len() + size.len() / 2);
         tight.make_room().unwrap();
-        let kept = bases.each_ref().map(|b| tight.read::<Calibration>(CALIBRATION, b).is_some());
+        let kept = bases.each_ref().map(|b| tight.read(CALIBRATION, b).is_some());
         assert_eq!(kept, [true, false, true]);
     }
 
     #[test]
     fn a_folder_that_cannot_be_written_keeps_nothing_and_harms_nothing() {
         let nowhere = folder(Path::new("/proc/nowhere"), u64::MAX);
-        let basis = plan("astriflash", Kind::HashTable, 1);
-        nowhere.write(CALIBRATION, &basis, &calibration(7));
-        assert_eq!(nowhere.read::<Calibration>(CALIBRATION, &basis), None);
+        nowhere.write(CALIBRATION, &basis(1), &[7]);
+        assert_eq!(nowhere.read(CALIBRATION, &basis(1)), None);
     }
 }

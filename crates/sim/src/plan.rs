@@ -1,9 +1,10 @@
 //! [`Plan`]: one simulation, and what plans have in common.
 
+use ebbtide_core::Bytes;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 
-use crate::config::{Config, DramCache, PageTables};
+use crate::config::{Attachment, Config, DramCache, Fill, Mode, Mos, Os, PageTables};
 use crate::designs::resolve;
 use crate::machine::{SimError, WORK_UNITS};
 use crate::offered::Offered;
@@ -40,8 +41,8 @@ impl Plan {
     }
 
     /// The plan with all that the state after the untimed warm-up does not depend on set to
-    /// DRAM-only's values. That state depends on the jobs, the caches on the chip, the placement of
-    /// pages in DRAM, and on whether the memory can hand its pages on.
+    /// DRAM-only's values. That state depends on the jobs, the caches on the chip, and the placement of
+    /// pages in DRAM. Which kind of memory it is of is not among it, as several can take the same one.
     pub(crate) fn warm_up_basis(&self) -> Plan {
         let fixed = resolve("dram-only", &[]).expect("a shipped design resolves");
         let mut basis = self.clone();
@@ -51,7 +52,20 @@ impl Plan {
         config.design = fixed.design;
         config.parts = fixed.parts;
         config.switch = fixed.switch;
-        config.os = fixed.os;
+        let Os { read_ahead, fault_around, .. } = config.os;
+        config.os = Os { read_ahead, fault_around, ..fixed.os };
+        // Nothing is prefetched in a warm-up.
+        config.prefetch = None;
+        config.mos = config.mos.as_ref().map(|mos| Mos {
+            page: mos.page,
+            wanted_first: false,
+            attachment: Attachment::Pcie,
+            mode: Mode::Extend,
+            lookup_ns: 0,
+            lock_ns: 0,
+            ssd_dram: Bytes(0),
+            ssd_dram_gb_per_s: 0,
+        });
         config.link = fixed.link;
         config.flash = fixed.flash;
         config.workload.miss_interval_us = fixed.workload.miss_interval_us;
@@ -60,6 +74,7 @@ impl Plan {
             size: config.dram_cache.size,
             ways: config.dram_cache.ways,
             policy: config.dram_cache.policy,
+            fill: config.dram_cache.fill,
             ..fixed.dram_cache
         };
         basis
@@ -73,6 +88,9 @@ impl Plan {
         config.workload = self.config.workload.clone();
         config.dram_cache.ways = 0;
         config.dram_cache.policy = PolicyKind::Lru;
+        config.dram_cache.fill = Fill::Page;
+        (config.os.read_ahead, config.os.fault_around) = (Bytes(0), Bytes(0));
+        config.mos = None;
         // In DRAM all tables take the same time.
         config.tlb.page_tables = PageTables::Flat;
         basis

@@ -6,11 +6,10 @@ use ebbtide_core::Watch;
 
 use crate::designs;
 use crate::experiment::Simulation;
-use crate::kept;
-use crate::machine::{Machine, SimError, Warmth};
+use crate::kept::{self, LastWarm};
+use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
 use crate::progress::HostTime;
-use crate::warm::Steady;
 
 /// The warm machine of a run, kept for the next run of the same jobs. A run gives exactly the results
 /// of [`Simulation::warmed`], but sooner.
@@ -19,7 +18,7 @@ use crate::warm::Steady;
 /// side, timing, load) should follow one another.
 #[derive(Default)]
 pub struct Shared {
-    warm: Option<(Plan, Steady, Warmth)>,
+    last: LastWarm,
 }
 
 impl Shared {
@@ -33,15 +32,7 @@ impl Shared {
         let calibration = kept::calibration(plan, &program, watch)?;
         let parts = designs::compose(&plan.config)?;
         let mut machine = Machine::of_program(&plan.config, parts, program)?;
-        let basis = plan.warm_up_basis();
-        let steady = match &self.warm {
-            Some((of, steady, warmth)) if *of == basis && machine.begin_with(warmth) => *steady,
-            _ => {
-                let steady = kept::warm(&mut machine, plan, watch)?;
-                self.warm = machine.warmth().map(|warmth| (basis, steady, warmth));
-                steady
-            }
-        };
+        let steady = kept::warm(&mut machine, Some(&mut self.last), plan, watch)?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
     }
 

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::progress::HostTime;
 
 /// The end of an untimed warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
     /// Jobs that took no time.
     pub untimed_jobs: u64,

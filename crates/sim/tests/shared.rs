@@ -12,6 +12,9 @@ fn plan(design: &str, set: &[(&str, &str)]) -> Plan {
     Plan { config, workload: Kind::Tatp, jobs: 800, seed: 3, arrivals: Offered::Saturating }
 }
 
+/// A cache that can be divided by 1024.
+const HAMS: &[(&str, &str)] = &[("llc.size", "128MiB")];
+
 fn without_host_time(outcome: Outcome) -> String {
     let outcome = Outcome { wall_s: 0.0, accesses_per_wall_s: 0.0, ..outcome };
     format!("{outcome:?}")
@@ -29,6 +32,12 @@ fn a_run_gives_the_same_by_itself_and_after_others_of_the_same_jobs() {
         plan("astriflash-nodp", &[]),
         plan("astriflash-nops", &[]),
         plan("dram-only", &[]),
+        plan("astriflash", &[("dram_cache.fill", "footprint")]),
+        plan("cxl-flash", &[]),
+        plan("cxl-flash", &[("prefetch.policy", "best-offset")]),
+        plan("hams-mmap", HAMS),
+        plan("lhams-e", HAMS),
+        plan("thams-p", HAMS),
     ];
     let mut shared = Shared::default();
     let watch = Watch::unattended();
@@ -55,4 +64,8 @@ fn a_shared_warm_up_is_not_repeated() {
     assert!(warmed(&mut shared, &plan("os-swap", &[])), "other frames");
     let other_seed = Plan { seed: 4, ..plan("os-swap", &[]) };
     assert!(warmed(&mut shared, &other_seed), "other jobs");
+    assert!(warmed(&mut shared, &plan("cxl-flash", &[])));
+    assert!(!warmed(&mut shared, &plan("cxl-flash", &[("prefetch.policy", "leap")])));
+    assert!(warmed(&mut shared, &plan("lhams-e", HAMS)));
+    assert!(!warmed(&mut shared, &plan("thams-p", HAMS)));
 }

@@ -1,6 +1,8 @@
 //! [`Adaptive`]: FlatFlash's Algorithm 1, which promotes a page once its count meets a threshold
 //! that follows the share of accesses that promotions caught.
 
+use serde::{Deserialize, Serialize};
+
 use crate::addr::FrameId;
 use crate::choice;
 
@@ -29,7 +31,7 @@ choice! {
 }
 
 /// The constants of Algorithm 1.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Parameters {
     /// At this share of promoted accesses or less, the threshold rises.
     pub lower_ratio: f64,
@@ -61,7 +63,7 @@ impl Default for Parameters {
 ///
 /// The threshold falls only with an access that promotes, though the prose around the listing
 /// lowers it by the ratio alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adaptive {
     parameters: Parameters,
     reset: Reset,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 
 use crate::addr::PageId;
 use crate::time::{Span, Time};
@@ -12,7 +13,7 @@ use crate::time::{Span, Time};
 ///
 /// A block some pages of which were written in the cache is due a while after the first of them:
 /// all that were written until then go to flash together, with what the block holds besides.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cleaning {
     after: Span,
     block_pages: u64,

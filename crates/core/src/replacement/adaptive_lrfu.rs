@@ -170,7 +170,7 @@ enum Place {
 }
 
 /// The frames by weight, the weights of all pages, and the clock.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct AdaptiveLrfu {
     geometry: Geometry,
     /// `BUCKETS` lists a set by weight, then a list a set of its newest frames, oldest in front.
@@ -425,7 +425,6 @@ impl Replacement for AdaptiveLrfu {
 }
 
 /// Sums of weights, all as logarithms in key units.
-#[derive(Clone)]
 pub(super) struct Weights {
     /// What the greater of two weights gains, by how much greater it is.
     gain: [u8; LEVELS],
@@ -464,7 +463,7 @@ enum Verdict {
 }
 
 /// Whether weights foretell touches: a tally of forecasts, judged a round at a time.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Forecasts {
     /// Chance in 2¹⁶ that a page of each level is touched in one turnover.
     #[serde(skip, default = "chances")]
@@ -474,7 +473,7 @@ struct Forecasts {
 }
 
 /// The round so far. Touches are in 2⁻¹⁶.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Tally {
     forecasts: u64,
     expected: u64,

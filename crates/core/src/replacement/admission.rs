@@ -58,7 +58,6 @@ impl Admission {
 }
 
 /// Frames on probation in a queue a set, before those of `admitted`.
-#[derive(Clone)]
 struct Probation {
     geometry: Geometry,
     admitted: Box<dyn Replacement>,

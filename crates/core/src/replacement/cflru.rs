@@ -14,7 +14,7 @@ const WINDOW_MAX: usize = 4_096;
 
 /// LRU whose victim is the least recent clean page of the clean-first region: the `window` least
 /// recent frames of the set. When the region holds none, the least recent page of all.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Cflru {
     geometry: Geometry,
     window: usize,

@@ -8,7 +8,7 @@ use crate::addr::{FrameId, PageId};
 use crate::archive::Archive;
 
 /// A ring a set, as an order whose front is under the hand: what the hand passes moves to the back.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Clock {
     geometry: Geometry,
     rings: EvictionOrder,

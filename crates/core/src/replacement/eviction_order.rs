@@ -16,13 +16,13 @@ const ROW_WAYS_MAX: usize = 16;
 /// A narrow set's is a row of bytes, one a way: changing it moves a few bytes of one line of host
 /// memory, where a linked list would change three or four lines far apart. A simulated cache of
 /// millions of frames lives by that.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct EvictionOrder {
     geometry: Geometry,
     sets: Sets,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 enum Sets {
     /// The known ways of each set in order, then [`NONE`]; behind the last set as much as
     /// makes every row the beginning of one of the most ways.
@@ -49,11 +49,6 @@ impl EvictionOrder {
         } else {
             LinkedLists::<()>::memory_bytes(geometry.frames(), geometry.sets)
         }
-    }
-
-    /// The known frames of all sets, each set's from front to back.
-    pub(super) fn all(&self) -> Vec<FrameId> {
-        (0..self.geometry.sets).flat_map(|set| self.iter(set)).collect()
     }
 
     /// The known frames of `set` from front to back.

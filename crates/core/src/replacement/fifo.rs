@@ -8,7 +8,7 @@ use crate::addr::{FrameId, PageId};
 use crate::archive::Archive;
 
 /// First in, first out: the oldest in front.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Fifo {
     queues: EvictionOrder,
 }
@@ -36,10 +36,6 @@ impl Replacement for Fifo {
 
     fn remove(&mut self, frame: FrameId) {
         self.queues.remove(frame);
-    }
-
-    fn order(&self) -> Option<Vec<FrameId>> {
-        Some(self.queues.all())
     }
 
     fn state(&mut self, archive: &mut Archive<'_>) {

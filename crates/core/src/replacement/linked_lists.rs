@@ -17,7 +17,7 @@ struct Node<T> {
 }
 
 /// The lists numbered `0..lists` over the frames `0..frames`, each with a `T` beside its links.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct LinkedLists<T = ()> {
     /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
     nodes: Vec<Node<T>>,

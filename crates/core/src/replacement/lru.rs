@@ -9,7 +9,7 @@ use crate::addr::{FrameId, PageId};
 use crate::archive::Archive;
 
 /// Least recently used: the least recent in front.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Lru {
     geometry: Geometry,
     by_recency: EvictionOrder,
@@ -50,10 +50,6 @@ impl Replacement for Lru {
 
     fn remove(&mut self, frame: FrameId) {
         self.by_recency.remove(frame);
-    }
-
-    fn order(&self) -> Option<Vec<FrameId>> {
-        Some(self.by_recency.all())
     }
 
     fn state(&mut self, archive: &mut Archive<'_>) {

@@ -23,7 +23,6 @@ mod random;
 mod rrip;
 mod s3_fifo;
 
-use dyn_clone::DynClone;
 use serde::{Deserialize, Serialize};
 
 use crate::addr::{FrameId, PageId};
@@ -113,7 +112,7 @@ pub trait Frames {
 
 /// A replacement policy. It knows a frame from [`insert`](Replacement::insert) until it gives it up
 /// in [`victim`](Replacement::victim) or is told to forget it in [`remove`](Replacement::remove).
-pub trait Replacement: Send + DynClone {
+pub trait Replacement: Send {
     /// Page `page` was installed in `frame`, which the policy did not know. The access that missed
     /// is not counted as a touch.
     fn insert(&mut self, frame: FrameId, page: PageId);
@@ -158,15 +157,7 @@ pub trait Replacement: Send + DynClone {
     fn state(&mut self, archive: &mut Archive<'_>) {
         archive.cannot();
     }
-
-    /// The frames that it knows in an order in which, inserted into a new policy of the same kind, they
-    /// make one that decides as this one. `None` if it knows more of them than an order.
-    fn order(&self) -> Option<Vec<FrameId>> {
-        None
-    }
 }
-
-dyn_clone::clone_trait_object!(Replacement);
 
 choice! {
     /// The policies there are.

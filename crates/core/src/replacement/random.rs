@@ -10,7 +10,7 @@ use crate::archive::Archive;
 const UNKNOWN: u32 = u32::MAX;
 
 /// The known frames of every set in an array without gaps, to draw from.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Random {
     geometry: Geometry,
     /// `ways` entries a set, of which the first `known[set]` count.
@@ -86,7 +86,7 @@ impl Replacement for Random {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, and the same on every machine.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct SplitMix64 {
     state: u64,
 }

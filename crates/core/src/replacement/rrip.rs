@@ -49,7 +49,7 @@ pub(super) enum Insertion {
 }
 
 /// The predictions of every frame, and the duel of insertions.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Rrip {
     geometry: Geometry,
     hit_rule: HitRule,

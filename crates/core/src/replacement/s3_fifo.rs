@@ -16,7 +16,7 @@ use crate::archive::Archive;
 const TOUCHES_TO_MOVE: u8 = 2;
 
 /// Small and main queue of each set, and the ghost queue as a time stamp a page (section 4.2).
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct S3Fifo {
     geometry: Geometry,
     small_target: usize,

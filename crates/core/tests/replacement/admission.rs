@@ -73,7 +73,6 @@ proptest! {
 }
 
 /// Pages on probation in one list, oldest first.
-#[derive(Clone)]
 struct Model {
     geometry: Geometry,
     every_hit: bool,

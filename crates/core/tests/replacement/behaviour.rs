@@ -249,7 +249,6 @@ fn a_frame_pinned_for_long_can_still_be_given_up() {
 
 /// LRFU as its authors define it: told of every access, in real numbers, searching all frames but
 /// the newest, which have a window.
-#[derive(Clone)]
 pub(crate) struct ExactLrfu {
     pub(crate) window: usize,
     pub(crate) weights: Vec<f64>,

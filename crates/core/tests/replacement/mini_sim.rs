@@ -50,7 +50,6 @@ struct Cached {
 }
 
 /// The weights of all pages and the time.
-#[derive(Clone)]
 struct Past {
     frames: usize,
     weights: Vec<f64>,
@@ -93,7 +92,6 @@ impl Past {
 }
 
 /// The cache itself, and a cache of the same size for each order.
-#[derive(Clone)]
 struct Model {
     past: Past,
     cached: Vec<Cached>,

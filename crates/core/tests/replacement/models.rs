@@ -173,7 +173,6 @@ proptest! {
 }
 
 /// FIFO; with [`touch`](Replacement::touch), LRU; with a clean-first region, CFLRU.
-#[derive(Clone)]
 struct Ordered {
     geometry: Geometry,
     order: Vec<FrameId>,
@@ -206,7 +205,6 @@ impl Replacement for Ordered {
 }
 
 /// CLOCK as rings in arrays, each with the place of its hand.
-#[derive(Clone)]
 struct Rings {
     geometry: Geometry,
     rings: Vec<(Vec<FrameId>, usize)>,
@@ -257,7 +255,6 @@ enum Miss {
 }
 
 /// RRIP that ages step by step.
-#[derive(Clone)]
 struct Predictions {
     geometry: Geometry,
     hit: Hit,
@@ -338,7 +335,6 @@ struct ThreeQueues {
     given_up: Vec<Option<PageId>>,
 }
 
-#[derive(Clone)]
 struct S3 {
     geometry: Geometry,
     sets: Vec<ThreeQueues>,

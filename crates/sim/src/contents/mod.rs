@@ -4,9 +4,8 @@ mod stored;
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::rc::Rc;
 
-use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Value};
+use ebbtide_core::{Addr, Archive, LINE_BYTES, PAGE_BYTES, PageId, Value};
 use ebbtide_workloads::Workload;
 
 use self::stored::Stored;
@@ -23,7 +22,7 @@ type Image = dyn Fn(PageId, Range<usize>, &mut [u8; PAGE_BYTES]) -> Range<usize>
 /// pages in host memory. When a page leaves that cache, only its stored lines are kept. So 256 GiB
 /// of data take as much host memory as a run touches, and results do not depend on the cache.
 pub struct Contents {
-    image: Rc<Image>,
+    image: Box<Image>,
     size_bytes: u64,
     pages: Vec<Page>,
     slots: Vec<Slot>,
@@ -43,6 +42,10 @@ struct Slot {
     written: u64,
 }
 
+impl Slot {
+    const EMPTY: Slot = Slot { tag: 0, present: 0, written: 0 };
+}
+
 /// Pages in host memory: 32 MiB. More pages would be regenerated less often but take longer to
 /// access.
 const SLOTS_MAX: u64 = 1 << 13;
@@ -52,23 +55,18 @@ impl Contents {
     pub fn new(program: impl Workload + 'static) -> Contents {
         let size_bytes = program.size_bytes();
         let image = move |page, lines, out: &mut _| program.image_lines(page, lines, out);
-        Contents::of(Rc::new(image), size_bytes, Stored::new())
-    }
-
-    /// `image` of `size_bytes`, overlaid with what was `stored`.
-    fn of(image: Rc<Image>, size_bytes: u64, stored: Stored) -> Contents {
         let pages = size_bytes / PAGE_BYTES as u64;
         let slots = pages.next_power_of_two().min(SLOTS_MAX);
         let spare = SPARE.take().filter(|spare| spare.len() as u64 == slots);
         Contents {
-            image,
+            image: Box::new(image),
             size_bytes,
             // Zeroed memory from the host, which `vec!` would write.
             pages: spare.unwrap_or_else(|| bytemuck::zeroed_vec(slots as usize)),
-            slots: vec![Slot { tag: 0, present: 0, written: 0 }; slots as usize],
+            slots: vec![Slot::EMPTY; slots as usize],
             mask: slots - 1,
             made: Box::new([0; PAGE_BYTES / 8]),
-            stored,
+            stored: Stored::new(),
         }
     }
 
@@ -182,41 +180,16 @@ impl Drop for Contents {
     }
 }
 
-impl Clone for Contents {
-    /// A copy of the stored lines. Other lines are regenerated when they are touched, which is
-    /// faster than copying all pages in host memory.
-    fn clone(&self) -> Contents {
-        Contents::of(Rc::clone(&self.image), self.size_bytes, self.all_stored())
-    }
-}
-
-/// A page, a bit for each of its lines that was stored to, and those lines.
-pub(crate) type StoredPage = (PageId, u64, Vec<Line>);
-
 impl Contents {
-    /// All lines that were stored to.
-    fn all_stored(&self) -> Stored {
-        let mut stored = self.stored.clone();
-        for (slot, page) in self.slots.iter().zip(&self.pages).filter(|(slot, _)| slot.written != 0)
-        {
-            stored.keep(PageId(slot.tag - 1), slot.written, bytemuck::cast_ref(page));
+    /// Puts all lines that were stored to into `archive`, or takes them from there: of the same image.
+    pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
+        for (slot, page) in self.slots.iter_mut().zip(&self.pages) {
+            if slot.written != 0 {
+                self.stored.keep(PageId(slot.tag - 1), slot.written, bytemuck::cast_ref(page));
+            }
+            *slot = Slot::EMPTY;
         }
-        stored
-    }
-
-    /// The pages that were stored to.
-    pub(crate) fn stored_pages(&self) -> Vec<StoredPage> {
-        self.all_stored().pages().collect()
-    }
-
-    /// The image of these contents, overlaid with `pages` in place of what was stored here.
-    pub(crate) fn overlaid(&self, pages: &[StoredPage]) -> Contents {
-        let (mut stored, mut all) = (Stored::new(), [[0; LINE_BYTES / 8]; PAGE_BYTES / LINE_BYTES]);
-        for (page, lines, held) in pages {
-            set_bits(*lines).zip(held).for_each(|(line, held)| all[line] = *held);
-            stored.keep(*page, *lines, &all);
-        }
-        Contents::of(Rc::clone(&self.image), self.size_bytes, stored)
+        archive.part(&mut self.stored);
     }
 }
 
@@ -234,18 +207,24 @@ mod tests {
     use ebbtide_workloads::{Program, Shape};
 
     #[test]
-    fn a_copy_holds_what_was_stored_wherever_it_was_and_goes_its_own_way() {
+    fn an_archive_holds_what_was_stored_wherever_it_was() {
         let shape = Shape { dataset_bytes: 1 << 40, ..Shape::default() };
-        let mut contents = Contents::new(Program::new("array-swap", &shape).unwrap());
+        let of_program = || Contents::new(Program::new("array-swap", &shape).unwrap());
+        let mut contents = of_program();
         let at = |i: u64| Addr(i * 4096 * 1021 + i % 64 * 64 + 8);
         let pages = 2 * SLOTS_MAX;
         let untouched: u64 = contents.load(at(pages));
         (0..pages).for_each(|i| contents.store(at(i), i));
-        let mut copy = contents.clone();
-        assert!((0..pages).all(|i| copy.load::<u64>(at(i)) == i));
-        assert_eq!(copy.load::<u64>(at(pages)), untouched);
-        copy.store(at(1), 7u64);
-        assert_eq!(contents.load::<u64>(at(1)), 1);
+        let bytes = Archive::bytes_of(|archive| contents.state(archive));
+        let mut other = of_program();
+        // What is in host memory already must not be taken for what the archive holds.
+        let before: Vec<u64> = (0..pages).map(|i| other.load(at(i))).collect();
+        assert!(before.iter().zip(0..).any(|(word, i)| *word != i));
+        assert!(Archive::restore(&bytes, |archive| other.state(archive)));
+        for mut contents in [contents, other] {
+            assert!((0..pages).all(|i| contents.load::<u64>(at(i)) == i));
+            assert_eq!(contents.load::<u64>(at(pages)), untouched);
+        }
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
-use super::{Line, Lines, StoredPage, set_bits};
+use super::{Line, Lines, set_bits};
 
 /// Lines by page. All lines are in one block of host memory, so that a line needs no allocation.
-#[derive(Clone)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Stored {
     pages: FxHashMap<PageId, Chain>,
     places: Vec<Place>,
@@ -15,13 +16,13 @@ pub(super) struct Stored {
 }
 
 /// The lines of a page whose bits are set, in order from place `first` on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Chain {
     lines: u64,
     first: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Place {
     line: Line,
     /// The place of the page's next line, or the next free place, or [`END`].
@@ -63,19 +64,6 @@ impl Stored {
             place = after;
         }
         lines
-    }
-
-    /// The lines of every page.
-    pub(super) fn pages(&self) -> impl Iterator<Item = StoredPage> {
-        self.pages.iter().map(|(page, chain)| {
-            let mut place = chain.first;
-            let lines = set_bits(chain.lines).map(|_| {
-                let Place { line, next } = self.places[place as usize];
-                place = next;
-                line
-            });
-            (*page, chain.lines, lines.collect())
-        })
     }
 
     /// A new place that holds `line` as the last of its page.

@@ -2,22 +2,20 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Addr, Archive, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_trace::LineId;
 use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::WORK_UNITS;
 use super::journal::{Journal, Missed};
 use super::latency::Latencies;
 use super::window::Window;
 use crate::config::{Config, ConfigError, PageTables};
-use crate::contents::{Contents, StoredPage};
+use crate::contents::Contents;
 use crate::hierarchy::{Caches, Looked, PageTable, Tlb, Translation};
-use crate::memory_side::{
-    Answer, Event, MemorySide, NOBODY, Request, Residency, SavedResidency, Waiter,
-};
+use crate::memory_side::{Answer, Event, MemorySide, NOBODY, Request, Waiter};
 
 /// The state that all accesses of jobs pass through.
 pub(crate) struct Chip {
@@ -112,23 +110,6 @@ pub struct MissedAccesses {
     pub loads_close: u64,
     /// Stores, which a store buffer could hold.
     pub stores: u64,
-}
-
-/// The state after an untimed warm-up.
-pub(crate) struct Warmth {
-    residency: Residency,
-    contents: Contents,
-    caches: Caches,
-    tlbs: Vec<Tlb>,
-}
-
-/// What is kept of that state on disk.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct SavedWarmth {
-    residency: SavedResidency,
-    stored: Vec<StoredPage>,
-    caches: Caches,
-    tlbs: Vec<Tlb>,
 }
 
 struct Timing {
@@ -593,50 +574,14 @@ impl Chip {
         self.caches.fill(number, line, write);
     }
 
-    /// The state after a warm-up, if the memory can hand it on.
-    pub(crate) fn warmth(&mut self) -> Option<Warmth> {
-        Some(Warmth {
-            residency: self.memory.residency()?.clone(),
-            contents: self.contents.clone(),
-            caches: self.caches.clone(),
-            tlbs: self.cores.iter().map(|core| core.tlb.clone()).collect(),
-        })
-    }
-
-    /// What can be kept of the state after a warm-up on disk, if the memory can hand it on.
-    pub(crate) fn saved(&mut self) -> Option<SavedWarmth> {
-        Some(SavedWarmth {
-            residency: self.memory.residency()?.saved()?,
-            stored: self.contents.stored_pages(),
-            caches: self.caches.clone(),
-            tlbs: self.cores.iter().map(|core| core.tlb.clone()).collect(),
-        })
-    }
-
-    /// Takes the state that was `saved` of a chip with the same caches and frames, if the memory can.
-    /// Gives whether it did.
-    pub(crate) fn restore(&mut self, saved: SavedWarmth) -> bool {
-        if !self.memory.residency().is_some_and(|own| own.restore(saved.residency)) {
-            return false;
-        }
-        self.begin(self.contents.overlaid(&saved.stored), saved.caches, saved.tlbs);
-        true
-    }
-
-    /// Takes the state `warmth`, if the memory can. Gives whether it did.
-    pub(crate) fn begin_with(&mut self, warmth: &Warmth) -> bool {
-        let own = self.memory.residency();
-        if !own.is_some_and(|own| own.begin_with(&warmth.residency)) {
-            return false;
-        }
-        self.begin(warmth.contents.clone(), warmth.caches.clone(), warmth.tlbs.clone());
-        true
-    }
-
-    fn begin(&mut self, contents: Contents, caches: Caches, tlbs: Vec<Tlb>) {
-        (self.contents, self.caches) = (contents, caches);
-        for (core, tlb) in self.cores.iter_mut().zip(tlbs) {
-            core.tlb = tlb;
+    /// Puts all that a warm-up changes into `archive`, or takes it from there: of a chip in which a warm-up
+    /// does the same.
+    pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
+        self.memory.state(archive);
+        self.contents.state(archive);
+        archive.part(&mut self.caches);
+        for core in &mut self.cores {
+            archive.part(&mut core.tlb);
         }
     }
 

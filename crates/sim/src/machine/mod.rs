@@ -11,7 +11,7 @@ mod window;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ebbtide_core::{Span, Stopped, Time};
+use ebbtide_core::{Archive, Span, Stopped, Time};
 use ebbtide_fiber::StackPool;
 use ebbtide_workloads::load::Poisson;
 use ebbtide_workloads::{Program, ShapeError, Workload, Wrong};
@@ -30,7 +30,7 @@ use crate::contents::Contents;
 use crate::core_side::{CoreSide, Switching};
 use crate::designs::Parts;
 use crate::memory_side::{Counters, Event, NOBODY, Noted, PlainLru, Waiter};
-use chip::{Chip, SavedWarmth};
+use chip::Chip;
 use job_memory::{Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
 use spent::WaitsFor;
@@ -203,36 +203,11 @@ impl Machine {
         Ok(())
     }
 
-    /// The state of caches, data and DRAM after [`warm`](Machine::warm), if the memory can hand it
-    /// on.
-    pub(crate) fn warmth(&self) -> Option<Warmth> {
-        let (chip, next_job) = (self.chip.borrow_mut().warmth()?, self.next_job);
-        Some(Warmth { chip, next_job })
-    }
-
-    /// Takes the state of a warm machine with the same caches and frames, if its memory can. Gives
-    /// whether it did.
-    pub(crate) fn begin_with(&mut self, warmth: &Warmth) -> bool {
-        let can = self.chip.borrow_mut().begin_with(&warmth.chip);
-        if can {
-            self.next_job = warmth.next_job;
-        }
-        can
-    }
-
-    /// What can be kept of a warm machine on disk, if its memory can hand its state on.
-    pub(crate) fn saved(&self) -> Option<SavedMachine> {
-        Some((self.chip.borrow_mut().saved()?, self.next_job))
-    }
-
-    /// Takes what was saved of a warm machine with the same caches and frames, if its memory can.
-    /// Gives whether it did.
-    pub(crate) fn restore(&mut self, (saved, next_job): SavedMachine) -> bool {
-        let can = self.chip.borrow_mut().restore(saved);
-        if can {
-            self.next_job = next_job;
-        }
-        can
+    /// Puts all that [`warm`](Machine::warm) changes into `archive`, or takes it from there: of a machine in
+    /// which a warm-up does the same.
+    pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
+        self.chip.borrow_mut().state(archive);
+        archive.part(&mut self.next_job);
     }
 
     /// Sets the total time that a job computes between its accesses.
@@ -548,15 +523,6 @@ impl Machine {
         }
     }
 }
-
-/// The state of a machine after an untimed warm-up.
-pub(crate) struct Warmth {
-    chip: chip::Warmth,
-    next_job: u64,
-}
-
-/// What is kept of that state on disk, and the next job.
-pub(crate) type SavedMachine = (SavedWarmth, u64);
 
 /// Single misses over a part of a run.
 pub(crate) struct Story {

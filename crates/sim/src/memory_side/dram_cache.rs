@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::mem::take;
 
 use ebbtide_core::replacement::{Geometry, Replacement};
-use ebbtide_core::{FrameId, Lines, PageId, Span, Time, Trigger};
+use ebbtide_core::{Archive, FrameId, Lines, PageId, Span, Time, Trigger};
 use ebbtide_flash::Flash;
 
 use super::device::Device;
@@ -300,8 +300,11 @@ impl Warm for DramCache {
         self.pages.counters.evicted(victim);
     }
 
-    fn residency(&mut self) -> Option<&mut Residency> {
-        self.partial.is_none().then_some(&mut self.pages.residency)
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        self.pages.residency.state(archive);
+        if let Some(partial) = &mut self.partial {
+            partial.state(archive);
+        }
     }
 }
 

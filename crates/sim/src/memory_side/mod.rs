@@ -22,7 +22,7 @@ mod software_cache;
 use std::ops::Range;
 
 use ebbtide_core::prefetch::Metrics;
-use ebbtide_core::{PageId, Time};
+use ebbtide_core::{Archive, PageId, Time};
 use ebbtide_flash::Flash;
 
 pub use access::{Answer, Event, NOBODY, Noted, Request, Stage, Waiter};
@@ -35,8 +35,7 @@ pub use device_cache::{DeviceCache, Happened, Seen};
 pub use dram_cache::DramCache;
 pub use paging::Paging;
 pub use promotion::Promotion;
-pub(crate) use residency::SavedResidency;
-pub use residency::{PlainLru, Residency};
+pub use residency::PlainLru;
 pub use software_cache::{SoftwareCache, SoftwareCosts};
 
 /// Memory behind the caches of the chip, in virtual time.
@@ -97,10 +96,10 @@ pub trait Warm {
     /// An access that takes no time.
     fn warm(&mut self, request: Request);
 
-    /// The resident pages and the state of the policy, if a warm-up changes nothing else. They can
-    /// then be handed to another memory with the same frames and policy.
-    fn residency(&mut self) -> Option<&mut Residency> {
-        None
+    /// Puts all that a warm-up changes into `archive`, or takes it from there: of a memory in which a warm-up
+    /// does the same. By default it cannot, and every machine is warmed anew.
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.cannot();
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Paging`]: the operating system pages between DRAM and flash (OS-Swap, UnifiedMMap,
 //! TraditionalStack).
 
-use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Archive, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 
 use super::device::Device;
@@ -214,9 +214,11 @@ impl Warm for Paging {
         }
     }
 
-    fn residency(&mut self) -> Option<&mut Residency> {
-        // What is mapped is not among what a residency hands on.
-        self.ahead.is_none().then_some(&mut self.pages.residency)
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        self.pages.residency.state(archive);
+        if let Some(ahead) = &mut self.ahead {
+            archive.part(ahead);
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! [`PartialPages`]: frames that hold only those lines of their pages that were expected to be
 //! used.
 
-use ebbtide_core::{Footprints, FrameId, LINE_BYTES, Lines, Trigger};
+use ebbtide_core::{Archive, Footprints, FrameId, LINE_BYTES, Lines, Trigger};
+
+use serde::{Deserialize, Serialize};
 
 use super::counters::FootprintCounters;
 
@@ -13,7 +15,7 @@ pub(super) struct PartialPages {
 }
 
 /// What a frame holds of its page.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Held {
     lines: Lines,
     used: Lines,
@@ -28,6 +30,12 @@ impl PartialPages {
             frames: vec![Held::default(); frames as usize],
             counters: FootprintCounters::default(),
         }
+    }
+
+    /// Puts the lines and what was learnt into `archive`, or takes them from there: of as many frames.
+    pub(super) fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(&mut self.footprints);
+        archive.part(&mut self.frames);
     }
 
     /// Looks for `line` of the page in `frame`. Gives whether it is present.

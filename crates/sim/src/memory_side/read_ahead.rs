@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use ebbtide_core::{PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::config::Os;
 
@@ -16,6 +17,7 @@ use crate::config::Os;
 /// on absent pages are counted, and pages that were found cached are taken off; while more than
 /// [`MISSES_MAX`] are left, only the faulting page is read. All threads share this state, as they
 /// share an open file.
+#[derive(Serialize, Deserialize)]
 pub(super) struct ReadAhead {
     /// Pages read at once.
     pages: u64,

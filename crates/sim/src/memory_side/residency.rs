@@ -5,7 +5,7 @@ use std::hint::black_box;
 use ebbtide_core::replacement::{
     Admission, Frames, Geometry, PolicyKind, Position, Replacement, TOUCHES_MAX,
 };
-use ebbtide_core::{Bytes, FrameId, PAGE_BYTES, PageId};
+use ebbtide_core::{Archive, Bytes, FrameId, PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,7 @@ use crate::config::{Config, ConfigError, require};
 use crate::hierarchy::PageTable;
 
 /// A cache of pages: tags, dirty marks, and the replacement policy.
-#[derive(Clone)]
-pub struct Residency {
+pub(super) struct Residency {
     geometry: Geometry,
     policy: Box<dyn Replacement>,
     every_hit: bool,
@@ -51,14 +50,6 @@ impl Entry {
     fn touches(self) -> u8 {
         ((self.0 & TOUCHES) >> TOUCHES_SHIFT) as u8
     }
-}
-
-/// What is kept of a cache on disk.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct SavedResidency {
-    frames: Vec<Entry>,
-    order: Vec<FrameId>,
-    vacated: FxHashMap<usize, Vec<FrameId>>,
 }
 
 /// An evicted page.
@@ -146,38 +137,19 @@ impl Residency {
         }
     }
 
-    /// Becomes a copy of `other`, if that has as many sets and ways. Gives whether it does.
-    pub(crate) fn begin_with(&mut self, other: &Residency) -> bool {
-        let fits = self.geometry == other.geometry;
-        if fits {
-            self.clone_from(other);
+    /// Puts the pages and what the policy knows into `archive`, or takes them from there: of a cache of the
+    /// same size, ways and policy.
+    pub(super) fn state(&mut self, archive: &mut Archive<'_>) {
+        let is_new = archive.part(&mut self.frames);
+        archive.part(&mut self.vacated);
+        self.policy.state(archive);
+        if let (true, Some(index)) = (is_new, &mut self.index) {
+            let held = self.frames.iter().zip(0..).filter_map(|(entry, frame)| {
+                let page = (entry.0 & PAGE).checked_sub(1).filter(|_| entry.0 & PAGE != RESERVED);
+                Some((PageId(page?), FrameId(frame)))
+            });
+            *index = held.collect();
         }
-        fits
-    }
-
-    /// What can be kept of it on disk, if an order of its frames is all that its policy knows.
-    pub(crate) fn saved(&self) -> Option<SavedResidency> {
-        let order = self.policy.order()?;
-        let (frames, vacated) = (self.frames.clone(), self.vacated.clone());
-        Some(SavedResidency { frames, order, vacated })
-    }
-
-    /// Becomes what was saved of one with as many frames and the same policy. This one must be empty.
-    /// Gives whether it could.
-    pub(crate) fn restore(&mut self, saved: SavedResidency) -> bool {
-        let fresh = self.policy.order().is_some_and(|order| order.is_empty());
-        if !fresh || saved.frames.len() != self.frames.len() {
-            return false;
-        }
-        (self.frames, self.vacated) = (saved.frames, saved.vacated);
-        for frame in saved.order {
-            let page = PageId((self.frames[frame.index()].0 & PAGE).wrapping_sub(1));
-            self.policy.insert(frame, page);
-            if let Some(index) = &mut self.index {
-                index.insert(page, frame);
-            }
-        }
-        true
     }
 
     pub(super) fn frames(&self) -> u64 {

@@ -8,6 +8,10 @@
 mod addr {
     pub use ebbtide_core::{FrameId, PageId};
 }
+/// Stands for `ebbtide_core::archive`.
+mod archive {
+    pub use ebbtide_core::Archive;
+}
 /// Stands for `ebbtide_sim::core_side`.
 mod core_side {
     pub use ebbtide_sim::CoreSide;

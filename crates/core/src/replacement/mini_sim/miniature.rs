@@ -28,7 +28,7 @@ const BAR_MIN: usize = 8;
 const AGE_RATE: f32 = 1.0 / 64.0;
 
 /// One miniature of the cache for each order.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Miniatures {
     of: [Miniature; Order::ALL.len()],
     /// The frame of each page that is in a miniature, by order.
@@ -150,7 +150,7 @@ fn pages_max(frames: usize) -> usize {
 }
 
 /// A small cache that follows one order.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Miniature {
     ranked: Ranked,
     /// How many frames hold a page, and how many there are.

@@ -86,7 +86,7 @@ const GROUPS_MAX: usize = 8;
 const NOTED_MAX: usize = 256;
 
 /// The frames, the weights of pages that are not cached, and the miniatures of the cache.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct MiniSim {
     geometry: Geometry,
     ranked: Ranked,

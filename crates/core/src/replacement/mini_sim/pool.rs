@@ -16,7 +16,7 @@ pub(super) struct Candidate {
 
 /// The first to go of those that were offered, as in the pool of sampled candidates of Redis (since
 /// its version 3.0).
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Pool {
     /// The candidates, the first to go at the end.
     places: [u64; POOL_FRAMES],

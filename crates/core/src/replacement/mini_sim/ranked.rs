@@ -51,7 +51,7 @@ fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
 }
 
 /// What is kept of a set.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Set {
     /// The group of neighbours that is looked at next.
     hand: u32,
@@ -64,7 +64,7 @@ struct Set {
 }
 
 /// Records of frames in sets.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Ranked {
     geometry: Geometry,
     records: Vec<Record>,

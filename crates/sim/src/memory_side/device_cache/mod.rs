@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching};
-use ebbtide_core::{FrameId, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Archive, FrameId, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
 
@@ -566,6 +566,12 @@ impl Warm for DeviceCache {
             frame
         };
         self.tell(frame, page, Happened::Served { write });
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        if let Some(cache) = &mut self.cache {
+            cache.residency.state(archive);
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
-use ebbtide_core::FrameId;
+use ebbtide_core::{Archive, FrameId};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::queue::{Command, Copy, Kind, MosPage, Queue};
 use crate::config::Mode;
@@ -40,7 +41,7 @@ pub struct Sizes {
 }
 
 /// A frame with its tag, which is stored in the ECC bits of its lines.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Frame {
     /// The page that the frame holds or waits for.
     page: u64,
@@ -238,6 +239,11 @@ impl<W> Manager<W> {
         let old = *frame;
         *frame = Frame { page: page.0, valid: true, dirty: write, busy: false };
         self.counters.filled(old);
+    }
+
+    /// Puts all that [`warm`](Manager::warm) changes into `archive`, or takes it from there.
+    pub(super) fn warm_state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(&mut self.frames);
     }
 
     /// Restores the state after a power cut. In persist mode the NVDIMM keeps its contents, and

@@ -8,7 +8,7 @@ mod nvdimm;
 mod nvme;
 mod queue;
 
-use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Archive, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 
 pub use manager::{Found, Manager, Sizes};
@@ -167,6 +167,10 @@ impl MemorySide for MosCache {
 impl Warm for MosCache {
     fn warm(&mut self, request: Request) {
         self.manager.warm(self.mos_page(request.page), request.write);
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        self.manager.warm_state(archive);
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::promotion::{Adaptive, LookAside, Place};
-use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Archive, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
@@ -361,6 +361,13 @@ impl Warm for Promotion {
                 }
             }
         }
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        self.device.state(archive);
+        archive.part(&mut self.adaptive);
+        self.host.state(archive);
+        self.upkeep.state(archive);
     }
 }
 

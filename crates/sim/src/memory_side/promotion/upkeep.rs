@@ -1,7 +1,7 @@
 //! [`Upkeep`]: background work of the SSD.
 
 use ebbtide_core::promotion::{Cleaning, Relocations};
-use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Archive, PAGE_BYTES, PageId, Span, Time};
 use rustc_hash::FxHashSet;
 
 use super::super::{Counters, DeviceCache, Event};
@@ -29,6 +29,12 @@ impl Upkeep {
             demoted: FxHashSet::default(),
             pages: config.dataset.size.0.div_ceil(PAGE_BYTES as u64),
         }
+    }
+
+    /// Puts the blocks that are to be cleaned into `archive`, or takes them from there. Nothing else changes
+    /// in a warm-up.
+    pub(super) fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(&mut self.cleaning);
     }
 
     /// `page` was written in the SSD.

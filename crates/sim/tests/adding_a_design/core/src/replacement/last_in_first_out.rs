@@ -1,10 +1,13 @@
 //! Last in, first out: gives up the page that was installed last.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
+use crate::archive::Archive;
 
 /// A stack of frames for each set.
-#[derive(Clone)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct LastInFirstOut {
     geometry: Geometry,
     stacks: Vec<Vec<FrameId>>,
@@ -35,5 +38,9 @@ impl Replacement for LastInFirstOut {
 
     fn remove(&mut self, frame: FrameId) {
         self.stacks[self.geometry.set_of(frame)].retain(|known| *known != frame);
+    }
+
+    fn state(&mut self, archive: &mut Archive<'_>) {
+        archive.part(self);
     }
 }
