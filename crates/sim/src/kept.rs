@@ -319,7 +319,8 @@ mod tests {
             }
             // Of sizes that can be divided by 1024.
             let llc = ("llc.size", "128MiB");
-            let memories: [(&str, Overrides<'_>); 5] = [
+            let memories: [(&str, Overrides<'_>); 6] = [
+                ("dram-only", &[]),
                 ("astriflash", &[("dram_cache.fill", "footprint")]),
                 ("astriflash-nodp", &[]),
                 ("hams-mmap", &[llc]),

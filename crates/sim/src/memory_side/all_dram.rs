@@ -1,6 +1,6 @@
 //! [`AllDram`]: all data is in DRAM.
 
-use ebbtide_core::{PageId, Time};
+use ebbtide_core::{Archive, PageId, Time};
 
 use super::dram::Controllers;
 use super::{Answer, Counters, Event, MemorySide, Observe, Request, Warm};
@@ -40,6 +40,9 @@ impl MemorySide for AllDram {
 
 impl Warm for AllDram {
     fn warm(&mut self, _request: Request) {}
+
+    /// A warm-up changes nothing in it.
+    fn state(&mut self, _archive: &mut Archive<'_>) {}
 }
 
 impl Observe for AllDram {
