@@ -19,10 +19,13 @@ const FRAMES_MAX: usize = 1 << 14;
 /// No frame: the page is not in a miniature.
 const NOWHERE: u16 = u16::MAX;
 
-/// Another order is followed when it would have spared as many misses as the miniatures have frames,
-/// divided by this, and a few more, which tell a gain from chance in small caches.
-const BAR_SHARE: usize = 10;
+/// Another order is followed when it would have spared this part of the pages that the cache lacks for
+/// it, and a few misses more, which tell a gain from chance.
+const BAR_SHARE: usize = 4;
 const BAR_MIN: usize = 8;
+
+/// The same for recency: what is lost to LRU by another order ends sooner.
+const BAR_SHARE_RECENT: usize = 10;
 
 /// The age at which LRU gives pages up is an average in which a new one counts this much.
 const AGE_RATE: f32 = 1.0 / 64.0;
@@ -31,13 +34,27 @@ const AGE_RATE: f32 = 1.0 / 64.0;
 #[derive(Serialize, Deserialize)]
 pub(super) struct Miniatures {
     of: [Miniature; Order::ALL.len()],
-    /// The frame of each page that is in a miniature, by order.
-    frames_of: FxHashMap<u32, [u16; Order::ALL.len()]>,
+    /// Each sampled page that is in a miniature or in the cache.
+    places: FxHashMap<u32, Places>,
     /// The greatest hash of a sampled page.
     hash_max: u32,
     /// Misses that each order would have spared since it last was no better than the one followed.
     spared: [usize; Order::ALL.len()],
-    bar: usize,
+    /// Sampled pages that the miniature of each order holds and the cache does not: what it costs to
+    /// follow that order from now on.
+    lacking: [usize; Order::ALL.len()],
+}
+
+/// Where a sampled page is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Places {
+    /// Its frame in the miniature of each order.
+    frames: [u16; Order::ALL.len()],
+    is_cached: bool,
+}
+
+impl Places {
+    const NONE: Places = Places { frames: [NOWHERE; Order::ALL.len()], is_cached: false };
 }
 
 impl Miniatures {
@@ -45,14 +62,14 @@ impl Miniatures {
     pub(super) fn new(frames: usize) -> Miniatures {
         let own = Miniatures::frames(frames);
         let share = own as f64 / frames as f64;
-        let mut frames_of = FxHashMap::default();
-        frames_of.reserve(pages_max(own));
+        let mut places = FxHashMap::default();
+        places.reserve(pages_max(own));
         Miniatures {
             of: Order::ALL.map(|_| Miniature::new(own)),
-            frames_of,
+            places,
             hash_max: (share * f64::from(u32::MAX)) as u32,
             spared: [0; Order::ALL.len()],
-            bar: own / BAR_SHARE + BAR_MIN,
+            lacking: [0; Order::ALL.len()],
         }
     }
 
@@ -65,7 +82,7 @@ impl Miniatures {
         // A hash table is at most seven eighths full, and has a byte an entry and a few more.
         let entries = (pages_max(own) * 8 / 7 + 1).next_power_of_two().max(16);
         Order::ALL.len() * Ranked::memory_bytes(Geometry::fully_associative(own))
-            + entries * (size_of::<(u32, [u16; Order::ALL.len()])>() + 1)
+            + entries * (size_of::<(u32, Places)>() + 1)
             + 64
     }
 
@@ -79,7 +96,7 @@ impl Miniatures {
 
     /// Whether that of `order` holds `page`, which is sampled.
     pub(super) fn hold(&self, page: u32, order: Order) -> bool {
-        self.frames_of.get(&page).is_some_and(|frames| frames[order as usize] != NOWHERE)
+        self.places.get(&page).is_some_and(|places| places.frames[order as usize] != NOWHERE)
     }
 
     /// Whether that of `order` is as large as the cache, and holds `page`.
@@ -93,35 +110,52 @@ impl Miniatures {
         (age > 0.0).then_some((age as usize).max(1))
     }
 
-    /// Replays an access to a sampled page. The order to follow from now on, if it is another one.
+    /// Replays an access to a sampled page, which the cache holds from now on. The order to follow, if it is
+    /// another one.
     pub(super) fn replay(&mut self, record: Record, search: &Search) -> Option<Order> {
-        let mut frames = self.frames_of.get(&record.page).copied();
-        let frames = frames.get_or_insert([NOWHERE; Order::ALL.len()]);
-        let misses = frames.map(|frame| frame == NOWHERE);
+        let known = self.places.get(&record.page).copied();
+        let mut places = known.unwrap_or(Places::NONE);
+        let misses = places.frames.map(|frame| frame == NOWHERE);
         for order in Order::ALL {
-            let (one, frame) = (&mut self.of[order as usize], &mut frames[order as usize]);
-            if *frame != NOWHERE {
-                *one.ranked.record_mut(FrameId(u32::from(*frame))) = record;
+            let at = order as usize;
+            if places.frames[at] != NOWHERE {
+                self.lacking[at] -= usize::from(!places.is_cached);
+                let frame = FrameId(u32::from(places.frames[at]));
+                *self.of[at].ranked.record_mut(frame) = record;
                 continue;
             }
-            let (free, left) = one.insert(record, &Search { order, ..*search });
-            *frame = free.0 as u16;
+            let (free, left) = self.of[at].insert(record, &Search { order, ..*search });
+            places.frames[at] = free.0 as u16;
             if let Some(page) = left {
                 self.leave(page, order);
             }
         }
-        if misses.contains(&true) {
-            self.frames_of.insert(record.page, *frames);
+        places.is_cached = true;
+        if known != Some(places) {
+            self.places.insert(record.page, places);
         }
         self.better(misses, search.order)
     }
 
     /// `page` has left the miniature of `order`.
     fn leave(&mut self, page: u32, order: Order) {
-        let frames = self.frames_of.get_mut(&page).expect("it was in a miniature");
-        frames[order as usize] = NOWHERE;
-        if *frames == [NOWHERE; Order::ALL.len()] {
-            self.frames_of.remove(&page);
+        let places = self.places.get_mut(&page).expect("it was in a miniature");
+        places.frames[order as usize] = NOWHERE;
+        self.lacking[order as usize] -= usize::from(!places.is_cached);
+        if *places == Places::NONE {
+            self.places.remove(&page);
+        }
+    }
+
+    /// The cache has given up a sampled page.
+    pub(super) fn leave_cache(&mut self, page: u32) {
+        let Some(places) = self.places.get_mut(&page) else { return };
+        places.is_cached = false;
+        for (lacking, frame) in self.lacking.iter_mut().zip(places.frames) {
+            *lacking += usize::from(frame != NOWHERE);
+        }
+        if *places == Places::NONE {
+            self.places.remove(&page);
         }
     }
 
@@ -135,7 +169,8 @@ impl Miniatures {
             }
         }
         let better = Order::ALL.into_iter().max_by_key(|order| self.spared[*order as usize])?;
-        if self.spared[better as usize] <= self.bar {
+        let share = if better == Order::Recent { BAR_SHARE_RECENT } else { BAR_SHARE };
+        if self.spared[better as usize] <= self.lacking[better as usize] / share + BAR_MIN {
             return None;
         }
         self.spared = [0; Order::ALL.len()];
@@ -143,10 +178,10 @@ impl Miniatures {
     }
 }
 
-/// Room for twice the pages that miniatures of `frames` frames can hold: a table that is less than half
+/// Room for twice the pages that miniatures of `frames` frames and the cache can hold: a table that is less than half
 /// full clears what was removed from it in place, and never grows.
 fn pages_max(frames: usize) -> usize {
-    2 * Order::ALL.len() * frames
+    2 * (Order::ALL.len() + 1) * frames
 }
 
 /// A small cache that follows one order.
@@ -210,6 +245,9 @@ impl Marks for Untouched {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+
     use super::super::super::adaptive_lrfu::Key;
     use super::super::order::Clocks;
     use super::*;
@@ -218,7 +256,7 @@ mod tests {
     fn the_table_of_pages_never_grows() {
         const FRAMES: usize = 1024;
         let mut miniatures = Miniatures::new(FRAMES);
-        let capacity = miniatures.frames_of.capacity();
+        let capacity = miniatures.places.capacity();
         let clocks = Clocks::new(FRAMES);
         let mut search = Search { order: Order::Recent, groups: 1, clocks };
         // A loop that does not fit: the miniatures keep different parts of it.
@@ -228,7 +266,35 @@ mod tests {
             miniatures.replay(record, &search);
             search.clocks.tick += 1;
         }
-        assert!(miniatures.frames_of.len() > FRAMES);
-        assert_eq!(miniatures.frames_of.capacity(), capacity);
+        assert!(miniatures.places.len() > FRAMES);
+        assert_eq!(miniatures.places.capacity(), capacity);
+    }
+    #[test]
+    fn the_pages_that_the_cache_lacks_for_an_order_are_counted() {
+        const FRAMES: usize = 64;
+        const PAGES: u32 = 200;
+        let mut miniatures = Miniatures::new(FRAMES);
+        let mut random = Pcg64::seed_from_u64(43);
+        let mut search = Search { order: Order::Recent, groups: 1, clocks: Clocks::new(FRAMES) };
+        let mut cached = Vec::new();
+        for _ in 0..20_000 {
+            let page = random.random_range(0..PAGES);
+            let page = random.random_range(0..=page);
+            if !cached.contains(&page) {
+                if cached.len() == FRAMES {
+                    let left = cached.swap_remove(random.random_range(0..FRAMES));
+                    miniatures.leave_cache(left);
+                }
+                cached.push(page);
+            }
+            let key = Key::of_level(0, search.clocks.key_now());
+            miniatures.replay(Record { page, key, used: search.clocks.now() }, &search);
+            search.clocks.tick += 1;
+            for order in Order::ALL {
+                let lacks = |page: &u32| miniatures.hold(*page, order) && !cached.contains(page);
+                let lacking = (0..PAGES).filter(lacks).count();
+                assert_eq!(miniatures.lacking[order as usize], lacking, "{order:?}");
+            }
+        }
     }
 }
