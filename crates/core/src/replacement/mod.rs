@@ -60,6 +60,9 @@ impl Geometry {
     /// The set that frame `frame` belongs to.
     #[inline]
     pub const fn set_of(self, frame: FrameId) -> usize {
+        if self.sets == 1 {
+            return 0;
+        }
         // Divided in the width of a frame's number, which takes half as long.
         (frame.0 / self.ways as u32) as usize
     }

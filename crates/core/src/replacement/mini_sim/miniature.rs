@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::super::Geometry;
-use super::order::{Order, Record, Search};
+use super::order::{Neighbours, Order, Record, Search};
 use super::ranked::{Marks, Ranked};
 use crate::addr::FrameId;
 
@@ -121,7 +121,7 @@ impl Miniatures {
             if places.frames[at] != NOWHERE {
                 self.lacking[at] -= usize::from(!places.is_cached);
                 let frame = FrameId(u32::from(places.frames[at]));
-                *self.of[at].ranked.record_mut(frame) = record;
+                self.of[at].ranked.set(frame, record);
                 continue;
             }
             let (free, left) = self.of[at].insert(record, &Search { order, ..*search });
@@ -228,7 +228,7 @@ impl Miniature {
 struct Untouched;
 
 impl Marks for Untouched {
-    fn collect(&mut self, _first: FrameId, _records: &mut [Record]) {}
+    fn collect(&mut self, _first: FrameId, _known: u8, _records: &mut Neighbours) {}
 
     fn is_touched(&mut self, _frame: FrameId, _record: &mut Record) -> bool {
         false
@@ -238,8 +238,12 @@ impl Marks for Untouched {
         false
     }
 
-    fn given_up(&self, _records: &[Record]) -> u8 {
-        0
+    fn gives_up(&self) -> bool {
+        false
+    }
+
+    fn is_given_up(&self, _page: u32) -> bool {
+        false
     }
 }
 

@@ -71,7 +71,7 @@ use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 use crate::archive::Archive;
 use miniature::Miniatures;
-use order::{Clocks, NEIGHBOURS, NO_PAGE, Order, Record, Search};
+use order::{Clocks, NEIGHBOURS, NO_PAGE, Neighbours, Order, Record, Search};
 use ranked::{Marks, Ranked};
 
 /// Ticks in a turnover of the cache, or up to twice as many; in one of fewer frames, a tick is an
@@ -250,17 +250,15 @@ impl Looker<'_> {
 
 impl Marks for Looker<'_> {
     #[inline]
-    fn collect(&mut self, first: FrameId, records: &mut [Record]) {
-        let mut asked = 0;
-        for (at, record) in records.iter().enumerate() {
-            asked |= u8::from(record.page != NO_PAGE) << at;
-        }
-        let touches = self.frames.take_touches_together(first, asked);
+    fn collect(&mut self, first: FrameId, known: u8, records: &mut Neighbours) {
+        let touches = self.frames.take_touches_together(first, known);
         let mut left = u64::from_le_bytes(touches);
         while left != 0 {
             let at = left.trailing_zeros() as usize / 8;
             left &= !(0xff << (8 * at));
-            self.count(&mut records[at], touches[at]);
+            let mut record = records.get(at);
+            self.count(&mut record, touches[at]);
+            records.set(at, record);
         }
     }
 
@@ -278,16 +276,12 @@ impl Marks for Looker<'_> {
     }
 
     #[inline]
-    fn given_up(&self, records: &[Record]) -> u8 {
-        if !self.lacks_pages {
-            return 0;
-        }
-        let mut which = 0;
-        for (at, Record { page, .. }) in records.iter().enumerate() {
-            let is_given_up = *page != NO_PAGE && !self.miniatures.hold(*page, self.order);
-            which |= u8::from(is_given_up) << at;
-        }
-        which
+    fn gives_up(&self) -> bool {
+        self.lacks_pages
+    }
+
+    fn is_given_up(&self, page: u32) -> bool {
+        !self.miniatures.hold(page, self.order)
     }
 }
 
@@ -324,7 +318,7 @@ impl Replacement for MiniSim {
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
         let victim =
             self.looking(frames, |ranked, search, marks| ranked.victim(set, search, marks))?;
-        let page = self.ranked.record_mut(victim).page;
+        let page = self.ranked.get(victim).page;
         if self.lacking > 0 && !self.miniatures.hold(page, self.search.order) {
             self.lacking -= 1;
         }

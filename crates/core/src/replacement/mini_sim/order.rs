@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::super::TOUCHES_TOGETHER;
 use super::super::adaptive_lrfu::{AGE_MAX, Key};
 
-/// Frames that are looked at together: their records share a line of host memory.
+/// Frames that are looked at together.
 pub(super) const NEIGHBOURS: usize = TOUCHES_TOGETHER;
 
 /// No page: the frame is not known.
@@ -47,6 +47,52 @@ impl Record {
     pub(super) const NONE: Record = Record { page: NO_PAGE, key: Key(0), used: 0 };
 }
 
+/// The records of frames that are looked at together: a line of host memory, in which one comparison of
+/// many numbers covers all of them.
+#[derive(Clone, Serialize, Deserialize)]
+#[repr(align(64))]
+pub(super) struct Neighbours {
+    pub(super) pages: [u32; NEIGHBOURS],
+    keys: [Key; NEIGHBOURS],
+    used: [u16; NEIGHBOURS],
+}
+
+impl Neighbours {
+    pub(super) const NONE: Neighbours = Neighbours {
+        pages: [Record::NONE.page; NEIGHBOURS],
+        keys: [Record::NONE.key; NEIGHBOURS],
+        used: [Record::NONE.used; NEIGHBOURS],
+    };
+
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> Record {
+        Record { page: self.pages[at], key: self.keys[at], used: self.used[at] }
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, at: usize, Record { page, key, used }: Record) {
+        (self.pages[at], self.keys[at], self.used[at]) = (page, key, used);
+    }
+
+    /// Which of them hold a page: a bit for each, the lowest for the first one.
+    #[inline]
+    pub(super) fn known(&self) -> u8 {
+        bits(|at| self.pages[at] != NO_PAGE)
+    }
+}
+
+/// Whether it is so for any of the neighbours. All are asked, so that the host can ask of all at once.
+#[inline]
+fn any(is_so: impl Fn(usize) -> bool) -> bool {
+    (0..NEIGHBOURS).fold(false, |any, at| any | is_so(at))
+}
+
+/// A bit for each of the neighbours, the lowest for the first one.
+#[inline]
+fn bits(is_so: impl Fn(usize) -> bool) -> u8 {
+    (0..NEIGHBOURS).fold(0, |bits, at| bits | u8::from(is_so(at)) << at)
+}
+
 /// The time in two units. Both begin at a time by which the greatest age has passed.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Clocks {
@@ -82,18 +128,18 @@ impl Clocks {
 
     /// Keeps what is known of pages younger than the times in which the clocks wrap.
     #[inline]
-    pub(super) fn limit_ages(&self, records: &mut [Record]) {
+    pub(super) fn limit_ages(&self, records: &mut Neighbours) {
         let (now, key_now) = (self.now(), self.key_now());
-        // Both are seldom so old, so that a group is looked at as a whole first.
-        let is_old = |record: &Record| {
-            (self.age(record.used) > AGE_MAX) | record.key.is_older_than_history(key_now)
+        // Both are seldom so old, so that all are looked at as a whole first.
+        let is_old = |at: usize| {
+            (self.age(records.used[at]) > AGE_MAX) | records.keys[at].is_older_than_history(key_now)
         };
-        if records.iter().fold(false, |any, record| any | is_old(record)) {
-            for record in records {
-                if self.age(record.used) > AGE_MAX {
-                    record.used = now.wrapping_sub(AGE_MAX);
+        if any(is_old) {
+            for (used, key) in records.used.iter_mut().zip(&mut records.keys) {
+                if self.age(*used) > AGE_MAX {
+                    *used = now.wrapping_sub(AGE_MAX);
                 }
-                record.key = record.key.not_older_than_history(key_now);
+                *key = key.not_older_than_history(key_now);
             }
         }
     }
@@ -130,7 +176,7 @@ impl Search {
     /// Which of `records`, the lowest bit for the first one, may have a place before `bar`: all that
     /// have, and few others. No age is above the limit.
     #[inline]
-    pub(super) fn may_precede(&self, bar: u64, records: &[Record; NEIGHBOURS]) -> u8 {
+    pub(super) fn may_precede(&self, bar: u64, records: &Neighbours) -> u8 {
         let clocks = &self.clocks;
         let (mut age_min, mut level_max) = (0, i16::MAX);
         if self.order == Order::Recent {
@@ -141,13 +187,12 @@ impl Search {
             level_max = level.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16;
             age_min = if self.order == Order::Light { clocks.window } else { 0 };
         }
-        let mut which = 0;
-        for (at, record) in records.iter().enumerate() {
-            let level = record.key.0.wrapping_sub(clocks.key_now()) as i16;
-            let precedes = (clocks.age(record.used) >= age_min) & (level <= level_max);
-            which |= u8::from(precedes) << at;
-        }
-        which
+        let key_now = clocks.key_now();
+        let precedes = |at: usize| {
+            let level = records.keys[at].0.wrapping_sub(key_now) as i16;
+            (clocks.age(records.used[at]) >= age_min) & (level <= level_max)
+        };
+        if any(precedes) { bits(precedes) } else { 0 }
     }
 }
 
@@ -168,16 +213,18 @@ mod tests {
             let order = Order::ALL[random.random_range(0..Order::ALL.len())];
             let search = Search { order, groups: 1, clocks };
             let spread = 1 << random.random_range(0..14);
-            let records: [Record; NEIGHBOURS] = std::array::from_fn(|at| Record {
-                page: at as u32,
-                key: Key::of_level(random.random_range(-spread..128), clocks.key_now()),
-                used: clocks.now().wrapping_sub(random.random_range(0..=spread as u16)),
-            });
-            let places = records.map(|record| search.place(&record));
+            let mut records = Neighbours::NONE;
+            for at in 0..NEIGHBOURS {
+                let key = Key::of_level(random.random_range(-spread..128), clocks.key_now());
+                let used = clocks.now().wrapping_sub(random.random_range(0..=spread as u16));
+                records.set(at, Record { page: at as u32, key, used });
+            }
+            let places: [u64; NEIGHBOURS] =
+                std::array::from_fn(|at| search.place(&records.get(at)));
             for bar in places.into_iter().chain([0, u64::MAX]) {
                 let which = search.may_precede(bar, &records);
                 for (at, place) in places.iter().enumerate() {
-                    assert!(*place >= bar || which >> at & 1 == 1, "{order:?} {bar} {records:?}");
+                    assert!(*place >= bar || which >> at & 1 == 1, "{order:?} {bar} {at}");
                 }
             }
         }

@@ -14,6 +14,9 @@ pub(super) struct Candidate {
     pub(super) frame: FrameId,
 }
 
+/// No frame, where the pool has no candidate.
+const NO_FRAME: FrameId = FrameId(u32::MAX);
+
 /// The first to go of those that were offered, as in the pool of sampled candidates of Redis (since
 /// its version 3.0).
 #[derive(Serialize, Deserialize)]
@@ -29,16 +32,12 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new() -> Pool {
-        Pool {
-            places: [0; POOL_FRAMES],
-            frames: [FrameId(0); POOL_FRAMES],
-            length: 0,
-            bar: u64::MAX,
-        }
+        Pool { places: [0; POOL_FRAMES], frames: [NO_FRAME; POOL_FRAMES], length: 0, bar: u64::MAX }
     }
 
     pub(super) fn clear(&mut self) {
         self.length = 0;
+        self.frames = [NO_FRAME; POOL_FRAMES];
         self.bar = u64::MAX;
     }
 
@@ -50,15 +49,13 @@ impl Pool {
 
     /// Takes in a candidate that goes before the bar; in a full pool, the last one makes room.
     pub(super) fn offer(&mut self, Candidate { place, frame }: Candidate) {
-        let mut same = 0;
-        for (at, other) in self.frames.iter().enumerate() {
-            same |= u32::from(*other == frame) << at;
-        }
-        let known = (same & ((1 << self.length) - 1)).trailing_zeros() as usize;
-        let mut free = match known < POOL_FRAMES {
-            true => known,
-            false if self.length == POOL_FRAMES => 0,
-            false => {
+        // All are compared, so that the host can compare several at once.
+        let is_known = self.frames.iter().fold(false, |any, other| any | (*other == frame));
+        let known = is_known.then(|| self.frames.iter().position(|other| *other == frame));
+        let mut free = match known.flatten() {
+            Some(known) => known,
+            None if self.length == POOL_FRAMES => 0,
+            None => {
                 self.length += 1;
                 self.length - 1
             }
@@ -92,6 +89,7 @@ impl Pool {
 
     pub(super) fn drop_first(&mut self) {
         self.length -= 1;
+        self.frames[self.length] = NO_FRAME;
         if self.length < POOL_FRAMES / 2 {
             self.bar = u64::MAX;
         }

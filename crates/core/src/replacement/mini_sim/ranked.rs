@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Geometry;
 use super::super::adaptive_lrfu::TICKS_PER_HALF_LIFE;
-use super::order::{NEIGHBOURS, NO_PAGE, Order, Record, Search};
+use super::order::{NEIGHBOURS, NO_PAGE, Neighbours, Order, Record, Search};
 use super::pool::{Candidate, POOL_FRAMES, Pool};
 use crate::addr::FrameId;
 
@@ -26,28 +26,28 @@ const ADMISSION_MARGIN: i32 = TICKS_PER_HALF_LIFE as i32 * 5 / 4;
 
 /// What happened to frames since they were last looked at.
 pub(super) trait Marks {
-    /// Takes the touches of the frames of `records`, at most [`NEIGHBOURS`] from `first` on, into
-    /// those that hold a page.
-    fn collect(&mut self, first: FrameId, records: &mut [Record]);
+    /// Takes the touches of the frames of `records`, from `first` on, into those that are `known`.
+    fn collect(&mut self, first: FrameId, known: u8, records: &mut Neighbours);
     /// Takes the touches of `frame` into `record`; whether there were any.
     fn is_touched(&mut self, frame: FrameId, record: &mut Record) -> bool;
     /// Whether `frame` must not be given up now.
     fn is_pinned(&self, frame: FrameId) -> bool;
-    /// Which of `records`, the lowest bit for the first one, are of pages that are to go whatever their
-    /// place.
-    fn given_up(&self, records: &[Record]) -> u8;
+    /// Whether some pages are to go whatever their place.
+    fn gives_up(&self) -> bool;
+    /// Whether `page` is one of them.
+    fn is_given_up(&self, page: u32) -> bool;
 }
 
 /// The place of a page that is given up whatever the order.
 const GIVEN_UP: u64 = 0;
 
-/// The place of the page of `record`, which is given up whatever the order or not.
-fn place(search: &Search, record: &Record, given_up: bool) -> u64 {
-    if given_up { GIVEN_UP } else { search.place(record) }
+/// The place of the page of `record`.
+fn place(search: &Search, record: &Record, marks: &impl Marks) -> u64 {
+    if is_given_up(record, marks) { GIVEN_UP } else { search.place(record) }
 }
 
 fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
-    marks.given_up(std::slice::from_ref(record)) != 0
+    marks.gives_up() && marks.is_given_up(record.page)
 }
 
 /// What is kept of a set.
@@ -67,8 +67,11 @@ struct Set {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Ranked {
     geometry: Geometry,
-    records: Vec<Record>,
+    /// The frames of each set by groups of neighbours, the last of which may have frames that do not exist.
+    neighbours: Vec<Neighbours>,
     sets: Vec<Set>,
+    /// Frames of each set that do not exist.
+    padding: usize,
     /// How many groups of neighbours lie between those looked at one after the other.
     stride: usize,
 }
@@ -85,26 +88,42 @@ impl Ranked {
         };
         Ranked {
             geometry,
-            records: vec![Record::NONE; geometry.frames()],
+            neighbours: vec![Neighbours::NONE; geometry.sets * groups(ways)],
             sets: (0..geometry.sets).map(set).collect(),
+            padding: groups(ways) * NEIGHBOURS - ways,
             stride: stride(ways),
         }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
         let newest = newest_max(geometry.ways) * size_of::<(FrameId, u16)>();
-        geometry.frames() * size_of::<Record>() + geometry.sets * (size_of::<Set>() + newest)
+        let neighbours = groups(geometry.ways) * size_of::<Neighbours>();
+        geometry.sets * (neighbours + size_of::<Set>() + newest)
     }
 
-    /// What is known of `frame`, to change it.
-    pub(super) fn record_mut(&mut self, frame: FrameId) -> &mut Record {
-        &mut self.records[frame.index()]
+    /// The group of neighbours of `frame`, and its place there.
+    #[inline]
+    fn slot(&self, frame: FrameId) -> (usize, usize) {
+        let slot = frame.index() + self.geometry.set_of(frame) * self.padding;
+        (slot / NEIGHBOURS, slot % NEIGHBOURS)
+    }
+
+    /// What is known of `frame`.
+    #[inline]
+    pub(super) fn get(&self, frame: FrameId) -> Record {
+        let (group, at) = self.slot(frame);
+        self.neighbours[group].get(at)
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, frame: FrameId, record: Record) {
+        let (group, at) = self.slot(frame);
+        self.neighbours[group].set(at, record);
     }
 
     pub(super) fn insert(&mut self, frame: FrameId, record: Record) {
-        let known = &mut self.records[frame.index()];
-        assert_eq!(known.page, NO_PAGE, "{frame:?} is known already");
-        *known = record;
+        assert_eq!(self.get(frame).page, NO_PAGE, "{frame:?} is known already");
+        self.set(frame, record);
         let ways = self.geometry.ways;
         let set = &mut self.sets[self.geometry.set_of(frame)];
         if set.leaving > 0 {
@@ -120,7 +139,9 @@ impl Ranked {
 
     /// Forgets `frame`; what was known of it.
     pub(super) fn remove(&mut self, frame: FrameId) -> Record {
-        std::mem::replace(&mut self.records[frame.index()], Record::NONE)
+        let record = self.get(frame);
+        self.set(frame, Record::NONE);
+        record
     }
 
     /// Forgets who was to go first, for another order.
@@ -131,31 +152,29 @@ impl Ranked {
     /// Looks at groups of neighbours in `set` and keeps those that are to go first.
     pub(super) fn look(&mut self, set: usize, search: &Search, marks: &mut impl Marks) {
         let ways = self.geometry.ways;
-        let of_set = &mut self.records[set * ways..(set + 1) * ways];
+        let groups = groups(ways);
+        let of_set = &mut self.neighbours[set * groups..][..groups];
         let Set { hand, pool, .. } = &mut self.sets[set];
-        let groups_of_set = ways.div_ceil(NEIGHBOURS);
-        for _ in 0..search.groups.min(groups_of_set) {
-            let way = *hand as usize * NEIGHBOURS;
+        for _ in 0..search.groups.min(groups) {
+            let group = *hand as usize;
             // A gap follows, so that pages that came together are not looked at together.
-            let next = *hand as usize + self.stride;
-            *hand = if next >= groups_of_set { next - groups_of_set } else { next } as u32;
-            let first = (set * ways + way) as u32;
-            let neighbours = &mut of_set[way..ways.min(way + NEIGHBOURS)];
-            marks.collect(FrameId(first), neighbours);
-            search.clocks.limit_ages(neighbours);
-            let mut left = match <&[Record; NEIGHBOURS]>::try_from(&*neighbours) {
-                Ok(all) => search.may_precede(pool.bar(), all),
-                Err(_) => (1 << neighbours.len()) - 1,
-            };
-            let given_up = marks.given_up(neighbours);
-            left |= given_up;
+            let next = group + self.stride;
+            *hand = if next >= groups { next - groups } else { next } as u32;
+            let first = (set * ways + group * NEIGHBOURS) as u32;
+            let records = &mut of_set[group];
+            let known = records.known();
+            marks.collect(FrameId(first), known, records);
+            search.clocks.limit_ages(records);
+            let mut left = known;
+            if !marks.gives_up() {
+                left &= search.may_precede(pool.bar(), records);
+            }
             while left != 0 {
                 let at = left.trailing_zeros();
                 left &= left - 1;
-                let record = &neighbours[at as usize];
-                let place = place(search, record, given_up >> at & 1 == 1);
+                let place = place(search, &records.get(at as usize), marks);
                 let frame = FrameId(first + at);
-                if place < pool.bar() && record.page != NO_PAGE && !marks.is_pinned(frame) {
+                if place < pool.bar() && !marks.is_pinned(frame) {
                     pool.offer(Candidate { place, frame });
                 }
             }
@@ -172,13 +191,13 @@ impl Ranked {
         let ways = self.geometry.ways;
         if ways <= POOL_FRAMES {
             self.sets[set].pool.clear();
-            self.look(set, &Search { groups: ways.div_ceil(NEIGHBOURS), ..*search }, marks);
+            self.look(set, &Search { groups: groups(ways), ..*search }, marks);
         } else {
             self.look(set, search, marks);
         }
         let first = self.first(set, search, marks)?;
         let victim = match search.order {
-            Order::Admit if !is_given_up(&self.records[first.index()], marks) => {
+            Order::Admit if !is_given_up(&self.get(first), marks) => {
                 self.not_admitted(set, first, search, marks).unwrap_or(first)
             }
             _ => first,
@@ -201,21 +220,29 @@ impl Ranked {
         marks: &mut impl Marks,
     ) -> Option<FrameId> {
         let now = search.clocks.key_now();
-        let least = self.records[lightest.index()].key.level(now);
-        let newest = &mut self.sets[set].newest;
-        while let Some(&(frame, inserted)) = newest.front() {
-            let record = &mut self.records[frame.index()];
+        let least = self.get(lightest).key.level(now);
+        while let Some((frame, inserted)) = self.sets[set].newest.front().copied() {
+            let record = self.get(frame);
             let is_new = record.page != NO_PAGE && record.used == inserted;
-            if is_new && !marks.is_pinned(frame) && !marks.is_touched(frame, record) {
+            if is_new && !marks.is_pinned(frame) && !self.is_touched(frame, marks) {
                 if record.key.level(now) >= least + ADMISSION_MARGIN {
                     return None;
                 }
-                newest.pop_front();
+                self.sets[set].newest.pop_front();
                 return Some(frame);
             }
-            newest.pop_front();
+            self.sets[set].newest.pop_front();
         }
         None
+    }
+
+    /// Takes the touches of `frame` into its record; whether there were any.
+    fn is_touched(&mut self, frame: FrameId, marks: &mut impl Marks) -> bool {
+        let (group, at) = self.slot(frame);
+        let mut record = self.neighbours[group].get(at);
+        let is_touched = marks.is_touched(frame, &mut record);
+        self.neighbours[group].set(at, record);
+        is_touched
     }
 
     /// The first frame of `set` that was not touched since it was looked at, at the end of its pool.
@@ -231,12 +258,10 @@ impl Ranked {
                 self.look(set, &Search { groups: 1, ..*search }, marks);
                 continue;
             };
-            let record = &mut self.records[frame.index()];
-            if record.page != NO_PAGE && !marks.is_pinned(frame) {
-                let is_touched = marks.is_touched(frame, record);
+            if self.get(frame).page != NO_PAGE && !marks.is_pinned(frame) {
+                let is_touched = self.is_touched(frame, marks);
                 found_touched += usize::from(is_touched);
-                let given_up = is_given_up(record, marks);
-                let is_first = !is_touched && self::place(search, record, given_up) == place;
+                let is_first = !is_touched && self::place(search, &self.get(frame), marks) == place;
                 if is_first || found_touched > FOUND_TOUCHED_MAX {
                     return Some(frame);
                 }
@@ -246,10 +271,15 @@ impl Ranked {
     }
 }
 
+/// Groups of neighbours in a set of `ways`.
+fn groups(ways: usize) -> usize {
+    ways.div_ceil(NEIGHBOURS)
+}
+
 /// By how many groups of neighbours the hand of a set of `ways` moves on, so that it comes by all of
 /// them: the golden section of them, which leaves gaps of about the same size at any time.
 fn stride(ways: usize) -> usize {
-    let groups = ways.div_ceil(NEIGHBOURS);
+    let groups = groups(ways);
     let has_common_factor = |stride: usize| {
         let (mut one, mut other) = (groups, stride);
         while other > 0 {
