@@ -5,9 +5,8 @@
 //!     cargo run --release --example miss_ratio -- [--scale N] [--stream NAME]… [POLICY]…
 //!
 //! `--scale N` divides the pages and requests of most synthetic streams. `--stream design`,
-//! `--stream looked-at`, `--stream held-out` and `--stream unused` name those that policies were designed
-//! with, those held out of the first design, those kept for the end, and those of traces of which no
-//! design has used any row.
+//! `--stream looked-at` and `--stream held-out` name those that policies were designed with, those that
+//! were held out of a design and have been looked at since, and those kept for the end.
 
 mod peers;
 mod streams;
@@ -55,7 +54,6 @@ fn main() {
             Use::Design => group == "design",
             Use::LookedAt => group == "looked-at",
             Use::HeldOut => group == "held-out",
-            Use::Unused => group == "unused",
         };
         if wanted.is_empty() || wanted.iter().any(|word| word == name || is_group(word)) {
             rows.extend(make().iter().map(|stream| (purpose, report(stream, &kinds))));
@@ -128,7 +126,6 @@ fn summary(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
             Use::Design => "",
             Use::LookedAt => "(looked at) ",
             Use::HeldOut => "(held out) ",
-            Use::Unused => "(unused) ",
         };
         print!("{:<62}", format!("{purpose}{}", row.name));
         let ratio = |misses: usize| misses as f64 / row.requests as f64;

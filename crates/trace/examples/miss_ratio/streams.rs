@@ -18,6 +18,10 @@ const CACHE_PERCENT: usize = 3;
 /// Elements a page of the streams whose requests are for elements.
 const ELEMENTS_PER_PAGE: usize = 64;
 
+/// The shipped traces.
+const TRACES: [&str; 9] =
+    ["sqlite", "sort", "xz", "perl", "pagerank", "redis", "components", "povray", "transformer"];
+
 /// A stream of page requests, and the cache that it meets.
 pub(crate) struct Stream {
     pub(crate) name: String,
@@ -32,12 +36,10 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Design,
-    /// Held out of a first design (`dueling`, or `mini-sim`), and looked at since.
+    /// Held out of a design, and looked at since.
     LookedAt,
     /// Named here before its results were looked at, and not looked at until the design was done.
     HeldOut,
-    /// From traces of which no policy's design has used any row.
-    Unused,
 }
 
 /// What makes one stream, or one at several sizes of the cache.
@@ -87,23 +89,35 @@ pub(crate) fn all(scale: usize) -> Vec<(&'static str, Use, Make)> {
     let make = move |_| traced("pagerank", LINE_BYTES, &[10, 30, 60]);
     add("pagerank", Use::LookedAt, Box::new(make));
 
-    add("zipf-0.8", Use::HeldOut, Box::new(|scale| skewed(scale, 0.8, &[2, 15])));
-    add("zipf-1.1", Use::HeldOut, Box::new(|scale| skewed(scale, 1.1, &[1, 8])));
-    add("two-loops", Use::HeldOut, one(two_loops));
-    add("steeper-stack-model", Use::HeldOut, one(steeper_stack_model));
-    add("growing-slowly", Use::HeldOut, one(growing_slowly));
+    add("zipf-0.8", Use::LookedAt, Box::new(|scale| skewed(scale, 0.8, &[2, 15])));
+    add("zipf-1.1", Use::LookedAt, Box::new(|scale| skewed(scale, 1.1, &[1, 8])));
+    add("two-loops", Use::LookedAt, one(two_loops));
+    add("steeper-stack-model", Use::LookedAt, one(steeper_stack_model));
+    add("growing-slowly", Use::LookedAt, one(growing_slowly));
     for name in ["sqlite", "sort", "xz", "perl"] {
         let make = move |_| traced(name, PAGE_BYTES, &[7, 15, 25, 35, 45, 55, 65, 75]);
-        add(name, Use::HeldOut, Box::new(make));
+        add(name, Use::LookedAt, Box::new(make));
         let make = move |_| traced(name, LINE_BYTES, &[5, 20, 40, 55, 75]);
-        add(name, Use::HeldOut, Box::new(make));
+        add(name, Use::LookedAt, Box::new(make));
     }
 
     for name in ["redis", "components", "povray", "transformer"] {
         let make = move |_| traced(name, PAGE_BYTES, &[10, 30, 50, 70, 90]);
-        add(name, Use::Unused, Box::new(make));
+        add(name, Use::LookedAt, Box::new(make));
         let make = move |_| traced(name, LINE_BYTES, &[10, 30, 60]);
-        add(name, Use::Unused, Box::new(make));
+        add(name, Use::LookedAt, Box::new(make));
+    }
+
+    add("zipf-0.85", Use::HeldOut, Box::new(|scale| skewed(scale, 0.85, &[4, 12])));
+    add("zipf-1.05", Use::HeldOut, Box::new(|scale| skewed(scale, 1.05, &[2, 6])));
+    add("other-loops", Use::HeldOut, Box::new(|scale| looped(scale, &[15, 35, 60, 85])));
+    add("another-stack-model", Use::HeldOut, one(another_stack_model));
+    add("growing-fast", Use::HeldOut, one(growing_fast));
+    for name in TRACES {
+        let make = move |_| traced(name, PAGE_BYTES, &[12, 22, 37, 62, 85]);
+        add(name, Use::HeldOut, Box::new(make));
+        let make = move |_| traced(name, LINE_BYTES, &[15, 45, 70]);
+        add(name, Use::HeldOut, Box::new(make));
     }
     all
 }
@@ -330,6 +344,10 @@ fn stack_model(scale: usize) -> Stream {
     by_stack_distance("an LRU stack model", 21, -1.4, 1_500, scale)
 }
 
+fn another_stack_model(scale: usize) -> Stream {
+    by_stack_distance("an LRU stack model of distances between", 41, -1.6, 2_500, scale)
+}
+
 fn steeper_stack_model(scale: usize) -> Stream {
     by_stack_distance("an LRU stack model of longer distances", 31, -1.8, 4_000, scale)
 }
@@ -380,6 +398,10 @@ fn growing(scale: usize) -> Stream {
 
 fn growing_slowly(scale: usize) -> Stream {
     newest_most_popular("new pages are the most popular, and fewer are new", 32, 25, 0.75, scale)
+}
+
+fn growing_fast(scale: usize) -> Stream {
+    newest_most_popular("new pages are the most popular, and more are new", 42, 5, 0.8, scale)
 }
 
 /// A working set that grows by one page in `every` requests, of which the newer are more popular.
