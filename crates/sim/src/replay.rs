@@ -113,25 +113,20 @@ impl PrefetchOutcome {
 pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayError> {
     let clock = Instant::now();
     let memory = designs::compose(config)?.memory_side;
-    let mut door = Door::new(memory, config.dataset.size.0 / PAGE_BYTES as u64);
+    let pages = config.dataset.size.0 / PAGE_BYTES as u64;
+    let mut door = Door::new(memory);
     let (mut batch, mut first, mut accesses) = (Vec::new(), None, 0u64);
     while trace.fill(&mut batch)? {
+        first = first.or_else(|| batch.first().map(|access| access.at));
+        for access in &batch {
+            if access.address.page().0 >= pages {
+                let size = config.dataset.size.to_string();
+                return Err(ReplayError::Beyond { address: access.address.0, size });
+            }
+            accesses += u64::from(access.op != Op::Hint);
+        }
         for group in batch.chunks(EXPECTED_TOGETHER) {
-            let mut last = None;
-            for page in group.iter().map(|access| access.address.page()) {
-                if last.replace(page) != Some(page) {
-                    door.memory.expect(page);
-                }
-            }
-            for access in group {
-                first.get_or_insert(access.at);
-                accesses += u64::from(access.op != Op::Hint);
-                let beyond = || ReplayError::Beyond {
-                    address: access.address.0,
-                    size: config.dataset.size.to_string(),
-                };
-                door.enter(access).ok_or_else(beyond)?;
-            }
+            door.enter_all(group);
         }
     }
     let start = first.filter(|_| accesses > 0).ok_or(ReplayError::Empty)?;
@@ -163,7 +158,6 @@ const EXPECTED_TOGETHER: usize = 16;
 /// The entry to memory, where accesses come one after another.
 struct Door {
     memory: Box<dyn MemorySide>,
-    pages: u64,
     now: Time,
     last: Time,
     /// For each access whose page is in flight, when it was due and when it entered.
@@ -171,75 +165,108 @@ struct Door {
     free: Vec<u32>,
     events: Vec<Event>,
     unstalled: VecDeque<Time>,
+    /// Buffer for the times at which lines of a group arrive.
+    ready: Vec<Time>,
     latencies: Latencies,
 }
 
 impl Door {
-    fn new(memory: Box<dyn MemorySide>, pages: u64) -> Door {
+    fn new(memory: Box<dyn MemorySide>) -> Door {
         Door {
             memory,
-            pages,
             now: Time::ZERO,
             last: Time::ZERO,
             waiting: Vec::new(),
             free: Vec::new(),
             events: Vec::new(),
             unstalled: VecDeque::new(),
+            ready: Vec::new(),
             latencies: Latencies::default(),
         }
     }
 
-    /// Enters `access` as soon as memory accepts it. `None` if it is beyond the data.
-    fn enter(&mut self, access: &Access) -> Option<()> {
-        let page = access.address.page();
-        if page.0 >= self.pages {
-            return None;
+    /// Enters `group`: in one call of memory as far as accesses hit and nothing else is due.
+    fn enter_all(&mut self, group: &[Access]) {
+        self.memory.expect_all(group);
+        let (mut rest, mut ready) = (group, std::mem::take(&mut self.ready));
+        while !rest.is_empty() {
+            ready.clear();
+            let waiter = self.next_waiter();
+            let answer = self.memory.enter_hits(self.now, rest, waiter, &mut ready);
+            let (hits, others) = rest.split_at(ready.len());
+            for (access, ready) in hits.iter().zip(&ready) {
+                self.now = self.now.max(access.at);
+                self.hit(access, *ready);
+            }
+            let Some((next, others)) = others.split_first() else { break };
+            rest = others;
+            self.now = self.now.max(next.at);
+            if !answer.is_some_and(|answer| self.is_accepted(next, answer)) {
+                self.enter(next, answer == Some(Answer::Stalled));
+            }
         }
-        self.now = self.now.max(access.at);
+        self.ready = ready;
+    }
+
+    /// Enters `access`, which is due, as soon as memory accepts it; later if it is `stalled`.
+    fn enter(&mut self, access: &Access, mut stalled: bool) {
         if access.op == Op::Hint {
             self.advance(self.now);
-            self.memory.hint(self.now, page);
-            return Some(());
+            self.memory.hint(self.now, access.address.page());
+            return;
         }
         loop {
+            if stalled {
+                self.wait_for_room();
+            }
             self.advance(self.now);
-            if self.offer(access) {
-                return Some(());
+            let request = Request::new(access.address, access.is_write(), self.next_waiter());
+            let answer = self.memory.access(self.now, request);
+            if self.is_accepted(access, answer) {
+                return;
             }
-            // Stalled until an event of memory.
-            while self.unstalled.is_empty() {
-                let due = self.memory.next_event().expect("a stalled memory has something to do");
-                self.now = self.now.max(due);
-                self.advance(self.now);
-            }
-            self.now = self.now.max(self.unstalled.pop_front().unwrap_or(self.now));
-            self.unstalled.clear();
+            stalled = true;
         }
     }
 
-    fn offer(&mut self, access: &Access) -> bool {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.waiting.push((Time::ZERO, Time::ZERO));
-            self.waiting.len() as u32 - 1
-        });
-        let waiter = Waiter { core: 0, thread: slot, slot: 0 };
-        match self.memory.access(self.now, Request::new(access.address, access.is_write(), waiter))
-        {
-            Answer::Hit(ready) | Answer::Posted(ready) => {
-                self.latencies.hit(ready.since(access.at), ready.since(self.now));
-                self.last = self.last.max(ready);
-                self.free.push(slot);
-                true
-            }
-            Answer::Miss(_) => {
-                self.waiting[slot as usize] = (access.at, self.now);
-                true
-            }
-            Answer::Stalled => {
-                self.free.push(slot);
-                false
-            }
+    /// Waits until memory accepts a stalled access.
+    fn wait_for_room(&mut self) {
+        while self.unstalled.is_empty() {
+            let due = self.memory.next_event().expect("a stalled memory has something to do");
+            self.now = self.now.max(due);
+            self.advance(self.now);
         }
+        self.now = self.now.max(self.unstalled.pop_front().unwrap_or(self.now));
+        self.unstalled.clear();
+    }
+
+    /// Notes the `answer` to `access`, which entered now. Gives whether memory accepted it.
+    fn is_accepted(&mut self, access: &Access, answer: Answer) -> bool {
+        match answer {
+            Answer::Hit(ready) | Answer::Posted(ready) => self.hit(access, ready),
+            Answer::Miss(_) => {
+                let slot = self.free.pop().expect("the access entered with a free slot");
+                self.waiting[slot as usize] = (access.at, self.now);
+            }
+            Answer::Stalled => return false,
+        }
+        true
+    }
+
+    /// The line of `access`, which entered now, arrives at `ready`.
+    #[inline]
+    fn hit(&mut self, access: &Access, ready: Time) {
+        self.latencies.hit(ready.since(access.at), ready.since(self.now));
+        self.last = self.last.max(ready);
+    }
+
+    /// The waiter of the next access, with a free slot that only a miss takes.
+    fn next_waiter(&mut self) -> Waiter {
+        if self.free.is_empty() {
+            self.free.push(self.waiting.len() as u32);
+            self.waiting.push((Time::ZERO, Time::ZERO));
+        }
+        Waiter { core: 0, thread: self.free[self.free.len() - 1], slot: 0 }
     }
 
     fn advance(&mut self, now: Time) {

@@ -119,12 +119,18 @@ impl EvictionOrder {
                 let ways = self.geometry.ways;
                 let (first, way) = place_in_rows(self.geometry, frame);
                 let bytes = &mut rows[first..];
-                let moved = if let (Some(eight), true) = (bytes.first_chunk_mut(), ways <= 8) {
-                    row_in::u64::move_to_back(eight, ways, way)
-                } else {
-                    bytes
+                // In the narrowest number: what another row's last change has just written and this
+                // one reads in part would be waited for.
+                let moved = match ways {
+                    ..=4 => bytes
                         .first_chunk_mut()
-                        .and_then(|all| row_in::u128::move_to_back(all, ways, way))
+                        .and_then(|four| row_in::u32::move_to_back(four, ways, way)),
+                    5..=8 => bytes
+                        .first_chunk_mut()
+                        .and_then(|eight| row_in::u64::move_to_back(eight, ways, way)),
+                    _ => bytes
+                        .first_chunk_mut()
+                        .and_then(|all| row_in::u128::move_to_back(all, ways, way)),
                 };
                 moved.unwrap_or_else(|| panic!("{frame:?} is not known"));
             }
@@ -146,7 +152,8 @@ fn place_in_rows(geometry: Geometry, frame: FrameId) -> (usize, u8) {
     (first, (frame.index() - first) as u8)
 }
 
-/// A row in a number, its front in the lowest byte: of eight ways, or of all that a row can have.
+/// A row in a number, its front in the lowest byte: of four ways, of eight, or of all that a row can
+/// have.
 macro_rules! row_in {
     ($number:ident) => {
         pub mod $number {
@@ -190,6 +197,7 @@ macro_rules! row_in {
 }
 
 mod row_in {
+    row_in!(u32);
     row_in!(u64);
     row_in!(u128);
 }
@@ -241,6 +249,15 @@ mod tests {
                     let mut bytes = before;
                     let eight = bytes.first_chunk_mut().unwrap();
                     row_in::u64::move_to_back(eight, ways, way).map(|()| bytes)
+                };
+                prop_assert_eq!(moved(way), Some(row(&plain)));
+                prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));
+            }
+            if ways <= 4 {
+                let moved = |way| {
+                    let mut bytes = before;
+                    let four = bytes.first_chunk_mut().unwrap();
+                    row_in::u32::move_to_back(four, ways, way).map(|()| bytes)
                 };
                 prop_assert_eq!(moved(way), Some(row(&plain)));
                 prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));

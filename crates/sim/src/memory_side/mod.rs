@@ -24,6 +24,7 @@ use std::ops::Range;
 use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::{Archive, PageId, Time};
 use ebbtide_flash::Flash;
+use ebbtide_trace::{Access, Op};
 
 pub use access::{Answer, Event, NOBODY, Noted, Request, Stage, Waiter};
 pub use all_dram::AllDram;
@@ -67,6 +68,31 @@ pub trait MemorySide: Warm + Observe {
     /// What this memory can do.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
+    }
+
+    /// Enters `accesses` of a trace one after another, each at its time or at `now` if that is later,
+    /// until one does not hit, or an event is due before one, or one is a hint. Appends to `ready` when
+    /// the line of each that hit arrives, and gives the answer to the first that did not hit.
+    ///
+    /// The calls of a memory within are not virtual.
+    fn enter_hits(
+        &mut self,
+        mut now: Time,
+        accesses: &[Access],
+        waiter: Waiter,
+        ready: &mut Vec<Time>,
+    ) -> Option<Answer> {
+        for access in accesses {
+            now = now.max(access.at);
+            if access.op == Op::Hint || self.next_event().is_some_and(|due| due <= now) {
+                return None;
+            }
+            match self.access(now, Request::new(access.address, access.is_write(), waiter)) {
+                Answer::Hit(at) | Answer::Posted(at) => ready.push(at),
+                answer => return Some(answer),
+            }
+        }
+        None
     }
 }
 
@@ -132,4 +158,14 @@ pub trait Observe {
     /// Loads what is known of `page` into the caches of the host, ahead of an access. The simulated
     /// memory does not change.
     fn expect(&self, _page: PageId) {}
+
+    /// [`expect`](Observe::expect) for the pages of `accesses`.
+    fn expect_all(&self, accesses: &[Access]) {
+        let mut last = None;
+        for page in accesses.iter().map(|access| access.address.page()) {
+            if last.replace(page) != Some(page) {
+                self.expect(page);
+            }
+        }
+    }
 }

@@ -28,7 +28,7 @@ pub(super) struct Residency {
 
 /// The state of a frame: its page plus one, or [`RESERVED`], or 0 if it was never used; whether the
 /// page is [dirty](DIRTY); and, in the bits between, the number of touches.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, bytemuck::Zeroable)]
 struct Entry(u64);
 
 const TOUCHES_SHIFT: u32 = 56;
@@ -131,7 +131,8 @@ impl Residency {
             geometry,
             policy,
             every_hit,
-            frames: vec![Entry(0); geometry.frames()],
+            // Zeroed memory from the host, which `vec!` would write.
+            frames: bytemuck::zeroed_vec(geometry.frames()),
             index: (geometry.ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),
             vacated: FxHashMap::default(),
         }

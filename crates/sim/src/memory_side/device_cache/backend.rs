@@ -10,11 +10,14 @@ pub(super) struct Backend {
     /// The latest time that flash was told. Cores that run ahead of each other may send commands
     /// before it.
     now: Time,
+    /// Time of the next event, which is read far more often than it changes.
+    next: Option<Time>,
 }
 
 impl Backend {
     pub(super) fn new(flash: Flash, commands_max: u64) -> Backend {
-        Backend { flash, commands_max, now: Time::ZERO }
+        let next = flash.next_event();
+        Backend { flash, commands_max, now: Time::ZERO, next }
     }
 
     /// Commands that there is room for. Flushes are never delayed, so they may exceed the limit.
@@ -36,18 +39,20 @@ impl Backend {
     fn submit(&mut self, now: Time, command: Command) {
         self.now = self.now.max(now);
         self.flash.submit(self.now, command);
+        self.next = self.flash.next_event();
     }
 
     /// Time of the next event.
     #[inline]
     pub(super) fn next_event(&self) -> Option<Time> {
-        self.flash.next_event()
+        self.next
     }
 
     /// Handles everything up to `at`, and appends completions to `done`.
     pub(super) fn step(&mut self, at: Time, done: &mut Vec<Done>) {
         self.now = self.now.max(at);
         self.flash.advance(self.now, done);
+        self.next = self.flash.next_event();
     }
 
     /// The latest time that flash was told.
