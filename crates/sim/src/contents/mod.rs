@@ -46,6 +46,14 @@ impl Slot {
     const EMPTY: Slot = Slot { tag: 0, present: 0, written: 0 };
 }
 
+/// How a line came into its slot.
+enum Brought {
+    /// It was there.
+    Present,
+    /// It was regenerated now, in the buffer for that.
+    Made,
+}
+
 /// Pages in host memory: 32 MiB. More pages would be regenerated less often but take longer to
 /// access.
 const SLOTS_MAX: u64 = 1 << 13;
@@ -108,34 +116,46 @@ impl Contents {
     /// Reads the bytes at `at`, which lie in one line, into `out`.
     #[inline]
     pub(crate) fn read(&mut self, at: Addr, out: &mut [u8]) {
-        let offset = at.page_offset();
-        let slot = self.slot(at.page(), offset / LINE_BYTES);
-        let bytes: &[u8] = bytemuck::cast_slice(&self.pages[slot]);
-        out.copy_from_slice(&bytes[offset..offset + out.len()]);
+        let (page, offset) = (at.page(), at.page_offset());
+        let slot = self.slot_of(page);
+        // A line that is regenerated now is read where that was done, since the slot's is hardly in the
+        // host's caches.
+        let bytes: &[u8] = match self.brought(slot, page, offset / LINE_BYTES) {
+            Brought::Present => bytemuck::cast_slice(&self.pages[slot]),
+            Brought::Made => bytemuck::cast_slice(&*self.made),
+        };
+        copy(out, &bytes[offset..]);
     }
 
     /// Writes `value` to the bytes at `at`, which lie in one line.
     #[inline]
     pub(crate) fn write(&mut self, at: Addr, value: &[u8]) {
         let offset = at.page_offset();
-        let slot = self.slot(at.page(), offset / LINE_BYTES);
+        let slot = self.slot_of(at.page());
+        self.brought(slot, at.page(), offset / LINE_BYTES);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.pages[slot]);
         bytes[offset..offset + value.len()].copy_from_slice(value);
         self.slots[slot].written |= 1 << (offset / LINE_BYTES);
     }
 
-    /// The slot of `page`, with `line` present.
+    /// The slot that `page` is kept in.
     #[inline]
-    fn slot(&mut self, page: PageId, line: usize) -> usize {
+    fn slot_of(&self, page: PageId) -> usize {
         // Neighbouring pages of a hot region fall into different slots.
-        let index = ((page.0 ^ (page.0 >> 16).wrapping_mul(0x9e37_79b9)) & self.mask) as usize;
+        ((page.0 ^ (page.0 >> 16).wrapping_mul(0x9e37_79b9)) & self.mask) as usize
+    }
+
+    /// Brings `line` of `page` into its slot, which is `index`.
+    #[inline]
+    fn brought(&mut self, index: usize, page: PageId, line: usize) -> Brought {
         if self.slots[index].tag != page.0 + 1 {
             self.bring(index, page);
         }
         if self.slots[index].present >> line & 1 == 0 {
             self.make(index, page, line);
+            return Brought::Made;
         }
-        index
+        Brought::Present
     }
 
     /// Assigns the slot to `page`, with the page's stored lines.
@@ -190,6 +210,18 @@ impl Contents {
             *slot = Slot::EMPTY;
         }
         archive.part(&mut self.stored);
+    }
+}
+
+/// Copies the beginning of `from` to `out`. Words and lines, which are common, need no call.
+#[inline]
+fn copy(out: &mut [u8], from: &[u8]) {
+    if let Some(word) = out.as_mut_array::<8>() {
+        word.copy_from_slice(&from[..8]);
+    } else if let Some(line) = out.as_mut_array::<LINE_BYTES>() {
+        line.copy_from_slice(&from[..LINE_BYTES]);
+    } else {
+        out.copy_from_slice(&from[..out.len()]);
     }
 }
 

@@ -3,21 +3,19 @@
 //! Cache Coherence", 2nd edition, §8.2.
 
 use ebbtide_trace::LineId;
-use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::{Deserialize, Serialize};
-use std::collections::hash_map::Entry;
 
 /// A core. There are at most 1,024.
 type Core = u16;
 
 /// The holders of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     /// One core, which may write the line without a request: states E and M.
     Owned(Core),
     /// A number of cores, which may only read the line: state S. A directory in hardware has a bit
     /// for each core. Here the caches themselves know, and only a store asks them. So an entry has
-    /// 16 bytes.
+    /// 8 bytes.
     Shared(u16),
 }
 
@@ -25,78 +23,225 @@ pub(super) enum Held {
 /// no more entries than the caches have lines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Directory {
-    lines: FxHashMap<LineId, Held>,
+    /// A hash table by linear probing, at most half full: most look-ups read one line of host memory.
+    entries: Vec<Entry>,
+}
+
+/// A line and its holders in one word; 0 is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry(u64);
+
+/// The lowest bits of an entry: the number of sharers, or the owner with this bit on top. There is
+/// always a sharer, so that no entry is 0.
+const OWNED: u64 = 1 << (HOLDERS_BITS - 1);
+const HOLDERS_BITS: u32 = 12;
+
+impl Entry {
+    const EMPTY: Entry = Entry(0);
+
+    #[inline]
+    fn new(line: LineId, held: Held) -> Entry {
+        debug_assert!(line >> (u64::BITS - HOLDERS_BITS) == 0, "line {line} is beyond 2^58 bytes");
+        let holders = match held {
+            Held::Owned(core) => OWNED | u64::from(core),
+            Held::Shared(count) => u64::from(count),
+        };
+        Entry(line << HOLDERS_BITS | holders)
+    }
+
+    #[inline]
+    fn line(self) -> LineId {
+        self.0 >> HOLDERS_BITS
+    }
+
+    #[inline]
+    fn held(self) -> Held {
+        let number = (self.0 & (OWNED - 1)) as u16;
+        if self.0 & OWNED != 0 { Held::Owned(number) } else { Held::Shared(number) }
+    }
 }
 
 impl Directory {
     /// An empty directory for caches with `lines` lines in all.
     pub(super) fn new(lines: usize) -> Directory {
-        Directory { lines: FxHashMap::with_capacity_and_hasher(lines, FxBuildHasher) }
+        // A line that a cache takes enters before the one that it evicts leaves.
+        Directory { entries: vec![Entry::EMPTY; (2 * (lines + 1)).next_power_of_two()] }
     }
 
     /// The holders of `line`, if there are any.
     #[cfg(test)]
     pub fn held(&self, line: LineId) -> Option<Held> {
-        self.lines.get(&line).copied()
+        let entry = self.entries[self.find(line)];
+        (entry != Entry::EMPTY).then(|| entry.held())
     }
 
     /// The core that owns `line`, if one does.
+    #[inline]
     pub(super) fn owner(&self, line: LineId) -> Option<usize> {
-        match self.lines.get(&line) {
-            Some(Held::Owned(core)) => Some(usize::from(*core)),
-            _ => None,
-        }
+        let entry = self.entries[self.find(line)];
+        (entry.0 & OWNED != 0).then_some((entry.0 & (OWNED - 1)) as usize)
     }
 
     /// Adds `core` as a reader of `line`, which it did not hold. It owns the line if no other core
     /// holds it. Gives the previous owner, which now shares the line.
+    #[inline]
     pub(super) fn read(&mut self, core: usize, line: LineId) -> Option<usize> {
-        match self.lines.entry(line) {
-            Entry::Vacant(unheld) => {
-                unheld.insert(Held::Owned(core as Core));
+        let place = self.find(line);
+        let entry = &mut self.entries[place];
+        if *entry == Entry::EMPTY {
+            *entry = Entry::new(line, Held::Owned(core as Core));
+            return None;
+        }
+        match entry.held() {
+            Held::Owned(owner) => {
+                *entry = Entry::new(line, Held::Shared(2));
+                Some(usize::from(owner))
+            }
+            Held::Shared(count) => {
+                *entry = Entry::new(line, Held::Shared(count + 1));
                 None
             }
-            Entry::Occupied(mut held) => match held.get_mut() {
-                Held::Owned(owner) => {
-                    let owner = *owner;
-                    held.insert(Held::Shared(2));
-                    Some(usize::from(owner))
-                }
-                Held::Shared(count) => {
-                    *count += 1;
-                    None
-                }
-            },
         }
     }
 
     /// Makes `core` the owner of `line`. Gives the previous holders, which may include `core`.
+    #[inline]
     pub(super) fn own(&mut self, core: usize, line: LineId) -> Option<Held> {
-        self.lines.insert(line, Held::Owned(core as Core))
+        let place = self.find(line);
+        let owned = Entry::new(line, Held::Owned(core as Core));
+        let before = std::mem::replace(&mut self.entries[place], owned);
+        (before != Entry::EMPTY).then(|| before.held())
     }
 
     /// Removes all holders of `line`. Gives them.
     pub(super) fn clear(&mut self, line: LineId) -> Option<Held> {
-        self.lines.remove(&line)
+        let place = self.find(line);
+        let before = self.entries[place];
+        (before != Entry::EMPTY).then(|| {
+            self.remove(place);
+            before.held()
+        })
     }
 
     /// A core evicted `line`. The other holders keep sharing it, even if only one is left.
+    #[inline]
     pub(super) fn leave(&mut self, line: LineId) {
-        let Entry::Occupied(mut held) = self.lines.entry(line) else {
-            unreachable!("line {line} was held");
-        };
-        match held.get_mut() {
-            Held::Shared(count) if *count > 1 => *count -= 1,
-            _ => {
-                held.remove();
+        let place = self.find(line);
+        let entry = &mut self.entries[place];
+        assert!(*entry != Entry::EMPTY, "line {line} was held");
+        match entry.held() {
+            Held::Shared(count) if count > 1 => {
+                *entry = Entry::new(line, Held::Shared(count - 1));
+            }
+            _ => self.remove(place),
+        }
+    }
+
+    /// Where the search for `line` begins.
+    #[inline]
+    fn home(&self, line: LineId) -> usize {
+        let hash = line.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash >> (u64::BITS - self.entries.len().trailing_zeros())) as usize
+    }
+
+    #[inline]
+    fn after(&self, place: usize) -> usize {
+        (place + 1) & (self.entries.len() - 1)
+    }
+
+    /// Where `line` is, or the empty place where it would be.
+    #[inline]
+    fn find(&self, line: LineId) -> usize {
+        let mut place = self.home(line);
+        while self.entries[place] != Entry::EMPTY && self.entries[place].line() != line {
+            place = self.after(place);
+        }
+        place
+    }
+
+    /// Empties `place`, and moves back what is behind it.
+    fn remove(&mut self, place: usize) {
+        let (mut hole, mut place, mask) = (place, place, self.entries.len() - 1);
+        loop {
+            place = self.after(place);
+            let entry = self.entries[place];
+            if entry == Entry::EMPTY {
+                break;
+            }
+            // An entry may move to any place between its home and its own.
+            let home = self.home(entry.line());
+            if place.wrapping_sub(home) & mask >= place.wrapping_sub(hole) & mask {
+                self.entries[hole] = entry;
+                hole = place;
             }
         }
+        self.entries[hole] = Entry::EMPTY;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use rustc_hash::FxHashMap;
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_map_also_where_lines_share_a_place(
+            steps in prop::collection::vec((0..4u8, 0..12u64, 0..1_024usize), 1..200),
+        ) {
+            let mut directory = Directory::new(16);
+            let mut model: FxHashMap<LineId, Held> = FxHashMap::default();
+            // Lines of few homes, so that some are far from theirs, with the highest number.
+            let lines: Vec<LineId> = (0..)
+                .map(|i| i * 7 + (1 << 51))
+                .filter(|line| directory.home(*line) >= 62 || directory.home(*line) < 2)
+                .take(12)
+                .collect();
+            for (step, line, core) in steps {
+                let line = lines[line as usize];
+                let before = model.get(&line).copied();
+                match (step, before) {
+                    (0, before) => {
+                        let owned = Held::Owned(core as Core);
+                        let owner = match before {
+                            Some(Held::Owned(owner)) => Some(usize::from(owner)),
+                            _ => None,
+                        };
+                        prop_assert_eq!(directory.read(core, line), owner);
+                        model.insert(line, match before {
+                            None => owned,
+                            Some(Held::Owned(_)) => Held::Shared(2),
+                            Some(Held::Shared(count)) => Held::Shared(count + 1),
+                        });
+                    }
+                    (1, before) => {
+                        prop_assert_eq!(directory.own(core, line), before);
+                        model.insert(line, Held::Owned(core as Core));
+                    }
+                    (2, before) => {
+                        prop_assert_eq!(directory.clear(line), before);
+                        model.remove(&line);
+                    }
+                    (_, None) => {}
+                    (_, Some(held)) => {
+                        directory.leave(line);
+                        match held {
+                            Held::Shared(count @ 2..) => {
+                                model.insert(line, Held::Shared(count - 1));
+                            }
+                            _ => {
+                                model.remove(&line);
+                            }
+                        }
+                    }
+                }
+                for line in &lines {
+                    prop_assert_eq!(directory.held(*line), model.get(line).copied());
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_first_reader_owns_a_line_and_the_second_makes_both_share_it() {

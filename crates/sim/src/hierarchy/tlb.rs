@@ -70,64 +70,136 @@ impl Tlb {
     }
 }
 
-/// A fully associative set under exact LRU, which finds most keys without a search.
+/// A fully associative set under exact LRU: a list of its places in the order of their last use, and a
+/// table that finds the place of a key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct FirstLevel {
-    /// `page + 1`, or 0 where a page was dropped or none was.
+    /// `page + 1` of each place, or 0 where a page was dropped or none was.
     keys: Vec<u64>,
-    /// When each entry was used last. A dropped entry keeps its age, and is replaced in its turn.
-    used: Vec<u64>,
-    now: u64,
-    last: usize,
-    /// Where a key was found last, by its low bits.
-    #[serde(skip, default = "no_hints")]
-    hints: Box<[u8; HINTS]>,
+    /// The places used just before and just after each place, in a ring through all of them.
+    older: Vec<Place>,
+    newer: Vec<Place>,
+    /// The place that was used last.
+    last: Place,
+    /// Places by key, by linear probing. At most a quarter is in use.
+    table: Vec<Place>,
 }
 
-const HINTS: usize = 256;
+/// A place in a first level.
+type Place = u32;
 
-fn no_hints() -> Box<[u8; HINTS]> {
-    Box::new([0; HINTS])
-}
+/// No place.
+const NO_PLACE: Place = Place::MAX;
 
 impl FirstLevel {
     fn new(entries: usize) -> FirstLevel {
-        let (keys, used) = (vec![0; entries], vec![0; entries]);
-        FirstLevel { keys, used, now: 0, last: 0, hints: no_hints() }
+        let place = |place: usize| (place % entries) as Place;
+        FirstLevel {
+            keys: vec![0; entries],
+            older: (0..entries).map(|at| place(at + entries - 1)).collect(),
+            newer: (0..entries).map(|at| place(at + 1)).collect(),
+            last: place(entries - 1),
+            table: vec![NO_PLACE; (4 * entries).next_power_of_two()],
+        }
     }
 
     /// Looks `key` up and makes it the most recently used one, in place of the least recently used if it
     /// was absent. Gives whether it was present.
     #[inline]
     fn touch(&mut self, key: u64) -> bool {
-        if self.keys[self.last] == key {
+        if self.keys[self.last as usize] == key {
             // It is the most recently used already.
             return true;
         }
-        self.now += 1;
-        let hint = &mut self.hints[key as usize % HINTS];
-        let place = usize::from(*hint);
-        if self.keys.get(place) == Some(&key) {
-            (self.used[place], self.last) = (self.now, place);
+        if let Some(slot) = self.slot_of(key) {
+            let place = self.table[slot];
+            self.use_now(place);
             return true;
         }
-        let found = self.keys.iter().position(|known| *known == key);
-        let oldest =
-            || {
-                let ages = self.used.iter().enumerate();
-                ages.fold((0, u64::MAX), |(place, least), (other, used)| {
-                    if *used < least { (other, *used) } else { (place, least) }
-                })
-            };
-        let place = found.unwrap_or_else(|| oldest().0);
-        // Larger sets than a hint can name are searched.
-        *hint = place as u8;
-        (self.keys[place], self.used[place], self.last) = (key, self.now, place);
-        found.is_some()
+        // Of a ring, the oldest is behind the newest. A dropped entry is replaced in its turn.
+        let place = self.newer[self.last as usize];
+        self.unlist(self.keys[place as usize]);
+        self.keys[place as usize] = key;
+        self.last = place;
+        let mut slot = self.home(key);
+        while self.table[slot] != NO_PLACE {
+            slot = self.after(slot);
+        }
+        self.table[slot] = place;
+        false
+    }
+
+    /// Makes `place` the one that was used last.
+    #[inline]
+    fn use_now(&mut self, place: Place) {
+        let oldest = self.newer[self.last as usize];
+        if place != oldest {
+            let (older, newer) = (self.older[place as usize], self.newer[place as usize]);
+            self.newer[older as usize] = newer;
+            self.older[newer as usize] = older;
+            self.newer[self.last as usize] = place;
+            self.older[place as usize] = self.last;
+            self.newer[place as usize] = oldest;
+            self.older[oldest as usize] = place;
+        }
+        self.last = place;
     }
 
     fn forget(&mut self, key: u64) {
-        self.keys.iter_mut().filter(|known| **known == key).for_each(|known| *known = 0);
+        if let Some(slot) = self.slot_of(key) {
+            let place = self.table[slot];
+            self.unlist(key);
+            self.keys[place as usize] = 0;
+        }
+    }
+
+    /// Where the table's search for `key` begins.
+    #[inline]
+    fn home(&self, key: u64) -> usize {
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.table.len() - 1)
+    }
+
+    #[inline]
+    fn after(&self, slot: usize) -> usize {
+        (slot + 1) & (self.table.len() - 1)
+    }
+
+    /// Where the table holds the place of `key`, if it does.
+    #[inline]
+    fn slot_of(&self, key: u64) -> Option<usize> {
+        let mut slot = self.home(key);
+        loop {
+            match self.table[slot] {
+                NO_PLACE => return None,
+                place if self.keys[place as usize] == key => return Some(slot),
+                _ => slot = self.after(slot),
+            }
+        }
+    }
+
+    /// Removes `key` from the table, if it is there, and moves back what is behind it.
+    #[inline]
+    fn unlist(&mut self, key: u64) {
+        let Some(mut hole) = self.slot_of(key) else { return };
+        let mut slot = hole;
+        loop {
+            self.table[hole] = NO_PLACE;
+            loop {
+                slot = self.after(slot);
+                let place = self.table[slot];
+                if place == NO_PLACE {
+                    return;
+                }
+                // An entry may move to any slot between its home and its own.
+                let home = self.home(self.keys[place as usize]);
+                let mask = self.table.len() - 1;
+                if slot.wrapping_sub(home) & mask >= slot.wrapping_sub(hole) & mask {
+                    self.table[hole] = place;
+                    hole = slot;
+                    break;
+                }
+            }
+        }
     }
 }
 

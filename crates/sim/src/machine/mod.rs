@@ -247,7 +247,7 @@ impl Machine {
         let target = self.completed + jobs;
         while self.completed < target {
             let memory = self.chip.borrow().memory.next_event();
-            let core = self.next_turn();
+            let (core, next) = self.next_turns();
             match (memory, core) {
                 (Some(due), core) if core.is_none_or(|(at, _)| due <= at) => {
                     self.now = self.now.max(due);
@@ -258,7 +258,6 @@ impl Machine {
                 (memory, Some((at, core))) => {
                     self.now = self.now.max(at);
                     self.turns[core] = NEVER;
-                    let next = self.next_turn().map(|(at, _)| at);
                     let horizon = next.into_iter().chain(memory).min();
                     self.take_turn(core, at, horizon.unwrap_or(at).max(at) + self.run_ahead);
                 }
@@ -272,15 +271,18 @@ impl Machine {
         Ok(self.now.since(start))
     }
 
-    /// When the next core continues, and which it is: of several the first.
-    fn next_turn(&self) -> Option<(Time, usize)> {
+    /// When the next core continues and which it is, of several the first; and when the one after it
+    /// does.
+    fn next_turns(&self) -> (Option<(Time, usize)>, Option<Time>) {
         // There are few cores, so that looking at all is faster than keeping an order.
-        let next = self
-            .turns
-            .iter()
-            .zip(0..)
-            .fold((NEVER, 0), |next, (at, core)| if *at < next.0 { (*at, core) } else { next });
-        (next.0 < NEVER).then_some(next)
+        let (mut first, mut second) = ((NEVER, 0), NEVER);
+        for (&at, core) in self.turns.iter().zip(0..) {
+            second = second.min(at.max(first.0));
+            if at < first.0 {
+                first = (at, core);
+            }
+        }
+        ((first.0 < NEVER).then_some(first), (second < NEVER).then_some(second))
     }
 
     /// Lets `core` run from `at` until its clock passes `limit` or it has nothing to run.
