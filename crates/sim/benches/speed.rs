@@ -24,9 +24,10 @@ const ROUNDS: usize = 5;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let is_wanted = |name: &str| wanted.as_ref().is_none_or(|part| name.contains(part));
     let report = |name: &str, rates: &dyn Fn() -> Vec<f64>| {
-        if wanted.as_ref().is_none_or(|part| name.contains(part)) {
-            report(name, rates());
+        if is_wanted(name) {
+            report_rates(name, rates());
         }
     };
     println!("{:<44} {:>8}  range, M accesses/s", "", "median");
@@ -37,12 +38,21 @@ fn main() {
         .chain([("flash-sync", Kind::HashTable)])
     {
         let name = workload.name();
-        report(&format!("{name} on {design}, 1/256"), &|| program(design, workload).0);
-        report(&format!("{name}, with what comes before: {design}"), &|| {
-            program(design, workload).1
-        });
+        let names = [
+            format!("{name} on {design}, 1/256"),
+            format!("{name}, with what comes before: {design}"),
+        ];
+        if names.iter().any(|name| is_wanted(name)) {
+            // Both lines are of the same runs.
+            let (measured, whole) = program(design, workload);
+            for (name, rates) in names.iter().zip([measured, whole]) {
+                if is_wanted(name) {
+                    report_rates(name, rates);
+                }
+            }
+        }
     }
-    if wanted.as_ref().is_none_or(|part| "stages".contains(part.as_str())) {
+    if is_wanted("stages") {
         [256, 16].into_iter().for_each(stages);
     }
     for design in ["astriflash", "cxl-flash"] {
@@ -86,7 +96,7 @@ fn chart(rates: &[(&str, f64)]) {
     }
 }
 
-fn report(name: &str, mut rates: Vec<f64>) {
+fn report_rates(name: &str, mut rates: Vec<f64>) {
     rates.sort_by(f64::total_cmp);
     let (low, median, high) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
     println!("{name:<44} {median:>8.2}  {low:.2} to {high:.2}");
