@@ -184,14 +184,25 @@ impl AstriFlash {
     }
 
     fn drives_grid(&self) -> Grid {
-        let header = ["workload", "drive", "drives", "throughput", "reads/s", "writes, %"];
+        let header = [
+            "workload",
+            "drive",
+            "drives",
+            "run",
+            "throughput",
+            "reads/s",
+            "writes, %",
+            "writes a plane",
+        ];
         self.drives.iter().fold(Grid::new("Drives", header), |grid, row| {
             let cells = [
                 Cell::number(row.throughput, 3),
                 Cell::number(row.reads_per_s, 0),
                 Cell::number(row.write_percent, 0),
+                row.writes_a_plane.map_or(Cell::EMPTY, |writes| Cell::number(writes, 0)),
             ];
-            grid.row([row.workload, row.drive, row.drives.unwrap_or("any")], cells)
+            let run = if row.steady { "steady" } else { "too short" };
+            grid.row([row.workload, row.drive, row.drives.unwrap_or("any"), run], cells)
         })
     }
 

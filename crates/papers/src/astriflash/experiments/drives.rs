@@ -1,5 +1,6 @@
 //! How many drives AstriFlash's throughput takes.
 
+use ebbtide_flash::Config;
 use ebbtide_sim::Outcome;
 use ebbtide_workloads::Kind;
 use serde::Serialize;
@@ -28,8 +29,17 @@ pub(super) const COUNTS: [&str; 4] = ["1", "2", "4", "8"];
 pub(super) const PROGRAMS: [(&str, Kind); 2] =
     [("Hash Table", Kind::HashTable), ("Array Swap", Kind::ArraySwap)];
 
-/// Jobs of a run: more than the write buffers of eight drives take in.
-pub(super) const JOBS: u64 = 100_000;
+/// Jobs of a run at least: more than the write buffers of eight drives take in.
+const JOBS: u64 = 100_000;
+
+/// Jobs of a program that writes, for each plane of the drives: every second one writes a page. A quick
+/// run has [`JOBS`] over any number of drives.
+const JOBS_A_PLANE: u64 = 1_600;
+
+/// Writes a plane from which its state is steady. A plane of an aged drive begins somewhere between two
+/// collections, so that a shorter run sees more of them: at 106, 216, 432 and 863 writes a plane, pages
+/// programmed a write are 5.76, 4.67, 4.30 and 4.27, and from there on the same.
+const STEADY_WRITES: f64 = 800.0;
 
 /// The scheduler is told of arrivals: guessed by age, a core waits for every read that takes longer
 /// than the mean, which differs from drive to drive and with load.
@@ -53,11 +63,36 @@ pub(crate) struct DriveRow {
     pub reads_per_s: f64,
     /// Share of writes among the requests of flash, in percent.
     pub write_percent: f64,
+    /// Writes for each plane of the drives, on average.
+    pub writes_a_plane: Option<f64>,
+    /// Whether the drives have had enough writes for a steady state. The throughput of a shorter run is
+    /// too low.
+    pub steady: bool,
+}
+
+/// Planes of `count` drives of a kind.
+fn planes(drive: &Drive, count: &str) -> u64 {
+    let Ok(Config::Ssd(config)) = Config::preset(drive.preset) else {
+        unreachable!("a drive is a preset of an SSD")
+    };
+    u64::from(config.planes()) * count.parse::<u64>().expect("a count of drives")
+}
+
+/// Jobs of a run, by which the state of drives beneath a program that writes becomes steady, if it is not
+/// `quick`.
+fn jobs(workload: Kind, over: Option<(&'static Drive, &'static str)>, quick: bool) -> u64 {
+    match over {
+        Some((drive, count)) if !quick && workload == Kind::ArraySwap => {
+            JOBS.max(planes(drive, count) * JOBS_A_PLANE)
+        }
+        _ => JOBS,
+    }
 }
 
 /// The run of a program over `drives` of a kind, or over flash without limits.
-fn run(workload: Kind, over: Option<(&'static Drive, &'static str)>) -> Run {
-    let run = Run::of("astriflash", workload).set(TOLD.0, TOLD.1).only(JOBS);
+fn run(workload: Kind, over: Option<(&'static Drive, &'static str)>, quick: bool) -> Run {
+    let jobs = jobs(workload, over, quick);
+    let run = Run::of("astriflash", workload).set(TOLD.0, TOLD.1).only(jobs);
     match over {
         Some((drive, count)) => run.over([
             ("flash.preset", drive.preset),
@@ -77,15 +112,17 @@ fn all() -> impl Iterator<Item = (&'static str, Kind, Option<(&'static Drive, &'
 }
 
 /// Every run.
-pub(super) fn runs() -> impl Iterator<Item = Run> {
-    all().map(|(_, workload, over)| run(workload, over))
+pub(super) fn runs(quick: bool) -> impl Iterator<Item = Run> {
+    all().map(move |(_, workload, over)| run(workload, over, quick))
 }
 
 /// The rows from the outcomes of all runs.
-pub(super) fn rows(outcomes: &Outcomes) -> Vec<DriveRow> {
+pub(super) fn rows(outcomes: &Outcomes, quick: bool) -> Vec<DriveRow> {
     let row = |(name, workload, over): (_, _, Option<(&'static Drive, _)>)| {
-        let Outcome { ratio_to_dram, flash, simulated_ns, .. } = outcomes.of(&run(workload, over));
+        let run = run(workload, over, quick);
+        let Outcome { ratio_to_dram, flash, simulated_ns, .. } = outcomes.of(&run);
         let (reads, writes) = (flash.reads as f64, flash.writes as f64);
+        let writes_a_plane = over.map(|(drive, count)| writes / planes(drive, count) as f64);
         DriveRow {
             workload: name,
             drive: over.map_or("without limits", |(drive, _)| drive.name),
@@ -93,9 +130,17 @@ pub(super) fn rows(outcomes: &Outcomes) -> Vec<DriveRow> {
             throughput: *ratio_to_dram,
             reads_per_s: reads * 1e9 / *simulated_ns as f64,
             write_percent: 100.0 * writes / (reads + writes),
+            writes_a_plane,
+            steady: writes_a_plane.is_none_or(is_steady),
         }
     };
     all().map(row).collect()
+}
+
+/// Whether a plane with so many writes is in a steady state: a program that writes next to nothing leaves
+/// it as it was.
+fn is_steady(writes_a_plane: f64) -> bool {
+    !(1.0..STEADY_WRITES).contains(&writes_a_plane)
 }
 
 /// How many drives of each kind are enough, in words.
@@ -112,7 +157,11 @@ pub(crate) fn enough(rows: &[DriveRow]) -> String {
                 Some(count) => count.to_string(),
                 None => format!("more than {}", COUNTS[COUNTS.len() - 1]),
             };
-            told.push(format!("{name}, {kind}: {count} (one keeps {one:.0}%)"));
+            let short = match of_kind().find(|row| !row.steady).and_then(|row| row.drives) {
+                Some(from) => format!(", too short a run with {from} and more"),
+                None => String::new(),
+            };
+            told.push(format!("{name}, {kind}: {count} (one keeps {one:.0}%{short})"));
         }
     }
     format!(
@@ -121,4 +170,47 @@ pub(crate) fn enough(rows: &[DriveRow]) -> String {
         100.0 * ENOUGH,
         told.join("; ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_a_program_that_writes_are_as_long_as_their_planes_need_unless_they_are_quick() {
+        let jobs = |drive: usize, count, quick| {
+            super::jobs(Kind::ArraySwap, Some((&DRIVES[drive], count)), quick)
+        };
+        // A drive of 2022 has 64 planes.
+        assert_eq!(planes(&DRIVES[0], "8"), 512);
+        assert_eq!(jobs(0, "8", false), 512 * JOBS_A_PLANE);
+        assert_eq!(jobs(0, "8", true), JOBS);
+        assert!((0..2).all(|drive| 8 * jobs(drive, "1", false) == jobs(drive, "8", false)));
+        let reads = super::jobs(Kind::HashTable, Some((&DRIVES[0], "8")), false);
+        assert_eq!(reads, JOBS, "reads leave a plane as it is");
+    }
+
+    #[test]
+    fn rows_of_too_few_writes_are_told_of() {
+        let row = |drive, drives, throughput, writes_a_plane: Option<f64>| DriveRow {
+            workload: "Array Swap",
+            drive,
+            drives,
+            throughput,
+            reads_per_s: 1e6,
+            write_percent: 50.0,
+            writes_a_plane,
+            steady: writes_a_plane.is_none_or(is_steady),
+        };
+        let rows = |writes| {
+            [
+                row("without limits", None, 0.96, None),
+                row(DRIVES[0].name, Some("1"), 0.06, Some(863.0)),
+                row(DRIVES[0].name, Some("2"), 0.12, Some(writes)),
+            ]
+        };
+        assert!(enough(&rows(430.0)).contains("one keeps 6%, too short a run with 2 and more)"));
+        assert!(!enough(&rows(860.0)).contains("too short"));
+        assert!(is_steady(0.0), "a program that only reads");
+    }
 }

@@ -185,7 +185,7 @@ pub(super) fn run(
         tail_causes: made(table, || rows::tail_causes(&outcomes)),
         assumptions: made(table, || rows::assumptions(&outcomes)),
         scales: made(table, || rows::scales(&outcomes, options)),
-        drives: made(takes(&DRIVEN), || drives::rows(&outcomes)),
+        drives: made(takes(&DRIVEN), || drives::rows(&outcomes, options.quick)),
         collections,
         host,
         findings: Findings::default(),
@@ -333,7 +333,7 @@ fn all(quick: bool, selection: &Selection) -> Vec<Run> {
         runs.extend(table(quick));
     }
     if takes(&DRIVEN) {
-        runs.extend(drives::runs());
+        runs.extend(drives::runs(quick));
     }
     let mut once: Vec<Run> = Vec::new();
     for run in runs {
