@@ -80,7 +80,7 @@ impl Miniatures {
     pub(super) fn memory_bytes(frames: usize) -> usize {
         let own = Miniatures::frames(frames);
         // A hash table is at most seven eighths full, and has a byte an entry and a few more.
-        let entries = (pages_max(own) * 8 / 7 + 1).next_power_of_two().max(16);
+        let entries = (pages_max(own) * 8 / 7).next_power_of_two().max(16);
         Order::ALL.len() * Ranked::memory_bytes(Geometry::fully_associative(own))
             + entries * (size_of::<(u32, Places)>() + 1)
             + 64
@@ -178,10 +178,11 @@ impl Miniatures {
     }
 }
 
-/// Room for twice the pages that miniatures of `frames` frames and the cache can hold: a table that is less than half
-/// full clears what was removed from it in place, and never grows.
+/// Room for seven pages a frame of the miniatures, which is all that a hash table of eight places a frame
+/// has. The miniatures and the cache hold at most four, and fewer in fact, as all hold the newest: a table
+/// that is less than half full clears what was removed from it in place, and never grows.
 fn pages_max(frames: usize) -> usize {
-    2 * (Order::ALL.len() + 1) * frames
+    7 * frames
 }
 
 /// A small cache that follows one order.
@@ -263,16 +264,23 @@ mod tests {
         let capacity = miniatures.places.capacity();
         let clocks = Clocks::new(FRAMES);
         let mut search = Search { order: Order::Recent, groups: 1, clocks };
+        let mut most = 0;
         // A loop that does not fit: the miniatures keep different parts of it.
         for at in 0..200_000 {
             let key = Key::of_level(0, search.clocks.key_now());
             let record = Record { page: at % 4_000, key, used: search.clocks.now() };
             miniatures.replay(record, &search);
+            // So does the cache: the last pages of a round.
+            if (record.page as usize) < 4_000 - FRAMES {
+                miniatures.leave_cache(record.page);
+            }
             search.clocks.tick += 1;
+            most = most.max(miniatures.places.len());
         }
-        assert!(miniatures.places.len() > FRAMES);
+        assert!(most > 5 * FRAMES / 2, "{most} pages");
         assert_eq!(miniatures.places.capacity(), capacity);
     }
+
     #[test]
     fn the_pages_that_the_cache_lacks_for_an_order_are_counted() {
         const FRAMES: usize = 64;

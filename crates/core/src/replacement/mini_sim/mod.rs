@@ -47,7 +47,7 @@
 //! age after a cache has filled.
 //!
 //! **Memory** is two bytes a page of the address space (the weights of pages that are not
-//! cached), 8 a frame, 8 for every frame in a hundred, and the miniatures, about 160 bytes for each
+//! cached), 8 a frame, 8 for every frame in a hundred, and the miniatures, about 130 to 230 bytes for each
 //! frame that one of them has.
 //!
 //! **Shards.** An instance for each part of the frames, with pages given to parts by a hash, needs no
