@@ -238,29 +238,23 @@ mod tests {
             let before = row(&plain);
             let way = plain.remove(place);
             plain.push(way);
-            let moved = |way| {
-                let mut bytes = before;
-                row_in::u128::move_to_back(&mut bytes, ways, way).map(|()| bytes)
-            };
-            prop_assert_eq!(moved(way), Some(row(&plain)));
-            prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));
-            if ways <= 8 {
-                let moved = |way| {
-                    let mut bytes = before;
-                    let eight = bytes.first_chunk_mut().unwrap();
-                    row_in::u64::move_to_back(eight, ways, way).map(|()| bytes)
+            macro_rules! moves_as_the_list_does {
+                ($row:ident) => {
+                    let moved = |way| {
+                        let mut bytes = before;
+                        let row = bytes.first_chunk_mut().unwrap();
+                        row_in::$row::move_to_back(row, ways, way).map(|()| bytes)
+                    };
+                    prop_assert_eq!(moved(way), Some(row(&plain)));
+                    prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));
                 };
-                prop_assert_eq!(moved(way), Some(row(&plain)));
-                prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));
+            }
+            moves_as_the_list_does!(u128);
+            if ways <= 8 {
+                moves_as_the_list_does!(u64);
             }
             if ways <= 4 {
-                let moved = |way| {
-                    let mut bytes = before;
-                    let four = bytes.first_chunk_mut().unwrap();
-                    row_in::u32::move_to_back(four, ways, way).map(|()| bytes)
-                };
-                prop_assert_eq!(moved(way), Some(row(&plain)));
-                prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));
+                moves_as_the_list_does!(u32);
             }
         }
     }

@@ -106,7 +106,7 @@ pub(super) struct MiniSim {
     since_key_tick: usize,
     /// Pages that came in although the miniature of the order had them already, for which none that it
     /// does not have went out yet; 0 where miniatures are smaller than the cache.
-    lacking: usize,
+    owed: usize,
     /// Victims whose frames were looked for before their place is filled.
     ahead: usize,
     /// The set that is looked at before the first victims.
@@ -139,7 +139,7 @@ impl MiniSim {
             insertions_a_tick,
             since_tick: 0,
             since_key_tick: 0,
-            lacking: 0,
+            owed: 0,
             ahead: 0,
             next_set: 0,
             ageing_page: 0,
@@ -168,7 +168,7 @@ impl MiniSim {
             half_sweep: self.half_sweep,
             miniatures: &self.miniatures,
             order: self.search.order,
-            lacks_pages: self.lacking > 0,
+            gives_up: self.owed > 0,
             noted: &mut self.noted,
         };
         let result = act(&mut self.ranked, &self.search, &mut looker);
@@ -183,7 +183,7 @@ impl MiniSim {
     fn rehearse(&mut self, record: Record) {
         if let Some(better) = self.miniatures.replay(record, &self.search) {
             self.search.order = better;
-            self.lacking = 0;
+            self.owed = 0;
             self.ranked.forget_candidates();
         }
         let ticks = self.geometry.frames() / self.insertions_a_tick;
@@ -228,7 +228,7 @@ struct Looker<'a> {
     half_sweep: u16,
     miniatures: &'a Miniatures,
     order: Order,
-    lacks_pages: bool,
+    gives_up: bool,
     noted: &'a mut Vec<Record>,
 }
 
@@ -277,7 +277,7 @@ impl Marks for Looker<'_> {
 
     #[inline]
     fn gives_up(&self) -> bool {
-        self.lacks_pages
+        self.gives_up
     }
 
     fn is_given_up(&self, page: u32) -> bool {
@@ -293,7 +293,7 @@ impl Replacement for MiniSim {
         let record = Record { page: page.0 as u32, key, used: self.search.clocks.now() };
         self.ranked.insert(frame, record);
         if self.miniatures.samples(record.page) {
-            self.lacking += usize::from(self.miniatures.spare(record.page, self.search.order));
+            self.owed += usize::from(self.miniatures.spare(record.page, self.search.order));
             self.rehearse(record);
         }
         self.limit_ages();
@@ -319,8 +319,8 @@ impl Replacement for MiniSim {
         let victim =
             self.looking(frames, |ranked, search, marks| ranked.victim(set, search, marks))?;
         let page = self.ranked.get(victim).page;
-        if self.lacking > 0 && !self.miniatures.hold(page, self.search.order) {
-            self.lacking -= 1;
+        if self.owed > 0 && !self.miniatures.hold(page, self.search.order) {
+            self.owed -= 1;
         }
         self.remove(victim);
         self.ahead += 1;
