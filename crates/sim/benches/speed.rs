@@ -1,7 +1,8 @@
 //! How many accesses a host core simulates a second: a whole machine whose program mostly hits in
 //! its caches, and one that runs each of AstriFlash's programs; a native trace; and traces straight
 //! into the DRAM cache that hit, that miss, and that ask the same of datasets from 1 GiB to 1 TiB:
-//! a chart, whose bars are as long as each other where cost does not depend on capacity; and into the device of CXL-flash, with each prefetcher.
+//! a chart, whose bars are as long as each other where cost does not depend on capacity; and into
+//! the device of CXL-flash, with each prefetcher.
 //!
 //! Time is the thread's own processor time, so that a busy host does not count. Each line is the
 //! median of several rounds with their range. Targets, in millions a second: 10 for the machine, 20

@@ -5,6 +5,8 @@
 use ebbtide_trace::LineId;
 use serde::{Deserialize, Serialize};
 
+use super::probing::{after, follower};
+
 /// A core. There are at most 1,024.
 type Core = u16;
 
@@ -144,36 +146,25 @@ impl Directory {
         (hash >> (u64::BITS - self.entries.len().trailing_zeros())) as usize
     }
 
-    #[inline]
-    fn after(&self, place: usize) -> usize {
-        (place + 1) & (self.entries.len() - 1)
-    }
-
     /// Where `line` is, or the empty place where it would be.
     #[inline]
     fn find(&self, line: LineId) -> usize {
         let mut place = self.home(line);
         while self.entries[place] != Entry::EMPTY && self.entries[place].line() != line {
-            place = self.after(place);
+            place = after(place, self.entries.len());
         }
         place
     }
 
     /// Empties `place`, and moves back what is behind it.
     fn remove(&mut self, place: usize) {
-        let (mut hole, mut place, mask) = (place, place, self.entries.len() - 1);
-        loop {
-            place = self.after(place);
+        let mut hole = place;
+        while let Some(moved) = follower(hole, self.entries.len(), |place| {
             let entry = self.entries[place];
-            if entry == Entry::EMPTY {
-                break;
-            }
-            // An entry may move to any place between its home and its own.
-            let home = self.home(entry.line());
-            if place.wrapping_sub(home) & mask >= place.wrapping_sub(hole) & mask {
-                self.entries[hole] = entry;
-                hole = place;
-            }
+            (entry != Entry::EMPTY).then(|| self.home(entry.line()))
+        }) {
+            self.entries[hole] = self.entries[moved];
+            hole = moved;
         }
         self.entries[hole] = Entry::EMPTY;
     }

@@ -5,6 +5,7 @@ mod caches;
 mod directory;
 mod noc;
 mod page_table;
+mod probing;
 mod tlb;
 
 pub use caches::Coherence;

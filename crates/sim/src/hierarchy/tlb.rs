@@ -3,6 +3,7 @@
 use ebbtide_core::PageId;
 use serde::{Deserialize, Serialize};
 
+use super::probing::{after, follower};
 use crate::config::{self, ConfigError, require};
 
 /// Where a translation was found.
@@ -123,7 +124,7 @@ impl FirstLevel {
         self.last = place;
         let mut slot = self.home(key);
         while self.table[slot] != NO_PLACE {
-            slot = self.after(slot);
+            slot = after(slot, self.table.len());
         }
         self.table[slot] = place;
         false
@@ -159,11 +160,6 @@ impl FirstLevel {
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.table.len() - 1)
     }
 
-    #[inline]
-    fn after(&self, slot: usize) -> usize {
-        (slot + 1) & (self.table.len() - 1)
-    }
-
     /// Where the table holds the place of `key`, if it does.
     #[inline]
     fn slot_of(&self, key: u64) -> Option<usize> {
@@ -172,7 +168,7 @@ impl FirstLevel {
             match self.table[slot] {
                 NO_PLACE => return None,
                 place if self.keys[place as usize] == key => return Some(slot),
-                _ => slot = self.after(slot),
+                _ => slot = after(slot, self.table.len()),
             }
         }
     }
@@ -181,25 +177,14 @@ impl FirstLevel {
     #[inline]
     fn unlist(&mut self, key: u64) {
         let Some(mut hole) = self.slot_of(key) else { return };
-        let mut slot = hole;
-        loop {
-            self.table[hole] = NO_PLACE;
-            loop {
-                slot = self.after(slot);
-                let place = self.table[slot];
-                if place == NO_PLACE {
-                    return;
-                }
-                // An entry may move to any slot between its home and its own.
-                let home = self.home(self.keys[place as usize]);
-                let mask = self.table.len() - 1;
-                if slot.wrapping_sub(home) & mask >= slot.wrapping_sub(hole) & mask {
-                    self.table[hole] = place;
-                    hole = slot;
-                    break;
-                }
-            }
+        while let Some(moved) = follower(hole, self.table.len(), |slot| {
+            let place = self.table[slot];
+            (place != NO_PLACE).then(|| self.home(self.keys[place as usize]))
+        }) {
+            self.table[hole] = self.table[moved];
+            hole = moved;
         }
+        self.table[hole] = NO_PLACE;
     }
 }
 
