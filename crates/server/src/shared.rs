@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use ebbtide_core::durability::Lsn;
-use ebbtide_structures::keyspace::Keyspace;
+use ebbtide_structures::keyspace::{self, Keyspace};
 use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
@@ -23,7 +23,7 @@ use crate::storage::Storage;
 use crate::watched::Watched;
 
 /// Stripes of keys by whose last change an answer waits.
-const STRIPES: usize = 256;
+const STRIPES: usize = keyspace::STRIPES as usize;
 
 /// What the server was set up with, and what it may tell of itself.
 #[derive(Debug, Clone)]

@@ -71,7 +71,7 @@ impl State {
 
     /// Runs `body`, which changes keys of these hashes and of no others, as one transaction that nobody sees
     /// half done; all keys if there are none. Whoever sees what it has changed finds in
-    /// [`Shared::last_written`] how far the log must be. Without `writes` the body changes nothing.
+    /// [`Shared::last_written`] how far the log must be.
     ///
     /// # Errors
     /// As [`Memory::transaction`].
@@ -79,18 +79,16 @@ impl State {
         &self,
         memory: &mut M,
         keyspace: &Keyspace,
-        (hashes, writes): (&[u64], bool),
+        hashes: &[u64],
         body: impl FnMut(&mut M) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
-        let all = hashes.is_empty() && writes;
+        let all = hashes.is_empty();
         keyspace.alone(memory, hashes, |memory| {
             if all {
                 self.shared.count_clear();
             }
             let ran = memory.transaction(body);
-            if let Ok((_, lsn)) = &ran
-                && writes
-            {
+            if let Ok((_, lsn)) = &ran {
                 self.shared.wrote(hashes, *lsn);
             }
             if all {

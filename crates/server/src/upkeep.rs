@@ -43,7 +43,7 @@ impl Upkeep {
             let is_over = |at: Option<u64>| at.is_some_and(|at| at <= now_ms);
             for scanned in found.iter().filter(|scanned| is_over(scanned.expires_at_ms)) {
                 let key = keyspace.key(&scanned.key);
-                let removed = state.exclusive(memory, &keyspace, (&[key.hash], true), |memory| {
+                let removed = state.exclusive(memory, &keyspace, &[key.hash], |memory| {
                     let entry = keyspace.find(memory, database, &key, &mut Vec::new());
                     let over = entry.is_some_and(|entry| is_over(entry.expires_at_ms));
                     let removed = over && keyspace.remove(memory, database, &key);

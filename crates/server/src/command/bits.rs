@@ -235,7 +235,7 @@ pub(super) fn bitop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     };
     let key = call.key(2);
     if length == 0 {
-        call.remove(&key);
+        call.remove(&key)?;
     } else if length <= PIECE_BYTES as u64 {
         let result = piece(call, 0, length as usize);
         call.set(&key, &result, None)?;

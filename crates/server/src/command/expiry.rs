@@ -73,11 +73,9 @@ fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) ->
         return Ok(());
     }
     if at <= now_ms as i64 {
-        call.remove(&key);
+        call.remove(&key)?;
     } else {
-        let database = call.session.database;
-        call.keyspace().set_expiry(call.memory, database, &key, Some(clamp(at)))?;
-        call.state.changed(database, key.bytes);
+        call.set_expiry(&key, Some(clamp(at)))?;
     }
     call.reply.integer(1);
     Ok(())
@@ -87,9 +85,7 @@ pub(super) fn persist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let expires = call.find(&key, &mut Vec::new()).is_some_and(|e| e.expires_at_ms.is_some());
     if expires {
-        let database = call.session.database;
-        call.keyspace().set_expiry(call.memory, database, &key, None)?;
-        call.state.changed(database, key.bytes);
+        call.set_expiry(&key, None)?;
     }
     call.reply.integer(expires.into());
     Ok(())

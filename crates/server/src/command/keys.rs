@@ -17,7 +17,7 @@ pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut removed = 0;
     for index in 1..call.arguments.len() {
         let key = call.key(index);
-        removed += i64::from(call.remove(&key));
+        removed += i64::from(call.remove(&key)?);
     }
     call.reply.integer(removed);
     Ok(())
@@ -61,9 +61,7 @@ fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Fai
     }
     if from.bytes != to.bytes {
         let database = call.session.database;
-        call.keyspace().rename(call.memory, (database, &from), (database, &to))?;
-        call.state.changed(database, from.bytes);
-        call.state.changed(database, to.bytes);
+        call.rename((database, &from), (database, &to))?;
     }
     Ok(true)
 }
@@ -86,9 +84,7 @@ pub(super) fn move_key<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let there = call.find(&key, &mut Vec::new()).is_some();
     let moved = there && call.find_in(to, &key, &mut Vec::new()).is_none();
     if moved {
-        call.keyspace().rename(call.memory, (from, &key), (to, &key))?;
-        call.state.changed(from, key.bytes);
-        call.state.changed(to, key.bytes);
+        call.rename((from, &key), (to, &key))?;
     }
     call.reply.integer(moved.into());
     Ok(())

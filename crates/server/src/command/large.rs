@@ -1,14 +1,15 @@
-//! Changes of values that one transaction cannot write: piece by piece, while the keys' stripes are held.
+//! Changes that one transaction cannot make: step by step, while the keys' stripes are held.
 //!
-//! A command that meets such a value fails with [`Failure::TooLarge`] before it has changed anything, and runs
-//! again outside of a transaction. It then makes its only change by [`build`] or [`write_value`]. These write
-//! where nobody looks, and show the result in a last transaction.
+//! A command that meets a value too large for a transaction fails with [`Failure::TooLarge`] before it has changed
+//! anything. It then runs again outside of a transaction, as do commands over many keys from the start. Every key
+//! changes in a transaction of its own ([`step`]). [`build`] and [`write_value`] first write a large value where
+//! nobody looks, and show the result in that transaction.
 
 use std::cell::Cell;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
-use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
+use ebbtide_structures::keyspace::{Entry, Key, Large, VALUE_BYTES_MAX};
 
 use super::table::Id;
 use super::{Call, Failure, Outcome, TOO_LONG, run_by_id};
@@ -21,10 +22,7 @@ pub(super) fn run<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> 
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let outcome = keyspace.alone(*memory, hashes, |memory| {
         let steps = Some(&last);
-        let outcome =
-            run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps });
-        state.shared.wrote(hashes, last.get());
-        outcome
+        run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     });
     session.written = session.written.max(last.get());
     outcome
@@ -92,26 +90,31 @@ pub(super) fn build<M: Memory>(
     let keyspace = call.keyspace();
     let (mut large, _hold) = begin(call.memory, &keyspace, &call.state.shared.holds)?;
     append(call, &mut large, length, fill)?;
-    show(call, |call| {
+    step(call, &[key.hash], |call| {
         keyspace.attach_large(call.memory, database, key, &large, expires_at_ms).map(drop)
-    })?;
+    })??;
     call.state.changed(database, key.bytes);
     Ok(())
 }
 
-/// Runs the transaction that shows what was written.
-fn show<M: Memory>(
+/// Runs `body`, which changes keys of these hashes, as a transaction of its own if the command makes several.
+/// Otherwise it is a part of the command's only one.
+///
+/// # Errors
+/// When it is too large for a transaction, or the log cannot be written.
+pub(super) fn step<M: Memory, R>(
     call: &mut Call<'_, M>,
-    mut body: impl FnMut(&mut Call<'_, M>) -> Result<(), Full>,
-) -> Outcome {
+    hashes: &[u64],
+    mut body: impl FnMut(&mut Call<'_, M>) -> R,
+) -> Result<R, Failure> {
+    let Some(last) = call.steps else { return Ok(body(call)) };
     let Call { memory, state, session, arguments, staged, reply, steps } = call;
-    let (shown, lsn) = memory.transaction(|memory| {
+    let (result, lsn) = memory.transaction(|memory| {
         body(&mut Call { memory, state, session, arguments, staged, reply, steps: *steps })
     })?;
-    if let Some(last) = steps {
-        last.set(lsn);
-    }
-    Ok(shown?)
+    state.shared.wrote(hashes, lsn);
+    last.set(lsn);
+    Ok(result)
 }
 
 /// Writes into the value of a key from byte `offset` on. Bytes between its end and `offset` become zeros. Gives
@@ -161,7 +164,7 @@ pub(super) fn write_value<M: Memory>(
         done += PIECE_BYTES as u64;
     }
     let last = source.piece(call, done, (length - done) as usize);
-    show(call, |call| {
+    step(call, &[key.hash], |call| {
         let mut large = large.clone();
         keyspace.write_large(call.memory, &mut large, offset + done, &last)?;
         if !in_place {
@@ -171,7 +174,7 @@ pub(super) fn write_value<M: Memory>(
         } else {
             Ok(())
         }
-    })?;
+    })??;
     call.state.changed(database, key.bytes);
     Ok(end.max(before))
 }

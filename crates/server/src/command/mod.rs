@@ -21,8 +21,8 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use ebbtide_core::Memory;
-use ebbtide_core::durability::Lsn;
-use ebbtide_structures::keyspace::{Entry, Key, Keyspace, WHOLE_BYTES_MAX};
+use ebbtide_core::durability::{Lsn, TransactionError};
+use ebbtide_structures::keyspace::{Entry, Key, Keyspace, STRIPES, WHOLE_BYTES_MAX};
 use smallvec::SmallVec;
 
 use crate::failure::Failure;
@@ -41,6 +41,9 @@ const QUEUED_BYTES_MAX: usize = 4 << 20;
 
 /// The largest buffer for a value that a core keeps for its next command.
 const SPARE_BYTES_MAX: usize = 4 << 10;
+
+/// A command with more arguments than this changes its keys in several transactions.
+const KEYS_AT_ONCE_MAX: usize = 256;
 
 /// What an argument that lies in memory takes of DRAM.
 const STAGED_BYTES: usize = 1 << 10;
@@ -66,7 +69,8 @@ pub struct Call<'a, M> {
     pub staged: &'a [Staged],
     /// Where the reply goes.
     pub reply: &'a mut Reply,
-    /// Outside of a transaction, with the keys' stripes held: where the last transaction is noted.
+    /// The last transaction of a command that makes several while it holds its keys' stripes. `None` within the
+    /// only transaction of a command.
     pub steps: Option<&'a Cell<Lsn>>,
 }
 
@@ -189,11 +193,15 @@ impl<'a, M: Memory> Call<'a, M> {
         let large = staged.value()?;
         check_key(key)?;
         let database = self.session.database;
-        if expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
-            self.keyspace().remove(self.memory, database, key);
-        } else {
-            self.keyspace().attach_large(self.memory, database, key, large, expires_at_ms)?;
-        }
+        let over = expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get());
+        let keyspace = self.keyspace();
+        large::step(self, &[key.hash], |call| {
+            if over {
+                keyspace.remove(call.memory, database, key);
+                return Ok(());
+            }
+            keyspace.attach_large(call.memory, database, key, large, expires_at_ms).map(drop)
+        })??;
         self.state.changed(database, key.bytes);
         Ok(())
     }
@@ -212,36 +220,62 @@ impl<'a, M: Memory> Call<'a, M> {
         expires_at_ms: Option<u64>,
     ) -> Outcome {
         check_key(key)?;
-        if self.steps.is_some() {
+        let is_large = value.len() > WHOLE_BYTES_MAX;
+        if is_large && self.steps.is_some() {
             let length = value.len() as u64;
             return large::build(self, (database, key), length, expires_at_ms, |_, at, count| {
                 value[at as usize..at as usize + count].to_vec()
             });
         }
-        if value.len() > WHOLE_BYTES_MAX {
+        if is_large {
             return Err(Failure::TooLarge);
         }
-        if expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
-            self.keyspace().remove(self.memory, database, key);
-        } else {
-            self.keyspace().set(self.memory, database, key, value, expires_at_ms)?;
-        }
+        let over = expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get());
+        let keyspace = self.keyspace();
+        large::step(self, &[key.hash], |call| {
+            if over {
+                keyspace.remove(call.memory, database, key);
+                return Ok(());
+            }
+            keyspace.set(call.memory, database, key, value, expires_at_ms).map(drop)
+        })??;
         self.state.changed(database, key.bytes);
         Ok(())
     }
 
-    /// Removes a key. Says whether it was there and had not expired.
-    fn remove(&mut self, key: &Key<'_>) -> bool {
-        let database = self.session.database;
-        let entry = self.keyspace().find(self.memory, database, key, &mut Vec::new());
-        let Some(entry) = entry else { return false };
-        self.keyspace().remove(self.memory, database, key);
+    /// Removes a key. Returns true if it was there and had not expired.
+    fn remove(&mut self, key: &Key<'_>) -> Result<bool, Failure> {
+        let (keyspace, database) = (self.keyspace(), self.session.database);
+        let entry = keyspace.find(self.memory, database, key, &mut Vec::new());
+        let Some(entry) = entry else { return Ok(false) };
+        large::step(self, &[key.hash], |call| keyspace.remove(call.memory, database, key))?;
         if entry.expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
             self.state.statistics().expired.add(1);
-            return false;
+            return Ok(false);
         }
         self.state.changed(database, key.bytes);
-        true
+        Ok(true)
+    }
+
+    /// Gives a key that is there another time of expiry, or none.
+    fn set_expiry(&mut self, key: &Key<'_>, expires_at_ms: Option<u64>) -> Outcome {
+        let (keyspace, database) = (self.keyspace(), self.session.database);
+        large::step(self, &[key.hash], |call| {
+            keyspace.set_expiry(call.memory, database, key, expires_at_ms)
+        })??;
+        self.state.changed(database, key.bytes);
+        Ok(())
+    }
+
+    /// Moves a key of one database to a key of another, or of the same.
+    fn rename(&mut self, from: (usize, &Key<'_>), to: (usize, &Key<'_>)) -> Outcome {
+        let keyspace = self.keyspace();
+        large::step(self, &[from.1.hash, to.1.hash], |call| {
+            keyspace.rename(call.memory, from, to)
+        })??;
+        self.state.changed(from.0, from.1.bytes);
+        self.state.changed(to.0, to.1.bytes);
+        Ok(())
     }
 
     /// An argument as an integer.
@@ -442,7 +476,6 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let Some(keyspace) = keyspace.filter(|_| spec.access != Access::Nothing) else {
         return run_by_id(spec.id, call);
     };
-    let start = call.reply.len();
     let hashes: SmallVec<[u64; 4]> = match spec.access {
         Access::Everything => SmallVec::new(),
         Access::Nothing => return run_by_id(spec.id, call),
@@ -453,40 +486,67 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
             return outcome;
         }
         Access::Read | Access::Write => {
-            let keys = spec.keys(call.arguments);
-            keys.map(|key| keyspace.key(key).hash).collect()
+            let keys = spec.keys(call.arguments).map(|key| keyspace.key(key).hash);
+            if call.arguments.len() > KEYS_AT_ONCE_MAX {
+                one_a_stripe(keys)
+            } else {
+                keys.collect()
+            }
         }
     };
+    if spec.access == Access::Read {
+        return read(spec.id, call, &hashes);
+    }
+    if hashes.len() > 1 && call.arguments.len() > KEYS_AT_ONCE_MAX {
+        return large::run(spec.id, call, &hashes);
+    }
+    let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let steps = None;
-    if spec.access == Access::Read && hashes.len() == 1 {
-        let outcome = keyspace.consistent(*memory, hashes[0], |memory| {
-            reply.truncate(start);
-            run_by_id(
-                spec.id,
-                &mut Call { memory, state, session, arguments, staged, reply, steps },
-            )
-        });
-        session.written = session.written.max(state.shared.last_written(&hashes));
-        return outcome;
-    }
-    let writes = spec.access != Access::Read;
-    let run = state.exclusive(*memory, &keyspace, (&hashes, writes), |memory| {
+    let run = state.exclusive(*memory, &keyspace, &hashes, |memory| {
         reply.truncate(start);
         run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     });
     match run {
-        Ok((Err(Failure::TooLarge), _)) => {
+        Ok((Err(Failure::TooLarge), _)) | Err(TransactionError::TooLarge { .. })
+            if !hashes.is_empty() =>
+        {
             reply.truncate(start);
             large::run(spec.id, call, &hashes)
         }
         Ok((outcome, lsn)) => {
-            let lsn = if writes { lsn } else { state.shared.last_written(&hashes) };
             session.written = session.written.max(lsn);
             outcome
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Runs a command that reads keys of these hashes.
+///
+/// A single key is read again if it changes meanwhile. The stripes of several keys are held, and no page has to stay.
+fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
+    let keyspace = call.keyspace();
+    let start = call.reply.len();
+    let Call { memory, state, session, arguments, staged, reply, .. } = call;
+    let mut body = |memory: &mut M| {
+        reply.truncate(start);
+        let steps = None;
+        run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps })
+    };
+    let outcome = match *hashes {
+        [] => body(memory),
+        [hash] => keyspace.consistent(*memory, hash, body),
+        _ => keyspace.alone(*memory, hashes, body),
+    };
+    session.written = session.written.max(state.shared.last_written(hashes));
+    outcome
+}
+
+/// One hash of each stripe that these hashes have.
+fn one_a_stripe(hashes: impl Iterator<Item = u64>) -> SmallVec<[u64; 4]> {
+    let mut seen = [false; STRIPES as usize];
+    hashes.filter(|hash| !std::mem::replace(&mut seen[(hash % STRIPES) as usize], true)).collect()
 }
 
 /// Defines [`run_by_id`].

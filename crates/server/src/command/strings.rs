@@ -120,7 +120,7 @@ pub(super) fn getset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn getdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     call.reply_key(&key)?;
-    call.remove(&key);
+    call.remove(&key)?;
     Ok(())
 }
 
@@ -144,11 +144,9 @@ pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         None => None,
     };
     if expires_at_ms.is_some_and(|at| at <= now_ms) {
-        call.remove(&key);
+        call.remove(&key)?;
     } else if persist || expires_at_ms.is_some() {
-        let database = call.session.database;
-        call.keyspace().set_expiry(call.memory, database, &key, expires_at_ms)?;
-        call.state.changed(database, key.bytes);
+        call.set_expiry(&key, expires_at_ms)?;
     }
     Ok(())
 }

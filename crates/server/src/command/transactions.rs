@@ -113,7 +113,7 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
         body(memory);
         return Ok(());
     }
-    match state.exclusive(*memory, &keyspace, (&hashes, true), body) {
+    match state.exclusive(*memory, &keyspace, &hashes, body) {
         Ok(((), lsn)) => {
             session.written = session.written.max(lsn);
             Ok(())

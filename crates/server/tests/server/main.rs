@@ -8,6 +8,7 @@ mod connections;
 mod cores;
 mod documentation;
 mod large;
+mod many;
 mod redis;
 mod sessions;
 mod stores;

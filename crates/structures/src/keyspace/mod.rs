@@ -68,8 +68,8 @@ use tree::Tree;
 /// Databases of a keyspace.
 pub const DATABASES: usize = 16;
 
-/// Stripes of keys.
-const STRIPES: u64 = 256;
+/// Stripes of keys. A key of hash `h` belongs to stripe `h % STRIPES`.
+pub const STRIPES: u64 = 256;
 
 /// The first word of a keyspace: its name, and the version of its format in the last byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x00") | VERSION << VERSION_SHIFT;

@@ -1,0 +1,112 @@
+//! Commands over many keys: more than fit in DRAM, or than one transaction can change.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::client::{Client, Reply, Server, bulk, encode, ok};
+
+/// Keys whose leaves take more than the budget of [`server`]: two of these values fill a leaf.
+const KEYS: usize = 12_000;
+const VALUE_BYTES: usize = 1_850;
+
+fn server() -> Server {
+    Server::start(|options| {
+        options.durability = "every:1s".parse().expect("a policy");
+        options.capacity_bytes = Some(128 << 20);
+    })
+}
+
+fn key(number: usize) -> String {
+    format!("key:{number}")
+}
+
+fn value(number: usize) -> Vec<u8> {
+    let mut value = format!("{number} ").into_bytes();
+    value.resize(VALUE_BYTES, b'v');
+    value
+}
+
+/// Sets all keys, and gives a request for `command` of all of them.
+fn fill(client: &mut Client, command: &str) -> Vec<u8> {
+    for batch in (0..KEYS).collect::<Vec<_>>().chunks(100) {
+        let sets =
+            batch.iter().map(|&number| encode(&[b"set", key(number).as_bytes(), &value(number)]));
+        client.send(&sets.collect::<Vec<_>>().concat());
+        batch.iter().for_each(|_| assert_eq!(client.reply(), Some(ok())));
+    }
+    of_all(command)
+}
+
+fn of_all(command: &str) -> Vec<u8> {
+    let keys: Vec<String> = (0..KEYS).map(key).collect();
+    let words = std::iter::once(command).chain(keys.iter().map(String::as_str));
+    encode(&words.map(str::as_bytes).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_command_over_more_keys_than_dram_holds_reads_and_removes_them() {
+    let server = server();
+    let mut client = server.client();
+    let exists = fill(&mut client, "exists");
+    let all = Some(Reply::Integer(KEYS as i64));
+    client.send(&exists);
+    assert_eq!(client.reply(), all);
+    client.send(&of_all("touch"));
+    assert_eq!(client.reply(), all);
+    client.send(&of_all("del"));
+    assert_eq!(client.reply(), all);
+    assert_eq!(client.call("dbsize"), Reply::Integer(0));
+    client.send(&of_all("unlink"));
+    assert_eq!(client.reply(), Some(Reply::Integer(0)));
+}
+
+#[test]
+fn values_beyond_one_transaction_are_set_together() {
+    let server = server();
+    let mut client = server.client();
+    for (count, bytes) in [(80, 1_000), (3_000, 20), (6, 40_000)] {
+        let pairs: Vec<[Vec<u8>; 2]> = (0..count)
+            .map(|number| [format!("{count}:{number}").into_bytes(), vec![b'v'; bytes]])
+            .collect();
+        let mut words: Vec<&[u8]> = vec![b"msetnx"];
+        words.extend(pairs.iter().flatten().map(Vec::as_slice));
+        assert_eq!(client.command(&words), Reply::Integer(1), "{count} of {bytes} bytes");
+        assert_eq!(client.command(&words), Reply::Integer(0), "they are there");
+        words[0] = b"mset";
+        assert_eq!(client.command(&words), ok());
+        let last = format!("get {count}:{}", count - 1);
+        assert_eq!(client.call(&last), Reply::Bulk(vec![b'v'; bytes]));
+    }
+    assert_eq!(client.call("dbsize"), Reply::Integer(80 + 3_000 + 6));
+}
+
+#[test]
+fn others_see_a_change_of_many_keys_as_one_step() {
+    let server = server();
+    let mset = |text: &str| {
+        let keys: Vec<String> = (0..1_000).map(key).collect();
+        let mut words: Vec<&[u8]> = vec![b"mset"];
+        words.extend(keys.iter().flat_map(|key| [key.as_bytes(), text.as_bytes()]));
+        encode(&words)
+    };
+    let mut client = server.client();
+    client.send(&mset("0"));
+    assert_eq!(client.reply(), Some(ok()));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..60 {
+                client.send(&mset(&round.to_string()));
+                assert_eq!(client.reply(), Some(ok()));
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        let mut reader = server.client();
+        while !over.load(Ordering::SeqCst) {
+            let Reply::Array(seen) = reader.call("mget key:0 key:500 key:999") else {
+                panic!("three values")
+            };
+            assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
+        }
+    });
+    assert_eq!(server.client().call("get key:7"), bulk("59"));
+}
