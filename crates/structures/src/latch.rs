@@ -2,7 +2,8 @@
 //!
 //! A latch is one 8-byte word inside the structure it protects, so it moves with its page. It is a
 //! lock and a version at once: [`write()`] excludes all other jobs, [`read`] only checks that no
-//! writer intervened. A word of zeros is a free latch.
+//! writer intervened. A reader that writers disturb eight times takes the latch, so that it ends. A
+//! word of zeros is a free latch.
 //!
 //! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`Memory::boot`]) in which it was last taken.
 //! Bits 18–63: the number of writes. A latch that was held when a durable store went down is free: its
@@ -31,6 +32,9 @@ const WAITED: u64 = 2;
 const BOOT_SHIFT: u32 = 2;
 const BOOT: u64 = 0xffff << BOOT_SHIFT;
 const VERSION: u64 = 1 << 18;
+
+/// How often a reader tries without the latch.
+const OPTIMISTIC_READS_MAX: u32 = 8;
 
 /// The bits of the present boot.
 fn boot_bits<M: Memory>(memory: &M) -> u64 {
@@ -95,7 +99,8 @@ pub fn write_all<M: Memory, R>(
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Runs `body` until no writer intervened, and returns the result of its last run.
+/// Runs `body` until no writer intervened, and returns the result of its last run. After eight runs in
+/// vain it takes the latch.
 ///
 /// `body` may read half-written values. It must check a pointer before it follows it, and have no
 /// effect but its result.
@@ -104,7 +109,7 @@ pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M)
     if memory.latches().is_some_and(|latches| latches.holds(at)) {
         return body(memory);
     }
-    loop {
+    for _ in 0..OPTIMISTIC_READS_MAX {
         let before: u64 = memory.load(at);
         if is_held(memory, before) {
             wait_for_release(memory, at, before);
@@ -119,6 +124,7 @@ pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M)
             return result;
         }
     }
+    write(memory, at, body)
 }
 
 fn acquire<M: Memory>(memory: &mut M, at: Addr) {

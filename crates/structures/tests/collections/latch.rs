@@ -7,6 +7,8 @@ use ebbtide_structures::latch;
 
 use ebbtide_testbed::{Plain, catch_fault};
 
+use crate::interleave;
+
 const ONE: Addr = Addr(0);
 const OTHER: Addr = Addr(4096);
 const HELD: u64 = 1;
@@ -116,4 +118,27 @@ fn a_job_with_many_latches_needs_the_stack_of_one() {
     };
     let sixteen: Vec<Addr> = (0..16).map(|number| ONE + number * 64).collect();
     assert_eq!(depth_bytes(&sixteen), depth_bytes(&sixteen[..1]));
+}
+
+#[test]
+fn a_reader_ends_however_often_others_write() {
+    for seed in 0..20 {
+        let mut memory = Plain::zeroed(4096);
+        let words: Vec<Addr> = (1..200).map(|word| ONE + word * 8).collect();
+        let runs = interleave(&mut memory, 2, 2 * seed + 1, |thread, memory| {
+            let mut runs = 0;
+            if thread == 1 {
+                latch::read(memory, ONE, |memory| {
+                    runs += 1;
+                    words.iter().for_each(|&at| assert!(memory.load::<u64>(at) < 2_000));
+                });
+            } else {
+                for write in 0..2_000u64 {
+                    latch::write(memory, ONE, |memory| memory.store(ONE + 8, write));
+                }
+            }
+            runs
+        });
+        assert!((1..10).contains(&runs[1]), "seed {seed}: {} runs", runs[1]);
+    }
 }
