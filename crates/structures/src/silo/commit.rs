@@ -74,10 +74,19 @@ impl<M: Memory> Transaction<'_, M> {
         if self.writes.is_empty() {
             return Ok(highest);
         }
-        highest.next_in(epoch).ok_or_else(|| {
-            let of = highest.epoch();
-            Abort::Wrong(Wrong(format!("a record is of epoch {of}, but it is epoch {epoch}")))
-        })
+        match highest.next_in(epoch) {
+            Some(tid) => Ok(tid),
+            // The epoch has no version left. The transaction runs again in the next one.
+            None if highest.epoch() == epoch && self.silo.epoch.advance(self.memory)? => {
+                Err(Abort::Conflict(Conflict::Record(self.writes[0].at)))
+            }
+            None => {
+                let of = highest.epoch();
+                Err(Abort::Wrong(Wrong(format!(
+                    "a record is of epoch {of}, but it is epoch {epoch}"
+                ))))
+            }
+        }
     }
 
     /// Checks, as far as its isolation level requires, that what it read is unchanged and not

@@ -41,17 +41,19 @@ impl Epoch {
         Ok(epoch)
     }
 
-    /// Advances to the next epoch, unless another job just did. The last epoch never ends.
+    /// Advances to the next epoch, unless another job just did. False in the last epoch, which never
+    /// ends.
     ///
     /// # Errors
     /// [`Wrong`] when the word does not match its checksum.
-    pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
+    pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<bool, Wrong> {
         let now = self.now(memory)?;
-        if now + 1 < 1 << CHECKSUM_SHIFT {
+        let is_last = now + 1 >= 1 << CHECKSUM_SHIFT;
+        if !is_last {
             let (from, to) = (self.word(now), self.word(now + 1));
             // If it fails, another job did the same.
             let _ = memory.compare_exchange(self.at, from, to);
         }
-        Ok(())
+        Ok(!is_last)
     }
 }

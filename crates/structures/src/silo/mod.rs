@@ -19,7 +19,8 @@
 //!   run. The holder may be one of them, waiting for a page. The records to be written are touched
 //!   before the first is locked, so that locks are rarely held over a miss.
 //! * **Epochs.** There is no background thread. Every 1,024th job advances the epoch when it has
-//!   committed; jobs are numbered, so this needs no counter. Epochs agree with the serial order: a
+//!   committed; jobs are numbered, so this needs no counter. A transaction that finds no version left
+//!   in the epoch advances it, too, and runs again. Epochs agree with the serial order: a
 //!   version of a later epoch never precedes one of an earlier. There is no log and there are no
 //!   snapshots.
 //! * **The program decides where records lie**: it names the place of a record it inserts. An
@@ -192,4 +193,47 @@ fn back_off<M: Memory>(memory: &mut M, on: Conflict, random: u64, attempts: u32)
     }
     let instructions_max = 1u64 << (attempts + 4).min(BACK_OFF_SHIFT_MAX);
     memory.work(mix(random) % instructions_max);
+}
+
+#[cfg(test)]
+mod tests {
+    use ebbtide_testbed::Plain;
+
+    use super::record::Head;
+    use super::*;
+    use crate::Catalogue;
+
+    #[test]
+    fn a_record_whose_epoch_has_no_version_left_is_written_in_the_next() {
+        let mut memory = Plain::zeroed(1 << 20);
+        let memory = &mut memory;
+        let catalogue = Catalogue::open(memory, Addr(0), 1 << 20).unwrap();
+        let bank = catalogue.database(memory, "bank").unwrap();
+        let accounts = catalogue.table::<[u64; 2], _>(memory, &bank, "accounts", 10).unwrap();
+        let (silo, table) = (bank.silo(), accounts.table());
+        let place = accounts.place(memory, silo, 3);
+        let insert = |memory: &mut Plain, key| {
+            let inserted = silo.run(memory, 1, Isolation::Serializable, |silo| {
+                silo.insert(table, key, place, &[1, 0])
+            });
+            inserted.unwrap().unwrap().tid
+        };
+        let wears_out = |memory: &mut Plain, tid: Tid, row: &[u64]| {
+            let head = Head { tid, key: 7 };
+            memory.store(place, record::image_line(silo.checksums, place, head, row, 0));
+        };
+        insert(memory, 7);
+        wears_out(memory, Tid::last_of(1), &[1, 0]);
+        let put = silo.run(memory, 1, Isolation::Serializable, |silo| {
+            let mut found = silo.get(table, 7)?.unwrap();
+            found.row = [2, 0];
+            silo.put(&found);
+            Ok(())
+        });
+        let put = put.unwrap().unwrap();
+        assert_eq!((put.tid.epoch(), put.attempts), (2, 2));
+        // A place without a row gets another key.
+        wears_out(memory, Tid::last_of(2).with_absent(true), &[]);
+        assert_eq!(insert(memory, 8).epoch(), 3);
+    }
 }

@@ -99,13 +99,29 @@ fn take_out<M: Memory>(
     tid: &mut Tid,
     (old, key): (u64, u64),
 ) -> Result<(), Wrong> {
-    let next = tid.next().ok_or_else(|| used_up(place))?.with_absent(true);
+    let next = version_after(silo, memory, place, *tid)?.with_absent(true);
     if old != NO_KEY && index.get(memory, &old.to_be_bytes())? == Some(place.0) {
         index.remove(memory, &old.to_be_bytes())?;
     }
     record::write(memory, silo.checksums, place, Head { tid: next, key }, &[]);
     *tid = next;
     Ok(())
+}
+
+/// A version above `tid`, of its epoch or, if that has none left, of a later one.
+fn version_after<M: Memory>(
+    silo: &Silo,
+    memory: &mut M,
+    place: Addr,
+    tid: Tid,
+) -> Result<Tid, Wrong> {
+    if let Some(next) = tid.next() {
+        return Ok(next);
+    }
+    if silo.epoch.now(memory)? == tid.epoch() {
+        silo.epoch.advance(memory)?;
+    }
+    tid.next_in(silo.epoch.now(memory)?).ok_or_else(|| used_up(place))
 }
 
 /// Lets the index lead from `key` to its place, unless it leads to another place.
@@ -123,7 +139,7 @@ fn enter<M: Memory>(
     Ok(ours.then_some(Claimed { tid, changed }))
 }
 
-/// The error that an epoch's 2²⁹ sequence numbers are used up.
+/// The error that the 2²⁹ sequence numbers of the last epoch are used up.
 #[cold]
 fn used_up(at: Addr) -> Wrong {
     Wrong(format!("the record at {at:?} has no version left in its epoch"))

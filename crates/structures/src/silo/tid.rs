@@ -47,13 +47,19 @@ impl Tid {
     /// epoch has no sequence number left.
     pub(super) fn next_in(self, epoch: u64) -> Option<Tid> {
         let first = Tid(epoch << EPOCH_SHIFT | ONE);
-        let next = Tid((self.0 & !ABSENT) + ONE).max(first);
+        let next = Tid((self.0 & !ABSENT).checked_add(ONE)?).max(first);
         (next.epoch() == epoch).then_some(next)
     }
 
     /// The next version in the same epoch, for changes outside of transactions.
     pub(super) fn next(self) -> Option<Tid> {
         self.next_in(self.epoch())
+    }
+
+    /// The last version of an epoch.
+    #[cfg(test)]
+    pub(super) fn last_of(epoch: u64) -> Tid {
+        Tid(((epoch + 1) << EPOCH_SHIFT) - ONE)
     }
 
     /// The version as a checksum covers it.
