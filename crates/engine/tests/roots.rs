@@ -45,7 +45,7 @@ fn drawn(number: u64) -> Pcg64Mcg {
 /// Keys of all lengths come and go.
 impl Root for OrderedMap {
     fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> OrderedMap {
-        catalogue.ordered_map(memory, "words", 400).unwrap()
+        catalogue.ordered_map(memory, "words", 60).unwrap()
     }
 
     fn change<M: Memory>(&self, memory: &mut M, number: u64) {

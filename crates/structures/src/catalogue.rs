@@ -4,8 +4,10 @@
 //! name, type and place of every structure, so that a program that opens a durable store finds what an
 //! earlier one made, whatever else that made and in which order.
 //!
-//! The page: a line of the catalogue's own (mark, latch, next free address, end, count), then 31
-//! entries of two lines (name; type, address and capacity).
+//! The page: a line of the catalogue's own (mark, latch, next free address, end, next page of the
+//! catalogue), then 31 entries of two lines (name; type, address, capacity and bytes). When all are in
+//! use, another such page is taken from the end of the range. An entry without a name is blank, or a free range, or
+//! one that is made zeros again before it is free.
 
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::durability::TransactionError;
@@ -19,14 +21,20 @@ use super::{
 use crate::latch;
 use crate::silo::Row;
 
-const MARK: u64 = u64::from_le_bytes(*b"EBBTROOT");
+/// The last byte is the version of the format, of the structures as well.
+const MARK: u64 = u64::from_le_bytes(*b"EBBROOT2");
+const FIRST_MARK: u64 = u64::from_le_bytes(*b"EBBTROOT");
 const LATCH: u64 = 8;
 const OWN: u64 = 16;
+/// In every page of the catalogue: where the next is.
+const MORE: u64 = 32;
 const ENTRIES: u64 = LINE;
 const ENTRY_BYTES: u64 = 2 * LINE;
-
-/// The most structures in a catalogue.
-pub const ENTRIES_MAX: u64 = (PAGE - ENTRIES) / ENTRY_BYTES;
+const ENTRIES_OF_PAGE: u64 = (PAGE - ENTRIES) / ENTRY_BYTES;
+/// More pages than that are a damaged catalogue.
+const PAGES_MAX: usize = 1 << 16;
+/// Pages that a transaction makes zeros.
+const CLEARED_PAGES: u64 = 4;
 
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = LINE as usize;
@@ -37,11 +45,10 @@ pub const NAME_BYTES_MAX: usize = LINE as usize;
 struct Own {
     next: u64,
     end: u64,
-    count: u64,
 }
 
 /// What it knows of a structure, beside its name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 struct Entry {
     kind: u64,
@@ -51,8 +58,13 @@ struct Entry {
     value_bytes: u64,
     base: u64,
     capacity: u64,
+    /// What it takes up, in whole pages.
+    bytes: u64,
+    /// Bytes that are zeros again, of a structure that was removed.
+    cleared: u64,
 }
 
+const BLANK: u64 = 0;
 const VECTOR: u64 = 1;
 const MAP: u64 = 2;
 const RANGE: u64 = 3;
@@ -61,6 +73,10 @@ const HEAP: u64 = 5;
 const DATABASE: u64 = 6;
 const TABLE: u64 = 7;
 const B_TREE: u64 = 8;
+/// A range that was a structure's and is zeros.
+const FREE: u64 = 1 << 32;
+/// One that is made zeros.
+const LEAVING: u64 = FREE + 1;
 
 /// Structures in a range of addresses, by name.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +90,11 @@ pub enum CatalogueError {
     /// The range holds something else.
     #[error("there is no catalogue at {0:?}, but something else")]
     NotOne(Addr),
+    /// An earlier version of this library has made it, with structures that this one does not read.
+    #[error(
+        "the catalogue at {0:?} is of an earlier format: copy its data with the version that made it"
+    )]
+    Older(Addr),
     /// The name is in use for another structure.
     #[error("'{name}' is {found}, not {expected}")]
     Other {
@@ -87,9 +108,6 @@ pub enum CatalogueError {
     /// The name does not fit.
     #[error("the name '{0}' has more than {NAME_BYTES_MAX} bytes, or none")]
     BadName(String),
-    /// It has no room for another entry.
-    #[error("the catalogue has {ENTRIES_MAX} structures and no room for another")]
-    Full,
     /// The range has too little room left.
     #[error(transparent)]
     NoRoom(#[from] RegionFull),
@@ -105,7 +123,7 @@ impl Entry {
             VECTOR => format!("a vector of {capacity} values of {value_bytes} bytes"),
             MAP => format!("a map for {capacity} entries of {key_bytes} and {value_bytes} bytes"),
             RANGE => format!("a range of {capacity} bytes"),
-            ORDERED_MAP => format!("an ordered map with room for {capacity} nodes"),
+            ORDERED_MAP => format!("an ordered map of {capacity} pages"),
             B_TREE => format!(
                 "a B+-tree of {capacity} pages with keys of {key_bytes} bytes and rows of {value_bytes}"
             ),
@@ -121,15 +139,22 @@ impl Entry {
 
     /// Whether it is the same structure, wherever it lies.
     fn is_like(&self, other: &Entry) -> bool {
-        Entry { base: 0, ..*self } == Entry { base: 0, ..*other }
+        let placeless = |entry: &Entry| Entry { base: 0, bytes: 0, cleared: 0, ..*entry };
+        placeless(self) == placeless(other)
+    }
+
+    fn has_name(&self) -> bool {
+        !matches!(self.kind, BLANK | FREE | LEAVING)
     }
 }
 
 impl Catalogue {
     /// The catalogue of the `bytes` bytes from `start` on, which is made if they are blank.
     ///
+    /// Structures whose removal a crash has cut off are removed, page by page.
+    ///
     /// # Errors
-    /// When they hold something else.
+    /// When they hold something else, or a catalogue of an earlier format.
     ///
     /// # Panics
     /// If `start` is not the start of a page.
@@ -145,13 +170,17 @@ impl Catalogue {
                 0 => {
                     memory.store(start, MARK);
                     let (next, end) = (start.0 + PAGE, start.0 + bytes / PAGE * PAGE);
-                    memory.store(start + OWN, Own { next, end, count: 0 });
+                    memory.store(start + OWN, Own { next, end });
                     Ok(())
                 }
+                FIRST_MARK => Err(CatalogueError::Older(start)),
                 _ => Err(CatalogueError::NotOne(start)),
             })
         })?;
-        opened.map(|()| Catalogue { base: start })
+        opened?;
+        let catalogue = Catalogue { base: start };
+        catalogue.clear(memory)?;
+        Ok(catalogue)
     }
 
     /// The vector of that name, which is made of zeros if there is none.
@@ -165,7 +194,7 @@ impl Catalogue {
         len: u64,
     ) -> Result<Vector<T>, CatalogueError> {
         let value_bytes = size_of::<T>() as u64;
-        let wanted = Entry { kind: VECTOR, key_bytes: 0, value_bytes, base: 0, capacity: len };
+        let wanted = Entry { kind: VECTOR, value_bytes, capacity: len, ..Entry::default() };
         let at = self.find(memory, name, wanted, Vector::<T>::bytes(len), |_, _| ())?;
         Ok(Vector::at(at, len))
     }
@@ -181,7 +210,7 @@ impl Catalogue {
         capacity: u64,
     ) -> Result<Map<K, V>, CatalogueError> {
         let (key_bytes, value_bytes) = (size_of::<K>() as u64, size_of::<V>() as u64);
-        let wanted = Entry { kind: MAP, key_bytes, value_bytes, base: 0, capacity };
+        let wanted = Entry { kind: MAP, key_bytes, value_bytes, capacity, ..Entry::default() };
         let at = self.find(memory, name, wanted, Map::<K, V>::bytes(capacity), |_, _| ())?;
         Ok(Map::at(at, capacity))
     }
@@ -196,12 +225,12 @@ impl Catalogue {
         name: &str,
         bytes: u64,
     ) -> Result<Addr, CatalogueError> {
-        let wanted = Entry { kind: RANGE, key_bytes: 0, value_bytes: 0, base: 0, capacity: bytes };
+        let wanted = Entry { kind: RANGE, capacity: bytes, ..Entry::default() };
         self.find(memory, name, wanted, bytes, |_, _| ())
     }
 
-    /// The ordered map of that name, with room for `nodes` nodes ([`OrderedMap::bytes`]), which is made
-    /// empty if there is none.
+    /// The ordered map of that name, of `pages` pages ([`OrderedMap::pages_for`]), which is made empty if
+    /// there is none.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -209,13 +238,11 @@ impl Catalogue {
         &self,
         memory: &mut M,
         name: &str,
-        nodes: u64,
+        pages: u64,
     ) -> Result<OrderedMap, CatalogueError> {
-        let kind = ORDERED_MAP;
-        let wanted = Entry { kind, key_bytes: 0, value_bytes: 8, base: 0, capacity: nodes };
-        let format = |memory: &mut M, at| OrderedMap::at(at, nodes).format(memory);
-        let at = self.find(memory, name, wanted, OrderedMap::bytes(nodes), format)?;
-        Ok(OrderedMap::at(at, nodes))
+        let wanted = Entry { kind: ORDERED_MAP, capacity: pages, ..Entry::default() };
+        let at = self.find(memory, name, wanted, OrderedMap::bytes(pages), |_, _| ())?;
+        Ok(OrderedMap::at(at, pages))
     }
 
     /// The B+-tree of that name, of `pages` pages ([`BTree::pages_for`]), which is made empty if there is none.
@@ -229,7 +256,8 @@ impl Catalogue {
         pages: u64,
     ) -> Result<BTree<K, R>, CatalogueError> {
         let (key_bytes, value_bytes) = (size_of::<K>() as u64, size_of::<R>() as u64);
-        let wanted = Entry { kind: B_TREE, key_bytes, value_bytes, base: 0, capacity: pages };
+        let wanted =
+            Entry { kind: B_TREE, key_bytes, value_bytes, capacity: pages, ..Entry::default() };
         let at = self.find(memory, name, wanted, BTree::<K, R>::bytes(pages), |_, _| ())?;
         Ok(BTree::at(at, pages))
     }
@@ -244,7 +272,7 @@ impl Catalogue {
         name: &str,
         bytes: u64,
     ) -> Result<Heap, CatalogueError> {
-        let wanted = Entry { kind: HEAP, key_bytes: 0, value_bytes: 0, base: 0, capacity: bytes };
+        let wanted = Entry { kind: HEAP, capacity: bytes, ..Entry::default() };
         Ok(Heap::at(self.find(memory, name, wanted, bytes, |_, _| ())?, bytes))
     }
 
@@ -257,7 +285,7 @@ impl Catalogue {
         memory: &mut M,
         name: &str,
     ) -> Result<Database, CatalogueError> {
-        let wanted = Entry { kind: DATABASE, key_bytes: 0, value_bytes: 0, base: 0, capacity: 0 };
+        let wanted = Entry { kind: DATABASE, ..Entry::default() };
         let format = |memory: &mut M, at| Database::at(at).format(memory);
         Ok(Database::at(self.find(memory, name, wanted, Database::BYTES, format)?))
     }
@@ -275,7 +303,7 @@ impl Catalogue {
         capacity: u64,
     ) -> Result<StoredTable<R>, CatalogueError> {
         let (key_bytes, value_bytes) = (database.base().0, size_of::<R>() as u64);
-        let wanted = Entry { kind: TABLE, key_bytes, value_bytes, base: 0, capacity };
+        let wanted = Entry { kind: TABLE, key_bytes, value_bytes, capacity, ..Entry::default() };
         let format = |memory: &mut M, at| {
             StoredTable::<R>::at(at, database, capacity).format(memory);
         };
@@ -284,24 +312,69 @@ impl Catalogue {
         Ok(StoredTable::at(at, database, capacity))
     }
 
+    /// Removes the structure of that name, whose room serves others then. False if there is none.
+    ///
+    /// The name is free at once. The pages are made zeros in several transactions, for which all of them
+    /// are read; opening the catalogue after a crash ends that. Nobody may be using the structure, nor a
+    /// table of a database that is removed.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn remove<M: Memory>(&self, memory: &mut M, name: &str) -> Result<bool, CatalogueError> {
+        let key = key_of(name)?;
+        let removed = self.change(memory, |memory| {
+            let slot = self.slots(memory).into_iter().find(|&at| {
+                memory.load::<Entry>(at + LINE).has_name() && memory.load::<[u64; 8]>(at) == key
+            });
+            let Some(at) = slot else { return false };
+            let entry: Entry = memory.load(at + LINE);
+            memory.store(at, [0u64; 8]);
+            memory.store(at + LINE, Entry { kind: LEAVING, ..entry });
+            true
+        })?;
+        self.clear(memory)?;
+        Ok(removed)
+    }
+
     /// Every name, with a description of its structure.
     pub fn list<M: Memory>(&self, memory: &mut M) -> Vec<(String, String)> {
         latch::read(memory, self.base + LATCH, |memory| {
-            let count = memory.load::<Own>(self.base + OWN).count.min(ENTRIES_MAX);
-            (0..count)
-                .map(|index| {
-                    let (name, entry) = self.entry(memory, index);
+            let mut names = Vec::new();
+            for at in self.slots(memory) {
+                let (name, entry): ([u64; 8], Entry) = (memory.load(at), memory.load(at + LINE));
+                if entry.has_name() {
+                    let name: [u8; NAME_BYTES_MAX] = bytemuck::cast(name);
                     let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-                    (String::from_utf8_lossy(&name[..end]).into_owned(), entry.describe())
-                })
-                .collect()
+                    let name = String::from_utf8_lossy(&name[..end]).into_owned();
+                    names.push((name, entry.describe()));
+                }
+            }
+            names
         })
     }
 
-    fn entry<M: Memory>(&self, memory: &mut M, index: u64) -> ([u8; NAME_BYTES_MAX], Entry) {
-        let at = self.base + ENTRIES + index * ENTRY_BYTES;
-        let name: [u64; 8] = memory.load(at);
-        (bytemuck::cast(name), memory.load(at + LINE))
+    /// Runs `body` as a transaction with the latch held.
+    fn change<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        mut body: impl FnMut(&mut M) -> R,
+    ) -> Result<R, TransactionError> {
+        let latch = self.base + LATCH;
+        memory.transaction(|memory| latch::write(memory, latch, &mut body)).map(|(done, _)| done)
+    }
+
+    /// The addresses of all entries, blank ones as well.
+    fn slots<M: Memory>(&self, memory: &mut M) -> Vec<Addr> {
+        let (mut page, mut slots) = (self.base, Vec::new());
+        for _ in 0..PAGES_MAX {
+            slots.extend((0..ENTRIES_OF_PAGE).map(|index| page + ENTRIES + index * ENTRY_BYTES));
+            page = Addr(memory.load(page + MORE));
+            let is_inside = page.0.checked_add(PAGE).is_some_and(|end| end <= memory.size_bytes());
+            if page.0 == 0 || page.page_offset() != 0 || !is_inside {
+                break;
+            }
+        }
+        slots
     }
 
     /// The address of the structure of that name. If it is new, `bytes` bytes are taken for it, which
@@ -314,41 +387,134 @@ impl Catalogue {
         bytes: u64,
         format: impl Fn(&mut M, Addr),
     ) -> Result<Addr, CatalogueError> {
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
-            return Err(CatalogueError::BadName(name.into()));
-        }
-        let mut key = [0; NAME_BYTES_MAX];
-        key[..name.len()].copy_from_slice(name.as_bytes());
-        let base = self.base;
-        let find_or_add = |memory: &mut M| {
-            let own: Own = memory.load(base + OWN);
-            for index in 0..own.count.min(ENTRIES_MAX) {
-                let (there, entry) = self.entry(memory, index);
-                if there == key && entry.is_like(&wanted) {
-                    return Ok(Addr(entry.base));
-                }
-                if there == key {
+        let key = key_of(name)?;
+        self.change(memory, |memory| {
+            let slots = self.slots(memory);
+            let mut blank = None;
+            for &at in &slots {
+                let entry: Entry = memory.load(at + LINE);
+                if entry.kind == BLANK {
+                    blank = blank.or(Some(at));
+                } else if entry.has_name() && memory.load::<[u64; 8]>(at) == key {
+                    if entry.is_like(&wanted) {
+                        return Ok(Addr(entry.base));
+                    }
                     let (name, found) = (name.into(), entry.describe());
                     return Err(CatalogueError::Other { name, found, expected: wanted.describe() });
                 }
             }
-            if own.count >= ENTRIES_MAX {
-                return Err(CatalogueError::Full);
-            }
-            let mut left = Region::new(Addr(own.next), own.end - own.next);
-            let start = left.take(bytes)?;
+            let at = match blank {
+                Some(at) => at,
+                None => self.add_page(memory, &slots)?,
+            };
+            let (start, bytes) = self.take(memory, &slots, bytes)?;
             format(memory, start);
-            let at = base + ENTRIES + own.count * ENTRY_BYTES;
-            memory.store(at, bytemuck::cast::<_, [u64; 8]>(key));
-            memory.store(at + LINE, Entry { base: start.0, ..wanted });
-            let next = own.end - left.left_bytes();
-            memory.store(base + OWN, Own { next, count: own.count + 1, ..own });
+            memory.store(at, key);
+            memory.store(at + LINE, Entry { base: start.0, bytes, ..wanted });
             Ok(start)
-        };
-        let (found, _) =
-            memory.transaction(|memory| latch::write(memory, base + LATCH, find_or_add))?;
-        found
+        })?
     }
+
+    /// Adds a page for entries, at the end of the range if there is room. Returns its first entry.
+    fn add_page<M: Memory>(&self, memory: &mut M, slots: &[Addr]) -> Result<Addr, CatalogueError> {
+        let own: Own = memory.load(self.base + OWN);
+        let page = if own.end - own.next >= PAGE {
+            memory.store(self.base + OWN, Own { end: own.end - PAGE, ..own });
+            Addr(own.end - PAGE)
+        } else {
+            self.take(memory, slots, PAGE)?.0
+        };
+        let last = slots[slots.len() - 1].page().start();
+        memory.store(last + MORE, page.0);
+        Ok(page + ENTRIES)
+    }
+
+    /// Takes `bytes` bytes, which are zeros: of the smallest free range that has as many, or behind all
+    /// structures. Returns their address, and how many they are in whole pages.
+    fn take<M: Memory>(
+        &self,
+        memory: &mut M,
+        slots: &[Addr],
+        bytes: u64,
+    ) -> Result<(Addr, u64), CatalogueError> {
+        let whole = bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let free = slots.iter().map(|&at| (at, memory.load::<Entry>(at + LINE)));
+        let free = free.filter(|(_, entry)| entry.kind == FREE && entry.bytes >= whole);
+        if let Some((at, free)) = free.min_by_key(|(_, free)| free.bytes) {
+            let left = Entry { base: free.base + whole, bytes: free.bytes - whole, ..free };
+            memory.store(at + LINE, if left.bytes == 0 { Entry::default() } else { left });
+            return Ok((Addr(free.base), whole));
+        }
+        let own: Own = memory.load(self.base + OWN);
+        let mut left = Region::new(Addr(own.next), own.end - own.next);
+        let start = left.take(bytes)?;
+        memory.store(self.base + OWN, own.end - left.left_bytes());
+        Ok((start, whole))
+    }
+
+    /// Makes what removed structures held zeros and their room free, if there are any.
+    fn clear<M: Memory>(&self, memory: &mut M) -> Result<(), TransactionError> {
+        let leaving = |memory: &mut M, slots: &[Addr]| {
+            let mut entries = slots.iter().map(|&at| (at, memory.load::<Entry>(at + LINE)));
+            entries.find(|(_, entry)| entry.kind == LEAVING)
+        };
+        while latch::read(memory, self.base + LATCH, |memory| {
+            let slots = self.slots(memory);
+            leaving(memory, &slots).is_some()
+        }) {
+            self.change(memory, |memory| {
+                let slots = self.slots(memory);
+                let Some((at, entry)) = leaving(memory, &slots) else { return };
+                let cleared = entry.bytes.min(entry.cleared + CLEARED_PAGES * PAGE);
+                (entry.cleared..cleared).step_by(LINE as usize).for_each(|offset| {
+                    let line = Addr(entry.base + offset);
+                    // What is not stored is not logged.
+                    if memory.line(line) != [0; 8] {
+                        memory.store(line, [0u64; 8]);
+                    }
+                });
+                memory.store(at + LINE, Entry { cleared, ..entry });
+                if cleared == entry.bytes {
+                    self.give_back(memory, &slots, at);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Makes the range of the entry at `at`, which holds zeros, free, together with free ones beside it.
+    fn give_back<M: Memory>(&self, memory: &mut M, slots: &[Addr], at: Addr) {
+        let Entry { base, bytes, .. } = memory.load(at + LINE);
+        let (mut start, mut end) = (base, base + bytes);
+        for &slot in slots {
+            let other: Entry = memory.load(slot + LINE);
+            let is_before = other.base + other.bytes == start;
+            if other.kind == FREE && (is_before || other.base == end) {
+                (start, end) = (start.min(other.base), end.max(other.base + other.bytes));
+                memory.store(slot + LINE, Entry::default());
+            }
+        }
+        let own: Own = memory.load(self.base + OWN);
+        let free = if end == own.next || start == end {
+            Entry::default()
+        } else {
+            Entry { kind: FREE, base: start, bytes: end - start, ..Entry::default() }
+        };
+        memory.store(at + LINE, free);
+        if end == own.next {
+            memory.store(self.base + OWN, start);
+        }
+    }
+}
+
+/// The words of a name.
+fn key_of(name: &str) -> Result<[u64; 8], CatalogueError> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        return Err(CatalogueError::BadName(name.into()));
+    }
+    let mut key = [0; NAME_BYTES_MAX];
+    key[..name.len()].copy_from_slice(name.as_bytes());
+    Ok(bytemuck::cast(key))
 }
 
 #[cfg(test)]
@@ -410,5 +576,86 @@ mod tests {
         memory.store(Addr(0), 99u64);
         let error = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap_err();
         assert_eq!(error, CatalogueError::NotOne(Addr(0)));
+    }
+
+    #[test]
+    fn a_catalogue_of_an_earlier_format_is_refused() {
+        let mut memory = Plain::zeroed(BYTES);
+        memory.store(Addr(0), *b"EBBTROOT");
+        let error = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap_err();
+        assert_eq!(error, CatalogueError::Older(Addr(0)));
+        assert!(error.to_string().contains("earlier format"), "{error}");
+    }
+
+    #[test]
+    fn it_has_as_many_structures_as_fit() {
+        let mut memory = Plain::zeroed(BYTES);
+        let catalogue = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        let made = |memory: &mut Plain, number: u64| {
+            catalogue.range(memory, &format!("range {number}"), PAGE)
+        };
+        let ranges: Vec<Addr> = (0..).map_while(|number| made(&mut memory, number).ok()).collect();
+        // Two pages are the catalogue's, with 31 entries each.
+        assert_eq!(ranges.len() as u64, BYTES / PAGE - 2);
+        assert_eq!(catalogue.list(&mut memory).len(), ranges.len());
+        let again = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        for (number, range) in (0..).zip(ranges) {
+            assert_eq!(again.range(&mut memory, &format!("range {number}"), PAGE), Ok(range));
+        }
+    }
+
+    #[test]
+    fn the_room_of_structures_that_were_removed_serves_others_as_zeros() {
+        let mut memory = Plain::zeroed(BYTES);
+        let memory = &mut memory;
+        let catalogue = Catalogue::open(memory, Addr(0), BYTES).unwrap();
+        let whole = BYTES - PAGE;
+        for round in 0..100 {
+            // Of changing sizes, which are removed in changing order.
+            let sizes = [3, 1 + round % 20, 7, 1 + round * 7 % 31, 2].map(|pages| pages * PAGE);
+            for (name, bytes) in ["a", "b", "c", "d", "e"].into_iter().zip(sizes) {
+                let at = catalogue.range(memory, name, bytes).unwrap();
+                for offset in (0..bytes).step_by(8) {
+                    assert_eq!(memory.load::<u64>(at + offset), 0, "round {round}");
+                    memory.store(at + offset, u64::MAX);
+                }
+            }
+            let mut names = ["a", "b", "c", "d", "e"];
+            names.rotate_left(round as usize % 5);
+            names.swap(0, 2);
+            for name in names {
+                assert_eq!(catalogue.remove(memory, name), Ok(true));
+                assert_eq!(catalogue.remove(memory, name), Ok(false));
+            }
+            assert_eq!(catalogue.list(memory), []);
+            assert_eq!(catalogue.range(memory, "all", whole), Ok(Addr(PAGE)));
+            assert_eq!(catalogue.remove(memory, "all"), Ok(true));
+        }
+    }
+
+    #[test]
+    fn a_removal_that_was_cut_off_is_ended_when_the_catalogue_is_opened() {
+        let mut memory = Plain::zeroed(BYTES);
+        let catalogue = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        let bytes = BYTES - PAGE;
+        let at = catalogue.range(&mut memory, "all", bytes).unwrap();
+        (0..bytes).step_by(8).for_each(|offset| memory.store(at + offset, 7u64));
+        let mut whole = memory.clone();
+        whole.accesses = 0;
+        catalogue.remove(&mut whole, "all").unwrap();
+        for cut in [100, 500, 5_000, whole.accesses - 3] {
+            let mut memory = memory.clone();
+            memory.failing = memory.accesses + cut..u64::MAX;
+            let cut = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                catalogue.remove(&mut memory, "all")
+            }));
+            assert!(cut.is_err());
+            memory.failing = 0..0;
+            // The latch was free after a crash.
+            memory.words[LATCH as usize / 8] = 0;
+            let again = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+            assert_eq!(again.range(&mut memory, "new", bytes), Ok(Addr(PAGE)));
+            assert!((0..bytes).step_by(8).all(|at| memory.load::<u64>(Addr(PAGE + at)) == 0));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Heap`]: pieces of memory of any size, taken and given back.
+//! [`Heap`]: pieces of memory of any size, taken, given back and joined again.
 
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::{Addr, Memory};
@@ -12,44 +12,49 @@ const OWN: u64 = 8;
 const LISTS: u64 = LINE;
 /// Sizes are a line times a power of two: 64 bytes to 1 GiB.
 const SIZES: u64 = 25;
-/// The first byte behind the lists is the first to be given out.
-const FIRST: u64 = PAGE;
+/// The marks, a byte for each line of the pieces, begin with the second page.
+const MARKS: u64 = PAGE;
 
 /// What a heap knows of itself.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Own {
-    /// The first address that was never given out.
-    next: u64,
+    /// Lines of the pieces that were given out and not all joined again: those behind are blank.
+    used: u64,
     /// What the program wants to find again.
     root: u64,
 }
 
+/// What a mark says of the line where a piece begins, in its low bits with the size: 0 of any other line.
+const FREE: u8 = 0x40;
+const TAKEN: u8 = 0x80;
+
 /// Pieces of memory for structures of the program's own, in a range of addresses.
 ///
 /// A piece has a power of two of bytes, at least a line, and begins at a multiple of its size or of a
-/// page, so a piece of up to a page lies within one. A piece that is given back serves the next request
-/// of its size, or is halved for smaller ones; pieces are not joined again. In a
+/// page, so a piece of up to a page lies within one. A free piece serves the next request of its size,
+/// or is halved for smaller ones. A piece that is given back is joined with its other half if that is
+/// free, and so on (Knowlton, "A Fast Storage Allocator", CACM 8, 1965: the buddy system). In a
 /// [transaction](Memory::transaction) taking and giving back happen with what is stored beside them, or
 /// not at all, so a crash loses no piece. One word, the [root](Heap::root), is where the program begins
 /// when the store is opened again.
 ///
 /// The first page holds the latch, the root, and the heads of the lists of free pieces, each of which
-/// leads to the next in its first word.
+/// leads to the next and the last in its first words. A byte a line follows, 1.6% of the heap: it tells
+/// where pieces begin, their sizes and whether they are free.
 #[derive(Debug, Clone, Copy)]
 pub struct Heap {
     base: Addr,
-    end: Addr,
+    /// Where the pieces begin.
+    first: Addr,
+    /// How many lines the pieces have.
+    lines: u64,
 }
 
 /// The size of a piece, in powers of two above a line, that holds `bytes`.
 fn size_for(bytes: u64) -> Option<u64> {
     let lines = bytes.div_ceil(LINE).max(1).checked_next_power_of_two()?;
     Some(u64::from(lines.ilog2())).filter(|size| *size < SIZES)
-}
-
-const fn bytes_of(size: u64) -> u64 {
-    LINE << size
 }
 
 impl Heap {
@@ -59,7 +64,11 @@ impl Heap {
     /// If `base` is not the start of a page.
     pub fn at(base: Addr, bytes: u64) -> Heap {
         check_base(base);
-        Heap { base, end: base + bytes }
+        // A page of marks is for as many pages of pieces as a page has lines.
+        let pages = (bytes / PAGE).saturating_sub(1);
+        let marks = pages.div_ceil(1 + PAGE / LINE);
+        let first = base + MARKS + marks * PAGE;
+        Heap { base, first, lines: (pages - marks) * (PAGE / LINE) }
     }
 
     /// Takes a piece of at least `bytes` bytes, which hold anything. `None` if there is no room.
@@ -69,26 +78,45 @@ impl Heap {
     pub fn take<M: Memory>(&self, memory: &mut M, bytes: u64) -> Result<Option<Addr>, Wrong> {
         let Some(size) = size_for(bytes) else { return Ok(None) };
         latch::write(memory, self.base, |memory| {
+            let mut taken = None;
             for larger in size..SIZES {
-                if let Some(at) = self.pop(memory, larger)? {
+                if let Some(line) = self.first_free(memory, larger)? {
+                    self.unlist(memory, line, larger)?;
                     // What is left over are a half, a quarter, and so on.
-                    (size..larger).for_each(|half| self.push(memory, at + bytes_of(half), half));
-                    return Ok(Some(at));
+                    (size..larger).for_each(|half| self.list(memory, line + (1 << half), half));
+                    taken = Some(line);
+                    break;
                 }
             }
-            Ok(self.take_new(memory, size))
+            let Some(line) = taken.or_else(|| self.take_new(memory, size)) else { return Ok(None) };
+            self.mark(memory, line, TAKEN | size as u8);
+            Ok(Some(self.address(line)))
         })
     }
 
     /// Gives back the piece at `at` that was taken for `bytes` bytes.
     ///
     /// # Errors
-    /// [`Wrong`] when no such piece can lie there.
+    /// [`Wrong`] when no such piece lies there.
     pub fn give_back<M: Memory>(&self, memory: &mut M, at: Addr, bytes: u64) -> Result<(), Wrong> {
-        let size = size_for(bytes).filter(|&size| self.may_lie_at(at, size));
-        let size = size.ok_or_else(|| self.wrong(at))?;
-        latch::write(memory, self.base, |memory| self.push(memory, at, size));
-        Ok(())
+        latch::write(memory, self.base, |memory| {
+            let mut line = self.line_of(at).ok_or_else(|| self.wrong(at))?;
+            let size =
+                size_for(bytes).filter(|size| self.marked(memory, line) == TAKEN | *size as u8);
+            let mut size = size.ok_or_else(|| self.wrong(at))?;
+            self.mark(memory, line, 0);
+            while size + 1 < SIZES {
+                let half = line ^ 1 << size;
+                if self.marked(memory, half) != FREE | size as u8 {
+                    break;
+                }
+                self.unlist(memory, half, size)?;
+                line = line.min(half);
+                size += 1;
+            }
+            self.list(memory, line, size);
+            self.shrink(memory)
+        })
     }
 
     /// The word that was stored by [`set_root`](Heap::set_root); 0 at first.
@@ -108,54 +136,114 @@ impl Heap {
         memory.load(self.base + OWN)
     }
 
-    fn list(&self, size: u64) -> Addr {
+    fn set_used<M: Memory>(&self, memory: &mut M, used: u64) {
+        memory.store(self.base + OWN, used);
+    }
+
+    fn head(&self, size: u64) -> Addr {
         self.base + LISTS + size * 8
+    }
+
+    fn address(&self, line: u64) -> Addr {
+        self.first + line * LINE
+    }
+
+    fn line_of(&self, at: Addr) -> Option<u64> {
+        let offset = at.0.checked_sub(self.first.0).filter(|offset| offset.is_multiple_of(LINE))?;
+        Some(offset / LINE).filter(|line| *line < self.lines)
     }
 
     fn wrong(&self, at: Addr) -> Wrong {
         Wrong(format!("no piece of the heap at {:?} lies at {at:?}", self.base))
     }
 
-    fn may_lie_at(&self, at: Addr, size: u64) -> bool {
-        let from_base = at.0.checked_sub(self.base.0).filter(|&offset| offset >= FIRST);
-        let is_aligned = |offset: u64| offset.is_multiple_of(bytes_of(size).min(PAGE));
-        from_base.is_some_and(is_aligned)
-            && at.0.checked_add(bytes_of(size)).is_some_and(|end| end <= self.end.0)
+    /// What the mark of a line says; 0 if there is no such line.
+    fn marked<M: Memory>(&self, memory: &mut M, line: u64) -> u8 {
+        if line >= self.lines {
+            return 0;
+        }
+        let marks: [u8; 8] = memory.load(self.base + MARKS + line / 8 * 8);
+        marks[line as usize % 8]
     }
 
-    fn pop<M: Memory>(&self, memory: &mut M, size: u64) -> Result<Option<Addr>, Wrong> {
-        let at = Addr(memory.load(self.list(size)));
-        if at == Addr(0) {
+    fn mark<M: Memory>(&self, memory: &mut M, line: u64, mark: u8) {
+        let at = self.base + MARKS + line / 8 * 8;
+        let mut marks: [u8; 8] = memory.load(at);
+        marks[line as usize % 8] = mark;
+        memory.store(at, marks);
+    }
+
+    /// The free piece at `at`, an address that a list has; `None` for the end of the list.
+    fn listed<M: Memory>(&self, memory: &mut M, at: u64, size: u64) -> Result<Option<u64>, Wrong> {
+        if at == 0 {
             return Ok(None);
         }
-        if !self.may_lie_at(at, size) {
-            return Err(self.wrong(at));
+        let line = self.line_of(Addr(at));
+        let is_free = |line: &u64| self.marked(memory, *line) == FREE | size as u8;
+        line.filter(is_free).map(Some).ok_or_else(|| self.wrong(Addr(at)))
+    }
+
+    fn first_free<M: Memory>(&self, memory: &mut M, size: u64) -> Result<Option<u64>, Wrong> {
+        let first = memory.load(self.head(size));
+        self.listed(memory, first, size)
+    }
+
+    /// Puts a free piece in front of the list of its size.
+    fn list<M: Memory>(&self, memory: &mut M, line: u64, size: u64) {
+        let at = self.address(line);
+        let next: u64 = memory.load(self.head(size));
+        memory.store(at, [next, 0]);
+        if next != 0 {
+            memory.store(Addr(next) + 8, at.0);
         }
-        let next: u64 = memory.load(at);
-        memory.store(self.list(size), next);
-        Ok(Some(at))
+        memory.store(self.head(size), at.0);
+        self.mark(memory, line, FREE | size as u8);
     }
 
-    fn push<M: Memory>(&self, memory: &mut M, at: Addr, size: u64) {
-        let next: u64 = memory.load(self.list(size));
-        memory.store(at, next);
-        memory.store(self.list(size), at.0);
+    /// Takes a free piece out of the list of its size.
+    fn unlist<M: Memory>(&self, memory: &mut M, line: u64, size: u64) -> Result<(), Wrong> {
+        let [next, last]: [u64; 2] = memory.load(self.address(line));
+        let after = self.listed(memory, next, size)?;
+        let before = self.listed(memory, last, size)?;
+        memory.store(before.map_or(self.head(size), |line| self.address(line)), next);
+        if let Some(line) = after {
+            memory.store(self.address(line) + 8, last);
+        }
+        self.mark(memory, line, 0);
+        Ok(())
     }
 
-    /// Takes a piece that was never given out. What lies before it becomes free pieces.
-    fn take_new<M: Memory>(&self, memory: &mut M, size: u64) -> Option<Addr> {
-        let own = self.own(memory);
-        let mut next = own.next.max(self.base.0 + FIRST);
-        let start = next.next_multiple_of(bytes_of(size).min(PAGE));
-        let end = start.checked_add(bytes_of(size)).filter(|&end| end <= self.end.0)?;
+    /// Takes a piece of lines that are blank. What lies before it becomes free pieces.
+    fn take_new<M: Memory>(&self, memory: &mut M, size: u64) -> Option<u64> {
+        let mut next = self.own(memory).used;
+        let start = next.checked_next_multiple_of(1 << size)?;
+        let end = start.checked_add(1 << size).filter(|&end| end <= self.lines)?;
         while next < start {
-            // The largest that may lie there: they grow up to the next page.
-            let smaller = u64::from(next.trailing_zeros() - LINE.trailing_zeros());
-            self.push(memory, Addr(next), smaller);
-            next += bytes_of(smaller);
+            let smaller = u64::from(next.trailing_zeros());
+            self.list(memory, next, smaller);
+            next += 1 << smaller;
         }
-        memory.store(self.base + OWN, Own { next: end, ..own });
-        Some(Addr(start))
+        self.set_used(memory, end);
+        Some(start)
+    }
+
+    /// Makes the free pieces at the end blank.
+    fn shrink<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
+        let before = self.own(memory).used;
+        let mut used = before;
+        while used > 0 {
+            let sizes = 0..=u64::from(used.trailing_zeros()).min(SIZES - 1);
+            let starts = sizes.filter_map(|size| Some((used.checked_sub(1 << size)?, size)));
+            let mut free = starts;
+            let last = free.find(|(line, size)| self.marked(memory, *line) == FREE | *size as u8);
+            let Some((line, size)) = last else { break };
+            self.unlist(memory, line, size)?;
+            used = line;
+        }
+        if used != before {
+            self.set_used(memory, used);
+        }
+        Ok(())
     }
 }
 
@@ -210,19 +298,44 @@ mod tests {
             std::iter::from_fn(|| heap.take(memory, 300).unwrap()).collect::<Vec<_>>()
         };
         let first = take_all(&mut memory);
-        assert_eq!(first.len() as u64, (BYTES - PAGE) / 512);
+        // A page is the heap's own, and one has the marks.
+        assert_eq!(first.len() as u64, (BYTES - 2 * PAGE) / 512);
         first.iter().for_each(|&at| heap.give_back(&mut memory, at, 300).unwrap());
         assert_eq!(take_all(&mut memory).len(), first.len());
+    }
+
+    #[test]
+    fn small_pieces_that_were_given_back_serve_a_request_of_all() {
+        let (heap, mut memory) = (Heap::at(Addr(0), BYTES), Plain::zeroed(BYTES));
+        let mut random = Pcg64Mcg::seed_from_u64(9);
+        for _ in 0..20 {
+            let bytes = 32 * PAGE;
+            let all = heap.take(&mut memory, bytes).unwrap().expect("it is empty");
+            heap.give_back(&mut memory, all, bytes).unwrap();
+            let mut pieces = Vec::new();
+            loop {
+                let bytes = random.random_range(1..6000);
+                let Some(at) = heap.take(&mut memory, bytes).unwrap() else { break };
+                pieces.push((at, bytes));
+            }
+            while !pieces.is_empty() {
+                let (at, bytes) = pieces.swap_remove(random.random_range(0..pieces.len()));
+                heap.give_back(&mut memory, at, bytes).unwrap();
+            }
+        }
     }
 
     #[test]
     fn a_piece_elsewhere_and_a_damaged_list_are_errors() {
         let (heap, mut memory) = (Heap::at(Addr(0), BYTES), Plain::zeroed(BYTES));
         let at = heap.take(&mut memory, 100).unwrap().unwrap();
-        for wrong in [Addr(0), at + 8, Addr(BYTES), Addr(u64::MAX - 63)] {
+        for wrong in [Addr(0), at + 8, at + 64, Addr(BYTES), Addr(u64::MAX - 63)] {
             assert!(heap.give_back(&mut memory, wrong, 100).is_err(), "{wrong:?}");
         }
-        memory.store(heap.list(1), 12_345u64);
+        assert!(heap.give_back(&mut memory, at, 200).is_err(), "it has another size");
+        heap.give_back(&mut memory, at, 100).unwrap();
+        assert!(heap.give_back(&mut memory, at, 100).is_err(), "it was given back");
+        memory.store(heap.head(1), 12_345u64);
         assert!(heap.take(&mut memory, 100).is_err());
         assert_eq!(heap.take(&mut memory, 2 << 30), Ok(None));
     }

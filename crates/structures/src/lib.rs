@@ -9,12 +9,12 @@
 //! | [`Map`] | a hash table of fixed capacity | users |
 //! | [`BTree`] | rows by key, in order, in pages: a B+-tree | users |
 //! | [`Region`] | an allocator of address ranges for these | users |
-//! | [`OrderedMap`] | words by byte strings, in order: a Masstree under one latch | users |
-//! | [`Heap`] | pieces of memory, taken and given back | users |
+//! | [`OrderedMap`] | words by byte strings, in order, in a [`BTree`] | users |
+//! | [`Heap`] | pieces of memory, taken, given back and joined again | users |
 //! | [`Database`], [`StoredTable`] | Silo's transactions on tables that stay | users |
 //! | [`Catalogue`] | any of these, found again by name | users |
 //! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the server |
-//! | [`masstree::Tree`] | an ordered map with variable-length keys, and scans | programs, the server |
+//! | [`masstree::Tree`] | an ordered map with variable-length keys, and scans | programs |
 //! | [`silo::Silo`] | serialisable transactions on tables that Masstree indexes | programs |
 //! | [`red_black_tree::TreeShape`] | the computed shape of a large red-black tree | programs |
 //!
@@ -70,7 +70,7 @@ pub mod red_black_tree;
 pub mod silo;
 
 pub use b_tree::BTree;
-pub use catalogue::{Catalogue, CatalogueError, ENTRIES_MAX, NAME_BYTES_MAX};
+pub use catalogue::{Catalogue, CatalogueError, NAME_BYTES_MAX};
 pub use database::{Database, StoredTable};
 pub use heap::Heap;
 pub use image::{ALL_LINES, PageBytes};

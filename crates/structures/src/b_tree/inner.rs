@@ -5,9 +5,12 @@
 //! move in an order in which a walk beside them, or after an error of the device, meets the right
 //! child or one on its left, from which it goes on to the right.
 
+use std::panic::resume_unwind;
+
 use ebbtide_core::{Addr, Memory, Value};
 
 use super::node::{Header, PageNumber, Shape};
+use crate::retry::retry_faults;
 use crate::silo::Row;
 
 /// A separator and its child.
@@ -79,19 +82,48 @@ pub(super) fn following<M: Memory, K: Value + Ord, R: Row>(
     read::<M, K, R>(memory, page, first..beyond)
 }
 
-/// The child that begins at `separator`, and the one before it.
-pub(super) fn beside<M: Memory, K: Value + Ord, R: Row>(
+/// The child before the one that holds `key`, and that one.
+pub(super) fn around<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
-    separator: K,
-) -> Option<(PageNumber, PageNumber)> {
-    let index = index_of::<M, K, R>(memory, page, header, Some(separator));
-    let begins = index > 0 && memory.load::<K>(separator_at::<K, R>(page, index)) == separator;
-    begins.then(|| {
-        let number = load_number::<M, K, R>(memory, page, index);
-        (load_number::<M, K, R>(memory, page, index - 1), number)
-    })
+    key: Option<K>,
+) -> [Option<PageNumber>; 2] {
+    let index = index_of::<M, K, R>(memory, page, header, key);
+    let mut number = |index| load_number::<M, K, R>(memory, page, index);
+    [index.checked_sub(1).map(&mut number), Some(number(index))]
+}
+
+/// What an inner page knows of a page below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Known {
+    /// It is the first child, on which no other can take its place.
+    First,
+    /// It is the child of that index.
+    At(u64),
+    /// It is no child: a walk finds it from its left.
+    Not,
+    /// Another page has its place.
+    Other,
+}
+
+/// What the page at `page`, whose range `child` begins in, knows of it.
+pub(super) fn known<M: Memory, K: Value + Ord, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    header: &Header<K>,
+    (separator, number): Child<K>,
+) -> Known {
+    let place = index_of::<M, K, R>(memory, page, header, Some(separator));
+    if place == 0 {
+        return if header.low == Some(separator) { Known::First } else { Known::Not };
+    }
+    let there: K = memory.load(separator_at::<K, R>(page, place));
+    match there == separator {
+        false => Known::Not,
+        true if load_number::<M, K, R>(memory, page, place) == number => Known::At(place),
+        true => Known::Other,
+    }
 }
 
 fn read<M: Memory, K: Value, R: Row>(
@@ -106,17 +138,28 @@ fn read<M: Memory, K: Value, R: Row>(
     indices.map(one).collect()
 }
 
-/// Writes the children of a new page, whose latch is held, and gives their number for its header.
+/// Writes children from index `from` on, where the header of the page knows of none. The page's latch is
+/// held. Returns how many they are.
 pub(super) fn write<M: Memory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
+    from: u64,
     children: &[Child<K>],
 ) -> u16 {
-    for (index, (separator, number)) in (0..).zip(children) {
-        store_number::<M, K, R>(memory, page, index, *number);
-        memory.store(separator_at::<K, R>(page, index), *separator);
+    for (index, child) in (from..).zip(children) {
+        put::<M, K, R>(memory, page, index, *child);
     }
     children.len() as u16
+}
+
+fn put<M: Memory, K: Value, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    index: u64,
+    (separator, number): Child<K>,
+) {
+    store_number::<M, K, R>(memory, page, index, number);
+    memory.store(separator_at::<K, R>(page, index), separator);
 }
 
 /// All children.
@@ -130,43 +173,47 @@ pub(super) fn all<M: Memory, K: Value + Ord, R: Row>(
 }
 
 /// Adds a child. The page's latch is held, and it has room.
+///
+/// # Panics
+/// With the device's error, when it keeps failing to take the stores.
 pub(super) fn insert<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: Header<K>,
     new: Child<K>,
 ) {
-    let place = index_of::<M, K, R>(memory, page, &header, Some(new.0)) + 1;
-    for index in (place..u64::from(header.children)).rev() {
-        let number = load_number::<M, K, R>(memory, page, index);
-        store_number::<M, K, R>(memory, page, index + 1, number);
-        let separator: K = memory.load(separator_at::<K, R>(page, index));
-        memory.store(separator_at::<K, R>(page, index + 1), separator);
-    }
-    store_number::<M, K, R>(memory, page, place, new.1);
-    memory.store(separator_at::<K, R>(page, place), new.0);
-    let children = header.children + 1;
-    header.replace::<M, R>(memory, page, Header { children, ..header });
+    let mut children = all::<M, K, R>(memory, page, &header);
+    let place = index_of::<M, K, R>(memory, page, &header, Some(new.0)) as usize + 1;
+    children.insert(place, new);
+    settle(|| {
+        for index in (place..children.len()).rev() {
+            put::<M, K, R>(memory, page, index as u64, children[index]);
+        }
+        let children = header.children + 1;
+        header.replace::<M, R>(memory, page, Header { children, ..header });
+    });
 }
 
-/// Removes a child that is not the first. The page's latch is held. Says whether it was there.
+/// Removes the child at `place`, which is not the first. The page's latch is held.
+///
+/// # Panics
+/// As [`insert`].
 pub(super) fn remove<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: Header<K>,
-    (separator, number): Child<K>,
-) -> bool {
-    let place = index_of::<M, K, R>(memory, page, &header, Some(separator));
-    if place == 0 || load_number::<M, K, R>(memory, page, place) != number {
-        return false;
-    }
-    for index in place + 1..u64::from(header.children) {
-        let separator: K = memory.load(separator_at::<K, R>(page, index));
-        memory.store(separator_at::<K, R>(page, index - 1), separator);
-        let number = load_number::<M, K, R>(memory, page, index);
-        store_number::<M, K, R>(memory, page, index - 1, number);
-    }
-    let children = header.children - 1;
-    header.replace::<M, R>(memory, page, Header { children, ..header });
-    true
+    place: u64,
+) {
+    let later = read::<M, K, R>(memory, page, place + 1..u64::from(header.children));
+    settle(|| {
+        write::<M, K, R>(memory, page, place, &later);
+        let children = header.children - 1;
+        header.replace::<M, R>(memory, page, Header { children, ..header });
+    });
+}
+
+/// Runs `stores`, which may be repeated, until the device takes them, at most eight times: a page with
+/// half of them is one on which some children are found from their left, and that cannot be joined.
+fn settle(stores: impl FnMut()) {
+    retry_faults(stores).unwrap_or_else(|payload| resume_unwind(payload));
 }

@@ -105,6 +105,17 @@ pub(super) fn fill<M: Memory, K: Value, R: Row>(
     memory.store(at, tags);
 }
 
+/// Copies a row and its key from a slot of one page to a slot of another that holds none; see [`fill`].
+pub(super) fn copy<M: Memory, K: Value, R: Row>(
+    memory: &mut M,
+    (from, from_slot): (Addr, u64),
+    (to, to_slot): (Addr, u64),
+) {
+    let key: K = memory.load(key_at::<K, R>(from, from_slot));
+    let row = row::<M, K, R>(memory, from, from_slot);
+    fill::<M, K, R>(memory, to, to_slot, &key, &row);
+}
+
 /// The keys of a leaf in order, each with its slot.
 pub(super) fn keys<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,

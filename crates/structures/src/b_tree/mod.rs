@@ -7,15 +7,16 @@
 //! pages are a few thousandths of the tree; where they stay in DRAM, a look-up reads flash once.
 //!
 //! Every page begins with a latch of its own. Who reads takes none and notices by its version that
-//! a page has changed; who writes holds that of one leaf, and for a moment, where a page is divided
-//! or given back, those of its neighbour and of the page above. So writers keep only readers of the
+//! a page has changed; who writes holds that of one leaf, and for a moment, where pages are divided
+//! or joined, those of its neighbour and of the page above. So writers keep only readers of the
 //! same leaf waiting, in a transaction until its stores have taken effect.
 //!
 //! The tree of a [keyspace](crate::keyspace) is another one: there separators are 48 bits of a
-//! hash, packed with their child into ten bytes, entries have any size, pages are never given back,
-//! and nothing is ordered by keys.
+//! hash, packed with their child into ten bytes, entries have any size, and nothing is ordered by
+//! keys.
 
 mod inner;
+mod join;
 mod leaf;
 mod node;
 mod walk;
@@ -28,6 +29,7 @@ use ebbtide_core::{Addr, Hint, Memory, Value};
 use super::{PAGE, Wrong, check_base};
 use crate::latch;
 use crate::silo::Row;
+use inner::Known;
 use node::{Header, Shape};
 use walk::Access;
 
@@ -42,10 +44,10 @@ const AHEAD: u64 = 16;
 ///
 /// A leaf that is full is divided. At the end of the tree it stays full and the next begins empty,
 /// so rows that come in order fill their leaves; others are half full at worst and two thirds full
-/// on average. A leaf that has lost all its rows is given back, unless the page above would be left
-/// without a child on its left: that one stays and is filled again. Leaves that are not empty are
-/// not joined (Johnson and Shasha, "B-trees with inserts and deletes: why free-at-empty is better
-/// than merge-at-half", JCSS 47, 1993). There is no count of rows: all that insert would change it.
+/// on average. A leaf that loses rows is joined with a neighbour when the rows of both fill seven
+/// eighths of a leaf at most, and so are inner pages: two neighbours together are nearly always fuller
+/// than that. Pages that are joined serve other rows, and a tree that has lost all rows takes one page.
+/// There is no count of rows: all that insert would change it.
 ///
 /// Each operation is atomic for other jobs on all cores; several together are in a
 /// [transaction](Memory::transaction). In a store that survives crashes, changes belong into
@@ -91,8 +93,10 @@ struct Changed<K, R> {
     found: Option<R>,
     /// The leaf that was made, if the row's was divided.
     divided: Divided<K>,
-    /// The lower fence of the leaf, if it has lost its last row.
-    emptied: Option<K>,
+    /// True if the leaf has lost rows and looks for a neighbour to be joined with.
+    is_due: bool,
+    /// The lower fence of the leaf.
+    low: Option<K>,
 }
 
 /// What a scan found in a leaf: rows in order, and where the next leaf begins.
@@ -102,8 +106,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// The rows of a full leaf.
     pub const LEAF_ROWS: u64 = Shape::<K, R>::ROWS;
 
-    /// Pages of a tree that `rows` rows fill in order. Rows that come in any order may need twice
-    /// as many.
+    /// Pages of a tree that `rows` rows fill in order. Rows that come and go in any order may need 2.3
+    /// times as many.
     pub const fn pages_for(rows: u64) -> u64 {
         let leaves = rows.div_ceil(Self::LEAF_ROWS);
         let (mut pages, mut level) = (1 + leaves, leaves);
@@ -194,14 +198,14 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                 let Some(change) = change.take() else { unreachable!("a page is latched once") };
                 self.change_row(memory, page, header, key, change)
             });
-        let Some(Changed { found, divided, emptied }) = changed? else {
+        let Some(Changed { found, divided, is_due, low }) = changed? else {
             return Err(self.wrong("it has lost its root"));
         };
         if let Some(new) = divided {
             self.link(memory, 1, new)?;
         }
-        if let Some(low) = emptied {
-            self.unlink(memory, low)?;
+        if is_due {
+            self.join(memory, low)?;
         }
         Ok(found)
     }
@@ -217,7 +221,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ) -> Result<Changed<K, R>, Wrong> {
         let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
         let found = slot.map(|slot| leaf::row::<M, K, R>(memory, page, slot));
-        let (mut divided, mut emptied) = (None, None);
+        let (mut divided, mut is_due) = (None, false);
         match (slot.zip(found), change(found)) {
             (None, None) => {}
             (None, Some(row)) => match leaf::free_slot::<K, R>(&header) {
@@ -231,10 +235,10 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                 let mut new = header;
                 new.set_live(slot, false);
                 header.replace::<M, R>(memory, page, new);
-                emptied = new.low.filter(|_| new.live == [0; _]);
+                is_due = join::is_leaf_due::<K, R>(&new);
             }
         }
-        Ok(Changed { found, divided, emptied })
+        Ok(Changed { found, divided, is_due, low: header.low })
     }
 
     /// Moves the upper half of a full leaf, whose latch is held, to a new page, and adds a row to
@@ -280,34 +284,37 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Tells `level` of a page that was made by dividing one below it. A page that it does not know
-    /// of, because there is none left for it, is found from its left.
+    /// Tells `level` of a page that was made by dividing one below it, unless it was joined with that
+    /// again. A page that it does not know of, because there is none left for it, is found from its left.
     fn link<M: Memory>(
         &self,
         memory: &mut M,
         level: u8,
         new: inner::Child<K>,
     ) -> Result<(), Wrong> {
-        if self.grow(memory, level, new)? {
-            return Ok(());
-        }
-        loop {
+        while !self.grow(memory, level, new)? {
             let place = (Some(new.0), level);
             let divided = self.at_page(memory, place, Access::Write, |memory, page, header| {
+                let known = inner::known::<M, K, R>(memory, page, &header, new);
+                if known != Known::Not || !self.is_there(memory, level, new)? {
+                    return Ok((None, true));
+                }
                 if u64::from(header.children) < Shape::<K, R>::CHILDREN {
                     inner::insert::<M, K, R>(memory, page, header, new);
                     return Ok((None, true));
                 }
                 self.divide_inner(memory, page, header, new)
             })?;
-            let (above, is_linked) = divided.unwrap_or((None, true));
+            // The root may have gone down meanwhile.
+            let Some((above, is_linked)) = divided else { continue };
             if let Some(above) = above {
                 self.link(memory, level + 1, above)?;
             }
             if is_linked {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Moves the upper half of the children of a full inner page, whose latch is held, to a new
@@ -328,47 +335,12 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         let new_page = self.address(number)?;
         latch::write(memory, new_page, |memory| {
             let mut right = Header::new(header.level, header.right, Some(separator), header.high);
-            right.children = inner::write::<M, K, R>(memory, new_page, &upper);
+            right.children = inner::write::<M, K, R>(memory, new_page, 0, &upper);
             right.write::<M, R>(memory, new_page);
             let (high, children) = (Some(separator), children.len() as u16);
             let left = Header { high, children, right: number, ..header };
             header.replace::<M, R>(memory, page, left);
             Ok((Some((separator, number)), is_last))
-        })
-    }
-
-    /// Gives back the leaf that begins at `low`, if it is still empty and has another on its left
-    /// below the same page.
-    fn unlink<M: Memory>(&self, memory: &mut M, low: K) -> Result<(), Wrong> {
-        let above = (Some(low), 1);
-        let beside = self.at_page(memory, above, Access::Read, |memory, page, header| {
-            Ok(inner::beside::<M, K, R>(memory, page, &header, low))
-        })?;
-        let Some((left, empty)) = beside.flatten() else { return Ok(()) };
-        let (left_page, page) = (self.address(left)?, self.address(empty)?);
-        // Latches are taken from left to right, and then upwards.
-        latch::write(memory, left_page, |memory| {
-            let left = Header::load::<M, R>(memory, left_page);
-            let Some(left) = left.filter(|left| left.level == 0 && left.right == empty) else {
-                return Ok(());
-            };
-            latch::write(memory, page, |memory| {
-                let is_it = |header: &Header<K>| {
-                    header.level == 0 && header.low == Some(low) && header.live == [0; _]
-                };
-                let header = Header::load::<M, R>(memory, page);
-                let Some(header) = header.filter(is_it) else { return Ok(()) };
-                let removed =
-                    self.at_page(memory, above, Access::Write, |memory, page, header| {
-                        Ok(inner::remove::<M, K, R>(memory, page, header, (low, empty)))
-                    })?;
-                if removed != Some(true) {
-                    return Ok(());
-                }
-                let wider = Header { high: header.high, right: header.right, ..left };
-                left.replace::<M, R>(memory, left_page, wider);
-                self.give_back(memory, empty)
-            })
         })
     }
 

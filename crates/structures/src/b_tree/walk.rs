@@ -6,12 +6,15 @@
 //! was looked for: a walk may come to a page that has been divided meanwhile, from which it goes on
 //! to the right, or to one that was given back, and then it begins again.
 
+use std::panic::resume_unwind;
+
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
 
 use super::BTree;
 use super::inner;
 use super::node::{Header, PageNumber, Shape, load_free, write_free};
+use crate::retry::retry_faults;
 use crate::silo::Row;
 use crate::{Wrong, latch};
 
@@ -34,6 +37,12 @@ const OWN: u64 = 8;
 impl Own {
     pub(super) fn root(&self) -> Option<(PageNumber, u8)> {
         (self.root != 0).then_some((self.root as PageNumber, (self.root >> 32) as u8))
+    }
+
+    /// True if a page may have been given back since `before`. The words of `before` may be of
+    /// different moments.
+    fn has_lost_a_page(&self, before: &Own) -> bool {
+        (self.given_back, self.root) != (before.given_back, before.root)
     }
 }
 
@@ -139,7 +148,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                     Step::Right(number, low) => Spot { number, after: Some(low), ..spot },
                     Step::Down(number) => Spot { number, level: spot.level - 1, after: None },
                     // A page that is given back is counted before its latch is released.
-                    Step::Stale if self.own(memory).given_back != own.given_back => break,
+                    Step::Stale if self.own(memory).has_lost_a_page(&own) => break,
                     Step::Stale => {
                         let number = spot.number;
                         return Err(self.wrong(&format!("page {number} is not what leads to it")));
@@ -179,19 +188,35 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         }
         latch::write(memory, self.base, |memory| {
             let Some((old, _)) = is_lower(self.own(memory)) else { return Ok(false) };
+            if !self.is_there(memory, level, new)? {
+                return Ok(true);
+            }
             // Without a page for it the root stays, and what it does not know of is found from its
             // left.
             let Some(number) = self.take_held(memory)? else { return Ok(true) };
             let page = self.address(number)?;
             let mut header = Header::<K>::new(level, 0, None, None);
-            header.children = inner::write::<M, K, R>(memory, page, &[(new.0, old), new]);
+            header.children = inner::write::<M, K, R>(memory, page, 0, &[(new.0, old), new]);
             header.write::<M, R>(memory, page);
             self.set_root(memory, number, level);
             Ok(true)
         })
     }
 
-    fn set_root<M: Memory>(&self, memory: &mut M, number: PageNumber, level: u8) {
+    /// True if `new` is still a page of the level below `level`, and not joined with the one on its left.
+    /// The latch of the page above is held, or that of the tree's first page if there is none: it is not
+    /// given back meanwhile.
+    pub(super) fn is_there<M: Memory>(
+        &self,
+        memory: &mut M,
+        level: u8,
+        (low, number): inner::Child<K>,
+    ) -> Result<bool, Wrong> {
+        let header = Header::<K>::load::<M, R>(memory, self.address(number)?);
+        Ok(header.is_some_and(|header| header.level + 1 == level && header.low == Some(low)))
+    }
+
+    pub(super) fn set_root<M: Memory>(&self, memory: &mut M, number: PageNumber, level: u8) {
         memory.store(self.base + OWN, u64::from(level) << 32 | u64::from(number));
     }
 
@@ -219,20 +244,24 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(PageNumber::try_from(number).ok())
     }
 
-    /// Gives a page back that no page leads to. Its latch is held.
+    /// Gives a page back that no page leads to. Its latch is held, and that of the tree's first page,
+    /// which has `own`.
+    ///
+    /// # Panics
+    /// With the device's error, when it keeps failing to take the stores.
     pub(super) fn give_back<M: Memory>(
         &self,
         memory: &mut M,
+        own: Own,
         number: PageNumber,
-    ) -> Result<(), Wrong> {
-        let page = self.address(number)?;
-        latch::write(memory, self.base, |memory| {
-            let own = self.own(memory);
+        page: Addr,
+    ) {
+        let given = retry_faults(|| {
             write_free(memory, page, own.free as PageNumber);
             let changed = [u64::from(number), own.given_back.wrapping_add(1)];
             memory.store(self.base + OWN + 16, changed);
-            Ok(())
-        })
+        });
+        given.unwrap_or_else(|payload| resume_unwind(payload));
     }
 
     /// The error that no page is left.

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
 use ebbtide_structures::{BTree, Wrong};
-use ebbtide_testbed::Plain;
+use ebbtide_testbed::{Plain, Shared, race};
 use proptest::prelude::*;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -327,6 +327,120 @@ fn a_walk_to_a_page_that_was_given_back_meanwhile_begins_again() {
             }
         });
         assert_eq!(all_rows(&mut memory, &tree).len() as u64, rows);
+    }
+}
+
+/// Leaves of four rows and inner pages of 28 children: a tree of three levels has few rows.
+type High = BTree<[u64; 8], [u64; 96]>;
+
+/// Rows come and go in any order until none of this thread's is left. Reads what stays.
+fn grow_and_shrink<M: Memory>(memory: &mut M, tree: &High, (thread, seed): (u64, u64)) {
+    let key_of = |number: u64| [7, number, 0, 0, 0, 0, 0, 1];
+    let mut random = Pcg64Mcg::seed_from_u64(seed * 10 + thread);
+    let mut numbers: Vec<u64> = (0..110).map(|number| number * 3 + thread).collect();
+    for goes in [false, true] {
+        for left in (0..numbers.len()).rev() {
+            numbers.swap(left, random.random_range(0..=left));
+        }
+        for (index, &number) in numbers.iter().enumerate() {
+            let (key, row) = (key_of(number), [number; 96]);
+            if goes {
+                assert_eq!(tree.remove(memory, key), Ok(Some(row)), "seed {seed}: {number}");
+            } else {
+                assert_eq!(tree.insert(memory, key, row), Ok(None), "seed {seed}: {number}");
+            }
+            if index % 8 == 0 {
+                let stays = random.random_range(0..10u64);
+                let key = [7, stays * 33, 0, 0, 0, 0, 0, 9];
+                assert_eq!(tree.get(memory, key), Ok(Some([stays; 96])), "seed {seed}: {stays}");
+            }
+            if index % 50 == 0 {
+                let rows = all_rows(memory, tree);
+                assert!(rows.is_sorted_by(|one, next| one.0 < next.0), "seed {seed}");
+                assert_eq!(rows.iter().filter(|row| row.0[7] == 9).count(), 10, "seed {seed}");
+            }
+        }
+    }
+}
+
+fn of_rows_that_stay() -> (Plain, High) {
+    let (mut memory, tree) = fresh::<[u64; 8], [u64; 96]>(300);
+    for stays in 0..10 {
+        let key = [7, stays * 33, 0, 0, 0, 0, 0, 9];
+        assert_eq!(tree.insert(&mut memory, key, [stays; 96]), Ok(None));
+    }
+    (memory, tree)
+}
+
+/// Only what stays is left, in few pages: the others serve new rows.
+fn check_is_low(memory: &mut Plain, tree: &High, name: &str) {
+    let rows = all_rows(memory, tree);
+    assert_eq!(rows.len(), 10, "{name}");
+    for (key, row) in rows {
+        assert_eq!(tree.remove(memory, key), Ok(Some(row)), "{name}");
+    }
+    let room = |memory: &mut Plain| {
+        (0..).take_while(|&key| tree.insert(memory, [key; 8], [key; 96]).is_ok()).count()
+    };
+    assert_eq!(room(memory), room(&mut fresh::<[u64; 8], [u64; 96]>(300).0), "{name}");
+}
+
+#[test]
+fn interleaved_jobs_find_everything_while_pages_of_all_levels_are_divided_and_joined() {
+    for seed in 0..30 {
+        let (mut memory, tree) = of_rows_that_stay();
+        interleave(&mut memory, 3, seed, |thread, memory| {
+            grow_and_shrink(memory, &tree, (thread as u64, seed));
+        });
+        check_is_low(&mut memory, &tree, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn racing_jobs_find_everything_while_pages_of_all_levels_are_divided_and_joined() {
+    for seed in 0..100 {
+        let (memory, tree) = of_rows_that_stay();
+        let words = Shared::new(&memory.words);
+        race(&words, |thread, memory| grow_and_shrink(memory, &tree, (thread as u64, seed)));
+        check_is_low(&mut words.into_plain(), &tree, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn a_join_that_a_fault_ends_loses_no_row() {
+    let (mut memory, tree) = fresh::<[u64; 8], [u64; 96]>(300);
+    let rows = 28 * High::LEAF_ROWS * 2;
+    let key_of = |number: u64| [3, number, 0, 0, 0, 0, 0, 0];
+    (0..rows).for_each(|number| {
+        assert_eq!(tree.insert(&mut memory, key_of(number), [number; 96]), Ok(None));
+    });
+    // The removals that touch the most: those that join inner pages, too, and one that lowers the root.
+    let mut removals = Vec::new();
+    for number in 0..rows {
+        let (before, accesses) = (memory.clone(), memory.accesses);
+        assert_eq!(tree.remove(&mut memory, key_of(number)), Ok(Some([number; 96])));
+        removals.push((memory.accesses - accesses, number, before));
+    }
+    removals.sort_by_key(|(accesses, number, _)| (u64::MAX - accesses, *number));
+    for (accesses, number, before) in &removals[..5] {
+        for failing in 0..*accesses {
+            let mut memory = before.clone();
+            let first = memory.accesses + failing;
+            memory.failing = first..first + 1;
+            let result =
+                catch_unwind(AssertUnwindSafe(|| tree.remove(&mut memory, key_of(*number))));
+            memory.failing = 0..0;
+            let found = tree.get(&mut memory, key_of(*number)).unwrap();
+            assert!(found.is_none() || result.is_err(), "access {failing}");
+            let left: Vec<u64> = all_rows(&mut memory, &tree).iter().map(|row| row.0[1]).collect();
+            let first = number + u64::from(found.is_none());
+            assert!(left.iter().copied().eq(first..rows), "access {failing}: {left:?}");
+            // No latch stayed held, and no page leads elsewhere.
+            for number in left {
+                assert_eq!(tree.remove(&mut memory, key_of(number)), Ok(Some([number; 96])));
+            }
+            assert_eq!(tree.insert(&mut memory, key_of(1), [1; 96]), Ok(None));
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod b_tree;
 mod latch;
 mod map;
 mod vector;
+mod window;
 
 use ebbtide_testbed::{Interleaved, Plain, Shared, interleave_bursts};
 
