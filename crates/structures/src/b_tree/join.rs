@@ -5,11 +5,16 @@
 //! most, so that a page that was just joined is not divided at once. Neighbours are below one page, or
 //! one of them is not known to the page above.
 //!
-//! Latches are taken from left to right, then upwards, and that of the tree's first page last. The stores
-//! come in an order in which a walk beside them, or after an error of the device, finds every entry: the
-//! entries are copied to where nobody looks, the page above forgets the right page, the left page takes
-//! over its range, and then the right page is no node any more. Until the last step a walk reaches the
-//! right page from its left; after it, a walk that comes there begins again.
+//! Latches are taken from left to right, then upwards, and that of the tree's first page last.
+//!
+//! The stores come in this order:
+//!
+//! 1. The entries are copied to places of the left page that are not in use.
+//! 2. The page above forgets the right page. Walks still reach it from its left.
+//! 3. The left page takes over the range of the right one.
+//! 4. The right page becomes a free page. A walk that comes there begins again.
+//!
+//! So a walk finds every entry at each moment, also after an error of the device.
 
 use ebbtide_core::{Addr, Memory, Value};
 
