@@ -443,6 +443,11 @@ impl Engine {
         self.shared.pool.mailboxes.rouse(core);
     }
 
+    /// Wakes all cores that sleep.
+    pub(crate) fn rouse_all(&self) {
+        (0..self.shared.backsides.len()).for_each(|core| self.rouse(core));
+    }
+
     /// The engine's clock: time since it was made.
     pub fn now(&self) -> Time {
         self.shared.pool.now()

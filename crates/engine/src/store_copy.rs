@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use ebbtide_core::durability::{CopyPoint, TransactionError, copy_log, copy_pages};
+use ebbtide_core::durability::{CopyPoint, InUse, Journal, TransactionError, copy_log, copy_pages};
 use ebbtide_core::{Stop, Stopped};
 use thiserror::Error;
 
@@ -24,15 +24,6 @@ pub enum CopyError {
     /// One copy at a time.
     #[error("a copy is under way")]
     UnderWay,
-    /// Too much was written meanwhile.
-    #[error(
-        "the copy was given up: {pages_max} pages were written meanwhile, which is what the budget and the spare \
-         places allow; expected fewer writes, or a larger budget"
-    )]
-    GivenUp {
-        /// The bound.
-        pages_max: usize,
-    },
     /// It was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -49,7 +40,7 @@ struct Hold<'a>(&'a Persist);
 
 impl<'a> Hold<'a> {
     fn begin(persist: &'a Persist) -> Result<Hold<'a>, CopyError> {
-        let begun = persist.lock().journal.hold(persist.held_max);
+        let begun = persist.lock().journal.hold();
         if begun { Ok(Hold(persist)) } else { Err(CopyError::UnderWay) }
     }
 
@@ -86,32 +77,50 @@ impl Drop for Hold<'_> {
     }
 }
 
+/// The store that is copied, which an engine uses.
+struct InUseBy<'a> {
+    engine: &'a Engine,
+    persist: &'a Persist,
+    stop: &'a Stop,
+}
+
+impl InUse for InUseBy<'_> {
+    fn journal(&mut self, body: &mut dyn FnMut(&mut Journal)) {
+        body(&mut self.persist.lock().journal);
+        // Writes may have waited for a free slot.
+        self.engine.rouse_all();
+    }
+
+    fn goes_on(&mut self) -> bool {
+        !self.stop.is_stopped()
+    }
+}
+
 impl Engine {
     /// Copies a persistent store to a new file while jobs go on. The copy has all that was committed when this was
     /// called, and is a store of its own, as if this one had been killed at a moment soon after. It needs as much space
-    /// as the store, and is given up if so many pages are written meanwhile as the budget could hold, or a quarter of
-    /// the spare places. `stop` ends it.
+    /// as the store. It ends at any rate of writes: what a page leaves is copied first, and is free again then. `stop`
+    /// ends it early.
     ///
     /// # Errors
-    /// When the file cannot be made or written, or the copy was given up or stopped. There is no new file then.
+    /// When the file cannot be made or written, or the copy was stopped. There is no new file then.
     pub fn copy_to(&self, path: &Path, stop: &Stop) -> Result<(), CopyError> {
         let (Some(persist), Some(store)) = (self.persist(), self.store()) else {
             return Err(CopyError::NotPersistent);
         };
         let hold = Hold::begin(persist)?;
         let point = hold.point(stop)?;
-        store.make_like(path, &|copy| {
+        store.make_like::<CopyError>(path, &|copy| {
             let disk = |of: &Store| FileDisk::new(of.file(), of.persist_offset(), of.path());
             let (mut from, mut to, mut log) = (disk(store)?, disk(copy)?, disk(copy)?);
             let geometry = &persist.geometry;
             copy_log(geometry, &point, &mut from, &mut to).map_err(StoreError::from)?;
             hold.unpin();
-            let held = &mut || !stop.is_stopped() && persist.lock().journal.is_held();
+            let mut in_use = InUseBy { engine: self, persist, stop };
             let disks = (&mut log, &mut from, &mut to);
-            match copy_pages(geometry, &point, disks, held).map_err(StoreError::from)? {
+            match copy_pages(geometry, &point, disks, &mut in_use).map_err(StoreError::from)? {
                 true => Ok(()),
-                false if stop.is_stopped() => Err(Stopped.into()),
-                false => Err(CopyError::GivenUp { pages_max: persist.held_max }),
+                false => Err(Stopped.into()),
             }
         })?;
         Ok(())

@@ -103,3 +103,49 @@ fn what_cannot_be_copied_leaves_no_file() {
     assert!(matches!(engine.copy_to(&nowhere, &Stop::new()), Err(CopyError::Store(_))));
     engine.copy_to(&folder.path().join("copy"), &Stop::new()).expect("a failed copy lets go");
 }
+
+#[test]
+fn a_copy_ends_while_all_pages_are_written_over_again_and_again() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let (tag, spare_pages) = ("copied".into(), PAGES / 4);
+    let new = NewStore { path, offset: 0, pages: PAGES, spare_pages, tag, force: false };
+    let store = Arc::new(Store::create_persistent(&new, 1 << 20).unwrap());
+    let engine = Arc::new(Engine::open(&store, &options()).unwrap());
+    common::watch(&engine);
+    let jobs = engine.start().unwrap();
+    // Every word of a page says the round in which it was written.
+    let write = |page: u64, round: u64| {
+        jobs.submit(move |memory| {
+            let store = |memory: &mut FlashMemory<'_>| memory.store(PageId(page).start(), round);
+            memory.transaction(store).expect("it commits");
+        })
+    };
+    for page in 0..PAGES {
+        write(page, 1).wait().unwrap();
+    }
+    let copy = folder.path().join("copy");
+    let copying = {
+        let (engine, copy) = (engine.clone(), copy.clone());
+        std::thread::spawn(move || engine.copy_to(&copy, &Stop::new()))
+    };
+    let mut round = 1;
+    while !copying.is_finished() {
+        round += 1;
+        let writes: Vec<_> = (0..PAGES).map(|page| write(page, round)).collect();
+        writes.into_iter().for_each(|write| write.wait().unwrap());
+    }
+    copying.join().expect("no panic").expect("it is copied");
+    jobs.stop().unwrap();
+    let copy = Arc::new(Store::open(&copy, 0, Access::Exclusive).unwrap());
+    let opened = Arc::new(Engine::open(&copy, &options()).unwrap());
+    common::watch(&opened);
+    let copied = opened.start().unwrap();
+    let rounds = copied.submit(|memory| {
+        (0..PAGES).map(|page| memory.load::<u64>(PageId(page).start())).collect::<Vec<_>>()
+    });
+    let rounds = rounds.wait().unwrap();
+    let (first, last) = (rounds.iter().min().unwrap(), rounds.iter().max().unwrap());
+    assert!((1..=round).contains(first) && last - first <= 1, "{first} to {last} of {round}");
+    copied.stop().unwrap();
+}

@@ -1,9 +1,12 @@
 //! Copying a store that is in use, so that the copy is what a crash at one moment would have left.
 //!
-//! From [`Journal::hold`] on, no slot that holds a page is written over, and no new superblock is written before the log
-//! is copied. So the base map that the newest superblock names, the log from its horizon to a place that is on the
-//! device, and every slot that either of them names are a store by themselves. They are copied in this order. What
-//! happens after that place is not a part of the copy.
+//! From [`Journal::hold`] on, no slot that held a page is written over before it is copied, and no new superblock is
+//! written before the log is copied. So the base map that the newest superblock names, the log from its horizon to a
+//! place that is on the device, and every slot that either of them names are a store by themselves. They are copied in
+//! this order. What happens after that place is not a part of the copy.
+//!
+//! Slots that pages have left are copied before others. The store goes on with them at once, so a copy ends at any rate
+//! of writes. Writes that find no free slot wait for it.
 
 use super::base_map::Mapped;
 use super::checkpoint::Checkpoint;
@@ -13,6 +16,7 @@ use super::journal::Journal;
 use super::planted::{Mistake, Planted};
 use super::record::Record;
 use super::scan::scan;
+use super::slot_set::SlotSet;
 use super::superblock::Superblock;
 use super::{Lsn, PageMap};
 use crate::addr::PAGE_BYTES;
@@ -50,8 +54,17 @@ pub fn copy_log(
     Ok(())
 }
 
-/// Copies the pages that the copied log and base map name, then the superblock. `log` reads from the copy, and `goes_on`
-/// is asked now and then whether the slots are still held. Gives false if it said no: the copy is then of no use.
+/// The store that is copied, while it is in use.
+pub trait InUse {
+    /// Runs `body` on its journal.
+    fn journal(&mut self, body: &mut dyn FnMut(&mut Journal));
+
+    /// Whether the copy goes on. Asked now and then.
+    fn goes_on(&mut self) -> bool;
+}
+
+/// Copies the pages that the copied log and base map name, then the superblock. `log` reads from the copy. Returns
+/// false if the copy was not to go on: it is then of no use.
 ///
 /// # Errors
 /// When a device fails, or what was copied is damaged.
@@ -59,29 +72,24 @@ pub fn copy_pages<D: Disk>(
     geometry: &Geometry,
     point: &CopyPoint,
     (log, from, to): (&mut D, &mut D, &mut D),
-    goes_on: &mut dyn FnMut() -> bool,
+    store: &mut dyn InUse,
 ) -> Result<bool, RecoveryError> {
     let superblock = &point.superblock;
-    let mut pages = Pages { geometry, from, to, goes_on, waiting: Vec::new(), outcome: Ok(true) };
-    scan(geometry, log, superblock, Planted::NONE, &mut |_, record| {
-        if let Record::Map(map) = record {
-            pages.take(map.slot);
+    let named = named_slots(geometry, superblock, log)?;
+    store.journal(&mut |journal| journal.slots.copy_needs(&named));
+    drop(named);
+    loop {
+        if !store.goes_on() {
+            return Ok(false);
         }
-    })?;
-    if let Some(area) = superblock.base {
-        let mut block = Box::new([0; PAGE_BYTES]);
-        for index in 0..geometry.base_blocks() {
-            log.read_block(geometry.base(area, index), &mut block)?;
-            for mapped in PageMap::entries(&block) {
-                if let Mapped::Slot { slot, .. } = mapped {
-                    pages.take(slot);
-                }
-            }
+        let mut next = Vec::new();
+        store.journal(&mut |journal| next = journal.slots.next_to_copy(BLOCKS_AT_ONCE));
+        if next.is_empty() {
+            break;
         }
-    }
-    pages.copy();
-    if !pages.outcome? {
-        return Ok(false);
+        let blocks: Vec<Block> = next.iter().map(|slot| geometry.slot(*slot)).collect();
+        copy_blocks(&blocks, from, to)?;
+        store.journal(&mut |journal| journal.slots.copied(&next));
     }
     if !point.planted.is(Mistake::NamesCopyBeforeFlush) {
         to.flush()?;
@@ -93,39 +101,29 @@ pub fn copy_pages<D: Disk>(
     Ok(true)
 }
 
-/// The pages on their way to the copy.
-struct Pages<'a, D> {
-    geometry: &'a Geometry,
-    from: &'a mut D,
-    to: &'a mut D,
-    goes_on: &'a mut dyn FnMut() -> bool,
-    /// Slots that are to be copied.
-    waiting: Vec<u32>,
-    /// Whether all before could be copied.
-    outcome: Result<bool, RecoveryError>,
-}
-
-impl<D: Disk> Pages<'_, D> {
-    fn take(&mut self, slot: u32) {
-        if u64::from(slot) < self.geometry.slots {
-            self.waiting.push(slot);
+/// The slots that a log and the base map before it name.
+fn named_slots(
+    geometry: &Geometry,
+    superblock: &Superblock,
+    log: &mut impl Disk,
+) -> Result<SlotSet, RecoveryError> {
+    let mut named = SlotSet::empty(geometry.slots);
+    scan(geometry, log, superblock, Planted::NONE, &mut |_, record| {
+        if let Record::Map(map) = record {
+            named.insert(map.slot);
         }
-        if self.waiting.len() >= BLOCKS_AT_ONCE {
-            self.copy();
-        }
-    }
-
-    /// Copies what waits, if all before could be.
-    fn copy(&mut self) {
-        // Neighbours together.
-        self.waiting.sort_unstable();
-        let slots = self.waiting.drain(..);
-        let blocks: Vec<Block> = slots.map(|slot| self.geometry.slot(slot)).collect();
-        if let Ok(true) = self.outcome {
-            let copied = copy_blocks(&blocks, self.from, self.to);
-            self.outcome = copied.map(|()| (self.goes_on)());
+    })?;
+    let Some(area) = superblock.base else { return Ok(named) };
+    let mut block = Box::new([0; PAGE_BYTES]);
+    for index in 0..geometry.base_blocks() {
+        log.read_block(geometry.base(area, index), &mut block)?;
+        for mapped in PageMap::entries(&block) {
+            if let Mapped::Slot { slot, .. } = mapped {
+                named.insert(slot);
+            }
         }
     }
+    Ok(named)
 }
 
 fn copy_blocks(
@@ -141,13 +139,13 @@ fn copy_blocks(
 }
 
 impl Journal {
-    /// Begins a copy: no slot that holds a page is written over until [`let_go`](Journal::let_go), or until pages
-    /// have left more than `slots_max` of them, and no new superblock is written until [`unpin`](Journal::unpin).
-    /// False if a copy is under way.
-    pub fn hold(&mut self, slots_max: usize) -> bool {
+    /// Begins a copy: no slot that holds a page is written over before it is copied, or
+    /// [the copy ends](Journal::let_go). No new superblock is written until [`unpin`](Journal::unpin). False if a copy
+    /// is under way.
+    pub fn hold(&mut self) -> bool {
         let free = !self.pinned && !self.slots.is_held();
         if free {
-            self.slots.hold(slots_max);
+            self.slots.hold();
             self.pinned = !self.planted.is(Mistake::ReusesLogOfCopy);
         }
         free
@@ -167,14 +165,14 @@ impl Journal {
         self.pinned = false;
     }
 
-    /// Whether every slot that held a page when the copy began is as it was then.
-    pub fn is_held(&self) -> bool {
-        self.slots.is_held()
+    /// Bytes of DRAM that a copy takes.
+    pub const fn copy_bytes(geometry: &Geometry) -> usize {
+        3 * SlotSet::bytes(geometry.slots)
     }
 
     /// Ends a copy.
     pub fn let_go(&mut self) {
         self.pinned = false;
-        self.slots.let_go(self.durable());
+        self.slots.let_go();
     }
 }

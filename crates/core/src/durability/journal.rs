@@ -512,7 +512,7 @@ impl Journal {
                 let durable = self.log.durable();
                 self.slots.settle(durable);
                 if self.planted.is(Mistake::ReleasesHeldSlots) {
-                    self.slots.free_up_to(durable);
+                    self.slots.free_all_left();
                 }
                 self.unmapped.settle(durable);
                 if let Some(superblock) = self.checkpoint.flushed() {

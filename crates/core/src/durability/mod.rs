@@ -32,6 +32,7 @@ mod policy;
 mod record;
 mod recovery;
 mod scan;
+mod slot_set;
 mod slots;
 mod superblock;
 mod unmapped;
@@ -39,7 +40,7 @@ mod work;
 mod write_set;
 
 pub use base_map::{BLANK_SLOT, Checksums, Mapped, POISONED_SLOT, PageMap, SLOTS_MAX, SlotTable};
-pub use copy::{CopyPoint, copy_log, copy_pages};
+pub use copy::{CopyPoint, InUse, copy_log, copy_pages};
 pub use disk::{Disk, DiskError, RecoveryError};
 pub use error::TransactionError;
 pub use geometry::{Block, Geometry, LOG_BLOCKS_MIN, Page, SUPERBLOCKS};

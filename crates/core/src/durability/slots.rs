@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Lsn;
+use super::slot_set::SlotSet;
 use crate::placement::{Placement, Run};
 
 /// The slots of the persist part.
@@ -14,8 +15,21 @@ pub(super) struct Slots {
     placement: Placement,
     /// Slots that are free once the log is on the device up to a place; in the order of those.
     leaving: VecDeque<(Lsn, u32)>,
-    /// While the store is copied: how many may be leaving before that is given up.
-    held_max: Option<usize>,
+    /// While the store is copied: the slots that the copy needs.
+    held: Option<Held>,
+    count: u64,
+}
+
+/// The slots that a copy of the store needs, and keeps as they are until it has them.
+#[derive(Debug)]
+struct Held {
+    /// Slots that are not copied yet.
+    needed: SlotSet,
+    /// Those of them that hold no page any more.
+    left: SlotSet,
+    left_count: usize,
+    /// The copy has all needed slots before this one.
+    next: u32,
 }
 
 impl Slots {
@@ -23,7 +37,7 @@ impl Slots {
     pub(super) fn new(slots: u64, is_used: impl Fn(u32) -> bool) -> Slots {
         let mut placement = Placement::new(slots, slots);
         (0..slots as u32).filter(|&slot| !is_used(slot)).for_each(|slot| placement.release(slot));
-        Slots { placement, leaving: VecDeque::new(), held_max: None }
+        Slots { placement, leaving: VecDeque::new(), held: None, count: slots }
     }
 
     /// Takes a run of at most `count_max` free slots.
@@ -40,37 +54,83 @@ impl Slots {
     pub(super) fn leave(&mut self, slot: u32, end: Lsn) {
         debug_assert!(self.leaving.back().is_none_or(|&(last, _)| last <= end));
         self.leaving.push_back((end, slot));
-        self.held_max = self.held_max.filter(|max| self.leaving.len() <= *max);
     }
 
     /// The log is on the device up to `durable`.
     pub(super) fn settle(&mut self, durable: Lsn) {
-        if self.held_max.is_none() {
-            self.free_up_to(durable);
+        while let Some((_, slot)) = self.leaving.pop_front_if(|(end, _)| *end <= durable) {
+            match &mut self.held {
+                Some(held) if held.needed.contains(slot) => {
+                    held.left.insert(slot);
+                    held.left_count += 1;
+                }
+                _ => self.placement.release(slot),
+            }
         }
     }
 
-    /// As [`settle`](Slots::settle), also while slots are held.
-    pub(super) fn free_up_to(&mut self, durable: Lsn) {
-        while let Some((_, slot)) = self.leaving.pop_front_if(|(end, _)| *end <= durable) {
+    /// A copy begins: from now on a slot that a page leaves becomes free only once it is [copied](Slots::copied).
+    pub(super) fn hold(&mut self) {
+        let (needed, left) = (SlotSet::full(self.count), SlotSet::empty(self.count));
+        self.held = Some(Held { needed, left, left_count: 0, next: 0 });
+    }
+
+    /// Whether slots are held for a copy.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// The copy needs these slots and no others.
+    pub(super) fn copy_needs(&mut self, slots: &SlotSet) {
+        let Some(held) = &mut self.held else { return };
+        held.needed.keep(slots);
+        let free: Vec<u32> =
+            held.left.from(0).filter(|slot| !held.needed.contains(*slot)).collect();
+        free.into_iter().for_each(|slot| self.free_left(slot));
+    }
+
+    /// The slots to copy next, at most `count_max`: those that pages have left come first, since they become free
+    /// by that. None when the copy has all.
+    pub(super) fn next_to_copy(&mut self, count_max: usize) -> Vec<u32> {
+        let Some(held) = &mut self.held else { return Vec::new() };
+        if held.left_count > 0 {
+            return held.left.from(0).take(count_max).collect();
+        }
+        let next: Vec<u32> = held.needed.from(held.next).take(count_max).collect();
+        held.next = next.last().map_or(held.next, |last| last + 1);
+        next
+    }
+
+    /// The copy has these slots.
+    pub(super) fn copied(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            if let Some(held) = &mut self.held {
+                held.needed.remove(slot);
+            }
+            self.free_left(slot);
+        }
+    }
+
+    /// Frees a slot if it was kept for the copy alone.
+    fn free_left(&mut self, slot: u32) {
+        if let Some(held) = &mut self.held
+            && held.left.remove(slot)
+        {
+            held.left_count -= 1;
             self.placement.release(slot);
         }
     }
 
-    /// From now on no slot that a page leaves becomes free, until more than `max` of them wait.
-    pub(super) fn hold(&mut self, max: usize) {
-        self.held_max = Some(max);
+    /// Frees all slots that were kept for the copy alone.
+    pub(super) fn free_all_left(&mut self) {
+        let left: Vec<u32> = self.held.iter().flat_map(|held| held.left.from(0)).collect();
+        left.into_iter().for_each(|slot| self.free_left(slot));
     }
 
-    /// Whether slots are still held.
-    pub(super) fn is_held(&self) -> bool {
-        self.held_max.is_some()
-    }
-
-    /// Holds them no longer.
-    pub(super) fn let_go(&mut self, durable: Lsn) {
-        self.held_max = None;
-        self.settle(durable);
+    /// The copy has ended.
+    pub(super) fn let_go(&mut self) {
+        self.free_all_left();
+        self.held = None;
     }
 
     /// `slot` was taken and holds nothing that is needed.
@@ -90,12 +150,12 @@ impl Slots {
 
     /// Whether most of the slots without a page wait for a flush.
     pub(super) fn wants_flush(&self) -> bool {
-        !self.is_held() && self.free_count() < self.leaving.len() as u64
+        self.free_count() < self.leaving.len() as u64
     }
 
-    /// Slots that will be free when the log is on the device.
+    /// Slots that will be free when the log is on the device, or the copy has them.
     pub(super) fn leaving_count(&self) -> usize {
-        self.leaving.len()
+        self.leaving.len() + self.held.as_ref().map_or(0, |held| held.left_count)
     }
 }
 
@@ -103,24 +163,46 @@ impl Slots {
 mod tests {
     use super::*;
 
+    fn slots() -> Slots {
+        Slots::new(10, |slot| slot < 6)
+    }
+
     #[test]
-    fn held_slots_stay_until_they_are_let_go_or_too_many() {
-        for let_go in [true, false] {
-            let mut slots = Slots::new(10, |slot| slot < 6);
-            assert_eq!(slots.free_count(), 4);
-            slots.hold(2);
-            (0..2).for_each(|slot| slots.leave(slot, Lsn(u64::from(slot))));
-            slots.settle(Lsn(9));
-            assert!(slots.is_held() && !slots.wants_flush());
-            assert_eq!((slots.free_count(), slots.leaving_count()), (4, 2));
-            if let_go {
-                slots.let_go(Lsn(9));
-            } else {
-                slots.leave(2, Lsn(2));
-                assert!(!slots.is_held(), "given up");
-                slots.settle(Lsn(9));
-            }
-            assert_eq!(slots.leaving_count(), 0);
+    fn a_slot_that_a_copy_needs_becomes_free_once_it_is_copied() {
+        let mut slots = slots();
+        slots.hold();
+        (0..3).for_each(|slot| slots.leave(slot, Lsn(u64::from(slot))));
+        slots.settle(Lsn(9));
+        assert_eq!((slots.free_count(), slots.leaving_count()), (4, 3));
+        let mut needed = SlotSet::empty(10);
+        [1, 2, 4, 5].into_iter().for_each(|slot| needed.insert(slot));
+        slots.copy_needs(&needed);
+        assert_eq!((slots.free_count(), slots.leaving_count()), (5, 2), "it needs no slot 0");
+        let mut order = Vec::new();
+        loop {
+            let next = slots.next_to_copy(1);
+            let [slot] = next[..] else { break };
+            slots.copied(&next);
+            order.push(slot);
         }
+        assert_eq!(order, [1, 2, 4, 5], "those that were left come first");
+        assert_eq!((slots.free_count(), slots.leaving_count()), (7, 0));
+        slots.leave(4, Lsn(10));
+        slots.settle(Lsn(10));
+        assert_eq!(slots.free_count(), 8, "it is copied");
+    }
+
+    #[test]
+    fn slots_become_free_when_a_copy_ends_early() {
+        let mut slots = slots();
+        slots.hold();
+        slots.leave(0, Lsn(0));
+        slots.leave(1, Lsn(7));
+        slots.settle(Lsn(3));
+        assert!(slots.is_held() && slots.free_count() == 4);
+        slots.let_go();
+        assert_eq!((slots.free_count(), slots.leaving_count()), (5, 1));
+        slots.settle(Lsn(7));
+        assert_eq!(slots.leaving_count(), 0);
     }
 }

@@ -131,8 +131,6 @@ pub(crate) struct Persist {
     pub(crate) bytes_max: usize,
     /// The most pages that one transaction may store to.
     pub(crate) pages_max: usize,
-    /// The most slots that pages may leave while the store is copied.
-    pub(crate) held_max: usize,
     /// Pages that a checkpoint waits for: any core writes them.
     pub(crate) to_clean: SegQueue<PageId>,
 }
@@ -143,8 +141,8 @@ impl Persist {
     pub(crate) fn dram_bytes(geometry: &Geometry, fibers: usize, dram_bytes: usize) -> usize {
         let buffer = buffer_blocks_max(fibers) as usize * ebbtide_core::PAGE_BYTES;
         let unmapped = unmapped_pages_max(geometry, dram_bytes) * Journal::UNMAPPED_PAGE_BYTES;
-        let held = held_max(geometry, dram_bytes) * HELD_SLOT_BYTES;
-        geometry.pages as usize * Checksums::ENTRY_BYTES + buffer + unmapped + held
+        let copy = Journal::copy_bytes(geometry);
+        geometry.pages as usize * Checksums::ENTRY_BYTES + buffer + unmapped + copy
     }
 
     /// Recovers the store on `disk`, for an engine with `frames` frames under a budget of `dram_bytes`,
@@ -200,7 +198,6 @@ impl Persist {
             recovered,
             bytes_max: transaction_bytes_max,
             pages_max: (frames / 8).clamp(1, limits.unmapped_pages_max),
-            held_max: held_max(&geometry, dram_bytes),
             to_clean: SegQueue::new(),
         })
     }
@@ -483,16 +480,6 @@ fn unmapped_pages_max(geometry: &Geometry, dram_bytes: usize) -> usize {
         .min(REDO_PAGES_MAX)
         .min(spare.div_ceil(2) as usize)
         .max(1)
-}
-
-/// DRAM for a slot that is held, in a queue that doubles.
-const HELD_SLOT_BYTES: usize = 32;
-
-/// How many slots pages may leave while the store is copied: as many as the budget could hold pages, and never so
-/// many that other pages find no free one.
-fn held_max(geometry: &Geometry, dram_bytes: usize) -> usize {
-    let spare = geometry.slots - geometry.pages;
-    (dram_bytes / ebbtide_core::PAGE_BYTES).min(spare as usize / 4)
 }
 
 /// Log blocks in DRAM: what all jobs may reserve at first, two great transactions, and some that wait to be

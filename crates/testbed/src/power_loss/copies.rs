@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use ebbtide_core::durability::{
-    Block, CopyPoint, Disk, DiskError, Lsn, Page, RecoveryError, copy_log, copy_pages,
+    Block, CopyPoint, Disk, DiskError, InUse, Journal, Lsn, Page, RecoveryError, copy_log,
+    copy_pages,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -160,9 +161,7 @@ fn copy(
     random: &mut Pcg64Mcg,
     tally: &mut Tally,
 ) -> Result<World, Violation> {
-    let spare = (setting.geometry.slots - setting.geometry.pages) as usize;
-    let slots_max = if random.random_bool(0.5) { spare } else { random.random_range(0..=spare) };
-    if !world.journal.hold(slots_max) {
+    if !world.journal.hold() {
         return Err(Violation::new("a copy is under way though the last has ended"));
     }
     let (durable, committed) = (world.journal.durable(), world.journal.committed());
@@ -216,7 +215,19 @@ fn make(
     let target = || Box::new(Target { disk, copied, durable }) as Box<dyn Disk + '_>;
     copy_log(&geometry, point, &mut source(), &mut target())?;
     copied.borrow_mut().world.journal.unpin();
-    let goes_on = &mut || copied.borrow().world.journal.is_held();
     let disks = (&mut target(), &mut source(), &mut target());
-    copy_pages(&geometry, point, disks, goes_on)
+    copy_pages(&geometry, point, disks, &mut InUseBy(copied))
+}
+
+/// The store, as the copy uses its journal.
+struct InUseBy<'a, 'b>(&'a RefCell<Copied<'b>>);
+
+impl InUse for InUseBy<'_, '_> {
+    fn journal(&mut self, body: &mut dyn FnMut(&mut Journal)) {
+        body(&mut self.0.borrow_mut().world.journal);
+    }
+
+    fn goes_on(&mut self) -> bool {
+        true
+    }
 }
