@@ -75,6 +75,9 @@ pub trait Memory {
     /// Makes every job that waits on the word at `at` runnable.
     fn wake(&mut self, at: Addr);
 
+    /// Lets other jobs that are ready run before this one goes on. A memory with one job does nothing.
+    fn let_others_run(&mut self) {}
+
     /// Announces pages that will be needed. A hint never changes what a program computes.
     fn hint(&mut self, _hint: Hint) {}
 

@@ -1,11 +1,13 @@
-//! Values that never lie in DRAM as a whole: those that a client sends, and those that are sent to it.
+//! Values and replies that never lie in DRAM as a whole: those that a client sends, and those that are sent to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
-use ebbtide_structures::keyspace::{Entry, Keyspace, Large, LargeId, WHOLE_BYTES_MAX};
+use ebbtide_structures::keyspace::{
+    Entry, Keyspace, Large, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
+};
 use parking_lot::Mutex;
 
 use crate::failure::Failure;
@@ -52,10 +54,19 @@ impl Drop for Hold {
     }
 }
 
-/// Bytes of a large value that a reply consists of.
+/// Where bytes of a reply lie.
+#[derive(Debug)]
+enum Place {
+    /// In the value of a key.
+    Value(Entry),
+    /// In a value without a key.
+    Spilled(Large),
+}
+
+/// Bytes in memory that a reply consists of.
 #[derive(Debug)]
 pub struct Outgoing {
-    entry: Entry,
+    place: Place,
     /// Where the next byte lies, and how many there are.
     offset: u64,
     left: u64,
@@ -65,7 +76,40 @@ pub struct Outgoing {
 impl Outgoing {
     /// `length` bytes from byte `offset` on of the large value of `entry`.
     pub fn new(entry: &Entry, offset: u64, length: u64, hold: Hold) -> Outgoing {
-        Outgoing { entry: entry.clone(), offset, left: length, _hold: hold }
+        Outgoing { place: Place::Value(entry.clone()), offset, left: length, _hold: hold }
+    }
+
+    /// No bytes so far: [`spill`](Outgoing::spill) adds some.
+    ///
+    /// # Errors
+    /// When there is no room, or the log cannot be written.
+    pub fn spilled<M: Memory>(
+        memory: &mut M,
+        keyspace: &Keyspace,
+        holds: &Arc<Holds>,
+    ) -> Result<Outgoing, Failure> {
+        let (large, hold) = begin(memory, keyspace, holds)?;
+        Ok(Outgoing { place: Place::Spilled(large), offset: 0, left: 0, _hold: hold })
+    }
+
+    /// Adds at most [`PIECE_BYTES`] at the end. Returns false if they can only be added to another one.
+    ///
+    /// # Errors
+    /// When there is no room, or the log cannot be written.
+    pub fn spill<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        keyspace: &Keyspace,
+        bytes: &[u8],
+    ) -> Result<bool, Failure> {
+        let Place::Spilled(large) = &mut self.place else { return Ok(false) };
+        let end = large.bytes;
+        if end + bytes.len() as u64 > VALUE_BYTES_MAX {
+            return Ok(false);
+        }
+        write(memory, keyspace, large, end, bytes)?;
+        self.left += bytes.len() as u64;
+        Ok(true)
     }
 
     /// The next piece, appended to `into`. Says whether it was the last.
@@ -76,7 +120,14 @@ impl Outgoing {
         into: &mut Vec<u8>,
     ) -> bool {
         let length = self.left.min(PIECE_BYTES as u64);
-        keyspace.read_range(memory, &self.entry, self.offset, length as usize, into);
+        match &self.place {
+            Place::Value(entry) => {
+                keyspace.read_range(memory, entry, self.offset, length as usize, into);
+            }
+            Place::Spilled(large) => {
+                keyspace.read_large(memory, large, self.offset, length as usize, into);
+            }
+        }
         self.offset += length;
         self.left -= length;
         self.left == 0

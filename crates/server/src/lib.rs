@@ -23,6 +23,7 @@ pub mod large;
 mod metrics;
 mod number;
 mod options;
+mod reserved;
 pub mod resp;
 mod run;
 mod service;

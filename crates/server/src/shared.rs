@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
 use crate::large::Holds;
+use crate::reserved::Reserved;
 use crate::resp::Protocol;
 use crate::session::ClientId;
 use crate::slow::SlowOfCores;
@@ -137,6 +138,8 @@ pub struct Shared {
     pub failure: OnceLock<String>,
     /// Large values that are being written or read.
     pub holds: Arc<Holds>,
+    /// Stripes whose keys stay as they are for others to read.
+    pub reserved: Reserved,
     /// The keys that clients watch.
     pub watched: Watched,
     /// Who subscribes to what.
@@ -171,6 +174,7 @@ impl Shared {
             keys: OnceLock::new(),
             failure: OnceLock::new(),
             holds: Arc::default(),
+            reserved: Reserved::default(),
             watched: Watched::default(),
             channels: Channels::default(),
             saved_ms: AtomicU64::new(now_ms),

@@ -83,7 +83,7 @@ impl State {
         body: impl FnMut(&mut M) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
         let all = hashes.is_empty();
-        keyspace.alone(memory, hashes, |memory| {
+        self.shared.reserved.alone(memory, keyspace, hashes, |memory| {
             if all {
                 self.shared.count_clear();
             }

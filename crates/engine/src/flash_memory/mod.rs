@@ -415,6 +415,10 @@ impl Memory for FlashMemory<'_> {
         atomic_words::execute(instructions);
     }
 
+    fn let_others_run(&mut self) {
+        self.yield_now();
+    }
+
     fn wait(&mut self, at: Addr, seen: u64) {
         check_access::<u64>(at);
         check_not_unwinding();

@@ -3,21 +3,22 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{HASHES, Scanned};
 
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
+use super::{Call, Failure, KEYS_BETWEEN_PAUSES, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
 use crate::glob;
 use crate::number::integer;
+use crate::resp::Reply;
 
 /// Leaves that a scan looks at beyond its count before it answers with few keys or none.
 const EMPTY_LEAVES_MAX: u64 = 10;
-
-/// The most keys that `KEYS` gives.
-const KEYS_MAX: usize = 1 << 20;
 
 pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut removed = 0;
     for index in 1..call.arguments.len() {
         let key = call.key(index);
         removed += i64::from(call.remove(&key)?);
+        if index % KEYS_BETWEEN_PAUSES == 0 {
+            call.pause();
+        }
     }
     call.reply.integer(removed);
     Ok(())
@@ -28,6 +29,9 @@ pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     for index in 1..call.arguments.len() {
         let key = call.key(index);
         found += i64::from(call.find(&key, &mut Vec::new()).is_some());
+        if index % KEYS_BETWEEN_PAUSES == 0 {
+            call.pause();
+        }
     }
     call.reply.integer(found);
     Ok(())
@@ -170,24 +174,58 @@ pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let cursor = text.and_then(|text| text.parse::<u64>().ok());
     let mut from = cursor.ok_or(Failure::from("ERR invalid cursor"))?;
     let options = scan_options(call)?;
-    let mut found = Vec::new();
+    let mut names = Names::default();
     let mut leaves = 0;
     while from < HASHES
-        && (found.len() as u64) < options.count
-        && leaves < EMPTY_LEAVES_MAX + options.count / 8
+        && names.count < options.count
+        && leaves < EMPTY_LEAVES_MAX.saturating_add(options.count / 8)
     {
-        from = scan_leaf(call, from, options.pattern, &mut found);
+        from = names.add_leaf(call, from, options.pattern);
         leaves += 1;
     }
     if !options.of_strings {
-        found.clear();
+        names = Names::default();
     }
     call.reply.array(2);
     let next = if from < HASHES { from } else { 0 };
     call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-    call.reply.array(found.len());
-    found.iter().for_each(|scanned| call.reply.bulk(&scanned.key));
+    names.reply(call);
     Ok(())
+}
+
+/// Names of keys on their way into a reply. Those of a long reply are on flash.
+#[derive(Default)]
+struct Names {
+    count: u64,
+    written: Reply,
+}
+
+impl Names {
+    /// Adds those of a leaf that have not expired and match. Returns the hash from which to go on.
+    fn add_leaf<M: Memory>(
+        &mut self,
+        call: &mut Call<'_, M>,
+        from: u64,
+        pattern: Option<&[u8]>,
+    ) -> u64 {
+        let mut found = Vec::new();
+        let next = scan_leaf(call, from, pattern, &mut found);
+        self.count += found.len() as u64;
+        found.iter().for_each(|scanned| self.written.bulk(&scanned.key));
+        if call.steps.is_some() {
+            call.memory.let_others_run();
+            let keyspace = call.keyspace();
+            // Without room the reply stays in DRAM.
+            let _ = self.written.spill(call.memory, &keyspace, &call.state.shared.holds);
+        }
+        next
+    }
+
+    /// Replies with all of them.
+    fn reply<M: Memory>(self, call: &mut Call<'_, M>) {
+        call.reply.array(self.count as usize);
+        call.reply.append(self.written);
+    }
 }
 
 /// Appends the keys of a leaf that have not expired and match. Gives the hash from which to go on.
@@ -210,15 +248,11 @@ fn scan_leaf<M: Memory>(
 
 pub(super) fn keys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let pattern = call.arguments[1];
-    let (mut from, mut found) = (0, Vec::new());
+    let (mut from, mut names) = (0, Names::default());
     while from < HASHES {
-        from = scan_leaf(call, from, Some(pattern), &mut found);
-        if found.len() > KEYS_MAX {
-            return Err(format!("ERR KEYS gives at most {KEYS_MAX} keys; use SCAN").into());
-        }
+        from = names.add_leaf(call, from, Some(pattern));
     }
-    call.reply.array(found.len());
-    found.iter().for_each(|scanned| call.reply.bulk(&scanned.key));
+    names.reply(call);
     Ok(())
 }
 

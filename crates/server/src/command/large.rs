@@ -11,20 +11,29 @@ use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::{Entry, Key, Large, VALUE_BYTES_MAX};
 
-use super::table::Id;
-use super::{Call, Failure, Outcome, TOO_LONG, run_by_id};
+use super::table::Spec;
+use super::{Call, Failure, Outcome, Steps, TOO_LONG, run_by_id};
 use crate::large::{PIECE_BYTES, begin, write};
 
 /// Runs a command that needs several transactions. `hashes` are those of its keys.
-pub(super) fn run<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
+///
+/// A command that changes one key reserves its stripes, so that others can read the keys while it prepares the value.
+/// One that changes several holds the stripes, so that others see it as one step.
+pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
-    let last = Cell::new(Lsn::ZERO);
+    let reserves = !spec.changes_several();
+    let steps = Steps { last: Cell::new(Lsn::ZERO), reserves };
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let outcome = keyspace.alone(*memory, hashes, |memory| {
-        let steps = Some(&last);
-        run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps })
-    });
-    session.written = session.written.max(last.get());
+    let reserved = &state.shared.reserved;
+    let body = |memory: &mut M| {
+        let steps = Some(&steps);
+        run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
+    };
+    let outcome = match reserves {
+        true => reserved.reserved(*memory, &keyspace, hashes, body),
+        false => reserved.alone(*memory, &keyspace, hashes, body),
+    };
+    session.written = session.written.max(steps.last.get());
     outcome
 }
 
@@ -74,6 +83,7 @@ fn append<M: Memory>(
         let piece = fill(call, at, (length - at).min(PIECE_BYTES as u64) as usize);
         let end = large.bytes;
         write(call.memory, &keyspace, large, end, &piece)?;
+        call.memory.let_others_run();
     }
     Ok(())
 }
@@ -107,13 +117,24 @@ pub(super) fn step<M: Memory, R>(
     hashes: &[u64],
     mut body: impl FnMut(&mut Call<'_, M>) -> R,
 ) -> Result<R, Failure> {
-    let Some(last) = call.steps else { return Ok(body(call)) };
-    let Call { memory, state, session, arguments, staged, reply, steps } = call;
-    let (result, lsn) = memory.transaction(|memory| {
-        body(&mut Call { memory, state, session, arguments, staged, reply, steps: *steps })
-    })?;
-    state.shared.wrote(hashes, lsn);
-    last.set(lsn);
+    let Some(steps) = call.steps else { return Ok(body(call)) };
+    let keyspace = call.keyspace();
+    let Call { memory, state, session, arguments, staged, reply, .. } = call;
+    let mut change = |memory: &mut M| {
+        let ran = memory.transaction(|memory| {
+            let steps = Some(steps);
+            body(&mut Call { memory, state, session, arguments, staged, reply, steps })
+        });
+        if let Ok((_, lsn)) = &ran {
+            state.shared.wrote(hashes, *lsn);
+            steps.last.set(*lsn);
+        }
+        ran
+    };
+    let (result, _) = match steps.reserves {
+        true => keyspace.alone(*memory, hashes, change),
+        false => change(memory),
+    }?;
     Ok(result)
 }
 
@@ -135,11 +156,8 @@ pub(super) fn write_value<M: Memory>(
     if end > VALUE_BYTES_MAX {
         return Err(TOO_LONG.into());
     }
-    // What is written beyond the end is not seen; what is there already changes in one transaction, or in a copy.
-    let changes = offset < before;
-    let in_place = entry.as_ref().and_then(Entry::large).is_some_and(|id| {
-        !changes || length <= PIECE_BYTES as u64 && !call.state.shared.holds.holds(id)
-    });
+    // What is written beyond the end is not seen. What is there already, others may read: it changes in a copy.
+    let in_place = offset >= before && entry.as_ref().and_then(Entry::large).is_some();
     let opened = match &entry {
         Some(entry) if in_place => keyspace.open_large(call.memory, entry),
         _ => None,
@@ -161,6 +179,7 @@ pub(super) fn write_value<M: Memory>(
     while length - done > PIECE_BYTES as u64 {
         let piece = source.piece(call, done, PIECE_BYTES);
         write(call.memory, &keyspace, &mut large, offset + done, &piece)?;
+        call.memory.let_others_run();
         done += PIECE_BYTES as u64;
     }
     let last = source.piece(call, done, (length - done) as usize);

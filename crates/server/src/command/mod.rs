@@ -42,8 +42,11 @@ const QUEUED_BYTES_MAX: usize = 4 << 20;
 /// The largest buffer for a value that a core keeps for its next command.
 const SPARE_BYTES_MAX: usize = 4 << 10;
 
-/// A command with more arguments than this changes its keys in several transactions.
+/// A command with more arguments than this runs outside of a transaction, and lets others run now and then.
 const KEYS_AT_ONCE_MAX: usize = 256;
+
+/// Keys between two pauses of a command over many keys.
+const KEYS_BETWEEN_PAUSES: usize = 32;
 
 /// What an argument that lies in memory takes of DRAM.
 const STAGED_BYTES: usize = 1 << 10;
@@ -54,6 +57,16 @@ pub type Outcome = Result<(), Failure>;
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 const SYNTAX: &str = "ERR syntax error";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+
+/// How a command runs outside of a transaction.
+#[derive(Debug, Default)]
+pub struct Steps {
+    /// The last transaction that it has made.
+    last: Cell<Lsn>,
+    /// Whether it has its keys' stripes reserved, so that a change of a key has to hold its stripe. If not, it holds
+    /// those of all keys that it changes.
+    reserves: bool,
+}
 
 /// A command under way.
 pub struct Call<'a, M> {
@@ -69,9 +82,8 @@ pub struct Call<'a, M> {
     pub staged: &'a [Staged],
     /// Where the reply goes.
     pub reply: &'a mut Reply,
-    /// The last transaction of a command that makes several while it holds its keys' stripes. `None` within the
-    /// only transaction of a command.
-    pub steps: Option<&'a Cell<Lsn>>,
+    /// How a command runs outside of a transaction. `None` inside one.
+    pub steps: Option<&'a Steps>,
 }
 
 impl<'a, M: Memory> Call<'a, M> {
@@ -278,6 +290,16 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
+    /// Lets others run, and moves a long reply to flash. Called now and then by commands over many keys.
+    fn pause(&mut self) {
+        if self.steps.is_some() {
+            self.memory.let_others_run();
+            let keyspace = self.keyspace();
+            // Without room the reply stays in DRAM.
+            let _ = self.reply.spill(self.memory, &keyspace, &self.state.shared.holds);
+        }
+    }
+
     /// An argument as an integer.
     fn integer(&self, index: usize) -> Result<i64, Failure> {
         crate::number::integer(self.arguments[index]).ok_or(NOT_INTEGER.into())
@@ -317,6 +339,7 @@ pub fn execute<M: Memory>(
 ) {
     state.statistics().commands.add(1);
     let start = reply.len();
+    reply.begin();
     session.pushed = false;
     let outcome = dispatch(memory, state, session, arguments, reply);
     if let Err(failure) = outcome {
@@ -480,7 +503,13 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         Access::Everything => SmallVec::new(),
         Access::Nothing => return run_by_id(spec.id, call),
         Access::Unordered => {
-            let outcome = run_by_id(spec.id, call);
+            let Call { memory, state, session, arguments, staged, reply, .. } = call;
+            let steps = Some(&Steps::default());
+            let memory = &mut **memory;
+            let outcome = run_by_id(
+                spec.id,
+                &mut Call { memory, state, session, arguments, staged, reply, steps },
+            );
             // It holds no stripe, and may have seen what was written without being noted yet.
             call.session.written = call.session.written.max(call.state.shared.storage.committed());
             return outcome;
@@ -497,8 +526,8 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     if spec.access == Access::Read {
         return read(spec.id, call, &hashes);
     }
-    if hashes.len() > 1 && call.arguments.len() > KEYS_AT_ONCE_MAX {
-        return large::run(spec.id, call, &hashes);
+    if call.arguments.len() > KEYS_AT_ONCE_MAX && !hashes.is_empty() {
+        return large::run(spec, call, &hashes);
     }
     let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
@@ -512,7 +541,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
             if !hashes.is_empty() =>
         {
             reply.truncate(start);
-            large::run(spec.id, call, &hashes)
+            large::run(spec, call, &hashes)
         }
         Ok((outcome, lsn)) => {
             session.written = session.written.max(lsn);
@@ -524,20 +553,27 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
 
 /// Runs a command that reads keys of these hashes.
 ///
-/// A single key is read again if it changes meanwhile. The stripes of several keys are held, and no page has to stay.
+/// A single key is read again if it changes meanwhile. The stripes of several keys are held, or reserved if they are
+/// many. No page has to stay.
 fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let mut body = |memory: &mut M| {
+    let reserved = &state.shared.reserved;
+    let all = Steps::default();
+    let mut body = |memory: &mut M, steps| {
         reply.truncate(start);
-        let steps = None;
         run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
     let outcome = match *hashes {
-        [] => body(memory),
-        [hash] => keyspace.consistent(*memory, hash, body),
-        _ => keyspace.alone(*memory, hashes, body),
+        [] => body(memory, None),
+        [hash] if arguments.len() <= KEYS_AT_ONCE_MAX => {
+            keyspace.consistent(*memory, hash, |memory| body(memory, None))
+        }
+        _ if arguments.len() <= KEYS_AT_ONCE_MAX => {
+            reserved.alone(*memory, &keyspace, hashes, |memory| body(memory, None))
+        }
+        _ => reserved.reserved(*memory, &keyspace, hashes, |memory| body(memory, Some(&all))),
     };
     session.written = session.written.max(state.shared.last_written(hashes));
     outcome

@@ -5,7 +5,7 @@ use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
 use super::arguments::{expiry_option, positive_expiry, range, syntax};
 use super::large::{self, Source};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
+use super::{Call, Failure, KEYS_BETWEEN_PAUSES, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
 
@@ -156,6 +156,9 @@ pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     for index in 1..call.arguments.len() {
         let key = call.key(index);
         call.reply_key(&key)?;
+        if index % KEYS_BETWEEN_PAUSES == 0 {
+            call.pause();
+        }
     }
     Ok(())
 }

@@ -59,6 +59,11 @@ impl Spec {
         if self.arity < 0 { count >= wanted } else { count == wanted }
     }
 
+    /// Whether it may change more than one key, each in a step of its own.
+    pub fn changes_several(&self) -> bool {
+        matches!(self.id, Id::Del | Id::Mset | Id::Msetnx | Id::Unlink)
+    }
+
     /// The words that may follow its name, if only some may.
     pub fn subcommands(&self) -> Option<&'static [&'static str]> {
         Some(match self.id {
@@ -217,7 +222,7 @@ macro_rules! for_each_command {
     Decrby "decrby" 3 Write (1 1 1) "string" "1.0.0" strings::decrby,
         "Subtracts from a number. A new key counts as 0.";
     Del "del" -2 Write (1 -1 1) "generic" "1.0.0" keys::del,
-        "Removes keys.";
+        "Removes keys. A crash may keep some of more than 255.";
     Discard "discard" 1 Nothing (0 0 0) "transactions" "2.0.0" transactions::discard,
         "Forgets the commands since MULTI.";
     Dump "dump" 2 Read (1 1 1) "generic" "2.6.0" dump::dump,
@@ -263,7 +268,7 @@ macro_rules! for_each_command {
     Info "info" -1 Unordered (0 0 0) "server" "1.0.0" info::info,
         "Tells about the server; the section `ebbtide` about its engine.";
     Keys "keys" 2 Unordered (0 0 0) "generic" "1.0.0" keys::keys,
-        "Gives all names that match a pattern, at most 2^20.";
+        "Gives all names that match a pattern.";
     Lastsave "lastsave" 1 Nothing (0 0 0) "server" "1.0.0" server::lastsave,
         "Tells the Unix time at which the last SAVE or BGSAVE was complete.";
     Latency "latency" -2 Nothing (0 0 0) "server" "2.8.13" slow::latency,
@@ -277,9 +282,9 @@ macro_rules! for_each_command {
     Move "move" 3 Write (1 1 1) "generic" "1.0.0" keys::move_key,
         "Moves a key to another database.";
     Mset "mset" -3 Write (1 -1 2) "string" "1.0.1" strings::mset,
-        "Sets several keys at one moment.";
+        "Sets several keys at one moment. A crash may keep some of them, of more than 255 arguments or 64 KiB.";
     Msetnx "msetnx" -3 Write (1 -1 2) "string" "1.0.1" strings::msetnx,
-        "Sets several keys at one moment if none of them is there.";
+        "Sets several keys at one moment if none of them is there. A crash may keep some, as of MSET.";
     Multi "multi" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::multi,
         "Begins a transaction: the commands that follow wait for EXEC.";
     Object "object" -2 Read (2 2 1) "generic" "2.2.3" keys::object,

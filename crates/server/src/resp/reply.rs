@@ -1,11 +1,13 @@
 //! Replies, written in the version of the protocol that the client has chosen.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
-use crate::large::Outgoing;
+use crate::failure::Failure;
+use crate::large::{Holds, Outgoing, PIECE_BYTES};
 
 /// A version of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct Reply {
     bytes: Vec<u8>,
     /// Large values, and before which of the bytes each belongs.
     large: VecDeque<(usize, Outgoing)>,
+    /// Where the reply of the command under way begins.
+    begin: usize,
     /// How replies are written from now on.
     pub protocol: Protocol,
 }
@@ -75,6 +79,47 @@ impl Reply {
         }
         self.large.iter_mut().for_each(|(at, _)| *at += length);
         self.bytes.splice(at..at, piece);
+    }
+
+    /// The next reply begins.
+    pub fn begin(&mut self) {
+        self.begin = self.bytes.len();
+    }
+
+    /// Moves bytes of the reply under way to flash, in whole pieces, if they are more than one piece.
+    ///
+    /// # Errors
+    /// When there is no room, or the log cannot be written. The bytes then stay.
+    pub fn spill<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        keyspace: &Keyspace,
+        holds: &Arc<Holds>,
+    ) -> Result<(), Failure> {
+        let last = self.large.back().map_or(0, |(at, _)| *at);
+        let start = last.max(self.begin);
+        // Something is always behind it, so that it belongs to this reply and not to the next one.
+        while self.bytes.len() - start > PIECE_BYTES {
+            let piece = &self.bytes[start..start + PIECE_BYTES];
+            let added = match self.large.back_mut().filter(|(at, _)| *at == start) {
+                Some((_, last)) => last.spill(memory, keyspace, piece)?,
+                None => false,
+            };
+            if !added {
+                let mut outgoing = Outgoing::spilled(memory, keyspace, holds)?;
+                outgoing.spill(memory, keyspace, piece)?;
+                self.large.push_back((start, outgoing));
+            }
+            self.bytes.drain(start..start + PIECE_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Adds what was written to another one.
+    pub fn append(&mut self, other: Reply) {
+        let offset = self.bytes.len();
+        self.large.extend(other.large.into_iter().map(|(at, outgoing)| (at + offset, outgoing)));
+        self.raw(&other.bytes);
     }
 
     /// A string of `length` bytes that are on flash.

@@ -110,3 +110,65 @@ fn others_see_a_change_of_many_keys_as_one_step() {
     });
     assert_eq!(server.client().call("get key:7"), bulk("59"));
 }
+
+#[test]
+fn replies_of_any_size_arrive_with_two_cores() {
+    const COUNT: usize = 60_000;
+    let server = Server::start(|options| {
+        options.cores = 2;
+        options.dram_bytes = 24 << 20;
+        options.durability = "every:1s".parse().expect("a policy");
+        options.capacity_bytes = Some(128 << 20);
+    });
+    let mut client = server.client();
+    let value = [b'v'; 100];
+    for batch in (0..COUNT).collect::<Vec<_>>().chunks(500) {
+        let sets = batch.iter().map(|&number| encode(&[b"set", key(number).as_bytes(), &value]));
+        client.send(&sets.collect::<Vec<_>>().concat());
+        batch.iter().for_each(|_| assert_eq!(client.reply(), Some(ok())));
+    }
+    let mut names: Vec<Reply> = (0..COUNT).map(|number| bulk(&key(number))).collect();
+    names.sort_by_key(|name| format!("{name:?}"));
+    let sorted = |reply: Reply| {
+        let Reply::Array(mut found) = reply else { panic!("names") };
+        found.sort_by_key(|name| format!("{name:?}"));
+        found
+    };
+    assert!(sorted(client.call("keys *")) == names, "KEYS");
+    let Reply::Array(scanned) = client.call("scan 0 count 400000") else { panic!("two parts") };
+    let [cursor, found] = scanned.try_into().expect("two parts");
+    assert!(cursor == bulk("0") && sorted(found) == names, "SCAN");
+    let keys: Vec<String> = (0..COUNT).map(key).collect();
+    let words = ["ping", "mget"].into_iter().zip([&keys[..0], &keys]).map(|(command, keys)| {
+        let words = std::iter::once(command).chain(keys.iter().map(String::as_str));
+        encode(&words.map(str::as_bytes).collect::<Vec<_>>())
+    });
+    // Replies before and behind a long one stay in order.
+    let mut pipeline = words.collect::<Vec<_>>().concat();
+    pipeline.extend(encode(&[b"get", b"key:7"]));
+    client.send(&pipeline);
+    assert_eq!(client.reply(), Some(Reply::Status("PONG".into())));
+    let expected = Reply::Array(vec![Reply::Bulk(value.to_vec()); COUNT]);
+    assert!(client.reply() == Some(expected), "MGET");
+    assert_eq!(client.reply(), Some(Reply::Bulk(value.to_vec())));
+}
+
+#[test]
+fn others_read_keys_that_a_long_command_reads_or_prepares_to_change() {
+    let server = server();
+    let mut client = server.client();
+    let large = vec![7; 20 << 20];
+    assert_eq!(client.command(&[b"set", b"large", &large]), ok());
+    assert_eq!(client.call("set small 1"), ok());
+    client.send(&encode(&[b"copy", b"large", b"small", b"replace"]));
+    // It sees what was there before, or the whole copy, and never waits for ever.
+    let mut other = server.client();
+    loop {
+        match other.call("strlen small") {
+            Reply::Integer(1) => assert_eq!(other.call("get large"), Reply::Bulk(large.clone())),
+            length => break assert_eq!(length, Reply::Integer(20 << 20)),
+        }
+    }
+    assert_eq!(client.reply(), Some(Reply::Integer(1)));
+    assert_eq!(other.call("set small 2"), ok());
+}

@@ -214,6 +214,21 @@ impl Keyspace {
         latch::write_all(memory, &latches, body)
     }
 
+    /// Waits until [`wake`](Keyspace::wake) is called for a stripe, while `still` says that there is a reason. What
+    /// `still` looks at changes while the stripe is held alone, and `wake` follows.
+    pub fn wait_for<M: Memory>(&self, memory: &mut M, stripe: u64, still: impl Fn() -> bool) {
+        let latch = self.latch_of(stripe);
+        let seen = memory.load(latch);
+        if still() {
+            memory.wait(latch, seen);
+        }
+    }
+
+    /// Wakes the jobs that wait for the stripes of these hashes.
+    pub fn wake<M: Memory>(&self, memory: &mut M, hashes: &[u64]) {
+        hashes.iter().for_each(|hash| memory.wake(self.latch_of(stripe(*hash))));
+    }
+
     /// Runs `body`, which reads the key of this hash, until nobody changed a key of its stripe meanwhile.
     /// `body` must have no effect but its result.
     pub fn consistent<M: Memory, R>(
