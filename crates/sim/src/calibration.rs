@@ -1,5 +1,8 @@
 //! [`Calibration`]: the jobs of a program with all data in DRAM, by which every design is
 //! calibrated.
+//!
+//! A job without computing waits for DRAM that all cores use at once. With computing it waits less.
+//! So the computing that makes jobs miss at the wanted interval is found by measuring jobs with it.
 
 use ebbtide_core::{Span, Watch};
 use ebbtide_workloads::Program;
@@ -9,16 +12,16 @@ use crate::core_side::CoreSide;
 use crate::designs::Parts;
 use crate::machine::{Machine, SimError};
 use crate::memory_side::{AllDram, PlainLru};
-use crate::plan::{JOBS_IN_DRAM_MAX, Plan};
+use crate::plan::{Plan, jobs_in_dram_max};
 use crate::progress::HostTime;
 
 /// Jobs in DRAM, and the computing that makes them miss at the wanted interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Calibration {
-    /// Misses per job of a plain LRU cache of `dram_cache.size`.
+    /// Misses per job of a plain LRU cache of `workload.lru_share` of the data.
     pub(crate) lru_misses_per_job: f64,
-    /// Time of a job without added computing, in nanoseconds.
-    pub(crate) bare_job_ns: f64,
+    /// Time of a job with its added computing, in nanoseconds.
+    pub(crate) job_ns: f64,
     /// Added computing of a job.
     pub(crate) work: Span,
     /// Throughput with that computing.
@@ -53,6 +56,15 @@ const ACCESSES: u64 = 8_000_000;
 /// Jobs per core between two checks of the accesses.
 const JOBS_STEP: u64 = 20;
 
+/// The most measurements that a calibration takes. The first has no added computing.
+const ROUNDS_MAX: u32 = 8;
+
+/// Measurements that a calibration usually takes.
+pub(crate) const ROUNDS_USUAL: u32 = 3;
+
+/// The measured interval differs from the wanted one by no more than this share.
+const INTERVAL_ERROR_MAX: f64 = 0.005;
+
 impl Calibration {
     /// Runs `program` in DRAM on the cores of `plan`.
     pub(crate) fn new(
@@ -64,27 +76,43 @@ impl Calibration {
         let parts = Parts { core_side: CoreSide::Block, memory_side };
         let mut machine = Machine::of_program(&plan.config, parts, program.clone())?;
         let shares = HostTime::of(plan).shares();
-        let half = (shares.counted + shares.calibrated) / 2.0;
         let lru_misses_per_job =
             watch.within(0.0, shares.counted, |watch| plain_lru(plan, &mut machine, watch))?;
+        let workload = &plan.config.workload;
         let cores = plan.config.cores.count as f64;
-        let bare = watch.within(shares.counted, half, |watch| rate(plan, &mut machine, watch))?;
-        let bare_job_ns = 1e9 * cores / bare;
-        let interval_ns = plan.config.workload.miss_interval_us * 1e3;
-        let calibrated = (lru_misses_per_job * interval_ns - bare_job_ns).max(0.0);
-        let work_ns = plan.config.workload.work_us.map_or(calibrated, |us| us * 1e3);
-        let work = Span::from_ps((work_ns * 1e3) as u64);
-        machine.set_work(work);
-        let timed = |watch: Watch<'_>| rate(plan, &mut machine, watch);
-        let dram_jobs_per_s = watch.within(half, shares.calibrated, timed)?;
-        Ok(Calibration { lru_misses_per_job, bare_job_ns, work, dram_jobs_per_s })
+        let wanted_ns = lru_misses_per_job * workload.miss_interval_us * 1e3;
+        let mut work_ns = workload.work_us.map_or(0.0, |us| us * 1e3);
+        let mut from = shares.counted;
+        for round in 1.. {
+            let work = Span::from_ps((work_ns * 1e3) as u64);
+            machine.set_work(work);
+            let to = from.midpoint(shares.calibrated);
+            let timed = |watch: Watch<'_>| rate(plan, &mut machine, watch);
+            let dram_jobs_per_s = watch.within(from, to, timed)?;
+            let job_ns = 1e9 * cores / dram_jobs_per_s;
+            let missing_ns = wanted_ns - job_ns;
+            let is_there = missing_ns.abs() <= INTERVAL_ERROR_MAX * wanted_ns
+                || work_ns == 0.0 && missing_ns < 0.0;
+            if is_there || workload.work_us.is_some() || round == ROUNDS_MAX {
+                return Ok(Calibration { lru_misses_per_job, job_ns, work, dram_jobs_per_s });
+            }
+            work_ns = (work_ns + missing_ns).max(0.0);
+            from = to;
+        }
+        unreachable!("the last round returns")
+    }
+
+    /// Execution between two misses of the plain LRU cache on a core, in microseconds. Infinite if
+    /// nothing misses.
+    pub(crate) fn miss_interval_us(&self) -> f64 {
+        self.job_ns / self.lru_misses_per_job / 1e3
     }
 }
 
 /// Runs jobs that take no time until a plain LRU cache is in steady state, and `machine` with it.
 /// Gives the misses of that cache per job.
 fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
-    let mut lru = PlainLru::new(&plan.config)?;
+    let mut lru = PlainLru::new(&plan.config);
     let enough = window_misses(lru.frames());
     let mut filled = 0;
     loop {
@@ -106,11 +134,11 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
 
 /// Jobs per second, after a fourth as many jobs that are not counted.
 fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
-    let step = JOBS_STEP * plan.config.cores.count as u64;
+    let cores = plan.config.cores.count as u64;
+    let step = JOBS_STEP * cores;
     machine.take_accesses();
     let mut run = |jobs_max: u64, accesses_max: u64, watch: Watch<'_>| {
         let (mut jobs, mut accesses, mut time) = (0, 0, Span::ZERO);
-        let jobs_max = jobs_max * plan.config.cores.count as u64;
         while jobs < jobs_max && accesses < accesses_max {
             let of_jobs = jobs as f64 / jobs_max as f64;
             watch.tell(IN_DRAM, of_jobs.max(accesses as f64 / accesses_max as f64))?;
@@ -120,6 +148,7 @@ fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, Sim
         }
         Ok::<f64, SimError>(jobs as f64 * 1e12 / time.as_ps() as f64)
     };
-    watch.within(0.0, 0.2, |watch| run(JOBS_IN_DRAM_MAX / 4, ACCESSES / 4, watch))?;
-    watch.within(0.2, 1.0, |watch| run(JOBS_IN_DRAM_MAX, ACCESSES, watch))
+    let jobs = jobs_in_dram_max(cores);
+    watch.within(0.0, 0.2, |watch| run(jobs / 4, ACCESSES / 4, watch))?;
+    watch.within(0.2, 1.0, |watch| run(jobs, ACCESSES, watch))
 }

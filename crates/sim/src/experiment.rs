@@ -78,7 +78,8 @@ impl Simulation {
         steady: Steady,
         watch: Watch<'_>,
     ) -> Result<Simulation, SimError> {
-        let Calibration { lru_misses_per_job, bare_job_ns, work, dram_jobs_per_s } = calibration;
+        let miss_interval_us = calibration.miss_interval_us();
+        let Calibration { lru_misses_per_job, job_ns, work, dram_jobs_per_s } = calibration;
         machine.set_work(work);
         machine.set_load(match plan.arrivals {
             Offered::Saturating => Load::Saturating,
@@ -97,8 +98,9 @@ impl Simulation {
             evictions_per_miss,
             timed_jobs,
             lru_misses_per_job,
-            bare_job_ns,
+            job_ns,
             work_ns: work.as_ps() as f64 / 1e3,
+            miss_interval_us: miss_interval_us.is_finite().then_some(miss_interval_us),
         };
         Ok(Simulation { plan: plan.clone(), clock, machine, warm_up, dram_jobs_per_s })
     }
@@ -119,7 +121,7 @@ impl Simulation {
         let jobs_per_s = plan.jobs as f64 * 1e12 / simulated.as_ps() as f64;
         let misses = measured.counters.cache.misses.max(1) as f64;
         let cores_ps = simulated.as_ps() as f64 * plan.config.cores.count as f64;
-        let execution_ns = (warm_up.bare_job_ns + warm_up.work_ns) * plan.jobs as f64;
+        let execution_ns = warm_up.job_ns * plan.jobs as f64;
         Ok(Outcome {
             design: plan.config.design.clone(),
             workload: plan.workload.name().to_string(),

@@ -17,13 +17,18 @@ pub struct WarmUp {
     pub evictions_per_miss: f64,
     /// Jobs that then ran in virtual time without being measured.
     pub timed_jobs: u64,
-    /// Misses per job of a plain LRU cache with as many frames.
+    /// Misses per job of a plain LRU cache of `workload.lru_share` of the data.
     pub lru_misses_per_job: f64,
-    /// Time of a job in DRAM without added computing, in nanoseconds.
-    pub bare_job_ns: f64,
+    /// Time of a job in DRAM with its added computing, in nanoseconds.
+    pub job_ns: f64,
     /// Added computing of a job, in nanoseconds: `workload.work_us`, or what makes plain LRU miss
     /// at the wanted interval.
     pub work_ns: f64,
+    /// Execution between two misses of the plain LRU cache on a core in DRAM, in microseconds, as
+    /// measured. `None` if it never misses. Above `workload.miss_interval_us` if
+    /// `workload.work_us` is set; above or below it by at most 1% if jobs are slower or faster
+    /// without added computing.
+    pub miss_interval_us: Option<f64>,
 }
 
 /// The results of a run.

@@ -1,16 +1,18 @@
 //! [`Plan`]: one simulation, and what plans have in common.
 
 use ebbtide_core::Bytes;
-use ebbtide_core::replacement::PolicyKind;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 
-use crate::config::{Config, DramCache, Fill, Os, PageTables};
+use crate::config::{Config, DramCache, Os, PageTables};
 use crate::designs::resolve;
 use crate::machine::{SimError, WORK_UNITS};
 use crate::offered::Offered;
 
-/// The most jobs per core over which the machine in DRAM is measured, to know what a load is a share of.
-pub(crate) const JOBS_IN_DRAM_MAX: u64 = 500;
+/// The most jobs over which a machine of `cores` cores is measured in DRAM, to know what a load is a
+/// share of.
+pub(crate) fn jobs_in_dram_max(cores: u64) -> u64 {
+    500 * cores.max(16)
+}
 
 /// One simulation.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,9 +78,9 @@ impl Plan {
         let mut basis = self.warm_up_basis();
         let config = &mut basis.config;
         config.workload = self.config.workload.clone();
-        config.dram_cache.ways = 0;
-        config.dram_cache.policy = PolicyKind::Lru;
-        config.dram_cache.fill = Fill::Page;
+        // The plain LRU cache has `workload.lru_share` of the data.
+        config.dram_cache = resolve("dram-only", &[]).expect("a shipped design resolves").dram_cache;
+        (config.device, config.mos, config.promotion) = (None, None, None);
         (config.os.read_ahead, config.os.fault_around) = (Bytes(0), Bytes(0));
         // In DRAM all tables take the same time.
         config.tlb.page_tables = PageTables::Flat;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_workloads::Kind;
 
-use crate::plan::{JOBS_IN_DRAM_MAX, Plan};
+use crate::calibration::ROUNDS_USUAL;
+use crate::plan::{Plan, jobs_in_dram_max};
 
 /// The time that the stages of a run take on a host, about. Relations between stages and between
 /// runs hold better than the times themselves.
@@ -74,9 +75,9 @@ impl HostTime {
         let frames = plan.config.memory_size().1.0 as f64 / PAGE_BYTES as f64;
         let job_us = computing_us(plan.workload) + moving_us(plan.workload);
         let in_dram_us = IN_DRAM * computing_us(plan.workload);
-        // A calibration runs twice, each time with a fourth more jobs than it counts.
-        let timed_jobs = 2 * (JOBS_IN_DRAM_MAX + JOBS_IN_DRAM_MAX / 4);
-        let jobs_in_dram = timed_jobs as f64 * plan.config.cores.count as f64;
+        // A calibration runs several times, each time with a fourth more jobs than it counts.
+        let jobs = jobs_in_dram_max(plan.config.cores.count as u64) as f64;
+        let jobs_in_dram = f64::from(ROUNDS_USUAL) * 1.25 * jobs;
         let us = |us: f64| Duration::from_secs_f64(us / 1e6);
         HostTime {
             counting: us(frames * COUNT_US),

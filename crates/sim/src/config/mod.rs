@@ -8,7 +8,7 @@ mod scale;
 use ebbtide_core::prefetch::{PrefetcherKind, Preset};
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{Bytes, Span, UnknownName, choice};
+use ebbtide_core::{Bytes, PAGE_BYTES, Span, UnknownName, choice};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -344,9 +344,13 @@ pub struct Dataset {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Execution between two misses of a plain LRU cache as large as the DRAM in front of flash.
-    /// The computing of programs is calibrated to it.
+    /// Execution between two misses of a plain LRU cache of `lru_share` of the data. The computing
+    /// of programs is calibrated to it.
     pub miss_interval_us: f64,
+    /// Size of that cache, as a share of the data. Unless it is set, the share that the design's own
+    /// memory has of its own data. So a size that is varied does not change what jobs compute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lru_share: Option<f64>,
     /// Zipf skew of the keys.
     pub theta: f64,
     /// Total time that a job computes between its accesses, instead of a calibrated time.
@@ -438,6 +442,8 @@ impl Config {
         }
         let theta = self.workload.theta;
         require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")?;
+        let share = self.workload.lru_share.unwrap_or(1.0);
+        require(share > 0.0 && share <= 1.0, "workload.lru_share", share, "more than 0, at most 1")?;
         let work = self.workload.work_us.unwrap_or(0.0);
         require((0.0..=1e9).contains(&work), "workload.work_us", work, "0 to 1000000000")
     }
@@ -533,6 +539,17 @@ impl Config {
             Some(promotion) => ("promotion.size", promotion.size),
             None => ("dram_cache.size", self.dram_cache.size),
         }
+    }
+
+    /// Pages of the plain LRU cache to which programs are calibrated, at least 1.
+    pub(crate) fn lru_pages(&self) -> u64 {
+        let share = self.workload.lru_share.unwrap_or_else(|| self.memory_share());
+        ((self.dataset.size.0 as f64 * share / PAGE_BYTES as f64) as u64).max(1)
+    }
+
+    /// The share of the data for which the memory has room.
+    pub(crate) fn memory_share(&self) -> f64 {
+        self.memory_size().1.0 as f64 / self.dataset.size.0 as f64
     }
 
     /// The same machine with the sizes of dataset, DRAM cache, promotion's DRAM and last-level

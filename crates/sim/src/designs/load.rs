@@ -43,17 +43,25 @@ fn resolved(
     mut table: Table,
     overrides: Overrides<'_>,
 ) -> Result<Config, ConfigError> {
+    let own_share = read(given, table.clone()).ok().map(|own| own.memory_share());
     for (key, value) in overrides {
         match *key {
             "preset" => lay_preset(&mut table, value)?,
             key => set(&mut table, key, value)?,
         }
     }
-    let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
-        malformed(given, format!("{}: {}", error.path(), in_words(&one_line(error.inner()))))
-    })?;
+    let mut config = read(given, table)?;
+    let share = own_share.unwrap_or_else(|| config.memory_share()).clamp(f64::MIN_POSITIVE, 1.0);
+    config.workload.lru_share.get_or_insert(share);
     config.check()?;
     Ok(config)
+}
+
+/// The configuration that `table` of `given` describes.
+fn read(given: &str, table: Table) -> Result<Config, ConfigError> {
+    serde_path_to_error::deserialize(table).map_err(|error| {
+        malformed(given, format!("{}: {}", error.path(), in_words(&one_line(error.inner()))))
+    })
 }
 
 /// The text of `given`, a design's name or a file.
@@ -133,7 +141,7 @@ fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
 
 /// Keys that no shipped design sets.
 const OPTIONAL: &str =
-    "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0 }";
+    "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0, lru_share = 0 }";
 
 /// All keys: those of any shipped design, and the optional ones.
 static KEYS: LazyLock<Table> = LazyLock::new(|| {

@@ -197,6 +197,12 @@ impl Residency {
         self.frames[frame.index()].0 |= DIRTY;
     }
 
+    /// Marks `page` as dirty, if it is present. Gives whether it is.
+    pub(super) fn mark(&mut self, page: PageId) -> bool {
+        let frame = self.find(page);
+        frame.inspect(|frame| self.frames[frame.index()].0 |= DIRTY).is_some()
+    }
+
     /// Marks `page` as clean. Gives whether it was present and dirty.
     pub(super) fn clean(&mut self, page: PageId) -> bool {
         let Some(frame) = self.find(page) else { return false };
@@ -330,16 +336,11 @@ pub struct PlainLru {
 }
 
 impl PlainLru {
-    /// An empty, fully associative cache as large as the memory in front of flash.
-    ///
-    /// # Errors
-    /// When the size is not a whole number of pages.
-    pub fn new(config: &Config) -> Result<PlainLru, ConfigError> {
-        let (key, size) = config.memory_size();
-        let whole = size.0 >= PAGE_BYTES as u64 && size.0.is_multiple_of(PAGE_BYTES as u64);
-        require(whole, key, size, "a whole number of 4 KiB pages")?;
+    /// An empty, fully associative cache of `workload.lru_share` of the data, at least of a page.
+    pub fn new(config: &Config) -> PlainLru {
+        let size = Bytes(config.lru_pages() * PAGE_BYTES as u64);
         let residency = Residency::fully_associative(config, size, PolicyKind::Lru);
-        Ok(PlainLru { residency, counters: CacheCounters::default() })
+        PlainLru { residency, counters: CacheCounters::default() }
     }
 
     /// An access of a job to `page`.

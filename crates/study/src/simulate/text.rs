@@ -154,12 +154,15 @@ pub(super) fn machine(config: &Config) -> String {
 
 fn warm_up(f: &mut Formatter<'_>, warm_up: &WarmUp) -> fmt::Result {
     writeln!(f, "{}", warmed(warm_up))?;
-    let (bare, work) = (figure(warm_up.bare_job_ns / 1e3), figure(warm_up.work_ns / 1e3));
+    let (job, work) = (figure(warm_up.job_ns / 1e3), figure(warm_up.work_ns / 1e3));
     let misses = figure(warm_up.lru_misses_per_job);
+    let interval = warm_up.miss_interval_us.map_or(String::new(), |us| {
+        format!(", once every {} us of a core", figure(us))
+    });
     writeln!(
         f,
-        "a job takes {bare} us in DRAM and {work} us of added work; plain LRU misses {misses} times \
-         in it\n"
+        "a job takes {job} us in DRAM, {work} of them added work; plain LRU misses {misses} times in \
+         it{interval}\n"
     )
 }
 

@@ -93,7 +93,7 @@ fn share_row(workload: &'static str, run: &Outcome) -> ShareRow {
     let faults = (memory.cache.misses + memory.cache.hits_under_miss) as f64;
     let mmap = faults * config.os.fault_us as f64 * 1e3 / all_ns;
     let io_stack = memory.cache.misses as f64 * config.os.io_us as f64 * 1e3 / all_ns;
-    let compute = run.jobs as f64 * (warm_up.bare_job_ns + warm_up.work_ns) / all_ns;
+    let compute = run.jobs as f64 * warm_up.job_ns / all_ns;
     ShareRow { workload, mmap, io_stack, flash: 1.0 - mmap - io_stack - compute, compute }
 }
 
