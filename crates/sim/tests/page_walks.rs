@@ -48,7 +48,7 @@ impl MemorySide for Recorder {
         now + Span::from_ns(50)
     }
 
-    fn dirtied(&mut self, _page: PageId) {}
+    fn write_back(&mut self, _now: Time, _request: Request) {}
 
     fn next_event(&self) -> Option<Time> {
         None
@@ -59,6 +59,8 @@ impl MemorySide for Recorder {
 
 impl Warm for Recorder {
     fn warm(&mut self, _request: Request) {}
+
+    fn warm_back(&mut self, _request: Request) {}
 }
 
 impl Observe for Recorder {

@@ -45,8 +45,10 @@ pub(crate) struct Chip {
     durable: Range<PageId>,
     /// Whether cores go past misses: they wait for memory, and memory does not fault.
     goes_past: bool,
-    /// Whether a miss is a fault.
+    /// Whether a miss is a fault, and a page that leaves takes its lines on the chip with it.
     faults: bool,
+    /// Buffer for pages that left.
+    left: Vec<PageId>,
 }
 
 /// An operation on a word.
@@ -112,6 +114,13 @@ pub struct MissedAccesses {
     pub stores: u64,
 }
 
+/// A line that arrives at the chip.
+struct Ready {
+    at: Time,
+    /// Whether a store has carried its data to memory.
+    posted: bool,
+}
+
 struct Timing {
     instruction: Span,
     cycle: Span,
@@ -175,6 +184,7 @@ impl Chip {
             caches: Caches::new(config)?,
             goes_past: blocks && !capabilities.faults && window.buffers(),
             faults: capabilities.faults,
+            left: Vec::new(),
             durable: capabilities.durable,
             memory,
             events: Vec::new(),
@@ -200,6 +210,7 @@ impl Chip {
     #[inline]
     pub(crate) fn reach(&mut self, request: Request, op: Op, words: u8) -> Reach {
         let Request { page, write, waiter, .. } = request;
+        let request = Request { keeps: self.keeps(page), ..request };
         let number = waiter.core as usize;
         if write && self.cores[number].window.is_storing() && !self.makes_room(number, op) {
             return Reach::Held;
@@ -270,6 +281,12 @@ impl Chip {
         Reach::Done
     }
 
+    /// Whether stores to `page` stay on the chip until their lines leave it.
+    #[inline]
+    fn keeps(&self, page: PageId) -> bool {
+        !self.faults && !self.durable.contains(&page)
+    }
+
     /// When `words` of a line in the private cache of `core` really arrive, if they are under way.
     #[inline]
     fn still_coming(&self, core: usize, line: LineId, words: u8) -> Option<Time> {
@@ -320,6 +337,7 @@ impl Chip {
         let start = self.cores[number].now;
         let Looked { found, cycles } = self.caches.look(number, line);
         let looked = start + self.span(cycles);
+        let mut is_kept = true;
         let ready = if found {
             // A line that was fetched ahead may still be under way.
             self.cores[number].window.arrival(line, words, looked).unwrap_or(looked)
@@ -342,7 +360,8 @@ impl Chip {
             }
             let looked = start + self.span(cycles);
             match self.ask(request, start, looked) {
-                Ok(ready) => {
+                Ok(Ready { at: ready, posted }) => {
+                    is_kept = !posted;
                     self.latencies.hit(ready - start, ready - looked);
                     self.caches.bring(line);
                     if !op.is_awaited() {
@@ -374,8 +393,12 @@ impl Chip {
             self.memory.dirtied(page);
         }
         let alone = self.caches.fill(number, line, write);
+        if !is_kept {
+            self.caches.clean(number, line);
+        }
         self.wait(number, op, ready.max(looked + self.span(alone)));
         self.fetch_ahead(request, start);
+        self.write_back(number);
         Reach::Done
     }
 
@@ -433,9 +456,6 @@ impl Chip {
         let Request { page, write, .. } = request;
         let line = request.line_id();
         let ready = self.memory.flat(at, page);
-        if write {
-            self.memory.dirtied(page);
-        }
         match self.caches.touch(number, line, write) {
             Some(true) => {}
             Some(false) if write => {
@@ -447,6 +467,7 @@ impl Chip {
                 self.caches.fill(number, line, write);
             }
         }
+        self.write_back(number);
         self.latencies.arrived(at.since(issued));
         self.latencies.missed(ready.since(issued));
         let window = &mut self.cores[number].window;
@@ -492,12 +513,13 @@ impl Chip {
                     PageTables::Flat => self.memory.flat(looked, entry.page()),
                     PageTables::Cached => {
                         match self.ask(Request::new(entry, false, waiter), start, looked) {
-                            Ok(ready) => ready,
+                            Ok(ready) => ready.at,
                             Err(reach) => return reach,
                         }
                     }
                 };
                 self.caches.bring(line);
+                self.write_back(number);
                 ready
             };
             self.cores[number].now = ready;
@@ -507,9 +529,10 @@ impl Chip {
 
     /// Asks memory for a line that is not on the chip, which is known at `looked`. The access was
     /// issued at `start`. Gives when the line arrives, or the outcome of the access if it does not.
-    fn ask(&mut self, request: Request, start: Time, looked: Time) -> Result<Time, Reach> {
+    fn ask(&mut self, request: Request, start: Time, looked: Time) -> Result<Ready, Reach> {
         let reach = match self.memory_access(request, looked) {
-            Answer::Hit(ready) | Answer::Posted(ready) => return Ok(ready),
+            Answer::Hit(at) => return Ok(Ready { at, posted: false }),
+            Answer::Posted(at) => return Ok(Ready { at, posted: true }),
             Answer::Miss(reply) => Reach::Missed(reply),
             Answer::Stalled => Reach::Stalled,
         };
@@ -531,10 +554,9 @@ impl Chip {
 
     /// Makes `request` of memory, which first does what is due by then.
     fn enter_memory(&mut self, request: Request, at: Time) -> Answer {
-        if self.memory.next_event().is_some_and(|due| due <= at) {
-            self.memory.advance(at, &mut self.events);
-        }
+        self.advance_memory(at);
         let answer = self.memory.access(at, request);
+        self.drop_left();
         let core = &mut self.cores[request.waiter.core as usize];
         if let Answer::Posted(until) = answer {
             core.now = core.now.max(until);
@@ -542,9 +564,35 @@ impl Chip {
         answer
     }
 
+    fn advance_memory(&mut self, at: Time) {
+        if self.memory.next_event().is_some_and(|due| due <= at) {
+            self.memory.advance(at, &mut self.events);
+        }
+    }
+
+    /// Writes the dirty lines that left the chip back to memory. `core` has taken their places.
+    #[inline]
+    fn write_back(&mut self, core: usize) {
+        while let Some(line) = self.caches.take_leaving() {
+            let at = self.cores[core].now;
+            self.advance_memory(at);
+            self.memory.write_back(at, written_back(core, line));
+        }
+    }
+
+    /// Drops the lines of pages that left memory with them.
+    #[inline]
+    fn drop_left(&mut self) {
+        if self.faults {
+            self.memory.take_left(&mut self.left);
+            self.left.drain(..).for_each(|page| self.caches.drop_page(page));
+        }
+    }
+
     /// An access that takes no time and fills every cache on its way.
     pub(crate) fn warm(&mut self, request: Request) {
         let Request { page, write, waiter, .. } = request;
+        let request = Request { keeps: self.keeps(page), ..request };
         let number = waiter.core as usize;
         let core = &mut self.cores[number];
         if core.tlb.look_up(page) == Translation::Walk && self.page_tables == PageTables::Cached {
@@ -571,7 +619,11 @@ impl Chip {
         } else if write {
             self.memory.dirtied(page);
         }
+        self.drop_left();
         self.caches.fill(number, line, write);
+        while let Some(line) = self.caches.take_leaving() {
+            self.memory.warm_back(written_back(number, line));
+        }
     }
 
     /// Puts all that a warm-up changes into `archive`, or takes it from there: of a chip in which a warm-up
@@ -613,6 +665,7 @@ impl Chip {
         let now = self.cores[core].now;
         if page.0 < self.contents.size_bytes() / PAGE_BYTES as u64 {
             self.cores[core].now = self.memory.hint(now, page).max(now);
+            self.drop_left();
         }
     }
 
@@ -620,4 +673,10 @@ impl Chip {
     pub(crate) fn unmap(&mut self, page: PageId) {
         self.cores.iter_mut().for_each(|core| core.tlb.forget(page));
     }
+}
+
+/// The request that writes `line` back for `core`.
+fn written_back(core: usize, line: LineId) -> Request {
+    let waiter = Waiter { core: core as u32, thread: 0, slot: NOBODY };
+    Request::new(Addr(line * LINE_BYTES as u64), true, waiter)
 }

@@ -30,6 +30,8 @@ pub struct Request {
     pub site: u32,
     /// Whether the access is a store.
     pub write: bool,
+    /// Whether the chip keeps what is stored, and writes the line back when it leaves the chip.
+    pub keeps: bool,
     /// The thread that is told when the page arrives.
     pub waiter: Waiter,
 }
@@ -39,7 +41,13 @@ impl Request {
     #[inline]
     pub fn new(at: Addr, write: bool, waiter: Waiter) -> Request {
         let line = (at.page_offset() / LINE_BYTES) as u8;
-        Request { page: at.page(), line, site: 0, write, waiter }
+        Request { page: at.page(), line, site: 0, write, keeps: false, waiter }
+    }
+
+    /// Whether the access changes the page in memory.
+    #[inline]
+    pub fn dirties(&self) -> bool {
+        self.write && !self.keeps
     }
 
     /// The number of the line among those of all pages.
@@ -54,7 +62,8 @@ impl Request {
 pub enum Answer {
     /// The line arrives at this time.
     Hit(Time),
-    /// The core is busy with the access until this time and then goes on.
+    /// The core is busy with the access until this time and then goes on. A store has carried its
+    /// data, so that the chip keeps the line clean.
     Posted(Time),
     /// The page is absent, and the core learns that at this time. [`Event::Arrived`] tells the
     /// waiter when to repeat the access.
@@ -90,6 +99,8 @@ pub enum Stage {
     Read,
     /// The page crossed the link.
     Carried,
+    /// The page left its frame.
+    Left,
 }
 
 /// The end of a stage for one page.

@@ -29,7 +29,9 @@ impl MemorySide for AllDram {
         self.controllers.plain(now, page)
     }
 
-    fn dirtied(&mut self, _page: PageId) {}
+    fn write_back(&mut self, now: Time, request: Request) {
+        self.controllers.write(now, request.page);
+    }
 
     fn next_event(&self) -> Option<Time> {
         None
@@ -40,6 +42,8 @@ impl MemorySide for AllDram {
 
 impl Warm for AllDram {
     fn warm(&mut self, _request: Request) {}
+
+    fn warm_back(&mut self, _request: Request) {}
 
     /// A warm-up changes nothing in it.
     fn state(&mut self, _archive: &mut Archive<'_>) {}

@@ -36,6 +36,9 @@ pub struct CacheCounters {
     pub hits_under_miss: u64,
     /// Accesses that started a read of a page from flash.
     pub misses: u64,
+    /// Those of the misses that no access waits for: a dirty line left the chip, and its page was
+    /// absent.
+    pub write_back_misses: u64,
     /// Pages that the operating system read beside those that were wanted.
     pub read_ahead: u64,
     /// Misses on pages in flight, in a memory that does not merge them.
@@ -67,7 +70,7 @@ pub struct TrafficCounters {
     pub copied_bytes: u64,
     /// Bytes written into and read from the flash device's own DRAM.
     pub device_dram_bytes: u64,
-    /// Lines that the chip read from host DRAM, and tag lookups there.
+    /// Lines that the chip read from host DRAM or wrote back to it, and tag lookups there.
     pub dram_lines: u64,
     /// Pages written into host DRAM, in whole or in part, without copies.
     pub dram_pages_in: u64,

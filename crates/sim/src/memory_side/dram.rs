@@ -15,7 +15,7 @@ pub(super) struct Controllers {
     latency: Span,
     bus: Span,
     tag_latency: Span,
-    /// Lines read and tag lookups since the last call of `take_lines`.
+    /// Lines read and written and tag lookups since the last call of `take_lines`.
     lines: u64,
     /// Writing a whole page into DRAM.
     pub(super) fill: Span,
@@ -70,6 +70,16 @@ impl Controllers {
         Time::from_ps((start + self.latency + self.tag_latency).as_ps() - line.as_ps())
     }
 
+    /// Writes a line of `page` without tags.
+    pub(super) fn write(&mut self, now: Time, page: PageId) {
+        self.occupy(now, self.of(page), self.bus);
+    }
+
+    /// Writes a line whose tags match.
+    pub(super) fn write_tagged(&mut self, now: Time, controller: usize) {
+        self.occupy(now, controller, self.bus + self.tag_latency);
+    }
+
     /// Occupies the bus for `span`. Gives when that begins.
     fn occupy(&mut self, now: Time, controller: usize, span: Span) -> Time {
         let start = now.max(self.free[controller]);
@@ -78,7 +88,7 @@ impl Controllers {
         start
     }
 
-    /// Lines read and tag lookups since the last call.
+    /// Lines read and written and tag lookups since the last call.
     pub(super) fn take_lines(&mut self) -> u64 {
         std::mem::take(&mut self.lines)
     }

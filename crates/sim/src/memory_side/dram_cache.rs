@@ -13,7 +13,8 @@ use super::paged::Paged;
 use super::partial_pages::PartialPages;
 use super::residency::{Residency, Victim};
 use super::{
-    Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter, Warm,
+    Answer, Capabilities, Counters, Event, MemorySide, NOBODY, Noted, Observe, Request, Stage, Waiter,
+    Warm,
 };
 use crate::config::{Config, ConfigError, Fill, require};
 
@@ -128,9 +129,14 @@ impl DramCache {
 
     /// Handles `miss` if there is room for it. Gives whether there is.
     fn take(&mut self, number: usize, start: Time, miss: Miss) -> bool {
-        let Request { page, line, write, waiter, .. } = miss.request;
+        let (Request { page, line, waiter, .. }, write) = (miss.request, miss.request.dirties());
         let searched = start + self.backside_step;
-        if self.find(page, line).is_some() {
+        let is_there = if waiter.slot == NOBODY && write {
+            self.absorbs(page, line)
+        } else {
+            self.find(page, line).is_some()
+        };
+        if is_there {
             // It arrived while the miss was queued.
             self.told.push(Event::Arrived(waiter, searched));
             self.backsides[number].free = searched;
@@ -156,6 +162,9 @@ impl DramCache {
         device.note(page, Stage::Asked, asked);
         device.read_lines(asked, page, lines.count());
         self.backsides[number].free = asked;
+        if let Some((victim, _)) = &victim {
+            device.note(victim.page, Stage::Left, asked);
+        }
         if let Some((victim, lines)) = victim.filter(|(victim, _)| victim.dirty) {
             self.backsides[number].evicting += 1;
             self.outgoing.push_back(number);
@@ -172,7 +181,7 @@ impl DramCache {
         number: usize,
         request: Request,
     ) -> Option<(Lines, Option<(Victim, Lines)>)> {
-        let Request { page, line, site, write, .. } = request;
+        let (Request { page, line, site, .. }, write) = (request, request.dirties());
         if let Some(partial) = &mut self.partial
             && let Some(frame) = self.pages.residency.find(page)
         {
@@ -200,6 +209,16 @@ impl DramCache {
         there.then_some(frame)
     }
 
+    /// Takes a dirty `line` of `page` that left the chip. Gives whether the page is resident.
+    fn absorbs(&mut self, page: PageId, line: u8) -> bool {
+        let Some(frame) = self.pages.residency.find(page) else { return false };
+        self.pages.residency.mark_dirty(frame);
+        if let Some(partial) = &mut self.partial {
+            partial.complete(frame, line);
+        }
+        true
+    }
+
     fn install(&mut self, page: PageId, at: Time) {
         if let (frame, Some(line)) = self.pages.install(page)
             && let Some(partial) = &mut self.partial
@@ -220,7 +239,7 @@ impl DramCache {
 
 impl MemorySide for DramCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, line, write, waiter, .. } = request;
+        let (Request { page, line, waiter, .. }, write) = (request, request.dirties());
         let number = self.pages.controllers.of(page);
         if !self.backsides[number].stalled.is_empty() {
             self.pages.counters.stalls += 1;
@@ -232,7 +251,7 @@ impl MemorySide for DramCache {
             return Answer::Hit(self.pages.controllers.hit(now, number));
         }
         let reply = self.pages.controllers.probe(now, number);
-        if self.backsides[number].queue.len() == self.queue_max {
+        if self.backsides[number].queue.len() >= self.queue_max {
             self.pages.counters.stalls += 1;
             self.backsides[number].stalled.push(waiter);
             return Answer::Stalled;
@@ -246,8 +265,16 @@ impl MemorySide for DramCache {
         self.pages.controllers.plain(now, page)
     }
 
-    fn dirtied(&mut self, page: PageId) {
-        self.pages.dirtied(page);
+    /// The chip's buffers hold the lines for which the queue of the backside has no room.
+    fn write_back(&mut self, now: Time, request: Request) {
+        let number = self.pages.controllers.of(request.page);
+        if self.absorbs(request.page, request.line) {
+            return self.pages.controllers.write_tagged(now, number);
+        }
+        let reply = self.pages.controllers.probe(now, number);
+        self.pages.counters.write_back_misses += 1;
+        self.backsides[number].queue.push_back(Miss { request, at: reply });
+        self.drain(number, reply);
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -278,7 +305,7 @@ impl MemorySide for DramCache {
 
 impl Warm for DramCache {
     fn warm(&mut self, request: Request) {
-        let Request { page, line, site, write, .. } = request;
+        let (Request { page, line, site, .. }, write) = (request, request.dirties());
         if self.partial.is_none() {
             return self.pages.warm(request);
         }
@@ -298,6 +325,13 @@ impl Warm for DramCache {
         partial.bring(frame, Trigger { site, line });
         self.pages.counters.misses += 1;
         self.pages.counters.evicted(victim);
+    }
+
+    fn warm_back(&mut self, request: Request) {
+        if !self.absorbs(request.page, request.line) {
+            self.pages.counters.write_back_misses += 1;
+            self.warm(request);
+        }
     }
 
     fn state(&mut self, archive: &mut Archive<'_>) {

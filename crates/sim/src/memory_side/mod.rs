@@ -50,8 +50,19 @@ pub trait MemorySide: Warm + Observe {
     /// when the line arrives. `page` selects the memory controller.
     fn flat(&mut self, now: Time, page: PageId) -> Time;
 
-    /// Marks `page` as dirty: a cache on the chip holds a newer line of it.
-    fn dirtied(&mut self, page: PageId);
+    /// A dirty line leaves the chip, which does not wait for that. If its page is absent, memory
+    /// fetches the page to change it.
+    fn write_back(&mut self, now: Time, request: Request);
+
+    /// A cache on the chip holds a newer line of `page`. Only a memory that
+    /// [faults](Capabilities::faults) marks the page as dirty now. Others do so when the line is
+    /// [written back](MemorySide::write_back).
+    fn dirtied(&mut self, _page: PageId) {}
+
+    /// Appends the pages that left their frames since the last call. Only a memory that
+    /// [faults](Capabilities::faults) tells them. Another page takes the frame, so that the chip must
+    /// drop their lines. Those that were dirty left with the page.
+    fn take_left(&mut self, _left: &mut Vec<PageId>) {}
 
     /// Time of the next event, or [`Time::ZERO`] if events are ready.
     fn next_event(&self) -> Option<Time>;
@@ -121,6 +132,9 @@ impl Default for Capabilities {
 pub trait Warm {
     /// An access that takes no time.
     fn warm(&mut self, request: Request);
+
+    /// [`MemorySide::write_back`] in no time.
+    fn warm_back(&mut self, request: Request);
 
     /// Puts all that a warm-up changes into `archive`, or takes it from there: of a memory in which a warm-up
     /// does the same. By default it cannot, and every machine is warmed anew.

@@ -1,7 +1,7 @@
 //! [`Paged`]: DRAM that caches pages, with the pages in flight to it.
 
 use ebbtide_core::{FrameId, PageId, Time};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::counters::{CacheCounters, Counters, TrafficCounters};
 use super::dram::Controllers;
@@ -19,6 +19,8 @@ pub(super) struct Paged {
     misses: MissTable<Waiter>,
     arriving: FxHashMap<PageId, Arriving>,
     stalled: Vec<Waiter>,
+    /// Absent pages that were written. They are dirty when they come again.
+    owed: FxHashSet<PageId>,
 }
 
 /// A page in flight.
@@ -54,17 +56,21 @@ impl Paged {
             misses: MissTable::new(in_flight_max, usize::MAX),
             arriving: FxHashMap::default(),
             stalled: Vec::new(),
+            owed: FxHashSet::default(),
         }
     }
 
     /// Looks `request` up and counts it. A miss is in the miss table afterwards.
     pub(super) fn access(&mut self, request: Request) -> Found {
-        let Request { page, write, waiter, .. } = request;
+        let (Request { page, waiter, .. }, write) = (request, request.dirties());
         if let Some(frame) = self.residency.find(page) {
             self.hit(frame, write);
             return Found::Hit(frame);
         }
         if self.merge(page, waiter) {
+            if write {
+                self.arrives_dirty(page);
+            }
             return Found::Merged;
         }
         if self.misses.is_full() {
@@ -114,6 +120,7 @@ impl Paged {
         dirty: bool,
     ) -> Option<(FrameId, Option<Victim>)> {
         let (frame, victim) = self.residency.reserve(page)?;
+        let dirty = dirty || self.owed.remove(&page);
         self.arriving.insert(page, Arriving { frame, dirty, refill: None });
         self.counters.evicted(victim);
         Some((frame, victim))
@@ -150,6 +157,9 @@ impl Paged {
         } else if self.residency.find(page) == Some(frame) {
             self.residency.hit(frame, dirty);
         } else {
+            if dirty {
+                self.owed.insert(page);
+            }
             return (frame, None);
         }
         (frame, refill)
@@ -165,16 +175,20 @@ impl Paged {
         awaited
     }
 
-    /// Marks `page` as dirty, if it is resident.
+    /// Marks `page` as dirty, now or when it comes.
     pub(super) fn dirtied(&mut self, page: PageId) {
-        if let Some(frame) = self.residency.find(page) {
-            self.residency.mark_dirty(frame);
+        if self.residency.mark(page) {
+            return;
+        }
+        match self.arriving.get_mut(&page) {
+            Some(arriving) => arriving.dirty = true,
+            None => _ = self.owed.insert(page),
         }
     }
 
     /// An access that takes no time.
     pub(super) fn warm(&mut self, request: Request) {
-        self.residency.warm(request.page, request.write, &mut self.counters);
+        self.residency.warm(request.page, request.dirties(), &mut self.counters);
     }
 
     /// The counters since the last call, with what else was `moved`.

@@ -9,7 +9,7 @@ use super::fetch::{Ended, Fetch};
 use super::paged::{Found, Paged};
 use super::read_ahead::{ReadAhead, Wanted};
 use super::residency::{Residency, Victim};
-use super::{Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Warm};
+use super::{Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Warm};
 use crate::config::{Config, ConfigError, require};
 
 /// DRAM that the operating system manages.
@@ -32,6 +32,8 @@ pub struct Paging {
     minor: Span,
     /// Events between calls of `advance`.
     told: Vec<Event>,
+    /// Pages that left since they were last taken.
+    left: Vec<PageId>,
 }
 
 impl Paging {
@@ -55,17 +57,20 @@ impl Paging {
             ahead: ReadAhead::new(os, config.dataset.size.0 / PAGE_BYTES as u64),
             minor: Span::from_ns(os.minor_fault_ns),
             told: Vec::new(),
+            left: Vec::new(),
         })
     }
 }
 
 impl Paging {
-    /// Unmaps `victim` for a fault of `core`. Gives the time that it costs the core.
-    fn evict(&mut self, core: u32, victim: Victim) -> Span {
+    /// Unmaps `victim` at `now` for a fault of `core`. Gives the time that it costs the core.
+    fn evict(&mut self, now: Time, core: u32, victim: Victim) -> Span {
+        self.fetch.device.note(victim.page, Stage::Left, now);
         if let Some(ahead) = &mut self.ahead {
             ahead.forget(victim.page);
         }
         self.told.push(Event::Unmapped(victim.page));
+        self.left.push(victim.page);
         self.unmapped += 1;
         if self.unmapped < self.batch {
             return Span::ZERO;
@@ -91,7 +96,7 @@ impl Paging {
             let Some((_, victim)) = self.pages.reserve(page, false) else { continue };
             self.pages.counters.read_ahead += 1;
             if let Some(victim) = victim {
-                at += self.evict(core, victim);
+                at += self.evict(at, core, victim);
                 if victim.dirty {
                     self.fetch.device.write(at, victim.page);
                 }
@@ -141,7 +146,7 @@ impl MemorySide for Paging {
         };
         let mut asked = now + self.fault;
         if let Some(victim) = victim {
-            asked += self.evict(core, victim);
+            asked += self.evict(asked, core, victim);
             if victim.dirty {
                 self.fetch.device.write(asked + self.io, victim.page);
             }
@@ -155,8 +160,17 @@ impl MemorySide for Paging {
         self.pages.controllers.plain(now, page)
     }
 
+    fn write_back(&mut self, now: Time, request: Request) {
+        // Its page is dirty since the store.
+        self.pages.controllers.write(now, request.page);
+    }
+
     fn dirtied(&mut self, page: PageId) {
         self.pages.dirtied(page);
+    }
+
+    fn take_left(&mut self, left: &mut Vec<PageId>) {
+        left.append(&mut self.left);
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -184,8 +198,16 @@ impl MemorySide for Paging {
 impl Warm for Paging {
     fn warm(&mut self, request: Request) {
         let Request { page, write, .. } = request;
-        let Paging { ahead: Some(ahead), pages, .. } = self else {
-            return self.pages.warm(request);
+        let Paging { ahead: Some(ahead), pages, left, .. } = self else {
+            let here = self.pages.residency.find(page).is_some();
+            if here {
+                return self.pages.warm(request);
+            }
+            self.pages.counters.misses += 1;
+            let victim = self.pages.residency.bring(page, write).1;
+            self.pages.counters.evicted(victim);
+            self.left.extend(victim.map(|victim| victim.page));
+            return;
         };
         let here = |page| pages.residency.find(page).is_some();
         let wanted = if here(page) {
@@ -206,6 +228,7 @@ impl Warm for Paging {
             pages.counters.evicted(victim);
             if let Some(victim) = victim {
                 ahead.forget(victim.page);
+                left.push(victim.page);
             }
             if next != page {
                 pages.counters.read_ahead += 1;
@@ -213,6 +236,8 @@ impl Warm for Paging {
             }
         }
     }
+
+    fn warm_back(&mut self, _request: Request) {}
 
     fn state(&mut self, archive: &mut Archive<'_>) {
         self.pages.residency.state(archive);

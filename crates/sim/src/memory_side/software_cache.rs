@@ -76,6 +76,8 @@ pub struct SoftwareCache {
     in_flight: BinaryHeap<Reverse<(Time, Option<PageId>)>>,
     /// Dirty pages that were evicted and wait for a write to carry them.
     unsent: f64,
+    /// Pages that left since they were last taken.
+    left: Vec<PageId>,
 }
 
 impl SoftwareCache {
@@ -104,6 +106,7 @@ impl SoftwareCache {
             costs,
             in_flight: BinaryHeap::new(),
             unsent: 0.0,
+            left: Vec::new(),
         })
     }
 
@@ -124,6 +127,7 @@ impl SoftwareCache {
         let mut asked = now + self.costs.miss;
         if let Some(victim) = victim {
             self.ahead.evicted(frame, victim.page, ahead);
+            self.left.push(victim.page);
             if victim.dirty {
                 asked += self.costs.write_back;
                 self.unsent += 1.0;
@@ -181,8 +185,17 @@ impl MemorySide for SoftwareCache {
         self.pages.controllers.plain(now, page)
     }
 
+    fn write_back(&mut self, now: Time, request: Request) {
+        // Its page is dirty since the store.
+        self.pages.controllers.write(now, request.page);
+    }
+
     fn dirtied(&mut self, page: PageId) {
         self.pages.dirtied(page);
+    }
+
+    fn take_left(&mut self, left: &mut Vec<PageId>) {
+        left.append(&mut self.left);
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -220,6 +233,8 @@ impl Warm for SoftwareCache {
     fn warm(&mut self, request: Request) {
         self.pages.warm(request);
     }
+
+    fn warm_back(&mut self, _request: Request) {}
 }
 
 impl Observe for SoftwareCache {

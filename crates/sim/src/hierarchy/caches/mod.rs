@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_trace::{Evicted, LineCache, LineId};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,9 @@ pub(crate) struct Caches {
     controllers: usize,
     coherence: Coherence,
     written_back: u64,
+    /// Dirty lines that left the chip and are not taken yet.
+    #[serde(skip)]
+    leaving: Vec<LineId>,
 }
 
 /// Counters of cache coherence.
@@ -71,6 +74,7 @@ impl Caches {
             controllers: config.dram.controllers,
             coherence: Coherence::default(),
             written_back: 0,
+            leaving: Vec::new(),
         })
     }
 
@@ -147,19 +151,50 @@ impl Caches {
     /// Puts `line`, which comes from memory and is not in the last level, into it.
     pub(crate) fn bring(&mut self, line: LineId) {
         let slice = &mut self.slices[self.noc.home(line)];
-        if let Some(Evicted { dirty: true, .. }) = slice.install(line, false) {
-            self.written_back += 1;
+        if let Some(Evicted { dirty: true, line }) = slice.install(line, false) {
+            self.leaves(line);
         }
     }
 
-    /// Puts `line` into the last level. Dirty lines evicted by it are only counted, because memory
-    /// was told when they were written.
+    /// A dirty `line` leaves the chip.
+    fn leaves(&mut self, line: LineId) {
+        self.written_back += 1;
+        self.leaving.push(line);
+    }
+
+    /// A dirty line that left the chip, each once. Memory must take them all.
+    #[inline]
+    pub(crate) fn take_leaving(&mut self) -> Option<LineId> {
+        self.leaving.pop()
+    }
+
+    /// Marks `line` in the private cache of `core` as clean: memory has what was stored.
+    pub(crate) fn clean(&mut self, core: usize, line: LineId) {
+        self.own[core].clean(line);
+    }
+
+    /// Drops all lines of `page`, which has left memory with them.
+    pub(crate) fn drop_page(&mut self, page: PageId) {
+        const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+        for line in page.0 * LINES..(page.0 + 1) * LINES {
+            match self.directory.clear(line) {
+                Some(Held::Owned(owner)) => _ = self.own[usize::from(owner)].remove(line),
+                Some(Held::Shared(_)) => {
+                    self.own.iter_mut().for_each(|own| _ = own.remove(line));
+                }
+                None => {}
+            }
+            self.slices[self.noc.home(line)].remove(line);
+        }
+    }
+
+    /// Puts `line` into the last level.
     pub(crate) fn install_in_llc(&mut self, line: LineId, dirty: bool) {
         let slice = &mut self.slices[self.noc.home(line)];
         if slice.touch(line, dirty).is_none()
-            && let Some(Evicted { dirty: true, .. }) = slice.install(line, dirty)
+            && let Some(Evicted { dirty: true, line }) = slice.install(line, dirty)
         {
-            self.written_back += 1;
+            self.leaves(line);
         }
     }
 

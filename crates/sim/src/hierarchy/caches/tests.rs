@@ -218,3 +218,50 @@ fn a_store_past_the_caches_leaves_a_line_to_its_own_core_at_most() {
         assert_eq!(held, [false, false, false, holds]);
     }
 }
+
+/// Whether a cache of the chip holds `line` dirty.
+fn holds_dirty(caches: &Caches, line: LineId) -> bool {
+    let all = caches.own.iter().chain(&caches.slices);
+    // A clone, as only an access tells.
+    all.clone().any(|cache| cache.clone().touch(line, false) == Some(true))
+}
+
+proptest! {
+    /// A store is on the chip until its line is given to memory, however cores pass it on.
+    #[test]
+    fn no_dirty_line_disappears(
+        steps in prop::collection::vec((0usize..3, 0u64..24, any::<bool>()), 1..200),
+    ) {
+        let mut caches = caches(3);
+        let slice = LineCache::new(4, 2).unwrap();
+        caches.slices = vec![slice; 3];
+        let mut stored = std::collections::BTreeSet::new();
+        for (core, line, write) in steps {
+            access(&mut caches, core, line, write);
+            while let Some(line) = caches.take_leaving() {
+                stored.remove(&line);
+            }
+            if write {
+                stored.insert(line);
+            }
+            for line in &stored {
+                prop_assert!(holds_dirty(&caches, *line), "line {line} is lost");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_dropped_leaves_no_line(
+        steps in prop::collection::vec((0usize..3, 0u64..160, any::<bool>()), 1..200),
+    ) {
+        let mut caches = caches(3);
+        for (core, line, write) in steps {
+            access(&mut caches, core, line, write);
+        }
+        caches.drop_page(PageId(1));
+        for line in 64..128 {
+            prop_assert!((0..3).all(|core| !caches.is_on_chip(core, line)), "line {line}");
+            prop_assert_eq!(caches.directory.held(line), None);
+        }
+    }
+}

@@ -19,7 +19,10 @@ use super::device::flash;
 use super::dram::Controllers;
 use super::miss_table::{Begin, MissTable};
 use super::residency::Residency;
-use super::{Answer, Capabilities, Counters, Event, MemorySide, Observe, Request, Waiter, Warm};
+use super::{
+    Answer, Capabilities, Counters, Event, MemorySide, NOBODY, Noted, Observe, Request, Stage, Waiter,
+    Warm,
+};
 use crate::config::{Config, ConfigError, needed, require};
 
 /// The device of the CXL-flash study (ATC'23): a set-associative cache of pages in front of flash,
@@ -47,12 +50,16 @@ pub struct DeviceCache {
     host_dram: Controllers,
     /// Waiters whose requests were not accepted.
     stalled: Vec<Waiter>,
+    /// Lines written back that were not accepted. The host's buffers hold them.
+    owed: VecDeque<Request>,
     /// Pages that flash has read and that wait for room in the DRAM queue. The lowest page goes
     /// first, as in the study's simulator.
     came: BinaryHeap<Reverse<PageId>>,
     done: Vec<Done>,
     /// What happened in frames, if they are watched.
     seen: Option<Vec<Seen>>,
+    /// Pages that left their frames, if notes are kept.
+    notes: Option<Vec<Noted>>,
     /// Buffer for the waiters of a page that arrived.
     waiting: Vec<Waiting>,
     counters: Counters,
@@ -143,9 +150,11 @@ impl DeviceCache {
             fold_addresses: device.fold_addresses,
             host_dram: Controllers::new(config),
             stalled: Vec::new(),
+            owed: VecDeque::new(),
             came: BinaryHeap::new(),
             done: Vec::new(),
             seen: None,
+            notes: None,
             waiting: Vec::new(),
             counters: Counters::default(),
         })
@@ -205,10 +214,16 @@ impl DeviceCache {
         open.then(|| self.dram.open_from())
     }
 
+    /// Whether a request must wait for those before it or for room.
+    fn is_closed(&self, now: Time) -> bool {
+        let waits = !self.stalled.is_empty() || !self.owed.is_empty();
+        waits || self.open_from().is_none_or(|from| from > now)
+    }
+
     /// When the DRAM has room for an arrived page, or else for a request that waits.
     #[inline]
     fn room_from(&self) -> Option<Time> {
-        match (self.came.is_empty(), self.stalled.is_empty()) {
+        match (self.came.is_empty(), self.stalled.is_empty() && self.owed.is_empty()) {
             (false, _) => Some(self.dram.open_from()),
             (true, false) => self.open_from(),
             (true, true) => None,
@@ -218,7 +233,11 @@ impl DeviceCache {
     /// The DRAM has room for an arrived page, or for stalled requests.
     fn room(&mut self, now: Time, events: &mut Vec<Event>) {
         match self.came.pop() {
-            Some(Reverse(page)) => self.arrived(now, page, events),
+            Some(Reverse(page)) => return self.arrived(now, page, events),
+            None => {}
+        }
+        match self.owed.pop_front() {
+            Some(request) => _ = self.enter(now, request),
             None => events.extend(self.stalled.drain(..).map(|w| Event::Unstalled(w, now))),
         }
     }
@@ -230,8 +249,16 @@ impl DeviceCache {
         Answer::Stalled
     }
 
+    /// Enters `request`, which the device accepts.
+    fn enter(&mut self, now: Time, request: Request) -> Answer {
+        match self.cache.as_ref().and_then(|cache| cache.residency.find(request.page)) {
+            Some(frame) => self.hit(now, frame, request),
+            None => self.miss(now, request),
+        }
+    }
+
     fn hit(&mut self, now: Time, frame: FrameId, request: Request) -> Answer {
-        let Request { page, write, .. } = request;
+        let (page, write) = (request.page, request.dirties());
         self.counters.cache.hits += 1;
         let ready = self.serve(now);
         let cache = self.cache.as_mut().expect("a hit is in the cache");
@@ -245,7 +272,8 @@ impl DeviceCache {
     }
 
     fn miss(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, write, waiter, .. } = request;
+        let (Request { page, waiter, .. }, write) = (request, request.dirties());
+        self.counters.cache.write_back_misses += u64::from(write && waiter.slot == NOBODY);
         match &mut self.misses {
             Misses::Merged(table) => match table.begin(page, (waiter, write)) {
                 Begin::Merged => {
@@ -272,7 +300,8 @@ impl DeviceCache {
     }
 
     /// Starts the first request for a page that is not in the cache.
-    fn begin(&mut self, now: Time, Request { page, write, waiter, .. }: Request) {
+    fn begin(&mut self, now: Time, request: Request) {
+        let (Request { page, waiter, .. }, write) = (request, request.dirties());
         let Some(cache) = &mut self.cache else {
             self.counters.cache.misses += 1;
             let tag = self.misses.place((waiter, write));
@@ -398,6 +427,9 @@ impl DeviceCache {
         self.counters.cache.evicted(victim);
         if let Some(victim) = victim {
             self.tell(frame, victim.page, Happened::Evicted);
+            if let Some(notes) = &mut self.notes {
+                notes.push(Noted { page: victim.page, stage: Stage::Left, at: now });
+            }
             if victim.dirty {
                 self.counters.traffic.device_dram_bytes += PAGE_BYTES as u64;
                 self.backend.write(now, victim.page, FLUSH);
@@ -487,25 +519,22 @@ fn folded(page: PageId) -> PageId {
 impl MemorySide for DeviceCache {
     fn access(&mut self, now: Time, mut request: Request) -> Answer {
         request.page = self.mapped(request.page);
-        if !self.stalled.is_empty() || self.open_from().is_none_or(|from| from > now) {
+        if self.is_closed(now) {
             return self.put_off(request.waiter);
         }
-        match self.cache.as_ref().and_then(|cache| cache.residency.find(request.page)) {
-            Some(frame) => self.hit(now, frame, request),
-            None => self.miss(now, request),
+        self.enter(now, request)
+    }
+
+    fn write_back(&mut self, now: Time, mut request: Request) {
+        request.page = self.mapped(request.page);
+        if self.is_closed(now) {
+            return self.owed.push_back(request);
         }
+        self.enter(now, request);
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
         self.host_dram.plain(now, page)
-    }
-
-    fn dirtied(&mut self, page: PageId) {
-        if let Some(cache) = &mut self.cache
-            && let Some(frame) = cache.residency.find(page)
-        {
-            cache.residency.mark_dirty(frame);
-        }
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -550,7 +579,8 @@ impl MemorySide for DeviceCache {
 }
 
 impl Warm for DeviceCache {
-    fn warm(&mut self, Request { page, write, .. }: Request) {
+    fn warm(&mut self, request: Request) {
+        let (page, write) = (request.page, request.dirties());
         let Some(cache) = &mut self.cache else { return };
         let frame = if let Some(frame) = cache.residency.find(page) {
             self.counters.cache.hits += 1;
@@ -566,6 +596,10 @@ impl Warm for DeviceCache {
             frame
         };
         self.tell(frame, page, Happened::Served { write });
+    }
+
+    fn warm_back(&mut self, request: Request) {
+        self.warm(request);
     }
 
     fn state(&mut self, archive: &mut Archive<'_>) {
@@ -584,6 +618,11 @@ impl Observe for DeviceCache {
         let mut counters = std::mem::take(&mut self.counters);
         counters.traffic.dram_lines = self.host_dram.take_lines();
         counters
+    }
+
+    /// Only of [`Stage::Left`].
+    fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
+        std::mem::replace(&mut self.notes, keep.then(Vec::new)).unwrap_or_default()
     }
 
     fn flash(&self) -> Option<&Flash> {

@@ -94,6 +94,8 @@ pub struct Manager<W> {
     wait_queue: VecDeque<Waiting<W>>,
     wait_queue_max: usize,
     counters: CacheCounters,
+    /// Pages that left their frames, if they are watched.
+    left: Option<Vec<MosPage>>,
 }
 
 impl<W> Manager<W> {
@@ -113,7 +115,13 @@ impl<W> Manager<W> {
             wait_queue: VecDeque::new(),
             wait_queue_max: wait_queue,
             counters: CacheCounters::default(),
+            left: None,
         }
+    }
+
+    /// Starts or stops watching which pages leave their frames. Gives those that left until now.
+    pub(super) fn watch(&mut self, watch: bool) -> Vec<MosPage> {
+        std::mem::replace(&mut self.left, watch.then(Vec::new)).unwrap_or_default()
     }
 
     /// An access of `waiter` to a line of `page`.
@@ -153,13 +161,18 @@ impl<W> Manager<W> {
         Found::Queued
     }
 
-    /// Marks `page` as dirty, if it is present or in flight: the chip holds a newer line of it.
-    pub fn dirtied(&mut self, page: MosPage) {
+    /// A dirty line of the given sector of `page` leaves the chip. [`Found::Hit`] if the page is
+    /// present or in flight. Otherwise it is fetched, and `waiter` is told as if it had accessed it.
+    pub fn write_back(&mut self, page: MosPage, sector: u64, waiter: W) -> Found {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
         if frame.page == page.0 && (frame.valid || frame.busy) {
             frame.dirty = true;
+            return Found::Hit;
         }
+        let found = self.access_sector(page, sector, true, waiter);
+        self.counters.write_back_misses += u64::from(found != Found::Full);
+        found
     }
 
     /// The next page to copy into the PRP pool.
@@ -217,6 +230,9 @@ impl<W> Manager<W> {
         let old = *frame;
         *frame = Frame { page: miss.page.0, valid: false, dirty: miss.write, busy: true };
         self.counters.filled(old);
+        if let Some(left) = self.left.as_mut().filter(|_| old.valid) {
+            left.push(MosPage(old.page));
+        }
         if old.valid && old.dirty {
             let slot = self.pool.pop().expect("there was room for a copy");
             self.queue.evict(MosPage(old.page), number, slot);
@@ -239,6 +255,18 @@ impl<W> Manager<W> {
         let old = *frame;
         *frame = Frame { page: page.0, valid: true, dirty: write, busy: false };
         self.counters.filled(old);
+    }
+
+    /// A dirty line of `page` leaves the chip, in no time.
+    pub fn warm_back(&mut self, page: MosPage) {
+        let number = self.frame_of(page);
+        let frame = &mut self.frames[number.index()];
+        if frame.valid && frame.page == page.0 {
+            frame.dirty = true;
+            return;
+        }
+        self.counters.write_back_misses += 1;
+        self.warm(page, true);
     }
 
     /// Puts all that [`warm`](Manager::warm) changes into `archive`, or takes it from there.

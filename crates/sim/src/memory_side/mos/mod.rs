@@ -8,13 +8,17 @@ mod nvdimm;
 mod nvme;
 mod queue;
 
+use std::collections::VecDeque;
+
 use ebbtide_core::{Archive, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 
 pub use manager::{Found, Manager, Sizes};
 pub use queue::{Command, Copy, Kind, MosPage};
 
-use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, Warm};
+use super::{
+    Answer, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter, Warm,
+};
 use crate::config::{Config, ConfigError, Mode, require};
 use nvdimm::Nvdimm;
 use nvme::{Burst, Nvme, Over};
@@ -35,6 +39,10 @@ pub struct MosCache {
     /// Time to build a command.
     command: Span,
     stalled: Vec<Waiter>,
+    /// Lines written back for which the wait queue has no room. The chip's buffers hold them.
+    owed: VecDeque<Request>,
+    /// The latest time of a command.
+    now: Time,
     finished: Vec<(u64, Time)>,
     stalls: u64,
     in_flight_peak: u64,
@@ -74,6 +82,8 @@ impl MosCache {
             wanted_first: mos.wanted_first && mos.mode == Mode::Extend,
             command: config.cores.cycles(dram_cache.backside_cycles),
             stalled: Vec::new(),
+            owed: VecDeque::new(),
+            now: Time::ZERO,
             finished: Vec::new(),
             stalls: 0,
             in_flight_peak: 0,
@@ -84,8 +94,20 @@ impl MosCache {
         MosPage(page.0 / self.pages_per_frame)
     }
 
+    /// The sector of `page` in its MoS page, if an access does not wait for the others.
+    fn sector(&self, page: PageId) -> u64 {
+        if self.wanted_first { page.0 % self.pages_per_frame } else { 0 }
+    }
+
+    /// A dirty line left the chip. Gives whether there was room for it.
+    fn takes_back(&mut self, request: Request) -> bool {
+        let (page, sector) = (self.mos_page(request.page), self.sector(request.page));
+        self.manager.write_back(page, sector, request.waiter) != Found::Full
+    }
+
     /// Passes the manager's decisions on.
     fn pump(&mut self, now: Time) {
+        self.now = self.now.max(now);
         let at = now + self.command;
         while let Some(copy) = self.manager.take_copy() {
             self.nvme.copy(now, copy, &mut self.nvdimm);
@@ -99,6 +121,12 @@ impl MosCache {
     fn finish(&mut self, id: u64, at: Time, events: &mut Vec<Event>) {
         let arrived = |waiter| events.push(Event::Arrived(waiter, at));
         self.manager.complete(id, arrived);
+        while let Some(request) = self.owed.pop_front() {
+            if !self.takes_back(request) {
+                self.owed.push_front(request);
+                break;
+            }
+        }
         if self.manager.has_room() {
             events.extend(self.stalled.drain(..).map(|waiter| Event::Unstalled(waiter, at)));
         }
@@ -108,8 +136,8 @@ impl MosCache {
 
 impl MemorySide for MosCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, write, waiter, .. } = request;
-        let sector = if self.wanted_first { page.0 % self.pages_per_frame } else { 0 };
+        let (Request { page, waiter, .. }, write) = (request, request.dirties());
+        let sector = self.sector(page);
         match self.manager.access_sector(self.mos_page(page), sector, write, waiter) {
             Found::Hit => Answer::Hit(self.nvdimm.line(now, page)),
             Found::Full => {
@@ -129,8 +157,12 @@ impl MemorySide for MosCache {
         self.nvdimm.line(now, page)
     }
 
-    fn dirtied(&mut self, page: PageId) {
-        self.manager.dirtied(self.mos_page(page));
+    fn write_back(&mut self, now: Time, request: Request) {
+        let taken = self.nvdimm.line(now, request.page);
+        if !self.owed.is_empty() || !self.takes_back(request) {
+            self.owed.push_back(request);
+        }
+        self.pump(taken);
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -166,7 +198,11 @@ impl MemorySide for MosCache {
 
 impl Warm for MosCache {
     fn warm(&mut self, request: Request) {
-        self.manager.warm(self.mos_page(request.page), request.write);
+        self.manager.warm(self.mos_page(request.page), request.dirties());
+    }
+
+    fn warm_back(&mut self, request: Request) {
+        self.manager.warm_back(self.mos_page(request.page));
     }
 
     fn state(&mut self, archive: &mut Archive<'_>) {
@@ -182,6 +218,16 @@ impl Observe for MosCache {
         let mut traffic = std::mem::take(&mut self.nvme.traffic);
         traffic.dram_lines = self.nvdimm.take_lines();
         Counters { cache, traffic, ..Counters::default() }
+    }
+
+    /// Only of [`Stage::Left`], for the first 4 KiB of each page that left.
+    fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
+        let note = |page: MosPage| Noted {
+            page: PageId(page.0 * self.pages_per_frame),
+            stage: Stage::Left,
+            at: self.now,
+        };
+        self.manager.watch(keep).into_iter().map(note).collect()
     }
 
     fn flash(&self) -> Option<&Flash> {

@@ -16,8 +16,8 @@ use self::upkeep::Upkeep;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{
-    Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, NOBODY, Observe,
-    Request, Seen, Waiter, Warm,
+    Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, NOBODY, Noted, Observe,
+    Request, Seen, Stage, Waiter, Warm,
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
@@ -64,6 +64,8 @@ pub struct Promotion {
     told: Vec<Event>,
     device_events: Vec<Event>,
     counters: Counters,
+    /// Pages that left host DRAM, if notes are kept.
+    notes: Option<Vec<Noted>>,
 }
 
 /// A page in flight to DRAM.
@@ -116,6 +118,7 @@ impl Promotion {
             told: Vec::new(),
             device_events: Vec::new(),
             counters: Counters::default(),
+            notes: None,
         })
     }
 
@@ -143,7 +146,7 @@ impl Promotion {
 
     /// An access to a page in flight, if its line is in DRAM.
     fn in_flight(&mut self, now: Time, request: Request) -> Option<Answer> {
-        let Request { page, write, .. } = request;
+        let Request { page, write, keeps, .. } = request;
         let line = usize::from(request.line);
         self.send(now, page);
         let place = if write {
@@ -153,6 +156,10 @@ impl Promotion {
             self.look_aside.load(page, line)
         };
         match place {
+            Some(Place::Dram(_)) if write && keeps => {
+                self.in_dram(now, page);
+                Some(Answer::Posted(now))
+            }
             Some(Place::Dram(_)) => Some(self.in_dram(now, page)),
             Some(Place::Ssd) | None => None,
         }
@@ -210,6 +217,9 @@ impl Promotion {
 
     fn demote(&mut self, now: Time, page: PageId, dirty: bool) {
         self.counters.promotion.demotions += 1;
+        if let Some(notes) = &mut self.notes {
+            notes.push(Noted { page, stage: Stage::Left, at: now });
+        }
         if dirty || self.write_back == WriteBack::All {
             self.counters.promotion.demotions_written += 1;
             self.upkeep.demoted(page);
@@ -250,7 +260,7 @@ impl MemorySide for Promotion {
         self.now = self.now.max(now);
         let Request { page, write, waiter, .. } = request;
         if let Some(frame) = self.host.find(page) {
-            self.host.hit(frame, write);
+            self.host.hit(frame, request.dirties());
             return self.in_dram(now, page);
         }
         if self.look_aside.contains(page) {
@@ -273,7 +283,7 @@ impl MemorySide for Promotion {
         }
         self.upkeep.written(self.now, page);
         let posted = Waiter { core: POSTED, thread: waiter.core, slot: 0 };
-        let answer = self.device.access(asked, Request { waiter: posted, ..request });
+        let answer = self.device.access(asked, Request { waiter: posted, keeps: false, ..request });
         self.observe(now);
         match answer {
             Answer::Stalled => Answer::Stalled,
@@ -289,14 +299,17 @@ impl MemorySide for Promotion {
         self.controllers.plain(now, page)
     }
 
-    fn dirtied(&mut self, page: PageId) {
-        if let Some(frame) = self.host.find(page) {
-            self.host.mark_dirty(frame);
-        } else if let Some(moving) = self.moving.get_mut(&page) {
-            moving.dirty = true;
+    fn write_back(&mut self, now: Time, request: Request) {
+        self.now = self.now.max(now);
+        let page = request.page;
+        if self.host.mark(page) {
+            self.controllers.write(now, page);
+        } else if self.look_aside.contains(page) {
+            self.in_flight(now, request);
         } else {
-            self.device.dirtied(page);
             self.upkeep.written(self.now, page);
+            self.device.write_back(now, request);
+            self.observe(now);
         }
     }
 
@@ -341,11 +354,11 @@ impl MemorySide for Promotion {
 
 impl Warm for Promotion {
     fn warm(&mut self, request: Request) {
-        let Request { page, write, .. } = request;
+        let page = request.page;
         if let Some(frame) = self.host.find(page) {
-            return self.host.hit(frame, write);
+            return self.host.hit(frame, request.dirties());
         }
-        self.device.warm(request);
+        self.device.warm(Request { keeps: false, ..request });
         for Seen { frame, page, what } in self.device.take_seen() {
             match what {
                 Happened::Evicted => self.adaptive.evict(frame),
@@ -360,6 +373,12 @@ impl Warm for Promotion {
                     }
                 }
             }
+        }
+    }
+
+    fn warm_back(&mut self, request: Request) {
+        if !self.host.mark(request.page) {
+            self.warm(request);
         }
     }
 
@@ -386,6 +405,14 @@ impl Observe for Promotion {
         counters.traffic.dram_lines += self.controllers.take_lines();
         let Counters { promotion, durability, relocation, .. } = own;
         Counters { promotion, durability, relocation, ..counters }
+    }
+
+    /// Only of [`Stage::Left`].
+    fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
+        let mut notes = self.device.keep_notes(keep);
+        let own = std::mem::replace(&mut self.notes, keep.then(Vec::new));
+        notes.extend(own.unwrap_or_default());
+        notes
     }
 
     fn flash(&self) -> Option<&Flash> {
