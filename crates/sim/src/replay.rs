@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use ebbtide_core::prefetch::Metrics;
-use ebbtide_core::{PAGE_BYTES, Time};
+use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 use serde::Serialize;
 use thiserror::Error;
@@ -48,6 +48,9 @@ pub struct Replay {
     pub accesses: u64,
     /// Time from the first access to the last completion.
     pub simulated_ns: u64,
+    /// How long after its time in the trace the last access entered memory. It grows with the trace if
+    /// accesses come faster than they are served.
+    pub behind_ns: u64,
     /// Time on the host.
     pub wall_s: f64,
     /// Accesses per second on the host.
@@ -116,7 +119,9 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     let pages = config.dataset.size.0 / PAGE_BYTES as u64;
     let mut door = Door::new(memory);
     let (mut batch, mut first, mut accesses) = (Vec::new(), None, 0u64);
+    let mut batch_end = None;
     while trace.fill(&mut batch)? {
+        batch_end = batch.last().map(|access| access.at);
         first = first.or_else(|| batch.first().map(|access| access.at));
         for access in &batch {
             if access.address.page().0 >= pages {
@@ -129,6 +134,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
             door.enter_all(group);
         }
     }
+    let behind = batch_end.map_or(Span::ZERO, |due| door.now.since(due));
     let start = first.filter(|_| accesses > 0).ok_or(ReplayError::Empty)?;
     door.drain();
     let simulated = door.last.since(start);
@@ -140,6 +146,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
         config: config.clone(),
         accesses,
         simulated_ns: simulated.as_ns(),
+        behind_ns: behind.as_ns(),
         wall_s,
         accesses_per_wall_s: accesses as f64 / wall_s,
         flash: flash.map(|flash| FlashOutcome::since_start(flash.counters())).unwrap_or_default(),
@@ -155,13 +162,24 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
 /// once.
 const EXPECTED_TOGETHER: usize = 16;
 
+/// An access whose page is in flight.
+#[derive(Clone, Copy)]
+struct Waiting {
+    due: Time,
+    entered: Time,
+    page: PageId,
+}
+
 /// The entry to memory, where accesses come one after another.
 struct Door {
     memory: Box<dyn MemorySide>,
     now: Time,
     last: Time,
-    /// For each access whose page is in flight, when it was due and when it entered.
-    waiting: Vec<(Time, Time)>,
+    /// The accesses whose pages are in flight.
+    waiting: Vec<Waiting>,
+    /// Whether a page that arrives brings the line that was asked for. If not, the line is then read
+    /// from DRAM.
+    brings_lines: bool,
     free: Vec<u32>,
     events: Vec<Event>,
     unstalled: VecDeque<Time>,
@@ -173,6 +191,7 @@ struct Door {
 impl Door {
     fn new(memory: Box<dyn MemorySide>) -> Door {
         Door {
+            brings_lines: memory.capabilities().byte_addressable,
             memory,
             now: Time::ZERO,
             last: Time::ZERO,
@@ -246,7 +265,8 @@ impl Door {
             Answer::Hit(ready) | Answer::Posted(ready) => self.hit(access, ready),
             Answer::Miss(_) => {
                 let slot = self.free.pop().expect("the access entered with a free slot");
-                self.waiting[slot as usize] = (access.at, self.now);
+                let page = access.address.page();
+                self.waiting[slot as usize] = Waiting { due: access.at, entered: self.now, page };
             }
             Answer::Stalled => return false,
         }
@@ -264,7 +284,8 @@ impl Door {
     fn next_waiter(&mut self) -> Waiter {
         if self.free.is_empty() {
             self.free.push(self.waiting.len() as u32);
-            self.waiting.push((Time::ZERO, Time::ZERO));
+            let free = Waiting { due: Time::ZERO, entered: Time::ZERO, page: PageId(0) };
+            self.waiting.push(free);
         }
         Waiter { core: 0, thread: self.free[self.free.len() - 1], slot: 0 }
     }
@@ -274,7 +295,8 @@ impl Door {
         for event in self.events.drain(..) {
             match event {
                 Event::Arrived(waiter, at) => {
-                    let (due, entered) = self.waiting[waiter.thread as usize];
+                    let Waiting { due, entered, page } = self.waiting[waiter.thread as usize];
+                    let at = if self.brings_lines { at } else { self.memory.flat(at, page) };
                     self.latencies.hit(at.since(due), at.since(entered));
                     self.last = self.last.max(at);
                     self.free.push(waiter.thread);

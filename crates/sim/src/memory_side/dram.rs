@@ -1,17 +1,22 @@
 //! [`Controllers`]: memory controllers, and the timing of DRAM.
 
+use std::collections::VecDeque;
+
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 
 use crate::config::Config;
 
-/// The time at which each controller is free, and the timing that they share.
+/// The buses of the controllers, and the timing that they share.
 ///
 /// An access takes `RAS + CAS + commands` until its line arrives (AstriFlash §IV-B1). It occupies
 /// the data bus of its controller only for its columns, because rows of different banks open in
-/// parallel.
+/// parallel. Pages move over the same bus. Lines go first, as a core waits for them, and so a page
+/// that moves is delayed by every line that comes meanwhile.
 #[derive(Debug, Clone)]
 pub(super) struct Controllers {
-    free: Vec<Time>,
+    buses: Vec<Bus>,
+    /// Pages that move over any bus.
+    moving: usize,
     latency: Span,
     bus: Span,
     tag_latency: Span,
@@ -22,6 +27,49 @@ pub(super) struct Controllers {
     row: Span,
 }
 
+/// The data bus of a controller.
+#[derive(Debug, Clone, Default)]
+struct Bus {
+    /// Until when lines occupy it.
+    lines_until: Time,
+    /// Pages that move, in order.
+    moves: VecDeque<Move>,
+    /// Total time that lines took while pages moved.
+    delay: Span,
+}
+
+/// A page that moves over a bus.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    /// When it has moved, less the bus's delay at that time.
+    undelayed: Span,
+    moved: Moved,
+}
+
+/// A page that has moved over the bus of its controller, in whole or in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moved {
+    /// The page.
+    pub(super) page: PageId,
+    /// Number of its lines.
+    pub(super) lines: u64,
+    /// Whether it moved into DRAM, and not out of it.
+    pub(super) into: bool,
+    /// When the move was asked for.
+    pub(super) since: Time,
+}
+
+impl Bus {
+    /// When `moving` has moved if no further line comes.
+    fn end(&self, moving: &Move) -> Time {
+        Time::ZERO + moving.undelayed + self.delay
+    }
+
+    fn next_end(&self) -> Option<Time> {
+        self.moves.front().map(|moving| self.end(moving))
+    }
+}
+
 impl Controllers {
     pub(super) fn new(config: &Config) -> Controllers {
         let dram = &config.dram;
@@ -30,7 +78,8 @@ impl Controllers {
         let line = column(LINE_BYTES as u64);
         let tags = column(config.dram_cache.ways as u64 * config.dram_cache.tag_bytes);
         Controllers {
-            free: vec![Time::ZERO; dram.controllers],
+            buses: vec![Bus::default(); dram.controllers],
+            moving: 0,
             latency: span(dram.ras_cycles + line + 2 * dram.command_cycles),
             bus: span(line),
             tag_latency: span(tags),
@@ -41,16 +90,49 @@ impl Controllers {
     }
 
     pub(super) fn of(&self, page: PageId) -> usize {
-        page.index() % self.free.len()
+        page.index() % self.buses.len()
     }
 
     pub(super) fn count(&self) -> usize {
-        self.free.len()
+        self.buses.len()
     }
 
-    /// Writing or reading `count` lines of a page.
-    pub(super) fn lines(&self, count: u64) -> Span {
-        Span::from_ps(self.row.as_ps() + count * self.bus.as_ps())
+    /// Moves a page from `moved.since` on. [`Controllers::pop_moved`] tells when it has.
+    pub(super) fn carry(&mut self, moved: Moved) {
+        let number = self.of(moved.page);
+        let bus = &mut self.buses[number];
+        let before = bus.moves.back().map(|last| bus.end(last)).unwrap_or(bus.lines_until);
+        let takes = Span::from_ps(moved.lines * self.bus.as_ps());
+        let end = moved.since.max(before) + takes;
+        bus.moves.push_back(Move { undelayed: end.since(Time::ZERO + bus.delay), moved });
+        self.moving += 1;
+    }
+
+    /// When the next page has moved.
+    #[inline]
+    pub(super) fn next_move(&self) -> Option<Time> {
+        if self.moving == 0 {
+            return None;
+        }
+        self.buses.iter().filter_map(Bus::next_end).min().map(|end| end + self.row)
+    }
+
+    /// A page that has moved by `now`, with the time.
+    pub(super) fn pop_moved(&mut self, now: Time) -> Option<(Time, Moved)> {
+        let ends = self.buses.iter_mut().filter_map(|bus| Some((bus.next_end()?, bus)));
+        let (end, bus) = ends.min_by_key(|(end, _)| *end)?;
+        let at = end + self.row;
+        if at > now {
+            return None;
+        }
+        let Move { moved, .. } = bus.moves.pop_front()?;
+        self.moving -= 1;
+        Some((at, moved))
+    }
+
+    /// Time of a page on a bus.
+    pub(super) fn page_bus(&self) -> Span {
+        Span::from_ps(self.fill.as_ps() - self.row.as_ps())
     }
 
     /// Reads a line of `page` without tags. Gives when it arrives.
@@ -82,8 +164,12 @@ impl Controllers {
 
     /// Occupies the bus for `span`. Gives when that begins.
     fn occupy(&mut self, now: Time, controller: usize, span: Span) -> Time {
-        let start = now.max(self.free[controller]);
-        self.free[controller] = start + span;
+        let bus = &mut self.buses[controller];
+        let start = now.max(bus.lines_until);
+        bus.lines_until = start + span;
+        if !bus.moves.is_empty() {
+            bus.delay = bus.delay + span;
+        }
         self.lines += 1;
         start
     }
@@ -115,5 +201,33 @@ mod tests {
         let first = controllers.plain(Time::ZERO, PageId(0));
         assert_eq!(controllers.plain(Time::ZERO, PageId(0)) - first, Span::from_ps(24 * 500));
         assert_eq!(controllers.plain(Time::ZERO, PageId(1)), first);
+    }
+
+    #[test]
+    fn pages_and_lines_share_a_bus_and_lines_go_first() {
+        let mut controllers = Controllers::new(&resolve("dram-only", &[]).unwrap());
+        let cycles = |count: u64| Time::from_ps(count * 500);
+        let moved = |page| Moved { page: PageId(page), lines: 64, into: true, since: Time::ZERO };
+        // A line takes 24 cycles, a page 64 times that, and its row 55.
+        controllers.carry(moved(0));
+        controllers.carry(moved(4));
+        controllers.carry(moved(1));
+        let alone = controllers.plain(Time::ZERO, PageId(8));
+        assert_eq!(alone, cycles(81), "it does not wait for pages");
+        controllers.plain(Time::ZERO, PageId(8));
+        let page = 64 * 24;
+        assert_eq!(controllers.next_move(), Some(cycles(page + 55)), "of the other controller");
+        let mut ends = Vec::new();
+        while let Some((at, Moved { page, .. })) = controllers.pop_moved(cycles(10_000)) {
+            ends.push((page.0, at));
+        }
+        let delayed = 2 * 24;
+        let expected = [
+            (1, cycles(page + 55)),
+            (0, cycles(page + delayed + 55)),
+            (4, cycles(2 * page + delayed + 55)),
+        ];
+        assert_eq!(ends, expected);
+        assert_eq!(controllers.next_move(), None);
     }
 }

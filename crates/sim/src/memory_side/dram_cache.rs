@@ -13,8 +13,8 @@ use super::paged::Paged;
 use super::partial_pages::PartialPages;
 use super::residency::{Residency, Victim};
 use super::{
-    Answer, Capabilities, Counters, Event, MemorySide, NOBODY, Noted, Observe, Request, Stage, Waiter,
-    Warm,
+    Answer, Capabilities, Counters, Event, MemorySide, NOBODY, Noted, Observe, Request, Stage,
+    Waiter, Warm,
 };
 use crate::config::{Config, ConfigError, Fill, require};
 
@@ -44,8 +44,8 @@ pub struct DramCache {
     queue_max: usize,
     evict_max: usize,
     fetch: Fetch,
-    /// The backside whose evict buffer holds each page on its way to flash, in order.
-    outgoing: VecDeque<usize>,
+    /// Pages on their way to flash, with the backside whose evict buffer holds each.
+    outgoing: VecDeque<(PageId, usize)>,
     /// Events between calls of `advance`.
     told: Vec<Event>,
 }
@@ -101,7 +101,7 @@ impl DramCache {
             backside_step: config.cores.cycles(dram_cache.backside_cycles),
             queue_max: dram_cache.backside_queue,
             evict_max: dram_cache.evict_buffer,
-            fetch: Fetch::new(Device::new(config)?),
+            fetch: Fetch::new(Device::new(config)?, Span::ZERO),
             outgoing: VecDeque::new(),
             told: Vec::new(),
         })
@@ -167,9 +167,9 @@ impl DramCache {
         }
         if let Some((victim, lines)) = victim.filter(|(victim, _)| victim.dirty) {
             self.backsides[number].evicting += 1;
-            self.outgoing.push_back(number);
-            let copied = asked + self.pages.controllers.lines(lines.count());
-            device.write_lines(copied, victim.page, lines.count());
+            self.outgoing.push_back((victim.page, number));
+            let controllers = &mut self.pages.controllers;
+            self.fetch.write_lines(asked, victim.page, lines.count(), controllers);
         }
         true
     }
@@ -278,18 +278,21 @@ impl MemorySide for DramCache {
     }
 
     fn next_event(&self) -> Option<Time> {
-        if self.told.is_empty() { self.fetch.next_event() } else { Some(Time::ZERO) }
+        if !self.told.is_empty() {
+            return Some(Time::ZERO);
+        }
+        self.fetch.next_event(&self.pages.controllers)
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         events.append(&mut self.told);
-        while let Some((at, ended)) =
-            self.fetch.step(now, |lines| self.pages.controllers.lines(lines))
-        {
+        while let Some((at, ended)) = self.fetch.step(now, &mut self.pages.controllers) {
             match ended {
                 Ended::Install(page) => self.install(page, at),
-                Ended::WriteBack => {
-                    let number = self.outgoing.pop_front().expect("a page leaves once");
+                Ended::WriteBack(page) => {
+                    let place = self.outgoing.iter().position(|(leaving, _)| *leaving == page);
+                    let leaving = place.and_then(|place| self.outgoing.remove(place));
+                    let (_, number) = leaving.expect("a page leaves once");
                     self.backsides[number].evicting -= 1;
                     self.drain(number, at);
                 }

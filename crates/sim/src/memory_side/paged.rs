@@ -20,7 +20,7 @@ pub(super) struct Paged {
     arriving: FxHashMap<PageId, Arriving>,
     stalled: Vec<Waiter>,
     /// Absent pages that were written. They are dirty when they come again.
-    owed: FxHashSet<PageId>,
+    pub(super) owed: FxHashSet<PageId>,
 }
 
 /// A page in flight.

@@ -9,7 +9,9 @@ use super::fetch::{Ended, Fetch};
 use super::paged::{Found, Paged};
 use super::read_ahead::{ReadAhead, Wanted};
 use super::residency::{Residency, Victim};
-use super::{Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Warm};
+use super::{
+    Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Warm,
+};
 use crate::config::{Config, ConfigError, require};
 
 /// DRAM that the operating system manages.
@@ -24,7 +26,6 @@ pub struct Paging {
     fetch: Fetch,
     fault: Span,
     io: Span,
-    install: Span,
     shootdown: Span,
     batch: usize,
     unmapped: usize,
@@ -47,10 +48,9 @@ impl Paging {
         let shootdown_ps = os.shootdown_us * 1_000_000 * config.cores.count as u64;
         Ok(Paging {
             pages: Paged::new(config, Residency::new(config)?, mshr),
-            fetch: Fetch::new(Device::new(config)?),
+            fetch: Fetch::new(Device::new(config)?, Span::from_ns(os.install_ns)),
             fault: Span::from_us(os.fault_us),
             io: Span::from_us(os.io_us),
-            install: Span::from_ns(os.install_ns),
             shootdown: Span::from_ps(shootdown_ps / os.shootdown_cores as u64),
             batch: os.shootdown_batch,
             unmapped: 0,
@@ -98,7 +98,7 @@ impl Paging {
             if let Some(victim) = victim {
                 at += self.evict(at, core, victim);
                 if victim.dirty {
-                    self.fetch.device.write(at, victim.page);
+                    self.fetch.write(at, victim.page, &mut self.pages.controllers);
                 }
             }
             if let Some(ahead) = &mut self.ahead {
@@ -148,7 +148,8 @@ impl MemorySide for Paging {
         if let Some(victim) = victim {
             asked += self.evict(asked, core, victim);
             if victim.dirty {
-                self.fetch.device.write(asked + self.io, victim.page);
+                let asked = asked + self.io;
+                self.fetch.write(asked, victim.page, &mut self.pages.controllers);
             }
         }
         let alone = Wanted { pages: page.0..page.0 + 1, marked: u64::MAX };
@@ -178,12 +179,15 @@ impl MemorySide for Paging {
     }
 
     fn next_event(&self) -> Option<Time> {
-        if self.told.is_empty() { self.fetch.next_event() } else { Some(Time::ZERO) }
+        if !self.told.is_empty() {
+            return Some(Time::ZERO);
+        }
+        self.fetch.next_event(&self.pages.controllers)
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         events.append(&mut self.told);
-        while let Some((at, ended)) = self.fetch.step(now, |_| self.install) {
+        while let Some((at, ended)) = self.fetch.step(now, &mut self.pages.controllers) {
             if let Ended::Install(page) = ended {
                 self.pages.install(page);
                 let awaited = self.pages.wake(page, at, events);
@@ -241,6 +245,8 @@ impl Warm for Paging {
 
     fn state(&mut self, archive: &mut Archive<'_>) {
         self.pages.residency.state(archive);
+        // A kernel marks pages at other times than hardware does, which has no such part.
+        archive.part(&mut self.pages.owed);
         if let Some(ahead) = &mut self.ahead {
             archive.part(ahead);
         }

@@ -20,8 +20,8 @@ use super::dram::Controllers;
 use super::miss_table::{Begin, MissTable};
 use super::residency::Residency;
 use super::{
-    Answer, Capabilities, Counters, Event, MemorySide, NOBODY, Noted, Observe, Request, Stage, Waiter,
-    Warm,
+    Answer, Capabilities, Counters, Event, MemorySide, NOBODY, Noted, Observe, Request, Stage,
+    Waiter, Warm,
 };
 use crate::config::{Config, ConfigError, needed, require};
 
@@ -232,9 +232,8 @@ impl DeviceCache {
 
     /// The DRAM has room for an arrived page, or for stalled requests.
     fn room(&mut self, now: Time, events: &mut Vec<Event>) {
-        match self.came.pop() {
-            Some(Reverse(page)) => return self.arrived(now, page, events),
-            None => {}
+        if let Some(Reverse(page)) = self.came.pop() {
+            return self.arrived(now, page, events);
         }
         match self.owed.pop_front() {
             Some(request) => _ = self.enter(now, request),

@@ -23,6 +23,8 @@ pub(super) struct Nvdimm<T> {
     host_until: Time,
     /// Time in which the host's own controller moves a page over the bus.
     pub(super) page_time: Span,
+    /// Time of a page on the bus alone.
+    pub(super) page_bus: Span,
 }
 
 impl<T> Nvdimm<T> {
@@ -31,6 +33,7 @@ impl<T> Nvdimm<T> {
         let controllers = Controllers::new(config);
         Nvdimm {
             page_time: controllers.fill,
+            page_bus: controllers.page_bus(),
             controllers,
             lock,
             burst: None,

@@ -266,7 +266,8 @@ impl Nvme {
     fn burst(&self, nvdimm: &Nvdimm<Burst>) -> Span {
         match self.attachment {
             Attachment::Pcie => nvdimm.page_time,
-            Attachment::Ddr => self.inbound.page,
+            // The slower of the link and the NVDIMM.
+            Attachment::Ddr => self.inbound.page.max(nvdimm.page_bus),
         }
     }
 

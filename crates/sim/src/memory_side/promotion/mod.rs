@@ -13,11 +13,11 @@ use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
 use self::upkeep::Upkeep;
-use super::dram::Controllers;
+use super::dram::{Controllers, Moved};
 use super::residency::Residency;
 use super::{
-    Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, NOBODY, Noted, Observe,
-    Request, Seen, Stage, Waiter, Warm,
+    Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, NOBODY, Noted,
+    Observe, Request, Seen, Stage, Waiter, Warm,
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
@@ -47,6 +47,10 @@ pub struct Promotion {
     moving: FxHashMap<PageId, Moving>,
     /// Pages in flight to DRAM, in the order of their arrival.
     arrivals: VecDeque<(Time, PageId)>,
+    /// Until when the lanes of the link, to host DRAM and from it, carry pages.
+    lanes: [Time; 2],
+    /// Time of a page on the link.
+    over_link: Span,
     persist: Range<PageId>,
     battery_backed: bool,
     upkeep: Upkeep,
@@ -82,6 +86,10 @@ const POSTED: u32 = u32::MAX;
 
 const LINES: usize = PAGE_BYTES / LINE_BYTES;
 
+/// The lanes of the link.
+const INWARD: usize = 0;
+const OUTWARD: usize = 1;
+
 impl Promotion {
     /// The memory that `config` describes, over `device`.
     ///
@@ -104,6 +112,8 @@ impl Promotion {
             controllers: Controllers::new(config),
             moving: FxHashMap::default(),
             arrivals: VecDeque::new(),
+            lanes: [Time::ZERO; 2],
+            over_link: Span::from_ps(PAGE_BYTES as u64 * 1_000 / config.link.bandwidth_gb_per_s),
             persist: pages(volatile_bytes)..pages(config.dataset.size.0),
             battery_backed: promotion.battery_backed,
             upkeep: Upkeep::new(config, promotion),
@@ -212,7 +222,8 @@ impl Promotion {
         self.counters.promotion.promotions += 1;
         self.look_aside.begin(page, frame);
         self.moving.insert(page, Moving { since: now, sent: 0, dirty: false });
-        self.arrivals.push_back((now + self.move_time + self.map_time, page));
+        let carried = self.over_link(now, INWARD);
+        self.arrivals.push_back((carried.max(now + self.move_time) + self.map_time, page));
     }
 
     fn demote(&mut self, now: Time, page: PageId, dirty: bool) {
@@ -223,8 +234,25 @@ impl Promotion {
         if dirty || self.write_back == WriteBack::All {
             self.counters.promotion.demotions_written += 1;
             self.upkeep.demoted(page);
-            self.device.write_page(now, page);
+            let moved = Moved { page, lines: LINES as u64, into: false, since: now };
+            self.controllers.carry(moved);
         }
+    }
+
+    /// Carries a page over the link from `now` on. Gives when it has arrived.
+    fn over_link(&mut self, now: Time, lane: usize) -> Time {
+        let free = &mut self.lanes[lane];
+        *free = now.max(*free) + self.over_link;
+        *free
+    }
+
+    /// A page has moved over the bus of host DRAM.
+    fn moved(&mut self, at: Time, moved: Moved) {
+        if moved.into {
+            return self.arrive(at, moved.page);
+        }
+        let carried = self.over_link(at, OUTWARD);
+        self.device.write_page(carried, moved.page);
     }
 
     /// All lines of `page` are in DRAM: maps the page there.
@@ -318,8 +346,8 @@ impl MemorySide for Promotion {
             return Some(Time::ZERO);
         }
         let arrival = self.arrivals.front().map(|(at, _)| *at);
-        let due = [arrival, self.upkeep.next_event(), self.device.next_event()];
-        due.into_iter().flatten().min()
+        let (moved, upkeep) = (self.controllers.next_move(), self.upkeep.next_event());
+        [arrival, moved, upkeep, self.device.next_event()].into_iter().flatten().min()
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
@@ -328,7 +356,11 @@ impl MemorySide for Promotion {
             events.append(&mut self.told);
             let Some(at) = self.next_event().filter(|at| *at <= now) else { return };
             if let Some((at, page)) = self.arrivals.pop_front_if(|(due, _)| *due <= at) {
-                self.arrive(at, page);
+                // Its lines came one by one, so that the last is written when it is there.
+                let since = Time::from_ps(at.as_ps().saturating_sub(self.controllers.fill.as_ps()));
+                self.controllers.carry(Moved { page, lines: LINES as u64, into: true, since });
+            } else if let Some((at, moved)) = self.controllers.pop_moved(at) {
+                self.moved(at, moved);
             } else if self.upkeep.next_event().is_some_and(|due| due <= at) {
                 self.upkeep.clean(at, &mut self.device, &mut self.counters);
             } else {
