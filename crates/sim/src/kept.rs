@@ -348,7 +348,7 @@ mod tests {
     fn a_memory_does_not_take_the_state_of_another_kind() {
         let path = tempfile::tempdir().unwrap();
         let folder = folder(path.path(), u64::MAX);
-        let mapped = plan("unified-mmap", &[], Kind::ArraySwap);
+        let mapped = plan("unified-mmap", &[("os.read_ahead", "128KiB")], Kind::ArraySwap);
         let mut hardware = mapped.clone();
         hardware.config.parts.memory_side = Some("astriflash".to_string());
         assert_eq!(hardware.warm_up_basis(), mapped.warm_up_basis());

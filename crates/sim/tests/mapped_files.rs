@@ -53,6 +53,7 @@ fn config(read_ahead: &str) -> Config {
         ("dataset.size", "256MiB"),
         ("dram_cache.size", "16MiB"),
         ("os.read_ahead", read_ahead),
+        ("os.fault_around", "64KiB"),
     ];
     resolve("hams-mmap", &keys).unwrap()
 }
@@ -78,8 +79,9 @@ fn pages_loaded_in_order_fault_in_batches_and_are_read_once() {
     for warm in [0, 1_000] {
         let ((alone, _), (ahead, reads)) =
             (page(Order::Ascending, "0B", warm), page(Order::Ascending, "128KiB", warm));
-        // 17 us of software, 3 us of flash, 1 us on the link, and the line and its translation.
-        assert!((21.0..22.0).contains(&alone), "{alone} us a page");
+        // 17 us of software, 3 us of flash, 1 us on the link, 0.3 us into DRAM, and the line and its
+        // translation.
+        assert!((21.3..22.3).contains(&alone), "{alone} us a page");
         // A request for 32 pages and about two minor faults a batch remain, and the link.
         assert!(ahead < 0.15 * alone, "{ahead} us a page with read-ahead, {alone} without");
         assert!((1.0..1.2).contains(&reads), "{reads} reads a page");

@@ -128,6 +128,9 @@ mod tests {
 
     use super::*;
 
+    /// What Linux reads and maps unless it is told otherwise.
+    const LINUX: [(&str, &str); 2] = [("os.read_ahead", "128KiB"), ("os.fault_around", "64KiB")];
+
     /// The page cache of a file of which nothing leaves, and of which what is read is there at once.
     struct File {
         ahead: ReadAhead,
@@ -144,7 +147,7 @@ mod tests {
 
     impl File {
         fn new(pages: u64) -> File {
-            let os = crate::designs::resolve("hams-mmap", &[]).expect("a shipped design").os;
+            let os = crate::designs::resolve("hams-mmap", &LINUX).expect("a shipped design").os;
             let ahead = ReadAhead::new(&os, pages).expect("it reads ahead");
             File { ahead, cached: RefCell::default() }
         }
