@@ -15,6 +15,15 @@ pub(crate) fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A number of seeds. Each is a run.
+pub(crate) fn seeds(text: &str) -> Result<u64, String> {
+    const MAX: u64 = 10_000;
+    at_least_one(text).and_then(|count| match count {
+        ..=MAX => Ok(count),
+        _ => Err(format!("expected at most {MAX}")),
+    })
+}
+
 /// A number.
 pub(crate) fn number(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());

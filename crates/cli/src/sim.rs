@@ -65,10 +65,10 @@ pub(crate) struct Arguments {
     seed: u64,
     /// Run this many seeds, starting with --seed, and print means with 95% confidence intervals; 1
     /// prints every figure of that run [default: 3, or 1 with --explain]
-    #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::seeds)]
     seeds: Option<u64>,
     /// Arrivals of jobs: saturating (a job is always waiting), or poisson:SHARE of the maximum
-    /// throughput of DRAM-only
+    /// throughput of DRAM-only, into a queue for each core
     #[arg(long, default_value = "saturating")]
     arrivals: Offered,
     /// Energy of operations: a TOML file with the keys of configs/energy.toml [default: that file]

@@ -333,7 +333,7 @@ fn values_that_cannot_be_are_met_with_what_can() {
         ("--set=dram_cache.size=128MiB", ["dram_cache.size = 128MiB", "less than dataset.size"]),
         ("--set=cores.count=0", ["cores.count = 0", "1 to 1024"]),
         ("--set=cores.count=1000000", ["cores.count = 1000000", "1 to 1024"]),
-        ("--set=workload.theta=-1", ["workload.theta = -1", "at least 0"]),
+        ("--set=workload.theta=-1", ["workload.theta = -1", "0 to 10"]),
         ("--set=dataset.size=128TiB", ["dataset.size = 128TiB", "at most 16TiB"]),
         ("--set=ways", ["'ways' is not a setting", "dram_cache.ways=8"]),
         ("--scale=half", ["'half' is not a fraction", "1/64"]),

@@ -229,6 +229,17 @@ impl Config {
         Ok(config)
     }
 
+    /// Time of a read on an idle device, in microseconds: sensing and the transfer on its channel.
+    pub fn idle_read_us(&self) -> f64 {
+        match self {
+            Config::Flat(flat) => flat.read_us,
+            Config::Ssd(ssd) => {
+                let bytes_per_us = ssd.bus_mt_per_s * f64::from(ssd.bus_bytes);
+                ssd.read_us + PAGE_BYTES as f64 / bytes_per_us
+            }
+        }
+    }
+
     /// Drives side by side, each with a link of its own.
     pub fn drives(&self) -> u32 {
         match self {

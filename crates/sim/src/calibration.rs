@@ -47,6 +47,17 @@ pub(crate) fn is_steady(left: u64, misses: u64) -> bool {
     left as f64 >= STEADY_SHARE * misses as f64
 }
 
+/// Whether pages come so rarely in `window` jobs that a cache will not fill in any useful time.
+pub(crate) fn is_rare(pages: u64, window: u64) -> bool {
+    window >= RARE_JOBS && pages < window / RARE_JOBS_A_PAGE
+}
+
+/// Jobs of a window after which pages may be found to come rarely.
+const RARE_JOBS: u64 = 1 << 18;
+
+/// Pages come rarely if there are fewer than one in this many jobs.
+const RARE_JOBS_A_PAGE: u64 = 512;
+
 /// The stage of progress of runs in DRAM.
 const IN_DRAM: &str = "running in DRAM";
 
@@ -117,16 +128,18 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
     let mut filled = 0;
     loop {
         let mut window = 0;
-        while lru.counters().misses < enough && window < WINDOW_JOBS_MAX {
+        let mut rare = false;
+        while lru.counters().misses < enough && window < WINDOW_JOBS_MAX && !rare {
             // The window after the one in which the cache is full ends it.
             let share = (filled + lru.counters().misses) as f64 / (lru.frames() + enough) as f64;
             watch.tell("counting misses", share.min(1.0))?;
             machine.warm(WARM_BATCH, Some(&mut lru))?;
             window += WARM_BATCH;
+            rare = is_rare(lru.counters().misses, window);
         }
         let counters = lru.take_counters();
         filled += counters.misses;
-        if is_steady(counters.evictions(), counters.misses) {
+        if rare || is_steady(counters.evictions(), counters.misses) {
             return Ok(counters.misses as f64 / window as f64);
         }
     }

@@ -40,7 +40,7 @@ impl CoreSide {
     /// AstriFlash's user-level switches (HPCA'23 §IV-C, §IV-D).
     ///
     /// # Errors
-    /// When the scheduler does not exist.
+    /// When the flash device is impossible.
     pub fn user_switch(config: &Config) -> Result<CoreSide, ConfigError> {
         let switch = &config.switch;
         let cost = Span::from_ns(switch.cost_ns);
@@ -51,7 +51,9 @@ impl CoreSide {
             arrivals: match switch.arrivals {
                 config::Wakeup::Notified => Wakeup::Notified,
                 config::Wakeup::Guessed => {
-                    Wakeup::Guessed { ripe_after: Span::from_us(switch.ripe_after_us) }
+                    let device = config.flash_device()?;
+                    let us = switch.ripe_after_us.unwrap_or_else(|| device.idle_read_us());
+                    Wakeup::Guessed { ripe_after: Span::from_ps((us * 1e6) as u64) }
                 }
             },
             flush: config.cores.cycles(config.cores.flush_cycles),

@@ -9,7 +9,7 @@ use crate::designs::{self, Parts};
 use crate::kept;
 use crate::machine::{Load, Machine, SimError};
 use crate::offered::Offered;
-use crate::outcome::{Lifetime, Outcome, WarmUp, flash_outcome};
+use crate::outcome::{Half, Lifetime, Outcome, WarmUp, flash_outcome};
 use crate::plan::Plan;
 use crate::progress::HostTime;
 use crate::timeline::Timeline;
@@ -113,16 +113,35 @@ impl Simulation {
         let Simulation { plan, machine, warm_up, .. } = self;
         let before = machine.take_measured();
         let clock = Instant::now();
-        let simulated = watch.within(HostTime::of(plan).shares().settled, 1.0, |watch| {
-            watched_run(machine, plan.jobs, |share| watch.tell("measuring", share))
+        let (settled, half) = (HostTime::of(plan).shares().settled, plan.jobs / 2);
+        let (middle, start) = (settled.midpoint(1.0), machine.completed());
+        let first = watch.within(settled, middle, |watch| {
+            watched_run(machine, half, |share| watch.tell("measuring", share / 2.0))
         })?;
+        let (flash, first_jobs) = (machine.flash_counters(), machine.completed() - start);
+        let second_jobs = plan.jobs - first_jobs.min(plan.jobs);
+        let second = watch.within(middle, 1.0, |watch| {
+            watched_run(machine, second_jobs, |share| watch.tell("measuring", 0.5 + share / 2.0))
+        })?;
+        let simulated = first + second;
         let measured_s = clock.elapsed().as_secs_f64();
         let measured = machine.take_measured();
         let jobs_per_s = plan.jobs as f64 * 1e12 / simulated.as_ps() as f64;
         let misses = measured.counters.cache.misses.max(1) as f64;
         let cores_ps = simulated.as_ps() as f64 * plan.config.cores.count as f64;
         let execution_ns = warm_up.job_ns * plan.jobs as f64;
+        let halves = [
+            Half::new(first_jobs, first, [before.flash.as_ref(), flash.as_ref()]),
+            Half::new(second_jobs, second, [flash.as_ref(), measured.flash.as_ref()]),
+        ];
+        let offered_jobs_per_s = match plan.arrivals {
+            Offered::Saturating => None,
+            Offered::PoissonShare(share) => Some(share * self.dram_jobs_per_s),
+        };
         Ok(Outcome {
+            halves,
+            offered_jobs_per_s,
+            page_walks: measured.page_walks,
             design: plan.config.design.clone(),
             workload: plan.workload.name().to_string(),
             config: plan.config.clone(),

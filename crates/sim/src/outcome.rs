@@ -1,5 +1,6 @@
 //! [`Outcome`]: the results of a run.
 
+use ebbtide_core::Span;
 use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
 use serde::Serialize;
 
@@ -48,8 +49,14 @@ pub struct Outcome {
     pub jobs: u64,
     /// The warm-up to a steady state.
     pub warm_up: WarmUp,
+    /// The halves of the measured part, which are alike if the run is steady.
+    pub halves: [Half; 2],
+    /// Jobs that came in a second, unless one was always waiting.
+    pub offered_jobs_per_s: Option<f64>,
     /// Accesses measured.
     pub accesses: u64,
+    /// Accesses that no TLB translated.
+    pub page_walks: u64,
     /// Simulated time of the measured part.
     pub simulated_ns: u64,
     /// Time of the whole run on the host.
@@ -88,6 +95,36 @@ pub struct Outcome {
     pub response_ns: Distribution,
     /// Lifetime of the flash at this rate of writes.
     pub lifetime_years: Option<Lifetime>,
+}
+
+/// A half of the measured jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Half {
+    /// Throughput in jobs per second.
+    pub jobs_per_s: f64,
+    /// Pages written to flash by the host.
+    pub flash_writes: u64,
+    /// Pages programmed per page written.
+    pub write_amplification: f64,
+}
+
+impl Half {
+    /// `jobs` jobs that took `time`, and what a device counted at both ends.
+    pub(crate) fn new(jobs: u64, time: Span, flash: [Option<&Flash>; 2]) -> Half {
+        let FlashOutcome { writes, write_amplification, .. } = flash_outcome(flash[0], flash[1]);
+        let jobs_per_s = jobs as f64 * 1e12 / time.as_ps().max(1) as f64;
+        Half { jobs_per_s, flash_writes: writes, write_amplification }
+    }
+}
+
+impl Outcome {
+    /// Whether jobs come faster than the machine ends them. The queue then grows for as long as the
+    /// run lasts, and response times have no distribution.
+    pub fn is_overloaded(&self) -> bool {
+        // Chance alone makes the number of arrivals differ by its square root.
+        let chance = 4.0 / (self.jobs as f64).sqrt();
+        self.offered_jobs_per_s.is_some_and(|offered| self.jobs_per_s < offered * (0.95 - chance))
+    }
 }
 
 /// The flash device over the measured part.

@@ -79,7 +79,8 @@ impl Plan {
         let config = &mut basis.config;
         config.workload = self.config.workload.clone();
         // The plain LRU cache has `workload.lru_share` of the data.
-        config.dram_cache = resolve("dram-only", &[]).expect("a shipped design resolves").dram_cache;
+        config.dram_cache =
+            resolve("dram-only", &[]).expect("a shipped design resolves").dram_cache;
         (config.device, config.mos, config.promotion) = (None, None, None);
         (config.os.read_ahead, config.os.fault_around) = (Bytes(0), Bytes(0));
         // In DRAM all tables take the same time.

@@ -3,7 +3,7 @@
 use ebbtide_core::{PAGE_BYTES, Watch};
 use serde::{Deserialize, Serialize};
 
-use crate::calibration::{WARM_BATCH, WINDOW_JOBS_MAX, is_steady, window_misses};
+use crate::calibration::{WARM_BATCH, WINDOW_JOBS_MAX, is_rare, is_steady, window_misses};
 use crate::config::Config;
 use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
@@ -21,7 +21,8 @@ pub struct Steady {
 /// Runs jobs that take no time in `machine`, which `config` describes, until evictions keep up with
 /// the pages that come, whether missed or read ahead. Where pages are promoted, demotions must keep
 /// up with promotions too, because host DRAM is full then. It may never be full if few pages are
-/// promoted; eight pages a frame then end the warm-up. `watch` is told the share of the warm-up, as
+/// promoted; eight pages a frame then end the warm-up. So does a page in 512 jobs, as a cache that is
+/// nearly as large as the data may never be full. `watch` is told the share of the warm-up, as
 /// it usually lasts.
 ///
 /// # Errors
@@ -37,7 +38,12 @@ pub fn warm_up(
         let (mut came, mut left) = (0, 0);
         let (mut promoted, mut demoted) = (0, 0);
         let (mut window, mut quiet) = (0, 0);
-        while came < window_misses(frames) && window < WINDOW_JOBS_MAX && quiet < QUIET_JOBS {
+        let mut rare = false;
+        while came < window_misses(frames)
+            && window < WINDOW_JOBS_MAX
+            && quiet < QUIET_JOBS
+            && !rare
+        {
             let share = (filled + came) as f64 / (PAGES_A_FRAME * frames) as f64;
             watch.tell("warming up", share.min(1.0))?;
             machine.warm(WARM_BATCH, None)?;
@@ -45,12 +51,13 @@ pub fn warm_up(
             let batch = machine.take_counters();
             quiet = if batch.came() == 0 { quiet + WARM_BATCH } else { 0 };
             (came, left) = (came + batch.came(), left + batch.left());
+            rare = is_rare(came, window);
             (promoted, demoted) =
                 (promoted + batch.promotion.promotions, demoted + batch.promotion.demotions);
         }
         (untimed_jobs, filled) = (untimed_jobs + window, filled + came);
         let full = promoted == 0 || is_steady(demoted, promoted) || filled >= FILLS_MAX * frames;
-        if (is_steady(left, came) && full) || quiet >= QUIET_JOBS {
+        if (is_steady(left, came) && full) || quiet >= QUIET_JOBS || rare {
             let evictions_per_miss = left as f64 / (came as f64).max(1.0);
             return Ok(Steady { untimed_jobs, evictions_per_miss });
         }

@@ -92,7 +92,8 @@ pub struct Cores {
     pub count: usize,
     /// Clock frequency.
     pub frequency_mhz: u64,
-    /// Instructions retired per cycle.
+    /// Instructions retired per cycle, at most 8. A wider core would fill its reorder buffer sooner
+    /// than this model lets it compute.
     pub width: u64,
     /// Reorder buffer: hides `rob_entries / width` cycles of a load.
     pub rob_entries: u64,
@@ -104,7 +105,8 @@ pub struct Cores {
     pub prefetch_lines: u16,
     /// Time to refill the pipeline after a flush.
     pub flush_cycles: u64,
-    /// How far a core may run ahead of the rest of the machine.
+    /// How far a core may run ahead of the rest of the machine, at most 1,000: beyond that, results
+    /// depend on it.
     pub run_ahead_ns: u64,
 }
 
@@ -275,8 +277,10 @@ pub struct Switch {
     pub looks_after_jobs: bool,
     /// How the scheduler learns that a page has arrived.
     pub arrivals: Wakeup,
-    /// Age of a miss after which its page is assumed to be present, if arrivals are guessed.
-    pub ripe_after_us: u64,
+    /// Age of a miss after which its page is assumed to be present, if arrivals are guessed. Unless it
+    /// is set, the response of idle flash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ripe_after_us: Option<f64>,
 }
 
 choice! {
@@ -441,9 +445,14 @@ impl Config {
             promotion.check(self.dataset.size)?;
         }
         let theta = self.workload.theta;
-        require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")?;
+        require((0.0..=10.0).contains(&theta), "workload.theta", theta, "0 to 10")?;
         let share = self.workload.lru_share.unwrap_or(1.0);
-        require(share > 0.0 && share <= 1.0, "workload.lru_share", share, "more than 0, at most 1")?;
+        require(
+            share > 0.0 && share <= 1.0,
+            "workload.lru_share",
+            share,
+            "more than 0, at most 1",
+        )?;
         let work = self.workload.work_us.unwrap_or(0.0);
         require((0.0..=1e9).contains(&work), "workload.work_us", work, "0 to 1000000000")
     }
@@ -457,13 +466,13 @@ impl Config {
         const CYCLES: u64 = 1_000_000;
         for (key, value, least, most) in [
             ("cores.count", cores.count as u64, 1, CORES),
-            ("cores.width", cores.width, 1, 64),
+            ("cores.width", cores.width, 1, 8),
             ("cores.rob_entries", cores.rob_entries, 0, CYCLES),
             ("cores.store_buffer", cores.store_buffer as u64, 0, 1 << 12),
             ("cores.miss_registers", cores.miss_registers as u64, 0, 1 << 12),
             ("cores.prefetch_lines", u64::from(cores.prefetch_lines), 0, 63),
             ("cores.flush_cycles", cores.flush_cycles, 0, CYCLES),
-            ("cores.run_ahead_ns", cores.run_ahead_ns, 1, 1_000_000),
+            ("cores.run_ahead_ns", cores.run_ahead_ns, 1, 1_000),
             ("l1.latency_cycles", l1.latency_cycles, 1, CYCLES),
             ("llc.latency_cycles", llc.latency_cycles, 1, CYCLES),
             ("noc.columns", noc.columns as u64, 1, CORES),
@@ -485,7 +494,6 @@ impl Config {
             ("dram_cache.evict_buffer", dram_cache.evict_buffer as u64, 1, ENTRIES),
             ("switch.threads", switch.threads as u64, 1, THREADS),
             ("switch.cost_ns", switch.cost_ns, 0, 1_000_000_000),
-            ("switch.ripe_after_us", switch.ripe_after_us, 0, 1_000_000),
             ("os.fault_us", os.fault_us, 0, 1_000_000),
             ("os.io_us", os.io_us, 0, 1_000_000),
             ("os.install_ns", os.install_ns, 0, 1_000_000_000),
@@ -501,6 +509,8 @@ impl Config {
             let expected = format!("{least} to {most}");
             require((least..=most).contains(&value), key, value, expected)?;
         }
+        let ripe = switch.ripe_after_us.unwrap_or(0.0);
+        require((0.0..=1e6).contains(&ripe), "switch.ripe_after_us", ripe, "0 to 1000000")?;
         if let Some(device) = &self.device {
             for (key, value, least, most) in [
                 ("device.dram_ns", device.dram_ns, 1, 1_000_000),

@@ -140,8 +140,7 @@ fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
 }
 
 /// Keys that no shipped design sets.
-const OPTIONAL: &str =
-    "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0, lru_share = 0 }";
+const OPTIONAL: &str = "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0, lru_share = 0 }\nswitch = { ripe_after_us = 0 }";
 
 /// All keys: those of any shipped design, and the optional ones.
 static KEYS: LazyLock<Table> = LazyLock::new(|| {

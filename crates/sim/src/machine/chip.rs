@@ -31,6 +31,8 @@ pub(crate) struct Chip {
     /// Threads that wait for a word to change.
     parked: FxHashMap<Addr, Vec<Waiter>>,
     pub(crate) accesses: u64,
+    /// Walks of page tables.
+    pub(crate) walks: u64,
     /// Total time that cores waited for memory or for a job.
     pub(crate) waited: Span,
     pub(crate) missed: MissedAccesses,
@@ -190,6 +192,7 @@ impl Chip {
             events: Vec::new(),
             parked: FxHashMap::default(),
             accesses: 0,
+            walks: 0,
             waited: Span::ZERO,
             missed: MissedAccesses::default(),
             latencies: Latencies::default(),
@@ -500,6 +503,7 @@ impl Chip {
     #[cold]
     fn walk(&mut self, waiter: Waiter, page: PageId) -> Reach {
         let number = waiter.core as usize;
+        self.walks += 1;
         for level in (0..self.page_table.levels()).rev() {
             let entry = self.page_table.entry(level, page);
             let line = entry.0 / LINE_BYTES as u64;

@@ -498,6 +498,11 @@ impl Machine {
         self.chip.borrow_mut().memory.take_counters()
     }
 
+    /// What the flash device counted since the start, if there is one.
+    pub(crate) fn flash_counters(&self) -> Option<ebbtide_flash::Counters> {
+        self.chip.borrow().memory.flash().map(|flash| *flash.counters())
+    }
+
     /// Accesses of jobs since the last call of this or of
     /// [`take_measured`](Machine::take_measured). This call resets nothing else.
     pub(crate) fn take_accesses(&mut self) -> u64 {
@@ -510,6 +515,7 @@ impl Machine {
         let latencies = std::mem::take(&mut chip.latencies);
         Measured {
             accesses: std::mem::take(&mut chip.accesses),
+            page_walks: std::mem::take(&mut chip.walks),
             lines_written_back: chip.caches.take_written_back(),
             coherence: chip.caches.take_coherence(),
             waited: std::mem::take(&mut chip.waited),
@@ -539,6 +545,8 @@ pub(crate) struct Story {
 pub struct Measured {
     /// Accesses of jobs.
     pub accesses: u64,
+    /// Accesses that no TLB translated.
+    pub page_walks: u64,
     /// Dirty lines that left the last-level cache.
     pub lines_written_back: u64,
     /// Coherence of private caches.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::{CacheCounters, Counters};
 use ebbtide_sim::{
@@ -48,16 +48,31 @@ fn run(f: &mut Formatter<'_>, Run { outcome, warnings, energy, .. }: &Run) -> fm
     let ServiceParts { mean, slowest } = &outcome.service_parts;
     line(f, "a job's time", &format!("{}, on the average", spent(mean)))?;
     line(f, "", &format!("{}, of the slowest 1%", spent(slowest)))?;
-    distributions(
-        f,
-        &[
-            ("access beyond the chip", &outcome.latency_ns),
-            ("access, in memory", &outcome.device_latency_ns),
-            ("job, from its start", &outcome.service_ns),
-            ("job, from its arrival", &outcome.response_ns),
-        ],
-    )?;
+    line(f, "link", &link_use(outcome))?;
+    let walks = outcome.page_walks as f64 / outcome.accesses.max(1) as f64;
+    let walked = format!("{}% of accesses walk the page tables", figure(100.0 * walks));
+    line(f, "TLB misses", &walked)?;
+    let mut times = vec![
+        ("access beyond the chip", &outcome.latency_ns),
+        ("access, in memory", &outcome.device_latency_ns),
+        ("job, from its start", &outcome.service_ns),
+    ];
+    if !outcome.is_overloaded() {
+        times.push(("job, from its arrival", &outcome.response_ns));
+    }
+    distributions(f, &times)?;
     host(f, outcome.accesses, outcome.simulated_ns, outcome.wall_s, outcome.accesses_per_wall_s)
+}
+
+/// The share of the links' bandwidth that pages took, in each direction.
+fn link_use(outcome: &Outcome) -> String {
+    let Outcome { config, memory, simulated_ns, .. } = outcome;
+    let drives = config.flash_device().map_or(1, |device| device.drives());
+    let bytes = (config.link.bandwidth_gb_per_s * u64::from(drives) * simulated_ns) as f64;
+    let share = |lines: u64| figure(100.0 * (lines * LINE_BYTES as u64) as f64 / bytes);
+    let traffic = &memory.traffic;
+    let (inward, outward) = (share(traffic.dram_page_lines_in), share(traffic.dram_page_lines_out));
+    format!("pages take {inward}% of it inward and {outward}% outward")
 }
 
 /// Prints each of `warnings` once.
@@ -139,7 +154,7 @@ fn heading(f: &mut Formatter<'_>, outcome: &Outcome, seeds: &str) -> fmt::Result
     let load = match outcome.arrivals {
         Offered::Saturating => "always a job waiting".to_string(),
         Offered::PoissonShare(share) => {
-            format!("Poisson arrivals at {share} of DRAM-only's throughput")
+            format!("Poisson arrivals at {share} of DRAM-only's throughput, a queue a core")
         }
     };
     writeln!(f, "{design} on {workload}: {jobs} jobs, {load}, {seeds}")?;
@@ -156,9 +171,9 @@ fn warm_up(f: &mut Formatter<'_>, warm_up: &WarmUp) -> fmt::Result {
     writeln!(f, "{}", warmed(warm_up))?;
     let (job, work) = (figure(warm_up.job_ns / 1e3), figure(warm_up.work_ns / 1e3));
     let misses = figure(warm_up.lru_misses_per_job);
-    let interval = warm_up.miss_interval_us.map_or(String::new(), |us| {
-        format!(", once every {} us of a core", figure(us))
-    });
+    let interval = warm_up
+        .miss_interval_us
+        .map_or(String::new(), |us| format!(", once every {} us of a core", figure(us)));
     writeln!(
         f,
         "a job takes {job} us in DRAM, {work} of them added work; plain LRU misses {misses} times in \

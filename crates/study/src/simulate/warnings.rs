@@ -35,8 +35,72 @@ pub(super) fn of_run(outcome: &Outcome) -> Vec<String> {
         ));
     }
     warnings.extend(still_filling(&outcome.memory.cache));
+    warnings.extend(overloaded(outcome));
+    warnings.extend(unsteady(outcome));
+    warnings.extend(early_wakeups(outcome));
     warnings.extend(of_flash(&outcome.config));
     warnings
+}
+
+/// Says if jobs come faster than they end.
+fn overloaded(outcome: &Outcome) -> Option<String> {
+    let offered = outcome.offered_jobs_per_s.filter(|_| outcome.is_overloaded())?;
+    Some(format!(
+        "overloaded: {offered:.0} jobs come in a second and {:.0} end, so that the queue grows for as \
+         long as the run lasts; time from arrival has no mean and no percentile",
+        outcome.jobs_per_s
+    ))
+}
+
+/// Halves of a run that differ by more than this share are not alike.
+const ALIKE: f64 = 0.1;
+
+/// A run this many times as long is proposed where one is not steady.
+const LONGER: u64 = 4;
+
+/// Says if the halves of a run differ.
+fn unsteady(outcome: &Outcome) -> Option<String> {
+    let Outcome { halves: [first, second], jobs, flash, .. } = outcome;
+    let differ = |a: f64, b: f64| (a - b).abs() / a.max(b).max(f64::MIN_POSITIVE);
+    let (rates, amplified) = (
+        differ(first.jobs_per_s, second.jobs_per_s),
+        differ(first.write_amplification, second.write_amplification),
+    );
+    let writes = first.flash_writes.min(second.flash_writes);
+    let fresh = flash.writes > 0 && flash.erases == 0 && wears(outcome);
+    // Jobs differ in length, so that short halves differ by chance.
+    let chance = 4.0 / (*jobs as f64).sqrt();
+    let what = if writes >= MISSES && amplified > ALIKE {
+        format!(
+            "its halves have a write amplification of {:.2} and {:.2}",
+            first.write_amplification, second.write_amplification
+        )
+    } else if rates > ALIKE + chance {
+        format!("its halves run {:.0} and {:.0} jobs/s", first.jobs_per_s, second.jobs_per_s)
+    } else if fresh {
+        "no block was erased, so that writes are those of a drive with room".to_string()
+    } else {
+        return None;
+    };
+    Some(format!("not steady: {what}; try --jobs {}", LONGER * jobs))
+}
+
+/// Whether the flash of a run collects garbage.
+fn wears(outcome: &Outcome) -> bool {
+    let device = outcome.config.flash_device();
+    device.is_ok_and(|device| device.operations().erase_us > 0.0)
+}
+
+/// Says if threads are resumed before their pages can have come.
+fn early_wakeups(outcome: &Outcome) -> Option<String> {
+    let ripe_us = outcome.config.switch.ripe_after_us?;
+    let idle_us = outcome.config.flash_device().ok()?.idle_read_us();
+    (ripe_us < idle_us).then(|| {
+        format!(
+            "switch.ripe_after_us = {ripe_us}, but flash needs {idle_us} us for a read: threads are \
+             resumed before their pages have come, and block their cores"
+        )
+    })
 }
 
 /// The warnings about a replay of a trace.
@@ -47,7 +111,23 @@ pub(super) fn of_replay(replay: &Replay) -> Vec<String> {
              large as what the trace touches"
         )
     });
-    filling.into_iter().chain(of_flash(&replay.config)).collect()
+    filling.into_iter().chain(behind(replay)).chain(of_flash(&replay.config)).collect()
+}
+
+/// Of the time of a trace, the share by which memory may be behind at its end.
+const BEHIND: f64 = 0.05;
+
+/// Says if accesses of a trace come faster than they are served.
+fn behind(replay: &Replay) -> Option<String> {
+    let share = replay.behind_ns as f64 / replay.simulated_ns.max(1) as f64;
+    (share > BEHIND).then(|| {
+        format!(
+            "overloaded: the last access entered memory {:.1} us after its time, {:.0}% of the whole \
+             run, so that time from an access's time grows with the trace and has no percentile",
+            replay.behind_ns as f64 / 1e3,
+            100.0 * share
+        )
+    })
 }
 
 /// Says if `shared` regions of a trace lie where another does.

@@ -16,9 +16,7 @@ use ebbtide_flash::Flash;
 pub use manager::{Found, Manager, Sizes};
 pub use queue::{Command, Copy, Kind, MosPage};
 
-use super::{
-    Answer, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter, Warm,
-};
+use super::{Answer, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter, Warm};
 use crate::config::{Config, ConfigError, Mode, require};
 use nvdimm::Nvdimm;
 use nvme::{Burst, Nvme, Over};
