@@ -11,7 +11,7 @@ use ebbtide_core::durability::{Lsn, Policy, TransactionError};
 use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId, Span, Watch};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
-use ebbtide_engine::{Engine, EngineError, JobError, Jobs, Options};
+use ebbtide_engine::{Engine, EngineError, FlashMemory, JobError, Jobs, Options};
 use ebbtide_structures::{Map, Region, latch};
 
 const PAGES: u64 = 4096;
@@ -771,4 +771,39 @@ fn what_a_transaction_read_before_it_took_the_latch_is_looked_at_again() {
     let ends: Vec<Lsn> = tickets.into_iter().map(|ticket| ticket.wait().unwrap().1).collect();
     assert_eq!(ends.len() as u64, COUNTED);
     assert_eq!(jobs.submit(move |memory| memory.load::<u64>(count_at)).wait(), Ok(COUNTED));
+}
+
+#[test]
+fn a_transaction_that_reads_what_others_keep_changing_ends() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = done.clone();
+    let writes = jobs.submit(move |memory| {
+        let mut written = 0u64;
+        while !is_done.load(Ordering::SeqCst) {
+            written += 1;
+            let write = |memory: &mut FlashMemory<'_>| memory.store(word(1) + 8, written);
+            memory.transaction(|memory| latch::write(memory, word(1), write)).unwrap();
+            memory.yield_now();
+        }
+    });
+    let reads = jobs.submit(move |memory| {
+        let mut runs = 0;
+        memory
+            .transaction(|memory| {
+                runs += 1;
+                assert!(runs < 100, "others have changed it a hundred times");
+                let read = |memory: &mut FlashMemory<'_>| memory.load::<u64>(word(1) + 8);
+                latch::read(memory, word(1), read);
+                // Others write meanwhile if they can.
+                (0..10).for_each(|_| memory.yield_now());
+            })
+            .unwrap();
+        runs
+    });
+    let runs = reads.wait().unwrap();
+    done.store(true, Ordering::SeqCst);
+    writes.wait().unwrap();
+    assert!(runs > 1, "nobody wrote");
 }

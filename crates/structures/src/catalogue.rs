@@ -1,8 +1,8 @@
 //! [`Catalogue`]: structures that are found again by name.
 //!
-//! A catalogue is the first page of a range of addresses and hands out the rest of it. It notes the
-//! name, type and place of every structure, so that a program that opens a durable store finds what an
-//! earlier one made, whatever else that made and in which order.
+//! A catalogue is the first page of a range of addresses and hands out the rest of it. It has the name,
+//! type and place of every structure. So a program that opens a durable store finds what an earlier one
+//! made there, in any order.
 //!
 //! The page: a line of the catalogue's own (mark, latch, next free address, end, next page of the
 //! catalogue), then 31 entries of two lines (name; type, address, capacity and bytes). When all are in

@@ -89,9 +89,11 @@ pub struct StoredTable<R> {
 impl<R: Row> StoredTable<R> {
     const PLACE_BYTES: u64 = R::LINES as u64 * LINE;
 
-    /// Nodes of the index: half full at worst, as many again as a sixth above them, and a root.
+    /// Nodes of the index: three keys in one, as many again as a sixth above them, and a root. A node is
+    /// joined with others when it has lost all its keys. When keys come in order and any of them go, 0.22
+    /// nodes a key have some left.
     fn index_bytes(capacity: u64) -> u64 {
-        Tree::bytes(0, capacity.div_ceil(7) + capacity.div_ceil(42) + 2)
+        Tree::bytes(0, capacity.div_ceil(3) + capacity.div_ceil(18) + 2)
     }
 
     /// Bytes that a table with `capacity` places takes.

@@ -11,7 +11,8 @@
 //!
 //! Inside a [transaction](Memory::transaction), a latch that is taken stays held until the stores have
 //! taken effect, and what was read under a latch is checked again before. A transaction that would have
-//! to wait for a latch out of the order of addresses gives up those it holds, waits and begins again.
+//! to wait for a latch out of the order of addresses gives up those it holds, waits and begins again. One
+//! that has begun eight times takes latches to read as well, so that it ends however often others write.
 //!
 //! The page of a held latch may leave DRAM, and the device may then fail to read it back. A release
 //! is therefore tried eight times. If all attempts fail, the job ends with the device's error and
@@ -106,8 +107,13 @@ pub fn write_all<M: Memory, R>(
 /// effect but its result.
 #[inline]
 pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M) -> R) -> R {
-    if memory.latches().is_some_and(|latches| latches.holds(at)) {
-        return body(memory);
+    if let Some(latches) = memory.latches() {
+        if latches.holds(at) {
+            return body(memory);
+        }
+        if latches.reads_take() {
+            return write(memory, at, body);
+        }
     }
     for _ in 0..OPTIMISTIC_READS_MAX {
         let before: u64 = memory.load(at);

@@ -9,6 +9,8 @@ pub struct HeldLatches {
     held: Vec<Addr>,
     /// Words of latches as they were when something was read under them.
     read: Vec<(Addr, u64)>,
+    /// True if the transaction takes latches to read as well.
+    reads_take: bool,
 }
 
 impl HeldLatches {
@@ -26,6 +28,17 @@ impl HeldLatches {
     /// Whether waiting for the latch at `at` may end in a circle: another is held that comes after it.
     pub fn may_not_wait_for(&self, at: Addr) -> bool {
         self.held.iter().any(|held| *held > at)
+    }
+
+    /// True if reading takes latches, too: other jobs have made the transaction begin again so often that
+    /// it would otherwise never end.
+    pub fn reads_take(&self) -> bool {
+        self.reads_take
+    }
+
+    /// Says whether reading takes latches from now on.
+    pub fn set_reads_take(&mut self, reads_take: bool) {
+        self.reads_take = reads_take;
     }
 
     /// Something was read while the word of the latch at `at` was `seen`.
@@ -49,6 +62,7 @@ impl HeldLatches {
     pub fn clear(&mut self) {
         self.held.clear();
         self.read.clear();
+        self.reads_take = false;
     }
 }
 

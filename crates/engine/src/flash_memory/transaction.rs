@@ -16,6 +16,9 @@ use crate::persist::{FIRST_RESERVATION_BYTES, Persist};
 /// Transactions beyond this size are not kept for the next one, in bytes of words.
 const KEPT_BYTES_MAX: usize = 1024;
 
+/// How often a transaction runs without latches for what it reads.
+const OPTIMISTIC_RUNS_MAX: u32 = 8;
+
 /// Pages that were [claimed](crate::backside::Backside::claim), with their frames.
 type Claims = SmallVec<[(PageId, FrameId); 8]>;
 
@@ -146,12 +149,15 @@ impl FlashMemory<'_> {
         };
         check_not_unwinding();
         let mut reserve = FIRST_RESERVATION_BYTES.min(persist.bytes_max);
+        let mut runs = 0u32;
         loop {
             self.reserve(&persist, reserve)?;
             let mut spare = self.local.spare_transactions.take();
             let mut begun = spare.pop().unwrap_or_default();
             self.local.spare_transactions.set(spare);
             begun.reserved = Some(reserve);
+            begun.latches.set_reads_take(runs >= OPTIMISTIC_RUNS_MAX);
+            runs = runs.saturating_add(1);
             self.transaction = Some(begun);
             self.hit_path.set_pages(0);
             // A run that unwinds leaves nothing behind but what it did outside of memory.

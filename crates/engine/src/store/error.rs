@@ -50,7 +50,11 @@ pub enum StoreError {
     Dirty(PathBuf),
     #[error("{}: an Ebbtide data file cut short: {found_bytes} bytes, expected {expected_bytes}", path.display())]
     Short { path: PathBuf, found_bytes: u64, expected_bytes: u64 },
-    #[error("{}: no space left: {} MiB are needed", path.display(), needed_bytes.div_ceil(1 << 20))]
+    #[error(
+        "{}: no space left: {} MiB are needed, reserved at once for the pages, the spare pages and the log",
+        path.display(),
+        needed_bytes.div_ceil(1 << 20)
+    )]
     NoSpace { path: PathBuf, needed_bytes: u64 },
     #[error("{}: is there already, expected a name that is free", .0.display())]
     Exists(PathBuf),

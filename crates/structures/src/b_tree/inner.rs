@@ -1,9 +1,9 @@
 //! An inner page: which child holds which keys.
 //!
-//! Child `i` holds the keys from separator `i` on to below the next. What the first child's
-//! separator says is also the page's lower fence, so nobody looks at it. Separators and children
-//! move in an order in which a walk beside them, or after an error of the device, meets the right
-//! child or one on its left, from which it goes on to the right.
+//! Child `i` holds the keys from separator `i` on to below the next. The first child's separator is not
+//! looked at: the page's lower fence says the same. Separators and children move one by one. After an
+//! error of the device in between, a walk meets the right child, or one on its left from which it goes on
+//! to the right.
 
 use std::panic::resume_unwind;
 

@@ -38,8 +38,8 @@ const AHEAD: u64 = 16;
 
 /// Rows of fixed size by key, in the order of their keys; empty at first.
 ///
-/// A key has 8 to 64 bytes, of any [`Value`] with a total order in which only keys with the same
-/// bits are equal: numbers, or arrays of them or of bytes, which are compared from their first on.
+/// A key is any [`Value`] of 8 to 64 bytes with a total order in which only keys with the same bits are
+/// equal. Examples are numbers, arrays of numbers and arrays of bytes.
 /// A row has 1 to 96 words.
 ///
 /// A leaf that is full is divided. At the end of the tree it stays full and the next begins empty,

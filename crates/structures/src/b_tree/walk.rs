@@ -1,10 +1,11 @@
 //! Walks from the root to the page that holds a key, and the pages that a tree takes and gives
 //! back.
 //!
-//! A walk takes no latch and looks at one page at a time; by the versions of latches it notices
-//! that a page has changed under it. What a page says of itself tells whether it is the one that
-//! was looked for: a walk may come to a page that has been divided meanwhile, from which it goes on
-//! to the right, or to one that was given back, and then it begins again.
+//! A walk takes no latch and looks at one page at a time. The version of a page's latch tells that the
+//! page has changed meanwhile. The fences of a page tell whether it is the one that the walk looks for:
+//!
+//! * From a page that has been divided the walk goes on to the right.
+//! * From a page that was given back it begins again.
 
 use std::panic::resume_unwind;
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ebbtide_core::{Addr, Memory, Value};
 use ebbtide_structures::hash::mix;
+use ebbtide_structures::silo::Isolation;
 use ebbtide_structures::{BTree, Catalogue, Heap, Map, OrderedMap};
 use ebbtide_testbed::Plain;
 
@@ -186,5 +187,44 @@ fn a_catalogue_of_ranges_of_all_sizes_never_fills() {
             catalogue.range(&mut memory, &format!("{pages}"), bytes).is_ok()
         });
         assert!(largest.unwrap() < 4, "{keys:?}: {largest:?}");
+    }
+}
+
+#[test]
+fn a_table_of_silo_never_fills() {
+    let (window, bytes) = (500, 1 << 20);
+    for keys in ALL_KEYS {
+        let mut memory = Plain::zeroed(bytes);
+        let catalogue = Catalogue::open(&mut memory, Addr(0), bytes).unwrap();
+        let bank = catalogue.database(&mut memory, "bank").unwrap();
+        let accounts = catalogue.table::<u64, _>(&mut memory, &bank, "accounts", window).unwrap();
+        let (silo, table) = (bank.silo(), accounts.table());
+        let key = |number| match keys {
+            Keys::Prefixed => keys.key(number)[0] << 32 | number,
+            _ => keys.key(number)[0] - u64::from(keys == Keys::Falling),
+        };
+        let (mut places, mut free) = (BTreeMap::new(), (0..window).collect::<Vec<u64>>());
+        keys.moves(window, |comes, goes| {
+            if let Some(number) = goes {
+                let removed = silo.run(&mut memory, 1, Isolation::Serializable, |silo| {
+                    let found = silo.get(table, key(number))?.expect("it is there");
+                    assert_eq!(found.row, number);
+                    silo.remove(table, &found);
+                    Ok(())
+                });
+                assert!(removed.unwrap().is_some());
+                free.push(places.remove(&number).unwrap());
+            }
+            if let Some(number) = comes {
+                let place = free.pop().unwrap();
+                places.insert(number, place);
+                let place = accounts.place(&mut memory, silo, place);
+                let inserted = silo.run(&mut memory, 1, Isolation::Serializable, |silo| {
+                    silo.insert(table, key(number), place, &number)
+                });
+                let inserted = inserted.unwrap_or_else(|wrong| panic!("{keys:?}: {wrong}"));
+                assert!(inserted.is_some_and(|committed| committed.value), "{keys:?}: {number}");
+            }
+        });
     }
 }
