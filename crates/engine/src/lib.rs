@@ -42,6 +42,7 @@ mod prefetched;
 mod row_file;
 pub mod store;
 mod store_copy;
+mod store_growth;
 mod ticket;
 mod tuning;
 mod wait_queues;

@@ -49,7 +49,7 @@ pub fn copy_log(
         blocks.extend((0..geometry.base_blocks()).map(|index| geometry.base(area, index)));
     }
     for blocks in blocks.chunks(BLOCKS_AT_ONCE) {
-        copy_blocks(blocks, from, to)?;
+        copy_blocks((blocks, from), (blocks, to))?;
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ pub fn copy_pages<D: Disk>(
             break;
         }
         let blocks: Vec<Block> = next.iter().map(|slot| geometry.slot(*slot)).collect();
-        copy_blocks(&blocks, from, to)?;
+        copy_blocks((&blocks, from), (&blocks, to))?;
         store.journal(&mut |journal| journal.slots.copied(&next));
     }
     if !point.planted.is(Mistake::NamesCopyBeforeFlush) {
@@ -126,15 +126,15 @@ fn named_slots(
     Ok(named)
 }
 
-fn copy_blocks(
-    blocks: &[Block],
-    from: &mut impl Disk,
-    to: &mut impl Disk,
+/// Copies blocks of one device to as many of another.
+pub(super) fn copy_blocks(
+    (sources, from): (&[Block], &mut impl Disk),
+    (targets, to): (&[Block], &mut impl Disk),
 ) -> Result<(), RecoveryError> {
-    let mut pages: Vec<Page> = vec![[0; PAGE_BYTES]; blocks.len()];
-    from.read_blocks(blocks, &mut pages)?;
+    let mut pages: Vec<Page> = vec![[0; PAGE_BYTES]; sources.len()];
+    from.read_blocks(sources, &mut pages)?;
     let pages = pages.into_iter().map(Box::new);
-    let written: Vec<(Block, Box<Page>)> = blocks.iter().copied().zip(pages).collect();
+    let written: Vec<(Block, Box<Page>)> = targets.iter().copied().zip(pages).collect();
     Ok(to.write_blocks(&written)?)
 }
 

@@ -220,6 +220,18 @@ impl Store {
         Store::make_file(&new, header, fill, |_| false)
     }
 
+    /// Makes a store with this header, in a file that is new or was not finished, which `fill` fills.
+    pub(crate) fn make_with(
+        path: &Path,
+        header: Header,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
+    ) -> Result<Store, StoreError> {
+        let (path, tag) = (path.to_path_buf(), header.tag.clone());
+        let Header { pages, spare_pages, .. } = header;
+        let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
+        Store::make_file(&new, header, fill, |_| false)
+    }
+
     fn make(
         new: &NewStore,
         blank: bool,
@@ -340,7 +352,7 @@ impl Store {
 
 /// Flushes the folder of a new file. Flushes of the file itself keep its bytes, but need not keep its name
 /// (fsync(2)): after a power failure a store with acknowledged transactions could be gone.
-fn flush_name(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn flush_name(path: &Path) -> Result<(), StoreError> {
     File::open(folder_of(path))
         .and_then(|folder| folder.sync_all())
         .map_err(|error| fault(path, "flush the folder", error))

@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 
 use crate::extent::Extent;
 pub use creation::NewStore;
+pub(crate) use creation::flush_name;
 pub use error::StoreError;
 use error::fault;
 pub(crate) use file::{Buffer, buffer, open_to_read};

@@ -174,6 +174,18 @@ impl Keyspace {
         Ok(Keyspace::new(base, pages, HashSecret([low, high])))
     }
 
+    /// The same with more pages, which hold nothing yet. The caller has the keyspace alone.
+    ///
+    /// # Panics
+    /// When there are fewer, or more than 2³².
+    #[must_use]
+    pub fn grown<M: Memory>(self, memory: &mut M, pages: u64) -> Keyspace {
+        let before: u64 = memory.load(self.base + 8);
+        assert!((before..=1 << 32).contains(&pages), "a keyspace of {pages} pages");
+        memory.store(self.base + 8, pages);
+        Keyspace::new(self.base, pages, self.secret)
+    }
+
     fn new(base: Addr, pages: u64, secret: HashSecret) -> Keyspace {
         Keyspace { base, pages: Pages::new(base, base + ALLOCATOR, pages), secret }
     }

@@ -1,0 +1,65 @@
+//! [`Store::grow`]: a store that nobody uses gets more pages.
+
+use std::path::{Path, PathBuf};
+
+use ebbtide_core::Watch;
+use ebbtide_core::durability::{Limits, Planted, RecoveryOptions, copy_larger, recover};
+
+use crate::persist::FileDisk;
+use crate::store::{Access, Header, Store, StoreError, flush_name};
+
+/// How the old store is recovered. Nothing is committed to it.
+const RECOVERY: RecoveryOptions = RecoveryOptions {
+    pages_at_once: 4096,
+    limits: Limits {
+        transaction_bytes_max: 0,
+        buffer_blocks_max: 0,
+        unmapped_pages_max: 0,
+        dirty_pages_max: 0,
+    },
+    planted: Planted::NONE,
+};
+
+impl Store {
+    /// Gives the persistent store in a file more pages, which are zeros, and more spare places. The new store is made
+    /// beside it, under its name and `.larger`, and then takes its place: if that is cut off, the old one is there. The
+    /// folder needs room for both.
+    ///
+    /// # Errors
+    /// When the file holds no store with a log, or has as many pages or more, or a file cannot be read or written.
+    pub fn grow(
+        path: &Path,
+        (pages, spare_pages): (u64, u64),
+        watch: Watch<'_>,
+    ) -> Result<(), StoreError> {
+        let old = Store::open(path, 0, Access::Exclusive)?;
+        let header = old.header();
+        let larger_header =
+            Header { pages, spare_pages: spare_pages.max(header.spare_pages), ..old.header() };
+        let (Some(geometry), Some(larger)) = (header.persist(), larger_header.persist()) else {
+            return Err(StoreError::NotAStore(path.to_path_buf()));
+        };
+        let beside = beside(path);
+        let made = Store::make_with(&beside, larger_header, &|new| {
+            let disk = |of: &Store| FileDisk::new(of.file(), of.persist_offset(), of.path());
+            let (mut from, mut to) = (disk(&old)?, disk(new)?);
+            let (journal, _) = recover(geometry, &mut from, &RECOVERY, watch)?;
+            Ok(copy_larger(&journal, &mut from, (&larger, &mut to), watch)?)
+        })?;
+        std::fs::rename(&beside, path).map_err(|source| StoreError::Io {
+            path: path.to_path_buf(),
+            doing: "put the larger store in its place",
+            source,
+        })?;
+        flush_name(path)?;
+        drop(made);
+        Ok(())
+    }
+}
+
+/// The path of the larger store while it is made.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".larger");
+    PathBuf::from(name)
+}
