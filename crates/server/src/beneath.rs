@@ -86,6 +86,10 @@ impl Storage for Beneath {
         self.engine.progress().map_or(Lsn::ZERO, |progress| progress.committed)
     }
 
+    fn has_failed(&self) -> bool {
+        self.engine.progress().is_some_and(|progress| progress.ended.is_some())
+    }
+
     fn save(&self) -> Option<Lsn> {
         let progress = self.engine.progress()?;
         self.engine.flush_soon();

@@ -1,24 +1,33 @@
 //! [`Metrics`]: what `INFO` tells, for Prometheus.
 //!
-//! A thread of its own answers one request at a time, and asks the server as any client does: commands
-//! have nothing to do with it.
+//! Threads of its own answer, each one client, and ask the server as any client does. Commands have nothing to do with
+//! them, and a slow client keeps nobody waiting.
 
-use std::fmt::Write as _;
+mod exposition;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use ebbtide_core::Stop;
 
+use crate::command::counted_names;
 use crate::options::{ServeError, ServeOptions};
+use crate::shared::Shared;
+use crate::slow::Times;
 
-/// The longest time that a request, or the server's answer, may take.
+/// Clients that are answered at once. Others are closed.
+const CLIENTS_MAX: usize = 16;
+
+/// The longest time that an answer may take, and the server's answer to it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of a request and of an answer to `INFO` at most.
-const REQUEST_BYTES_MAX: u64 = 8 << 10;
+const REQUEST_BYTES_MAX: usize = 8 << 10;
 const INFO_BYTES_MAX: usize = 1 << 20;
 
 /// The socket on which Prometheus is answered.
@@ -44,13 +53,27 @@ impl Metrics {
         self.address
     }
 
-    /// Answers until `over`.
-    pub(crate) fn answer(&self, server: &Way, password: Option<&str>, over: &Stop) {
+    /// Answers until `over`, each client on a thread of its own.
+    pub(crate) fn answer(&self, asked: &Arc<Asked>, over: &Stop) {
+        let under_way = Arc::new(AtomicUsize::new(0));
         while !over.is_stopped() {
-            match self.listener.accept() {
-                // Who has asked badly, or has gone, has no answer.
-                Ok((socket, _)) => drop(answer_one(socket, server, password)),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            let Ok((socket, _)) = self.listener.accept() else {
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            if under_way.fetch_add(1, Ordering::SeqCst) >= CLIENTS_MAX {
+                under_way.fetch_sub(1, Ordering::SeqCst);
+                continue;
+            }
+            let (asked, count) = (asked.clone(), under_way.clone());
+            let thread = std::thread::Builder::new().name("ebbtide-metrics".into());
+            let answer = move || {
+                // A client that has asked badly, or has gone, has no answer.
+                drop(answer_one(&socket, &asked));
+                count.fetch_sub(1, Ordering::SeqCst);
+            };
+            if thread.spawn(answer).is_err() {
+                under_way.fetch_sub(1, Ordering::SeqCst);
             }
         }
     }
@@ -90,20 +113,27 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn answer_one(socket: TcpStream, server: &Way, password: Option<&str>) -> io::Result<()> {
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    let mut request = BufReader::new((&socket).take(REQUEST_BYTES_MAX));
-    let (mut first, mut line) = (String::new(), String::new());
-    request.read_line(&mut first)?;
-    while request.read_line(&mut line)? > 0 && !line.trim_end().is_empty() {
-        line.clear();
-    }
-    let mut words = first.split_ascii_whitespace();
+/// What an answer is made from.
+pub(crate) struct Asked {
+    /// The server, as a client reaches it.
+    pub(crate) way: Way,
+    pub(crate) password: Option<String>,
+    /// Times of commands. The server does not wait for clients of this port when it ends.
+    pub(crate) shared: Weak<Shared>,
+}
+
+/// Answers a client within [`PATIENCE`].
+fn answer_one(socket: &TcpStream, asked: &Asked) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let request = read_request(socket, deadline)?;
+    let mut words = request.split_ascii_whitespace();
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let (status, text) = match (method, path) {
-        ("GET", "/metrics") => match info(server, password) {
-            Ok(info) => ("200 OK", told(&info)),
+        ("GET", "/metrics") => match info(&asked.way, asked.password.as_deref()) {
+            Ok(info) => {
+                let times = asked.shared.upgrade().map(|shared| times(&shared));
+                ("200 OK", exposition::page(&info, &times.unwrap_or_default()))
+            }
             Err(error) => ("503 Service Unavailable", format!("{error}\n")),
         },
         ("GET", _) => ("404 Not Found", "expected /metrics\n".to_string()),
@@ -114,8 +144,47 @@ fn answer_one(socket: TcpStream, server: &Way, password: Option<&str>) -> io::Re
          Connection: close\r\n\r\n",
         text.len()
     );
-    (&socket).write_all(head.as_bytes())?;
-    (&socket).write_all(text.as_bytes())
+    let mut answer = head.as_bytes().chain(text.as_bytes());
+    let mut piece = [0; 16 << 10];
+    loop {
+        let length = answer.read(&mut piece)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut left = &piece[..length];
+        while !left.is_empty() {
+            socket.set_write_timeout(Some(until(deadline)?))?;
+            left = &left[(&*socket).write(left)?..];
+        }
+    }
+}
+
+/// The head of a request.
+fn read_request(socket: &TcpStream, deadline: Instant) -> io::Result<String> {
+    let mut request = Vec::new();
+    let mut piece = [0; 1 << 10];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        socket.set_read_timeout(Some(until(deadline)?))?;
+        let length = (&*socket).read(&mut piece)?;
+        if length == 0 || request.len() + length > REQUEST_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        request.extend_from_slice(&piece[..length]);
+    }
+    Ok(String::from_utf8_lossy(&request).into_owned())
+}
+
+/// The time that is left.
+fn until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// The times of the commands that ran, by their names.
+fn times(shared: &Shared) -> Vec<(&'static str, Times)> {
+    let names = counted_names().iter().enumerate();
+    let times = names.map(|(number, name)| (name.as_str(), shared.slow.times(number)));
+    times.filter(|(_, times)| times.calls > 0).collect()
 }
 
 /// What the server answers to `INFO`.
@@ -151,34 +220,4 @@ fn ask(socket: impl Read + Write, password: Option<&str>) -> io::Result<String> 
     let mut text = vec![0; length];
     socket.read_exact(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// The numbers of an answer to `INFO` as metrics.
-fn told(info: &str) -> String {
-    let mut text = String::new();
-    for (name, value) in info.lines().filter_map(|line| line.trim_end().split_once(':')) {
-        if let Some(database) = name.strip_prefix("db") {
-            for (part, count) in value.split(',').filter_map(|part| part.split_once('=')) {
-                let _ = writeln!(text, "ebbtide_db_{part}{{db=\"{database}\"}} {count}");
-            }
-        } else if value.parse::<f64>().is_ok_and(f64::is_finite) {
-            let _ = writeln!(text, "ebbtide_{name} {value}");
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_become_metrics_and_words_are_left_out() {
-        let info = "# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:5\r\n\r\n# Keyspace\r\n\
-                    db0:keys=3,expires=1,avg_ttl=0\r\nmemory_miss_ratio:0.25\r\n";
-        let expected = "ebbtide_uptime_in_seconds 5\nebbtide_db_keys{db=\"0\"} 3\n\
-                        ebbtide_db_expires{db=\"0\"} 1\nebbtide_db_avg_ttl{db=\"0\"} 0\n\
-                        ebbtide_memory_miss_ratio 0.25\n";
-        assert_eq!(told(info), expected);
-    }
 }

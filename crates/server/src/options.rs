@@ -30,7 +30,7 @@ pub struct ServeOptions {
     /// The way to the drive; `None` takes the one that suits `data`.
     pub device_path: Option<DevicePath>,
     /// Bytes for keys, values and the index. Without it a store that is there keeps its own, and a new one
-    /// has [`CAPACITY_BYTES`].
+    /// has [`CAPACITY_BYTES`]. A store in a file grows to it.
     pub capacity_bytes: Option<u64>,
     /// The DRAM budget in bytes, for everything.
     pub dram_bytes: u64,
@@ -114,7 +114,8 @@ pub enum ServeError {
     )]
     Capacity { given_bytes: u64, least_bytes: u64, most_bytes: u64 },
     #[error(
-        "--capacity of {given_bytes} bytes: {} was made with {found_bytes}, expected that or no --capacity",
+        "--capacity of {given_bytes} bytes: {} has {found_bytes}; a file can grow and nothing shrinks, expected at \
+         least that or no --capacity",
         path.display()
     )]
     OtherCapacity { path: PathBuf, given_bytes: u64, found_bytes: u64 },

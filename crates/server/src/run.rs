@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::Policy;
-use ebbtide_core::{PAGE_BYTES, Stop};
+use ebbtide_core::{PAGE_BYTES, Stop, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, EngineError, Network, Options};
 use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
@@ -18,7 +18,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::beneath::Beneath;
 use crate::client::now_ms;
-use crate::metrics::{Metrics, Way};
+use crate::metrics::{Asked, Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
 use crate::service::{Front, SOCKET_BYTES_MAX, Setup};
 use crate::shared::{Settings, Shared};
@@ -37,6 +37,9 @@ const LOG_BYTES: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
 
 /// Pages of a store at most: page numbers have 32 bits, and spare places need some of them.
 const PAGES_MAX: u64 = 1 << 31;
+
+/// The fewest places beside those of the pages. A quarter of the pages otherwise.
+const SPARE_PAGES_MIN: u64 = 1024;
 
 /// The most cores.
 const CORES_MAX: usize = 256;
@@ -130,12 +133,12 @@ pub fn serve(
             }
         });
         let send = Mutex::new(Some(send));
-        let password = options.password.as_deref();
-        let answers = metrics.as_ref().zip(way.as_ref()).map(|(metrics, way)| {
-            let over = &over;
-            scope.spawn(move || metrics.answer(way, password, over))
-        });
         let shared = &shared;
+        let answers = metrics.as_ref().zip(way.clone()).map(|(metrics, way)| {
+            let (over, password) = (&over, options.password.clone());
+            let asked = Arc::new(Asked { way, password, shared: Arc::downgrade(shared) });
+            scope.spawn(move || metrics.answer(&asked, over))
+        });
         let make = move |core| {
             let log = engine.clone();
             let state = State::new(shared.clone(), core, now_ms());
@@ -298,14 +301,9 @@ fn remove_stale(path: &Path) {
 fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), ServeError> {
     let keeps = options.durability != Policy::None;
     let (found, other) = look(options, if keeps { STORE_TAG } else { TAG_GONE })?;
-    let given = options.capacity_bytes;
-    if let (Some(found_bytes), Some(given_bytes)) = (found.filter(|_| keeps), given)
-        && found_bytes != given_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64
-    {
-        let path = options.data.clone();
-        return Err(ServeError::OtherCapacity { path, given_bytes, found_bytes });
-    }
-    let capacity_bytes = found.filter(|_| keeps).or(given).unwrap_or(CAPACITY_BYTES);
+    let given = options.capacity_bytes.map(|bytes| bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64);
+    let kept = found.filter(|_| keeps);
+    let capacity_bytes = given.or(kept).unwrap_or(CAPACITY_BYTES);
     let pages = capacity_bytes / PAGE_BYTES as u64;
     let beside = (buffers_bytes + Network::BUFFERS_BYTES as u64) * options.cores as u64;
     let dram_bytes = options.dram_bytes.saturating_sub(beside);
@@ -329,11 +327,14 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
         other => ServeError::Engine(other),
     };
     ebbtide_engine::Budget::divide(&engine, pages).map_err(failed)?;
+    if let Some(found_bytes) = kept {
+        grow(&options.data, found_bytes, capacity_bytes)?;
+    }
     let new = NewStore {
         path: options.data.clone(),
         offset: 0,
         pages,
-        spare_pages: (pages / 4).max(dram_bytes / PAGE_BYTES as u64),
+        spare_pages: spare_pages(pages),
         tag: if keeps { STORE_TAG } else { TAG_GONE }.into(),
         force: options.force || other,
     };
@@ -351,6 +352,24 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
         return Err(ServeError::NoRing);
     }
     Ok((engine, capacity_bytes))
+}
+
+/// Places beside those of this many pages, which changed pages go to.
+fn spare_pages(pages: u64) -> u64 {
+    (pages / 4).max(SPARE_PAGES_MIN)
+}
+
+/// Lets a store grow from one capacity to another. It never shrinks, and a drive without a file system does not grow.
+fn grow(path: &Path, found_bytes: u64, given_bytes: u64) -> Result<(), ServeError> {
+    if given_bytes == found_bytes {
+        return Ok(());
+    }
+    if given_bytes < found_bytes || !path.is_file() {
+        let path = path.to_path_buf();
+        return Err(ServeError::OtherCapacity { path, given_bytes, found_bytes });
+    }
+    let pages = given_bytes / PAGE_BYTES as u64;
+    Ok(Store::grow(path, (pages, spare_pages(pages)), Watch::unattended())?)
 }
 
 /// The capacity of the store that is there, if its tag is `expected`, and whether something else is there

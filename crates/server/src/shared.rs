@@ -3,9 +3,11 @@
 //! What commands change again and again is apart for every core, in a [`Core`], and added up when somebody asks.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
@@ -123,7 +125,13 @@ pub struct Core {
 /// What all cores share.
 pub struct Shared {
     /// When the server started.
-    pub started_ms: u64,
+    pub started: Instant,
+    /// 40 hexadecimal digits that no other run of a server has.
+    pub run_id: String,
+    /// Commands a second, as of the last second.
+    pub commands_a_second: Counter,
+    /// When they were last counted, and how many had run then.
+    counted: Mutex<(Instant, u64)>,
     /// What it was set up with.
     pub settings: Settings,
     /// What lies under the memory.
@@ -166,7 +174,10 @@ impl Shared {
             (0..settings.cores).map(|_| CachePadded::default()).collect();
         cores.iter().for_each(|core| core.oldest_job.store(u64::MAX, Ordering::SeqCst));
         Shared {
-            started_ms: now_ms,
+            started: Instant::now(),
+            run_id: run_id(),
+            commands_a_second: Counter::default(),
+            counted: Mutex::new((Instant::now(), 0)),
             slow: SlowOfCores::new(settings.cores),
             cores,
             settings,
@@ -191,6 +202,16 @@ impl Shared {
     pub fn total(&self, of: impl Fn(&Statistics) -> &Counter) -> u64 {
         // Commands that run meanwhile may be counted on one core and not yet on another.
         self.cores.iter().fold(0, |sum, core| sum.wrapping_add(of(&core.statistics).get()))
+    }
+
+    /// Counts commands a second anew. Returns how many have run.
+    pub fn count_commands(&self) -> u64 {
+        let (now, commands) = (Instant::now(), self.total(|core| &core.commands));
+        let (since, before) = std::mem::replace(&mut *self.counted.lock(), (now, commands));
+        let seconds = now.duration_since(since).as_secs_f64().max(1e-3);
+        // CONFIG RESETSTAT begins at zero again.
+        self.commands_a_second.set((commands.saturating_sub(before) as f64 / seconds) as u64);
+        commands
     }
 
     /// All connections, by their numbers, with the cores they are on.
@@ -327,4 +348,13 @@ impl Shared {
         let clears = self.clears();
         self.cores.iter().all(|core| core.oldest_job.load(Ordering::SeqCst) >= clears)
     }
+}
+
+/// 40 random hexadecimal digits.
+fn run_id() -> String {
+    let random = RandomState::new();
+    let words: [u64; 3] = std::array::from_fn(|word| random.hash_one(word));
+    let mut digits: String = words.iter().map(|word| format!("{word:016x}")).collect();
+    digits.truncate(40);
+    digits
 }

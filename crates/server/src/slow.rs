@@ -62,6 +62,15 @@ impl Times {
         self
     }
 
+    /// By rising microseconds, up to 2³⁰: how many calls took at most as long.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut sum = 0;
+        self.buckets[..BUCKETS - 1].iter().enumerate().map(move |(power, count)| {
+            sum += count;
+            (1 << power, sum)
+        })
+    }
+
     /// By rising microseconds: how many calls took at most as long. Only times that occurred.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;

@@ -12,6 +12,9 @@ pub trait Storage: Send + Sync {
     /// How far the log is; zero without one.
     fn committed(&self) -> Lsn;
 
+    /// Whether nothing more can be written, because the device has failed.
+    fn has_failed(&self) -> bool;
+
     /// Asks for a flush of all changes. Gives the place in the log from which on they survive a crash;
     /// `None` if nothing does.
     fn save(&self) -> Option<Lsn>;

@@ -53,13 +53,14 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
 
 fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let settings = call.state.settings();
-    let uptime = (call.state.now_ms.get() - call.state.shared.started_ms) / 1000;
+    let uptime = call.state.shared.started.elapsed().as_secs();
     format!(
         "redis_version:{COMPATIBLE_VERSION}\r\nredis_git_sha1:00000000\r\nebbtide_version:{}\r\nredis_mode:standalone\r\n\
-         os:Linux\r\narch_bits:64\r\nprocess_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{uptime}\r\n\
+         os:Linux\r\narch_bits:64\r\nprocess_id:{}\r\nrun_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{uptime}\r\n\
          uptime_in_days:{}\r\n",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
+        call.state.shared.run_id,
         settings.port,
         uptime / 86_400,
     )
@@ -68,7 +69,8 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let most = call.state.settings().clients_max;
     let clients = call.state.shared.total(|core| &core.clients);
-    format!("connected_clients:{clients}\r\nmaxclients:{most}\r\n")
+    // No command waits for others.
+    format!("connected_clients:{clients}\r\nmaxclients:{most}\r\nblocked_clients:0\r\n")
 }
 
 fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
@@ -97,10 +99,12 @@ fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     };
     format!(
         "loading:0\r\nrdb_changes_since_last_save:{}\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
-         rdb_last_bgsave_status:{status}\r\nlast_copy:{copied}\r\naof_enabled:{log}\r\naof_last_write_status:ok\r\n",
+         rdb_last_bgsave_status:{status}\r\nlast_copy:{copied}\r\naof_enabled:{log}\r\naof_rewrite_in_progress:0\r\n\
+         aof_last_write_status:{}\r\n",
         state.shared.changes_since_save(),
         u8::from(state.shared.saving().is_some() || copied == "under way"),
         state.shared.saved_ms.load(Ordering::SeqCst) / 1000,
+        if state.shared.storage.has_failed() { "err" } else { "ok" },
     )
 }
 
@@ -146,11 +150,13 @@ fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let total = |of: fn(&Statistics) -> &Counter| call.state.shared.total(of);
     format!(
-        "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_net_input_bytes:{}\r\n\
+        "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n\
+         instantaneous_ops_per_sec:{}\r\ntotal_net_input_bytes:{}\r\n\
          total_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\nevicted_keys:0\r\n\
          keyspace_hits:{}\r\nkeyspace_misses:{}\r\ntotal_error_replies:{}\r\n",
         total(|core| &core.connections),
         total(|core| &core.commands),
+        call.state.shared.commands_a_second.get(),
         total(|core| &core.input_bytes),
         total(|core| &core.output_bytes),
         total(|core| &core.rejected),

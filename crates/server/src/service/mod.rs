@@ -194,7 +194,13 @@ impl Front {
                 memory.transaction(|memory| Keyspace::format(memory, Addr(0), pages, self.secret));
             made.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
         } else {
-            Keyspace::open(memory, Addr(0)).map_err(|error| error.to_string())
+            Keyspace::open(memory, Addr(0)).map_err(|error| error.to_string()).and_then(|found| {
+                let grown = memory.transaction(|memory| match found.free_pages(memory) {
+                    (_, before) if before < pages => found.grown(memory, pages),
+                    _ => found,
+                });
+                grown.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
+            })
         };
         match keyspace {
             Ok(keyspace) => self.state.shared.open(keyspace),
@@ -309,7 +315,7 @@ impl Service for Front {
                 self.upkeep.run(memory, &self.state);
                 if self.rounds.replace(self.rounds.get() + 1).is_multiple_of(ROUNDS_PER_SAMPLE) {
                     let shared = &self.state.shared;
-                    shared.storage.sample(shared.total(|core| &core.commands));
+                    shared.storage.sample(shared.count_commands());
                 }
             }
         }

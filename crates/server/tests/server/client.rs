@@ -9,6 +9,12 @@ use ebbtide_core::Stop;
 use ebbtide_core::durability::Policy;
 use ebbtide_server::{ServeError, ServeOptions, serve};
 
+/// Where stores of tests are. An example has no such folder.
+const FOLDER: &str = match option_env!("CARGO_TARGET_TMPDIR") {
+    Some(folder) => folder,
+    None => ".",
+};
+
 /// A reply in RESP2 or RESP3.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Reply {
@@ -109,6 +115,8 @@ pub(crate) fn encode(arguments: &[&[u8]]) -> Vec<u8> {
 /// A server that runs until it is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    /// Where Prometheus is answered.
+    pub(crate) metrics: Option<SocketAddr>,
     stop: &'static Stop,
     runner: Option<JoinHandle<Result<(), ServeError>>>,
     _folder: tempfile::TempDir,
@@ -117,7 +125,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(change: impl FnOnce(&mut ServeOptions)) -> Server {
         // Not the temporary directory: it may be in DRAM.
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let folder = tempfile::tempdir_in(FOLDER).expect("a folder");
         let mut options = ServeOptions {
             data: folder.path().join("store"),
             capacity_bytes: Some(64 << 20),
@@ -132,11 +140,11 @@ impl Server {
         let runner = std::thread::spawn(move || {
             serve(&options, stop, |started| {
                 // Nobody waits once a test has failed.
-                let _ = send.send(started.address);
+                let _ = send.send((started.address, started.metrics));
             })
         });
-        let address = receive.recv().expect("it starts");
-        Server { address, stop, runner: Some(runner), _folder: folder }
+        let (address, metrics) = receive.recv().expect("it starts");
+        Server { address, metrics, stop, runner: Some(runner), _folder: folder }
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -92,3 +92,43 @@ fn a_copy_made_while_serving_is_served_by_another_server() {
     let Reply::Error(reason) = nothing else { panic!("{nothing:?}") };
     assert!(reason.contains("--durability none"), "{reason}");
 }
+
+#[test]
+fn a_store_grows_to_the_capacity_that_is_asked_for_and_never_shrinks() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let options = |capacity_bytes| ServeOptions {
+        data: folder.path().join("store"),
+        capacity_bytes: Some(capacity_bytes),
+        durability: Policy::Always,
+        dram_bytes: 64 << 20,
+        port: 0,
+        ..ServeOptions::default()
+    };
+    let start = |capacity_bytes| Server::start(|server| *server = options(capacity_bytes));
+    let value = vec![b'v'; 6_000];
+    let fill = |server: &Server, from: u32| {
+        let mut client = server.client();
+        let set = |number: &u32| {
+            client.command(&[b"set", format!("k{number}").as_bytes(), &value]) == ok()
+        };
+        let set = (from..).take_while(set).last();
+        set.expect("one at least") + 1
+    };
+    let server = start(4 << 20);
+    let first = fill(&server, 0);
+    drop(server);
+    let file_bytes = std::fs::metadata(options(0).data).expect("a file").len();
+    assert!(file_bytes < 32 << 20, "{file_bytes}: as large as the budget of DRAM");
+    let server = start(12 << 20);
+    let mut client = server.client();
+    let key = |number: u32| format!("get k{number}");
+    assert!((0..first).all(|number| client.call(&key(number)) == Reply::Bulk(value.clone())));
+    let second = fill(&server, first);
+    assert!(second > 2 * first, "{first} keys, then {second}");
+    drop(server);
+    let error = serve_once(&options(8 << 20)).expect_err("it would shrink");
+    assert!(error.contains("nothing shrinks"), "{error}");
+    let server = start(12 << 20);
+    let mut client = server.client();
+    assert!((0..second).all(|number| client.call(&key(number)) == Reply::Bulk(value.clone())));
+}
