@@ -4,9 +4,11 @@
 //! that in eight. Strings are written plain or as integers, and read compressed (LZF) as well.
 
 use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Entry, Key, Large, LargeId};
 
 use super::arguments::clamp;
-use super::{Call, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, large};
+use crate::large::{Outgoing, PIECE_BYTES};
 use crate::number::integer;
 
 /// The version of the form.
@@ -14,6 +16,12 @@ const VERSION: u16 = 10;
 
 /// The type of a string.
 const STRING: u8 = 0;
+
+const WRONG: &str = "ERR DUMP payload version or checksum are wrong";
+const BAD: &str = "ERR Bad data format";
+
+/// The most bytes before a plain value: its type and its length.
+const HEAD_BYTES_MAX: u64 = 10;
 
 /// Bytes of version and checksum.
 const FOOTER_BYTES: usize = 10;
@@ -26,10 +34,39 @@ const COMPRESSED: u8 = 0xc3;
 
 pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    match call.value(&key)? {
-        Some(value) => call.reply.bulk(&dumped(&value)),
+    let mut value = Vec::new();
+    match call.find(&key, &mut value) {
+        Some(entry) => match entry.large() {
+            Some(id) => dump_large(call, &entry, id)?,
+            None => {
+                call.complete(&entry, &mut value)?;
+                call.reply.bulk(&dumped(&value));
+            }
+        },
         None => call.reply.null(),
     }
+    Ok(())
+}
+
+/// Replies with a large value piece by piece, once its checksum is known.
+fn dump_large<M: Memory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> Outcome {
+    if call.steps.is_none() {
+        return Err(Failure::TooLarge);
+    }
+    let hold = call.state.shared.holds.hold(id);
+    let mut head = vec![STRING];
+    write_length(&mut head, entry.value_bytes as usize);
+    let (mut sum, mut at) = (crc64(0, &head), 0);
+    while at < entry.value_bytes {
+        let count = (entry.value_bytes - at).min(PIECE_BYTES as u64);
+        sum = crc64(sum, &call.bytes_at(entry, at, count as usize));
+        at += count;
+        call.memory.let_others_run();
+    }
+    let mut foot = VERSION.to_le_bytes().to_vec();
+    foot.extend(crc64(sum, &foot).to_le_bytes());
+    let bytes = Outgoing::new(entry, 0, entry.value_bytes, hold);
+    call.reply.large_within(&head, (entry.value_bytes, bytes), &foot);
     Ok(())
 }
 
@@ -66,20 +103,76 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if !replace && call.find(&key, &mut Vec::new()).is_some() {
         return Err("BUSYKEY Target key name already exists.".into());
     }
-    let time = integer(call.arguments[2]).ok_or(super::Failure::from(NOT_INTEGER))?;
+    let time = integer(call.arguments[2]).ok_or(Failure::from(NOT_INTEGER))?;
     if time < 0 {
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
-    let value = restored(call.arguments[3], call.state.settings().argument_bytes_max)?;
     let now_ms = call.state.now_ms.get() as i64;
     let expires_at_ms = match time {
         0 => None,
         time if absolute => Some(clamp(time)),
         time => Some(clamp(time.saturating_add(now_ms))),
     };
-    call.set(&key, &value, expires_at_ms)?;
+    if let Some(staged) = call.staged.iter().find(|staged| staged.argument == 3) {
+        restore_large(call, &key, staged.value()?, expires_at_ms)?;
+    } else {
+        let value = restored(call.arguments[3], call.state.settings().argument_bytes_max)?;
+        call.set(&key, &value, expires_at_ms)?;
+    }
     call.reply.ok();
     Ok(())
+}
+
+/// Sets a key to what was dumped and came in pieces.
+fn restore_large<M: Memory>(
+    call: &mut Call<'_, M>,
+    key: &Key<'_>,
+    dump: &Large,
+    expires_at_ms: Option<u64>,
+) -> Outcome {
+    let most = call.state.settings().argument_bytes_max as u64;
+    if call.steps.is_none() {
+        return Err(Failure::TooLarge);
+    }
+    let keyspace = call.keyspace();
+    let read = |call: &mut Call<'_, M>, at: u64, count: u64| {
+        let mut bytes = Vec::with_capacity(count as usize);
+        keyspace.read_large(call.memory, dump, at, count as usize, &mut bytes);
+        bytes
+    };
+    let end = dump.bytes.checked_sub(FOOTER_BYTES as u64).ok_or(WRONG)?;
+    let foot = read(call, end, FOOTER_BYTES as u64);
+    let (mut sum, mut at) = (0, 0);
+    while at < end {
+        let count = (end - at).min(PIECE_BYTES as u64);
+        let piece = read(call, at, count);
+        sum = crc64(sum, &piece);
+        at += count;
+        call.memory.let_others_run();
+    }
+    if u16::from_le_bytes([foot[0], foot[1]]) > VERSION
+        || foot[2..] != crc64(sum, &foot[..2]).to_le_bytes()
+    {
+        return Err(WRONG.into());
+    }
+    let head = read(call, 0, end.min(HEAD_BYTES_MAX));
+    let Some((&STRING, text)) = head.split_first() else { return Err(BAD.into()) };
+    if text.first() == Some(&COMPRESSED) {
+        if dump.bytes > most {
+            return Err(format!("ERR a compressed value has at most {most} bytes").into());
+        }
+        let whole = read(call, 0, dump.bytes);
+        return call.set(key, &restored(&whole, most as usize)?, expires_at_ms);
+    }
+    let (length, rest) = read_length(text).ok_or(BAD)?;
+    let start = (head.len() - rest.len()) as u64;
+    if length == 0 || start.checked_add(length as u64) != Some(end) {
+        return Err(BAD.into());
+    }
+    let database = call.session.database;
+    large::build(call, (database, key), length as u64, expires_at_ms, |call, at, count| {
+        read(call, start + at, count as u64)
+    })
 }
 
 /// A value as `DUMP` gives it.
@@ -100,17 +193,15 @@ fn dumped(value: &[u8]) -> Vec<u8> {
         bytes.extend(value);
     }
     bytes.extend(VERSION.to_le_bytes());
-    bytes.extend(crc64(&bytes).to_le_bytes());
+    bytes.extend(crc64(0, &bytes).to_le_bytes());
     bytes
 }
 
 /// The value that `DUMP` gave here or in Redis, if it has at most `bytes_max` bytes.
-fn restored(dump: &[u8], bytes_max: usize) -> Result<Vec<u8>, super::Failure> {
-    const WRONG: &str = "ERR DUMP payload version or checksum are wrong";
-    const BAD: &str = "ERR Bad data format";
+fn restored(dump: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let Some(at) = dump.len().checked_sub(FOOTER_BYTES) else { return Err(WRONG.into()) };
     let version = u16::from_le_bytes([dump[at], dump[at + 1]]);
-    if version > VERSION || dump[at + 2..] != crc64(&dump[..at + 2]).to_le_bytes() {
+    if version > VERSION || dump[at + 2..] != crc64(0, &dump[..at + 2]).to_le_bytes() {
         return Err(WRONG.into());
     }
     let value = match &dump[..at] {
@@ -203,8 +294,9 @@ fn unpacked(mut packed: &[u8], length: usize) -> Option<Vec<u8>> {
     (bytes.len() == length).then_some(bytes)
 }
 
-/// The CRC-64 of Redis: Jones's polynomial, reflected, without an initial or a final inversion.
-fn crc64(bytes: &[u8]) -> u64 {
+/// The CRC-64 of Redis: Jones's polynomial, reflected, without an initial or a final inversion. `before` is that of
+/// the bytes before.
+fn crc64(before: u64, bytes: &[u8]) -> u64 {
     const POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9_u64.reverse_bits();
     const TABLE: [u64; 256] = {
         let mut table = [0; 256];
@@ -220,7 +312,7 @@ fn crc64(bytes: &[u8]) -> u64 {
         }
         table
     };
-    bytes.iter().fold(0, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8)
+    bytes.iter().fold(before, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8)
 }
 
 #[cfg(test)]
@@ -229,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_redis() {
-        assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+        assert_eq!(crc64(0, b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     }
 
     #[test]

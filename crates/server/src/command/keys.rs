@@ -3,7 +3,7 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{HASHES, Scanned};
 
-use super::{Call, Failure, KEYS_BETWEEN_PAUSES, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
 use crate::glob;
 use crate::number::integer;
 use crate::resp::Reply;
@@ -14,11 +14,9 @@ const EMPTY_LEAVES_MAX: u64 = 10;
 pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut removed = 0;
     for index in 1..call.arguments.len() {
+        call.pace(index, 1);
         let key = call.key(index);
         removed += i64::from(call.remove(&key)?);
-        if index % KEYS_BETWEEN_PAUSES == 0 {
-            call.pause();
-        }
     }
     call.reply.integer(removed);
     Ok(())
@@ -27,11 +25,9 @@ pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut found = 0;
     for index in 1..call.arguments.len() {
+        call.pace(index, 1);
         let key = call.key(index);
         found += i64::from(call.find(&key, &mut Vec::new()).is_some());
-        if index % KEYS_BETWEEN_PAUSES == 0 {
-            call.pause();
-        }
     }
     call.reply.integer(found);
     Ok(())

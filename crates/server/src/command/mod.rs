@@ -290,13 +290,18 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Lets others run, and moves a long reply to flash. Called now and then by commands over many keys.
-    fn pause(&mut self) {
-        if self.steps.is_some() {
-            self.memory.let_others_run();
-            let keyspace = self.keyspace();
-            // Without room the reply stays in DRAM.
-            let _ = self.reply.spill(self.memory, &keyspace, &self.state.shared.holds);
+    /// Called before the key at `index` by a command over many keys, one in each `step` arguments. Now and then it lets
+    /// others run, moves a long reply to flash, and asks for the leaves of the next keys at once.
+    fn pace(&mut self, index: usize, step: usize) {
+        if self.steps.is_none() || !((index - 1) / step).is_multiple_of(KEYS_BETWEEN_PAUSES) {
+            return;
+        }
+        self.memory.let_others_run();
+        let (keyspace, database) = (self.keyspace(), self.session.database);
+        // Without room the reply stays in DRAM.
+        let _ = self.reply.spill(self.memory, &keyspace, &self.state.shared.holds);
+        for key in self.arguments[index..].iter().step_by(step).take(KEYS_BETWEEN_PAUSES) {
+            keyspace.fetch_ahead(self.memory, database, &keyspace.key(key));
         }
     }
 
@@ -573,7 +578,13 @@ fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
         _ if arguments.len() <= KEYS_AT_ONCE_MAX => {
             reserved.alone(*memory, &keyspace, hashes, |memory| body(memory, None))
         }
-        _ => reserved.reserved(*memory, &keyspace, hashes, |memory| body(memory, Some(&all))),
+        _ => Err(Failure::TooLarge),
+    };
+    let outcome = match outcome {
+        Err(Failure::TooLarge) => {
+            reserved.reserved(*memory, &keyspace, hashes, |memory| body(memory, Some(&all)))
+        }
+        outcome => outcome,
     };
     session.written = session.written.max(state.shared.last_written(hashes));
     outcome

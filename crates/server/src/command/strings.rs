@@ -5,7 +5,7 @@ use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
 use super::arguments::{expiry_option, positive_expiry, range, syntax};
 use super::large::{self, Source};
-use super::{Call, Failure, KEYS_BETWEEN_PAUSES, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
 
@@ -154,11 +154,9 @@ pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     call.reply.array(call.arguments.len() - 1);
     for index in 1..call.arguments.len() {
+        call.pace(index, 1);
         let key = call.key(index);
         call.reply_key(&key)?;
-        if index % KEYS_BETWEEN_PAUSES == 0 {
-            call.pause();
-        }
     }
     Ok(())
 }
@@ -172,6 +170,7 @@ pub(super) fn mset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn msetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     check_pairs(call, "msetnx")?;
     for index in (1..call.arguments.len()).step_by(2) {
+        call.pace(index, 2);
         let key = call.key(index);
         if call.find(&key, &mut Vec::new()).is_some() {
             call.reply.integer(0);
@@ -193,6 +192,7 @@ fn check_pairs<M: Memory>(call: &Call<'_, M>, name: &str) -> Outcome {
 fn set_all<M: Memory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
     check_pairs(call, name)?;
     for index in (1..call.arguments.len()).step_by(2) {
+        call.pace(index, 2);
         let key = call.key(index);
         call.set_argument(&key, index + 1, None)?;
     }

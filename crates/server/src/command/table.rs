@@ -174,7 +174,7 @@ macro_rules! define_table {
             before_authentication: matches!(Id::$id, Id::Auth | Id::Hello | Id::Quit | Id::Reset),
             streams: matches!(
                 Id::$id,
-                Id::Append | Id::Getset | Id::Mset | Id::Msetnx | Id::Psetex | Id::Set | Id::Setex
+                Id::Append | Id::Getset | Id::Mset | Id::Msetnx | Id::Psetex | Id::Restore | Id::Set | Id::Setex
                     | Id::Setnx | Id::Setrange
             ),
             while_subscribed: matches!(

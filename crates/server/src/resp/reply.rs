@@ -129,6 +129,15 @@ impl Reply {
         self.raw(b"\r\n");
     }
 
+    /// A string: `head`, bytes that are on flash with their number, and `foot`.
+    pub fn large_within(&mut self, head: &[u8], (length, bytes): (u64, Outgoing), foot: &[u8]) {
+        self.number_line(b'$', (head.len() + foot.len()) as i64 + length as i64);
+        self.raw(head);
+        self.large.push_back((self.bytes.len(), bytes));
+        self.raw(foot);
+        self.raw(b"\r\n");
+    }
+
     /// Takes back what was written after the length was `len`.
     pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
