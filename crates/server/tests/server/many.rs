@@ -172,3 +172,19 @@ fn others_read_keys_that_a_long_command_reads_or_prepares_to_change() {
     assert_eq!(client.reply(), Some(Reply::Integer(1)));
     assert_eq!(other.call("set small 2"), ok());
 }
+
+#[test]
+fn what_is_dumped_is_restored_at_any_size() {
+    let server = server();
+    let mut client = server.client();
+    for bytes in [10, 30_000, 32_705, 5 << 20] {
+        let value: Vec<u8> = (0..bytes).map(|byte| (byte % 251) as u8).collect();
+        assert_eq!(client.command(&[b"set", b"from", &value]), ok());
+        let Reply::Bulk(mut dump) = client.call("dump from") else { panic!("no dump of {bytes}") };
+        assert_eq!(client.command(&[b"restore", b"to", b"0", &dump, b"replace"]), ok());
+        assert!(client.call("get to") == Reply::Bulk(value), "{bytes} bytes");
+        dump[bytes / 2] ^= 1;
+        let restored = client.command(&[b"restore", b"to", b"0", &dump, b"replace"]);
+        assert!(matches!(restored, Reply::Error(_)), "{restored:?} of damaged {bytes} bytes");
+    }
+}
