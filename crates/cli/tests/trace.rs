@@ -110,7 +110,7 @@ fn children_are_traced_in_address_spaces_of_their_own() {
     }
     let folder = folder();
     let script = "/bin/true; exit 0";
-    let arguments = ["trace", "--children", "-o", "t.ebt", "--", "sh", "-c", script];
+    let arguments = ["trace", "-o", "t.ebt", "--", "sh", "-c", script];
     let output = run(&mut ebbtide(folder.path(), &arguments));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = run(&mut ebbtide(folder.path(), &["trace", "convert", "t.ebt", "-", "--to=text"]));
@@ -120,6 +120,73 @@ fn children_are_traced_in_address_spaces_of_their_own() {
     processes.sort_unstable();
     processes.dedup();
     assert_eq!(processes, [0, 1]);
+}
+
+/// Compiles a program in C into `folder`.
+fn compiled(folder: &Path, text: &str) {
+    fs::write(folder.join("program.c"), text).expect("room");
+    let mut compiler = Command::new("cc");
+    let compiler = compiler.args(["-O1", "-pthread", "-o", "program", "program.c"]);
+    assert!(compiler.current_dir(folder).status().expect("a C compiler").success());
+}
+
+#[test]
+fn forked_processes_and_threads_are_traced_and_named() {
+    if !has_valgrind() {
+        return;
+    }
+    let folder = folder();
+    // Each process writes 4 MiB of its own: 1,024 pages.
+    compiled(
+        folder.path(),
+        "#include <pthread.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+         static void fill(void) {\n\
+             volatile char *bytes = malloc(4 << 20);\n\
+             for (long at = 0; at < 4 << 20; at += 64) bytes[at] = 1;\n\
+         }\n\
+         static void *thread(void *nothing) { return nothing; }\n\
+         int main(void) {\n\
+             for (int child = 0; child < 3; child++)\n\
+                 if (fork() == 0) { fill(); _exit(0); }\n\
+             if (fork() == 0) execl(\"/bin/true\", \"true\", (char *) 0);\n\
+             while (wait(0) > 0);\n\
+             pthread_t other;\n\
+             pthread_create(&other, 0, thread, 0);\n\
+             pthread_join(other, 0);\n\
+             fill();\n\
+         }\n",
+    );
+    let output = run(&mut ebbtide(folder.path(), &["trace", "-o", "t.ebt", "--", "./program"]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let text = run(&mut ebbtide(folder.path(), &["trace", "convert", "t.ebt", "-", "--to=text"]));
+    let text = String::from_utf8(text.stdout).expect("text");
+    let mut pages = std::collections::BTreeMap::new();
+    for line in text.lines() {
+        let address: u64 = line.split(' ').nth(2).expect("a field").parse().expect("a number");
+        let process: &mut std::collections::BTreeSet<u64> = pages.entry(address >> 47).or_default();
+        process.insert(address >> 12);
+    }
+    let filled = pages.values().filter(|pages| pages.len() > 1024).count();
+    assert_eq!((pages.len(), filled), (5, 4), "{said}");
+    let origin = info(folder.path(), "t.ebt")["origin"].as_str().expect("it says").to_string();
+    for part in ["./program; ./program", "/bin/true", "; 5 processes; 1 more thread", "LLC 1048576"]
+    {
+        assert!(origin.contains(part), "{part}: {origin}");
+    }
+    let shown = run(&mut ebbtide(folder.path(), &["trace", "info", "t.ebt"]));
+    assert!(String::from_utf8_lossy(&shown.stdout).contains(&origin));
+}
+
+#[test]
+fn columns_that_are_not_read_are_told() {
+    let folder = folder();
+    fs::write(folder.path().join("t.csv"), "clock,address\n5,64\n").expect("room");
+    for arguments in [&["trace", "info", "t.csv"][..], &["trace", "convert", "t.csv", "t.ebt"]] {
+        let output = run(&mut ebbtide(folder.path(), arguments));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("columns 'clock'"), "{said}");
+    }
 }
 
 #[test]
@@ -143,9 +210,10 @@ fn a_program_that_another_executes_in_its_place_is_followed() {
         (entries, said)
     };
     let (shell, _) = counted(&["--no-follow"]);
-    let (both, said) = counted(&[]);
+    let (both, said) = counted(&["--one-process"]);
     let expected = "traced 2 programs: ./wrapper, then /bin/cat small.txt";
     assert!(said.contains(expected) && !said.contains("/bin/true"), "{said}");
+    assert!(said.contains("; 1 process not traced"), "{said}");
     // Another program starts, which takes thousands of lines.
     assert!(both > shell + 1000, "{both} {shell}");
 }

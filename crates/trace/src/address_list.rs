@@ -2,23 +2,28 @@
 //!
 //! `0x1f40 R` (Ramulator), `0x1f40 READ 120` (DRAMsim3; DRAMSim2's `P_MEM_RD`) and `LD 0x1f40`
 //! (Ramulator 2). A third field is a cycle, which counts as a nanosecond. Entries without it lie a
-//! nanosecond apart. Every access has 64 bytes.
+//! nanosecond apart. Every access has 64 bytes, or as many as lie within 64 bits of address.
+//!
+//! Fetches, locked accesses and `BOFF` of DRAMSim2's lists are what that simulator makes of them:
+//! `BOFF` is a write, and all others are reads.
 
 use ebbtide_core::{Addr, Time};
 
-use crate::line_reader::{LineReader, fits, number};
+use crate::line_reader::{LineReader, fitting, number};
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 const BYTES: u32 = 64;
 
-const EXPECTED: &str = "an address and an operation (R or W, READ or WRITE, LD or ST), and perhaps \
-                        a cycle that is not before the one before";
+const EXPECTED: &str = "an address and an operation (R or W, READ or WRITE, LD or ST, or one of \
+                        DRAMSim2's), and perhaps a cycle that is not before the one before";
 
 /// The operation that `word` names.
 fn operation(word: &str) -> Option<Op> {
     match word {
-        "R" | "READ" | "LD" | "P_MEM_RD" => Some(Op::Read),
-        "W" | "WRITE" | "ST" | "P_MEM_WR" => Some(Op::Write),
+        "R" | "READ" | "LD" | "IFETCH" | "P_MEM_RD" | "P_FETCH" | "P_LOCK_RD" | "P_LOCK_WR" => {
+            Some(Op::Read)
+        }
+        "W" | "WRITE" | "ST" | "P_MEM_WR" | "BOFF" => Some(Op::Write),
         _ => None,
     }
 }
@@ -33,8 +38,9 @@ fn parse(line: &str, next: u64, latest: u64) -> Option<Access> {
     };
     let ns = words.next().map_or(Some(next), number).filter(|&ns| ns >= latest)?;
     let at = Time::from_ps(ns.checked_mul(1000)?);
-    let whole = words.next().is_none() && fits(address, BYTES);
-    whole.then_some(Access { at, address: Addr(address), frame: None, device: 0, bytes: BYTES, op })
+    let bytes = fitting(address, BYTES);
+    let whole = words.next().is_none();
+    whole.then_some(Access { at, address: Addr(address), frame: None, device: 0, bytes, op })
 }
 
 /// Reads a list.

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use crate::{Compression, Format, Output, Source, TraceError};
+use crate::{Compression, Format, Op, Output, Source, TraceError};
 
 /// Writes the entries of `source` to the file at `path`, or to standard output for `-`, and gives
-/// the format: `format`, or the one of the file's name. A name that ends in `.zst` compresses the
+/// the format: `format`, or the one of the file's name. A name that ends in `.zst`, `.gz` or `.xz` compresses the
 /// file, except in the native format, whose blocks are compressed already. The file appears when it
 /// is complete.
 ///
 /// # Errors
-/// [`TraceError`], of the source or of the file.
+/// [`TraceError`], of the source or of the file; [`TraceError::OnlyHints`] for hints in a format that
+/// does not hold them, as a file without an access is not a trace.
 pub fn copy_to(
     source: &mut dyn Source,
     path: &Path,
@@ -26,13 +27,18 @@ pub fn copy_to(
         _ => Compression::for_path(path),
     };
     let mut sink = format.write(Output::create(path, compression)?, description)?;
-    let mut batch = Vec::new();
+    let holds_hints = !format.cannot_hold().contains(&"hints");
+    let (mut batch, mut any) = (Vec::new(), false);
     loop {
         let more = source.fill(&mut batch)?;
         batch.iter().try_for_each(|access| sink.write(access))?;
+        any |= batch.iter().any(|access| holds_hints || access.op != Op::Hint);
         if !more {
             break;
         }
+    }
+    if !any && !holds_hints {
+        return Err(TraceError::OnlyHints { format: format.name() });
     }
     sink.finish()?;
     Ok(format)

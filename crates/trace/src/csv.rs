@@ -3,18 +3,28 @@
 //! The writer's columns are `time_ns,address,bytes,op,device,physical`. The reader finds them by
 //! name in any order and requires `address` only. It also accepts libCacheSim's names `obj_id` for
 //! `address` and `obj_size` for `bytes`; libCacheSim's reader takes the first three columns by
-//! number.
+//! number. Columns of other names are not read, which [`Source::remark`] says.
 
 use ebbtide_core::{Addr, Time};
 
-use crate::line_reader::{LineReader, fits, number};
-use crate::text::{Nanoseconds, nanoseconds};
+use crate::line_reader::{Expected, LineReader, fits, number};
+use crate::text::{Nanoseconds, nanoseconds, readable};
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 /// The columns as they are written.
 const HEADER: &str = "time_ns,address,bytes,op,device,physical\n";
 
 const ADDRESS: &str = "a column 'address' with numbers below 2^64";
+
+/// The names under which a column is read.
+const NAMES: [&[&str]; 6] = [
+    &["time_ns"],
+    &["address", "obj_id"],
+    &["bytes", "obj_size"],
+    &["op"],
+    &["device"],
+    &["physical"],
+];
 
 /// The position of each column, if the file has it.
 struct Columns {
@@ -24,23 +34,21 @@ struct Columns {
     op: Option<usize>,
     device: Option<usize>,
     physical: Option<usize>,
+    /// The names of columns that are not read, in quotes.
+    unread: Vec<String>,
 }
 
 impl Columns {
     fn of(header: &str) -> Option<Columns> {
         let names: Vec<_> = header.split(',').map(str::trim).collect();
-        let place = |known: &[&str]| names.iter().position(|name| known.contains(name));
-        Some(Columns {
-            time: place(&["time_ns"]),
-            address: place(&["address", "obj_id"])?,
-            bytes: place(&["bytes", "obj_size"]),
-            op: place(&["op"]),
-            device: place(&["device"]),
-            physical: place(&["physical"]),
-        })
+        let [time, address, bytes, op, device, physical] =
+            NAMES.map(|known| names.iter().position(|name| known.contains(name)));
+        let unread = names.iter().filter(|name| !NAMES.iter().any(|known| known.contains(name)));
+        let unread = unread.map(|name| format!("'{name}'")).collect();
+        Some(Columns { time, address: address?, bytes, op, device, physical, unread })
     }
 
-    fn parse(&self, line: &str, latest: Time) -> Result<Access, &'static str> {
+    fn parse(&self, line: &str, latest: Time) -> Result<Access, Expected> {
         let fields: Vec<_> = line.split(',').map(str::trim).collect();
         let field = |place: Option<usize>| match place.map(|place| fields.get(place)) {
             None => Ok(None),
@@ -48,10 +56,7 @@ impl Columns {
             Some(Some(text)) => Ok(Some(*text)),
         };
         let at = match field(self.time)? {
-            Some(text) => nanoseconds(text.as_bytes())
-                .ok()
-                .filter(|at| *at >= latest)
-                .ok_or("a column 'time_ns' with nanoseconds that never run back")?,
+            Some(text) => time(text, latest)?,
             None => latest,
         };
         let address = field(Some(self.address))?.and_then(number).ok_or(ADDRESS)?;
@@ -62,7 +67,7 @@ impl Columns {
             None | Some("R") => Op::Read,
             Some("W") => Op::Write,
             Some("H") => Op::Hint,
-            Some(_) => return Err("a column 'op' with R (read), W (write) or H (hint)"),
+            Some(_) => return Err("a column 'op' with R (read), W (write) or H (hint)".into()),
         };
         let device = field(self.device)?.map_or(Some(0), |text| text.parse().ok());
         let device = device.ok_or("a column 'device' with numbers below 2^32")?;
@@ -80,6 +85,22 @@ impl Columns {
             ),
         };
         Ok(Access { at, address, frame, device, bytes, op })
+    }
+}
+
+/// The time in a field of column 'time_ns'. It must not be before `latest`.
+fn time(text: &str, latest: Time) -> Result<Time, Expected> {
+    let expected = |what: &str| {
+        let found = readable(text.as_bytes());
+        Expected::Owned(format!("{what} in column 'time_ns', found '{found}'"))
+    };
+    match nanoseconds(text.as_bytes()) {
+        Ok(at) if at >= latest => Ok(at),
+        Ok(_) => {
+            let least = Nanoseconds(latest);
+            Err(expected(&format!("at least {least} ns, the time before it,")))
+        }
+        Err(_) => Err(expected("nanoseconds such as 1250.5, with at most three decimals,")),
     }
 }
 
@@ -107,6 +128,18 @@ impl Source for CsvReader {
             let access = columns.parse(line, *latest)?;
             *latest = access.at;
             Ok(access)
+        })
+    }
+
+    fn remark(&self) -> Option<String> {
+        let unread = &self.columns.unread;
+        let known = HEADER.trim_end();
+        (!unread.is_empty()).then(|| {
+            format!(
+                "{}: not read: columns {}; known are {known}",
+                self.lines.name(),
+                unread.join(", ")
+            )
         })
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use thiserror::Error;
 
 /// How to say a format, for messages.
-const ENDINGS: &str = "expected .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3 or \
+const ENDINGS: &str = "expected .ebt, .txt, .trace, .csv, .lackey, .ramulator, .dramsim3 or \
                        .oracleGeneral, or a format named with --format";
 
 /// Why a trace cannot be read or written.
@@ -28,7 +28,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// Compressed data that ends before its own end mark.
-    #[error("{name}: the compressed data is cut short, expected the end of a zstd frame")]
+    #[error("{name}: the compressed data is cut short, expected its end mark")]
     CutShort {
         /// The file.
         name: String,
@@ -73,13 +73,10 @@ pub enum TraceError {
         /// The line, counted from 1.
         line: u64,
         /// What was expected.
-        expected: &'static str,
+        expected: String,
     },
     /// An invalid record of libCacheSim's oracleGeneral.
-    #[error(
-        "{name}: {records} accesses were read; expected at byte {offset} a record of 24 bytes whose \
-         time is not before the last"
-    )]
+    #[error("{name}: {records} accesses were read; expected at byte {offset} {expected}")]
     Record {
         /// The file.
         name: String,
@@ -87,6 +84,8 @@ pub enum TraceError {
         offset: u64,
         /// Records before it.
         records: u64,
+        /// What was expected.
+        expected: String,
     },
     /// A file that is not a trace.
     #[error(
@@ -120,6 +119,12 @@ pub enum TraceError {
     Empty {
         /// The file.
         name: String,
+    },
+    /// A trace without an access in a format that does not hold hints.
+    #[error("{format} holds no hints, and the trace has no access: expected at least one")]
+    OnlyHints {
+        /// The format.
+        format: &'static str,
     },
     /// An entry without a physical address, where one is needed.
     #[error("the entry at address {address:#x} has no physical address")]

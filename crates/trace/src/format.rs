@@ -10,7 +10,7 @@ use crate::lackey::{LackeyReader, LackeyWriter};
 use crate::native::{MAGIC, NativeReader, NativeWriter};
 use crate::oracle_general::{OracleGeneralReader, OracleGeneralWriter};
 use crate::text::{TextReader, TextWriter};
-use crate::{Input, Output, Sink, Source, TraceError};
+use crate::{Compression, Input, Output, Sink, Source, TraceError};
 
 choice! {
     /// A trace format.
@@ -37,11 +37,12 @@ choice! {
 const START_BYTES: usize = 256;
 
 /// The endings of files' names, in lower case.
-const ENDINGS: [(&str, Format); 9] = [
+const ENDINGS: [(&str, Format); 10] = [
     ("ebt", Format::Native),
     ("native", Format::Native),
     ("txt", Format::Text),
     ("text", Format::Text),
+    ("trace", Format::Text),
     ("csv", Format::Csv),
     ("lackey", Format::Lackey),
     ("ramulator", Format::Ramulator),
@@ -54,9 +55,7 @@ const ENDINGS: [(&str, Format); 9] = [
 const PS_PER_INSTRUCTION: f64 = 500.0;
 
 /// The first bytes of files that are not traces, and what these files are.
-const FOREIGN: [(&[u8], &str); 6] = [
-    (b"\x1f\x8b", "gzip data"),
-    (b"\xfd7zXZ", "xz data"),
+const FOREIGN: [(&[u8], &str); 4] = [
     (b"BZh", "bzip2 data"),
     (b"PK\x03\x04", "a zip archive"),
     (b"\x7fELF", "a program"),
@@ -84,8 +83,8 @@ impl Format {
         }
     }
 
-    /// The format that the ending of a file's name says, `.zst` left aside; `None` for a name
-    /// without an ending.
+    /// The format that the ending of a file's name says, `.zst`, `.gz` and `.xz` left aside;
+    /// `None` for a name without an ending.
     ///
     /// # Errors
     /// [`TraceError::Ending`] for an ending that no format has.
@@ -95,7 +94,7 @@ impl Format {
             (ending, path.with_extension(""))
         };
         let (mut last, mut rest) = ending(Path::new(path.file_name().unwrap_or_default()));
-        if last.as_deref() == Some("zst") {
+        if last.as_deref().is_some_and(|last| Compression::of_ending(last).is_some()) {
             (last, rest) = ending(&rest);
         }
         // libCacheSim calls its files *.oracleGeneral.bin.
@@ -132,6 +131,7 @@ impl Format {
     pub fn read(self, mut input: Input) -> Result<Box<dyn Source + Send>, TraceError> {
         if !matches!(self, Format::Native | Format::OracleGeneral) {
             check_text(&mut input)?;
+            input.skip_byte_order_mark()?;
         }
         Ok(match self {
             Format::Native => Box::new(NativeReader::new(input)?),
@@ -191,6 +191,10 @@ mod tests {
             ("a.ebt", Some(Format::Native)),
             ("a.TXT", Some(Format::Text)),
             ("a.csv.zst", Some(Format::Csv)),
+            ("a.csv.GZ", Some(Format::Csv)),
+            ("a.lackey.xz", Some(Format::Lackey)),
+            ("a.trace", Some(Format::Text)),
+            ("csv.gz", None),
             ("a.oracleGeneral", Some(Format::OracleGeneral)),
             ("a.oracleGeneral.bin.zst", Some(Format::OracleGeneral)),
             ("oracleGeneral.csv", Some(Format::Csv)),
@@ -202,7 +206,7 @@ mod tests {
             let found = Format::of_name(Path::new(name)).expect("no unknown ending");
             assert_eq!(found, format, "{name}");
         }
-        for name in ["a.log", "a.bin", "csv.gz"] {
+        for name in ["a.log", "a.bin", "a.log.gz"] {
             let said = Format::of_name(Path::new(name)).expect_err("unknown").to_string();
             assert!(said.contains(name) && said.contains("--format"), "{said}");
         }

@@ -121,4 +121,12 @@ impl<S: Source> Source for Hinted<S> {
         self.batch = batch;
         Ok(!out.is_empty())
     }
+
+    fn origin(&self) -> Option<&str> {
+        self.source.origin()
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.source.remark()
+    }
 }

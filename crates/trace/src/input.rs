@@ -4,7 +4,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
-use crate::TraceError;
+use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+
+use crate::{Compression, TraceError};
+
+/// U+FEFF in UTF-8, with which some programs begin a text.
+const BYTE_ORDER_MARK: [u8; 3] = *b"\xef\xbb\xbf";
 
 /// The bytes of a trace, with a name for messages.
 pub struct Input {
@@ -15,8 +21,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens the file at `path`, or standard input for `-`. Data that begins as a zstd frame is
-    /// decompressed, whatever the file's name.
+    /// Opens the file at `path`, or standard input for `-`. Data that begins as a zstd frame, a gzip
+    /// member or an xz stream is decompressed, whatever the file's name.
     ///
     /// # Errors
     /// When it cannot be opened or its start cannot be read.
@@ -31,22 +37,29 @@ impl Input {
         }
     }
 
-    /// Reads from `bytes`, plain or zstd. Messages call them `name`.
+    /// Reads from `bytes`, compressed or not. Messages call them `name`.
     ///
     /// # Errors
     /// When their start cannot be read.
     pub fn new(name: &str, bytes: impl Read + Send + 'static) -> Result<Input, TraceError> {
         let fault = |source| TraceError::Read { name: name.to_string(), source };
         let mut bytes = bytes;
-        let mut start = Vec::with_capacity(4);
-        bytes.by_ref().take(4).read_to_end(&mut start).map_err(fault)?;
-        let compressed = is_zstd(&start);
+        let mut start = Vec::with_capacity(Compression::MAGIC_BYTES);
+        bytes
+            .by_ref()
+            .take(Compression::MAGIC_BYTES as u64)
+            .read_to_end(&mut start)
+            .map_err(fault)?;
+        let compression = Compression::of_start(&start);
         let whole = Cursor::new(start).chain(bytes);
-        let bytes: Box<dyn Read + Send> = if compressed {
-            let buffered = BufReader::with_capacity(1 << 17, whole);
-            Box::new(zstd::Decoder::with_buffer(buffered).map_err(fault)?)
-        } else {
-            Box::new(whole)
+        let buffered = |bytes| BufReader::with_capacity(1 << 17, bytes);
+        let bytes: Box<dyn Read + Send> = match compression {
+            Compression::None => Box::new(whole),
+            Compression::Zstd => {
+                Box::new(zstd::Decoder::with_buffer(buffered(whole)).map_err(fault)?)
+            }
+            Compression::Gzip => Box::new(MultiGzDecoder::new(buffered(whole))),
+            Compression::Xz => Box::new(XzDecoder::new_multi_decoder(buffered(whole))),
         };
         Ok(Input { name: name.to_string(), bytes, ahead: Vec::new() })
     }
@@ -75,6 +88,17 @@ impl Input {
         Ok(&self.ahead[..filled.min(count)])
     }
 
+    /// Skips the byte order mark at the start of a text in UTF-8, if there is one.
+    ///
+    /// # Errors
+    /// As [`Input::read`].
+    pub(crate) fn skip_byte_order_mark(&mut self) -> Result<(), TraceError> {
+        if self.peek(BYTE_ORDER_MARK.len())? == BYTE_ORDER_MARK {
+            self.ahead.drain(..BYTE_ORDER_MARK.len());
+        }
+        Ok(())
+    }
+
     /// Reads some bytes into `buffer`; 0 at the end.
     ///
     /// # Errors
@@ -99,12 +123,4 @@ impl Input {
             }
         }
     }
-}
-
-/// Whether data that begins with `start` is a zstd frame or a skippable one (RFC 8878, sections
-/// 3.1.1 and 3.1.2).
-fn is_zstd(start: &[u8]) -> bool {
-    let Some(magic) = start.first_chunk::<4>() else { return false };
-    let magic = u32::from_le_bytes(*magic);
-    magic == 0xfd2f_b528 || magic & 0xffff_fff0 == 0x184d_2a50
 }

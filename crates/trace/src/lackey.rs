@@ -9,13 +9,15 @@
 //! ```
 //!
 //! Numbers are a hexadecimal address and a size in bytes; `M` reads and then writes. Lines that
-//! begin with `==` or `--` are Valgrind's messages.
+//! begin with `==` or `--` are Valgrind's messages. Other programs print shorter addresses, other
+//! numbers of blanks, and CRLF at the end of lines, all of which the reader takes.
 
 use std::fmt::Write;
 
 use ebbtide_core::{Addr, Time};
 
 pub use crate::error::LackeyError;
+use crate::line_reader::fits;
 use crate::{Access, Input, Op, Output, Source, TraceError};
 
 /// The kind of a line.
@@ -38,6 +40,8 @@ pub(crate) enum Line<'a> {
     Access(Event, u64, u32),
     /// A message of Valgrind about the process of this number, and its text.
     Message(u32, &'a [u8]),
+    /// A message of its scheduler (`--trace-sched=yes`): the thread of this number begins.
+    Thread(u32),
 }
 
 /// Splits Valgrind's output into lines.
@@ -97,7 +101,11 @@ impl LineSplitter {
         take: &mut impl FnMut(Line<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.lines += 1;
-        if line.starts_with(b"--") || line == b"\n" {
+        // The scheduler also prints some lines without a prefix.
+        if line.starts_with(b"--") || line.starts_with(b"SCHED") {
+            return started_thread(line).map_or(Ok(()), |number| take(Line::Thread(number)));
+        }
+        if line.trim_ascii().is_empty() {
             return Ok(());
         }
         if let Some(rest) = line.strip_prefix(b"==") {
@@ -106,11 +114,7 @@ impl LineSplitter {
             let text = rest[digits..].strip_prefix(b"==").unwrap_or_default().trim_ascii();
             return process.map_or(Ok(()), |process| take(Line::Message(process, text)));
         }
-        // Padding for the fast path, which reads ahead.
-        let mut padded = [0; 64];
-        let length = line.len().min(48);
-        padded[..length].copy_from_slice(&line[..length]);
-        take(quick(&padded).ok_or(LackeyError)?.0)
+        take(access(line).ok_or(LackeyError)?)
     }
 
     fn keep(&mut self, text: &[u8]) -> Result<(), LackeyError> {
@@ -126,6 +130,14 @@ impl LineSplitter {
     pub(crate) fn ended(&self) -> bool {
         self.rest.is_empty()
     }
+}
+
+/// The number of the thread that a message of the scheduler says to begin, if it is one:
+/// `--17--   SCHED[2]:  acquired lock (thread_wrapper(starting new thread))`.
+fn started_thread(line: &[u8]) -> Option<u32> {
+    let (_, rest) = str::from_utf8(line).ok()?.split_once("SCHED[")?;
+    let (number, rest) = rest.split_once(']')?;
+    if rest.contains("starting new thread") { number.parse().ok() } else { None }
 }
 
 /// The access at the start of `text`, and the text after its line. `None` if it is not an access,
@@ -164,6 +176,26 @@ fn quick(text: &[u8]) -> Option<(Line<'static>, &[u8])> {
     }
     address.checked_add(u64::from(bytes.checked_sub(1)?))?;
     Some((Line::Access(kind, address, bytes), rest))
+}
+
+/// The access of a line with any number of blanks and of digits, or `None` if it is none.
+fn access(line: &[u8]) -> Option<Line<'static>> {
+    let (kind, rest) = line.trim_ascii().split_first()?;
+    let event = match kind {
+        b'I' => Event::Instruction,
+        b'L' => Event::Load,
+        b'S' => Event::Store,
+        b'M' => Event::Modify,
+        _ => return None,
+    };
+    let fields = str::from_utf8(rest.strip_prefix(b" ")?.trim_ascii_start()).ok()?;
+    let (address, bytes) = fields.split_once(',')?;
+    let is_number = |text: &str, digits: &[u8]| text.bytes().all(|byte| digits.contains(&byte));
+    if !is_number(address, b"0123456789abcdef") || !is_number(bytes, b"0123456789") {
+        return None;
+    }
+    let (address, bytes) = (u64::from_str_radix(address, 16).ok()?, bytes.parse().ok()?);
+    fits(address, bytes).then_some(Line::Access(event, address, bytes))
 }
 
 /// The number written by eight hexadecimal digits in lower case, as Valgrind writes them.
@@ -285,6 +317,7 @@ mod tests {
                 found.push(match line {
                     Line::Message(id, text) => Line::Message(id, text.to_vec().leak()),
                     Line::Access(event, address, bytes) => Line::Access(event, address, bytes),
+                    Line::Thread(number) => Line::Thread(number),
                 });
                 Ok::<(), LackeyError>(())
             })?;
@@ -313,12 +346,32 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_begins_is_known_by_the_schedulers_message() {
+        let text = b"--17--   SCHED[2]:  acquired lock (thread_wrapper(starting new thread))\n\
+            SCHEDSETJMP(line 1211) tid 1, jumped=1476724588\n\
+            --17--   SCHED[2]: releasing lock (VG_(client_syscall)[async]) -> VgTs_WaitSys\n";
+        assert_eq!(lines(&[text]), Ok(vec![Line::Thread(2)]));
+    }
+
+    #[test]
+    fn blanks_digits_and_line_ends_may_be_those_of_other_programs() {
+        for (text, event, address, bytes) in [
+            ("I 0401ab70,3\n", Event::Instruction, 0x401_ab70, 3),
+            ("I  0401ab70,3\r\n", Event::Instruction, 0x401_ab70, 3),
+            (" L 10,1\n", Event::Load, 0x10, 1),
+            ("S  7ff000398,8\r\n", Event::Store, 0x7_ff00_0398, 8),
+            (" M 0,4\n\r\n", Event::Modify, 0, 4),
+        ] {
+            let should = vec![Line::Access(event, address, bytes)];
+            assert_eq!(lines(&[text.as_bytes()]), Ok(should), "{text}");
+        }
+    }
+
+    #[test]
     fn lines_that_valgrind_does_not_print_are_refused() {
         for text in [
             "hello\n",
-            "I 0401ab70,3\n",
             " L 0401AB70,3\n",
-            " L 401ab70,3\n",
             " L 0401ab70,\n",
             " L 0401ab70,0\n",
             " L 0401ab70 3\n",

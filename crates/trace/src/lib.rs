@@ -39,6 +39,7 @@
 mod access;
 mod address_list;
 pub mod capture;
+mod compression;
 mod copy;
 mod csv;
 pub mod curve;
@@ -66,6 +67,7 @@ pub mod text;
 mod wrapped;
 
 pub use access::{Access, Op};
+pub use compression::Compression;
 pub use copy::copy_to;
 pub use error::{MappingError, TraceError};
 pub use filter::{CacheError, CacheFilter, CacheShape, Hierarchy, Traffic};
@@ -77,7 +79,7 @@ pub use input::Input;
 pub use line_cache::{Evicted, LineCache, LineId};
 pub use mapping::{Mapped, Mapping, Physical, Space};
 pub use open::{open, open_as};
-pub use output::{Compression, Output};
+pub use output::Output;
 pub use read_ahead::ReadAhead;
 pub use recording::{Enough, Recorder, Recording, Replayed, line_access};
 pub use sink::Sink;

@@ -1,6 +1,11 @@
 //! [`LineReader`]: the lines of CSV files, lists and mappings.
 
+use std::borrow::Cow;
+
 use crate::{Access, Input, TraceError};
+
+/// What was expected of a line, for messages.
+pub(crate) type Expected = Cow<'static, str>;
 
 /// The longest line that is read, in bytes.
 const LINE_BYTES_MAX: usize = 4096;
@@ -54,7 +59,7 @@ impl LineReader {
     pub(crate) fn fill(
         &mut self,
         batch: &mut Vec<Access>,
-        parse: &mut impl FnMut(&str) -> Result<Access, &'static str>,
+        parse: &mut impl FnMut(&str) -> Result<Access, Expected>,
     ) -> Result<bool, TraceError> {
         batch.clear();
         while batch.len() < 2048 {
@@ -64,8 +69,14 @@ impl LineReader {
         Ok(!batch.is_empty())
     }
 
+    /// The name of the input in messages.
+    pub(crate) fn name(&self) -> &str {
+        self.input.name()
+    }
+
     /// The error that the last line is not what was expected.
-    pub(crate) fn fault(&self, expected: &'static str) -> TraceError {
+    pub(crate) fn fault(&self, expected: impl Into<Expected>) -> TraceError {
+        let expected = expected.into().into_owned();
         let name = self.input.name().to_string();
         TraceError::Unexpected { name, line: self.number, expected }
     }
@@ -88,6 +99,12 @@ pub(crate) fn number(text: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
+}
+
+/// `bytes`, at least 1, or as many of them from `address` on as lie within 64 bits of address.
+pub(crate) fn fitting(address: u64, bytes: u32) -> u32 {
+    let left = (u64::MAX - address).saturating_add(1);
+    bytes.max(1).min(u32::try_from(left).unwrap_or(u32::MAX))
 }
 
 /// Whether `bytes` is not 0 and the access ends within 64 bits.

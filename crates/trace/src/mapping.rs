@@ -86,6 +86,14 @@ impl<S: Source> Source for Mapped<S> {
         }
         Ok(more)
     }
+
+    fn origin(&self) -> Option<&str> {
+        self.source.origin()
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.source.remark()
+    }
 }
 
 /// A trace with physical addresses in place of virtual ones.
@@ -107,6 +115,14 @@ impl<S: Source> Source for Physical<S> {
             (access.address, access.frame) = (access.physical().ok_or_else(missing)?, None);
         }
         Ok(more)
+    }
+
+    fn origin(&self) -> Option<&str> {
+        self.0.origin()
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.0.remark()
     }
 }
 

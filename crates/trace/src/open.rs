@@ -44,4 +44,12 @@ impl Source for NotEmpty {
         }
         Ok(more)
     }
+
+    fn origin(&self) -> Option<&str> {
+        self.source.origin()
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.source.remark()
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Little-endian: time in seconds (4 bytes), object (8), size (4), number of the record that
 //! accesses the object next, from 0, or -1 (8). An object is an address here, and times count from
-//! the first.
+//! the first. A size of 0, which traces without sizes have, counts as one byte.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use ebbtide_core::{Addr, Time};
 use rustc_hash::FxHashMap;
 
-use crate::line_reader::fits;
+use crate::line_reader::fitting;
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 const RECORD_BYTES: usize = 24;
@@ -26,29 +26,35 @@ const PS_PER_SECOND: u64 = 1_000_000_000_000;
 pub(crate) struct OracleGeneralReader {
     input: Input,
     records: u64,
+    /// The times of the first record and of the last one, in seconds.
     first: Option<u32>,
-    latest: Time,
+    latest: Option<u32>,
 }
 
 impl OracleGeneralReader {
     /// Reads `input` from its start.
     pub(crate) fn new(input: Input) -> OracleGeneralReader {
-        OracleGeneralReader { input, records: 0, first: None, latest: Time::ZERO }
+        OracleGeneralReader { input, records: 0, first: None, latest: None }
     }
 
-    fn record(&mut self, record: &[u8; RECORD_BYTES]) -> Option<Access> {
-        let (time, rest) = record.split_first_chunk::<4>()?;
-        let (object, rest) = rest.split_first_chunk::<8>()?;
-        let (size, _) = rest.split_first_chunk::<4>()?;
-        let seconds = u32::from_le_bytes(*time);
-        let since = seconds.checked_sub(*self.first.get_or_insert(seconds))?;
-        let at = Time::from_ps(u64::from(since).checked_mul(PS_PER_SECOND)?);
-        let (address, bytes) = (u64::from_le_bytes(*object), u32::from_le_bytes(*size));
-        if at < self.latest || !fits(address, bytes) {
-            return None;
+    /// The access of a record, or what was expected of it.
+    fn record(&mut self, record: &[u8; RECORD_BYTES]) -> Result<Access, String> {
+        let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| record[at + byte]));
+        let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| record[at + byte]));
+        let (seconds, address, size) = (u32_at(0), u64_at(4), u32_at(12));
+        let latest = self.latest.get_or_insert(seconds);
+        if seconds < *latest {
+            return Err(format!(
+                "a time of at least {latest} s, the one before, found {seconds} s"
+            ));
         }
-        self.latest = at;
-        Some(Access { at, address: Addr(address), frame: None, device: 0, bytes, op: Op::Read })
+        *latest = seconds;
+        let since = seconds - *self.first.get_or_insert(seconds);
+        // Times of 32 bits last for 136 years, and picoseconds of 64 bits for 213 days.
+        let ps = u64::from(since).checked_mul(PS_PER_SECOND);
+        let at = Time::from_ps(ps.ok_or("times that span at most 213 days")?);
+        let bytes = fitting(address, size);
+        Ok(Access { at, address: Addr(address), frame: None, device: 0, bytes, op: Op::Read })
     }
 }
 
@@ -67,11 +73,15 @@ impl Source for OracleGeneralReader {
             if found == 0 {
                 break;
             }
-            let access = if found == RECORD_BYTES { self.record(&record) } else { None };
-            batch.push(access.ok_or_else(|| TraceError::Record {
+            let access = match found {
+                RECORD_BYTES => self.record(&record),
+                _ => Err(format!("a record of {RECORD_BYTES} bytes, found {found}")),
+            };
+            batch.push(access.map_err(|expected| TraceError::Record {
                 name: self.input.name().to_string(),
                 offset: self.records * RECORD_BYTES as u64,
                 records: self.records,
+                expected,
             })?);
             self.records += 1;
         }

@@ -3,34 +3,20 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use flate2::write::GzEncoder;
+use liblzma::write::XzEncoder;
 use tempfile::NamedTempFile;
 
-use crate::TraceError;
-
-/// The compression of an output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compression {
-    /// None.
-    None,
-    /// One zstd frame.
-    Zstd,
-}
-
-impl Compression {
-    /// The compression for a file's name: zstd if it ends in `.zst`.
-    pub fn for_path(path: &Path) -> Compression {
-        match path.extension() {
-            Some(extension) if extension == "zst" => Compression::Zstd,
-            _ => Compression::None,
-        }
-    }
-}
+use crate::{Compression, TraceError};
 
 /// zstd's default level, which writes several times faster than a trace is parsed.
 const ZSTD_LEVEL: i32 = 3;
+
+/// xz's default level.
+const XZ_LEVEL: u32 = 6;
 
 /// Writes the bytes of a trace. The file appears under its name at [`Output::finish`]; an output
 /// that is dropped before leaves no file.
@@ -43,6 +29,8 @@ pub struct Output {
 enum Encoder {
     Plain(Target),
     Zstd(zstd::Encoder<'static, Target>),
+    Gzip(GzEncoder<Target>),
+    Xz(XzEncoder<Target>),
 }
 
 enum Target {
@@ -81,8 +69,21 @@ impl Output {
         let written = match &mut self.bytes {
             Encoder::Plain(target) => target.write_all(bytes),
             Encoder::Zstd(encoder) => encoder.write_all(bytes),
+            Encoder::Gzip(encoder) => encoder.write_all(bytes),
+            Encoder::Xz(encoder) => encoder.write_all(bytes),
         };
         written.map_err(|source| self.fault(source))
+    }
+
+    /// Replaces the first bytes of an uncompressed file, which must have been written. Returns
+    /// whether the output is such a file: a pipe cannot be written again.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(crate) fn replace_start(&mut self, bytes: &[u8]) -> Result<bool, TraceError> {
+        let Encoder::Plain(Target::File(file, _)) = &self.bytes else { return Ok(false) };
+        let replaced = file.as_file().write_all_at(bytes, 0);
+        replaced.map_err(|source| self.fault(source)).map(|()| true)
     }
 
     /// The error that it cannot be written.
@@ -98,6 +99,8 @@ impl Output {
         let finished = match self.bytes {
             Encoder::Plain(target) => target.finish(),
             Encoder::Zstd(encoder) => encoder.finish().and_then(Target::finish),
+            Encoder::Gzip(encoder) => encoder.finish().and_then(Target::finish),
+            Encoder::Xz(encoder) => encoder.finish().and_then(Target::finish),
         };
         finished.map_err(|source| TraceError::Write { name: self.name, source })
     }
@@ -112,6 +115,8 @@ impl Encoder {
                 encoder.include_checksum(true)?;
                 Encoder::Zstd(encoder)
             }
+            Compression::Gzip => Encoder::Gzip(GzEncoder::new(target, Default::default())),
+            Compression::Xz => Encoder::Xz(XzEncoder::new(target, XZ_LEVEL)),
         })
     }
 }

@@ -14,6 +14,16 @@ pub trait Source {
     /// accesses before the fault, and no more can be read.
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError>;
 
+    /// What was traced, as the writer of the trace described it, if the format holds that.
+    fn origin(&self) -> Option<&str> {
+        None
+    }
+
+    /// What the source does not read of its input although it is there, in words for the user.
+    fn remark(&self) -> Option<String> {
+        None
+    }
+
     /// The accesses one by one, up to the first error.
     fn accesses(self) -> Accesses<Self>
     where
@@ -27,11 +37,27 @@ impl<S: Source + ?Sized> Source for Box<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
         (**self).fill(batch)
     }
+
+    fn origin(&self) -> Option<&str> {
+        (**self).origin()
+    }
+
+    fn remark(&self) -> Option<String> {
+        (**self).remark()
+    }
 }
 
 impl<S: Source + ?Sized> Source for &mut S {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
         (**self).fill(batch)
+    }
+
+    fn origin(&self) -> Option<&str> {
+        (**self).origin()
+    }
+
+    fn remark(&self) -> Option<String> {
+        (**self).remark()
     }
 }
 

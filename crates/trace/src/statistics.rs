@@ -8,13 +8,15 @@ use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Time};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::curve::pages_of;
 use crate::{Access, Op, Source, TraceError};
 
 /// The stride of an access is its distance to the nearest of this many accesses before it (Weinberg
 /// et al., SC'05).
 const WINDOW: usize = 32;
 
-/// Properties of a trace. Hints are counted and otherwise ignored.
+/// Properties of a trace. Hints are counted and otherwise ignored. An access touches every page
+/// that it covers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
     /// Reads and writes.
@@ -33,16 +35,16 @@ pub struct Statistics {
     /// nearest of the 32 accesses before it, at least 1; an access of the same line counts 0
     /// (Weinberg et al., SC'05). The CXL-flash paper does not define its measure.
     pub spatial_locality: f64,
-    /// 0 to 1: the mean of 1 - log(d + 1) / log(N + 1), d being the accesses since the page's last
-    /// one and N those in all; a page's first access counts 0 (after Weinberg et al., who count
-    /// distinct addresses). This differs from the reuse probability from which the CXL-flash
+    /// 0 to 1: the mean over touched pages of 1 - log(d + 1) / log(N + 1), d being the accesses since
+    /// the page was last touched and N those in all; the first touch of a page counts 0 (after
+    /// Weinberg et al., who count distinct addresses). This differs from the reuse probability from which the CXL-flash
     /// reproduction generates its synthetic traces.
     pub temporal_locality: f64,
     /// The share of accesses whose physical address is known.
     pub physical_share: f64,
-    /// Shares of all accesses that go to the hottest pages.
+    /// Shares of all touches that go to the hottest pages.
     pub hottest: Vec<Hottest>,
-    /// Accesses to equal parts of the footprint, in the order of addresses.
+    /// Touches of pages in equal parts of the footprint, in the order of addresses.
     pub heat: Vec<u64>,
     /// Pages in each part of `heat`; the last may have fewer.
     pub heat_pages: u64,
@@ -53,7 +55,7 @@ pub struct Statistics {
 pub struct Hottest {
     /// Share of all pages accessed.
     pub pages_share: f64,
-    /// Share of all accesses.
+    /// Share of all touches. An access touches every page that it covers.
     pub accesses_share: f64,
 }
 
@@ -77,6 +79,8 @@ struct Gatherer {
     first: Option<Time>,
     last: Time,
     pages: FxHashMap<PageId, Page>,
+    /// The pages that all accesses touch, counted once an access.
+    touches: u64,
     recent: VecDeque<u64>,
     nearness: f64,
     /// Sum over re-accesses of log(d + 1).
@@ -119,18 +123,22 @@ impl Gatherer {
         }
         self.recent.push_back(line);
         let number = self.reads + self.writes;
-        let page = self.pages.entry(access.address.page()).or_default();
-        if page.count > 0 {
-            self.distances += ((number - page.last) as f64 + 1.0).ln();
-        }
-        page.count += 1;
-        page.last = number;
+        pages_of(std::slice::from_ref(access), |page, _| {
+            let page = self.pages.entry(page).or_default();
+            if page.count > 0 {
+                self.distances += ((number - page.last) as f64 + 1.0).ln();
+            }
+            page.count += 1;
+            page.last = number;
+            self.touches += 1;
+        });
     }
 
     fn finish(self) -> Statistics {
         let accesses = self.reads + self.writes;
         let of_all = |sum: f64| if accesses > 0 { sum / accesses as f64 } else { 0.0 };
-        let again = accesses - self.pages.len() as u64;
+        let of_touches = |sum: f64| sum / self.touches.max(1) as f64;
+        let again = self.touches - self.pages.len() as u64;
         let longest = (accesses as f64 + 1.0).ln();
         let closeness = if again > 0 { again as f64 - self.distances / longest } else { 0.0 };
         let span = self.first.map_or(0, |first| self.last.since(first).as_ps());
@@ -147,7 +155,7 @@ impl Gatherer {
         let hottest = [0.01, 0.03, 0.1].map(|share| {
             let top = (counts.len() as f64 * share).ceil() as usize;
             let sum: u64 = counts[..top.min(counts.len())].iter().sum();
-            Hottest { pages_share: share, accesses_share: of_all(sum as f64) }
+            Hottest { pages_share: share, accesses_share: of_touches(sum as f64) }
         });
         Statistics {
             accesses,
@@ -157,7 +165,7 @@ impl Gatherer {
             footprint_bytes: (pages.len() * PAGE_BYTES) as u64,
             inter_arrival_ns: span as f64 / 1e3 / accesses.saturating_sub(1).max(1) as f64,
             spatial_locality: of_all(self.nearness),
-            temporal_locality: of_all(closeness),
+            temporal_locality: of_touches(closeness),
             physical_share: of_all(self.physical as f64),
             hottest: hottest.to_vec(),
             heat,

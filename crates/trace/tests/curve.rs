@@ -6,7 +6,7 @@ use std::path::Path;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Addr, PageId, Time};
 use ebbtide_trace::curve::{
-    Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
+    Curve, PolicyCaches, Sample, SampledDistances, StackDistances, in_parts, pages_of,
 };
 use ebbtide_trace::{Access, Op, open};
 use proptest::prelude::*;
@@ -254,6 +254,41 @@ fn an_access_across_pages_touches_each() {
     distances.read(&[access(4095, 8194), access(u64::MAX, 8)]);
     let curve = distances.curve();
     assert_eq!((curve.accesses(), curve.pages()), (1 + 2 + 4 + 1, 5.0));
+}
+
+#[test]
+fn a_batch_in_parts_touches_the_same_pages_a_few_at_a_time() {
+    let access = |address, bytes| Access {
+        at: Time::ZERO,
+        address: Addr(address),
+        frame: None,
+        device: 0,
+        bytes,
+        op: Op::Read,
+    };
+    let batch = [
+        access(0, 8),
+        access(4090, 12),
+        access(100, 40 * 4096),
+        access(7, 1),
+        access(u64::MAX - 10 * 4096, 10 * 4096 + 1),
+        access(4096, u32::MAX),
+    ];
+    let (mut whole, mut parts) = (Vec::new(), Vec::new());
+    pages_of(&batch, |page, _| whole.push(page));
+    let done = in_parts(&batch, 4, |part| {
+        let before = parts.len();
+        pages_of(part, |page, _| parts.push(page));
+        if parts.len() - before <= 4 { Ok(()) } else { Err(parts.len() - before) }
+    });
+    assert_eq!(done, Ok(()));
+    assert!(whole == parts, "{} pages, not {}", parts.len(), whole.len());
+    let mut seen = 0;
+    let stopped = in_parts(&batch[5..], 1 << 16, |_| {
+        seen += 1;
+        if seen < 3 { Ok(()) } else { Err("stop") }
+    });
+    assert_eq!((stopped, seen), (Err("stop"), 3), "one access is left in the middle");
 }
 
 #[test]

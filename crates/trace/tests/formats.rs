@@ -10,7 +10,7 @@ use common::any_trace;
 use ebbtide_core::{Addr, PageId, Span, Time};
 use ebbtide_trace::{
     Access, Compression, Format, Hinted, Hints, Input, Mapped, Mapping, Op, Output, Physical,
-    Source, Statistics, TraceError, open, open_as,
+    Source, Statistics, TraceError, copy_to, open, open_as,
 };
 use proptest::prelude::*;
 
@@ -39,19 +39,19 @@ fn held(format: Format, access: Access, number: u64) -> Option<Access> {
     if matches!(format, Format::Native | Format::Csv) {
         return Some(access);
     }
-    let Access { at, address, bytes, op, .. } = access;
+    let Access { at, address, op, .. } = access;
     let plain = Access { frame: None, device: 0, ..access };
-    let lists = Access { bytes: 64, ..plain };
-    let fits = address.0 <= u64::MAX - 63;
+    // A line at the very end of the address space is not whole.
+    let lists = Access { bytes: (u64::MAX - address.0).min(63) as u32 + 1, ..plain };
     match (format, op) {
         (_, Op::Hint) => None,
         (Format::Text, _) => Some(Access { frame: None, ..access }),
         (Format::Lackey, _) => Some(Access { at: Time::ZERO, ..plain }),
-        (Format::Ramulator, _) => fits.then_some(Access { at: Time::from_ns(number), ..lists }),
-        (Format::Dramsim3, _) => fits.then_some(Access { at: Time::from_ns(at.as_ns()), ..lists }),
+        (Format::Ramulator, _) => Some(Access { at: Time::from_ns(number), ..lists }),
+        (Format::Dramsim3, _) => Some(Access { at: Time::from_ns(at.as_ns()), ..lists }),
         (Format::OracleGeneral, _) => {
             // Whole seconds, of which these traces have none, and reads.
-            Some(Access { at: Time::ZERO, op: Op::Read, bytes, ..plain })
+            Some(Access { at: Time::ZERO, op: Op::Read, ..plain })
         }
         (Format::Native | Format::Csv, _) => unreachable!("both hold everything"),
     }
@@ -62,8 +62,6 @@ proptest! {
     #[test]
     fn what_both_forms_hold_comes_back(trace in any_trace()) {
         let folder = tempfile::tempdir().expect("a folder");
-        // Lists cannot hold a line at the very end of the address space.
-        let trace: Vec<_> = trace.into_iter().filter(|a| a.address.0 < 1 << 63).collect();
         for format in Format::ALL {
             let name = format.name();
             let path = folder.path().join(format!("trace.{name}"));
@@ -117,6 +115,15 @@ fn dram_simulators_lists_are_read_whoever_wrote_them() {
     let found: Vec<_> = found.iter().map(|a| (a.address.0, a.op, a.at.as_ns())).collect();
     let should = [(64, Op::Read, 0), (128, Op::Write, 7), (128, Op::Write, 8), (192, Op::Read, 9)];
     assert_eq!(found, should);
+    for (words, op) in [
+        (&["P_FETCH", "IFETCH", "P_LOCK_RD", "P_LOCK_WR"][..], Op::Read),
+        (&["P_MEM_WR", "BOFF"], Op::Write),
+    ] {
+        for word in words {
+            fs::write(&path, format!("0x40 {word} 3\r\n")).expect("room");
+            assert_eq!(read(&path).expect("a trace")[0].op, op, "{word}");
+        }
+    }
 }
 
 #[test]
@@ -164,14 +171,138 @@ fn csv_needs_an_address_and_takes_libcachesims_names() {
 
 #[test]
 fn files_that_are_no_traces_are_named_with_what_they_are_and_where() {
-    let said = complaint("t.gz", b"\x1f\x8b\x08\0\0\0\0\0");
-    assert!(said.contains("byte 0") && said.contains("gzip data"), "{said}");
+    let said = complaint("t.bz2", b"BZh91AY&SY\0\0\0");
+    assert!(said.contains("byte 0") && said.contains("bzip2 data"), "{said}");
     let said = complaint("t.txt", b"12 0 64 8 1\n\0\0\0");
     assert!(said.contains("byte 12") && said.contains("binary data"), "{said}");
     let said = complaint("t.oracleGeneral.bin", &[1; 30]);
     assert!(said.contains("byte 24"), "{said}");
     let said = complaint("t.lackey", b"I  0401ab70,3\n L 04xx2e40,8\n");
     assert!(said.contains(":2: expected 'I  ADDRESS,SIZE'"), "{said}");
+}
+
+#[test]
+fn every_compression_of_every_text_format_is_read_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let access = |n| Access {
+        at: Time::from_ns(n),
+        address: Addr(64 * n),
+        frame: None,
+        device: 0,
+        bytes: 64,
+        op: if n % 3 == 0 { Op::Write } else { Op::Read },
+    };
+    let trace: Vec<_> = (0..20_000).map(access).collect();
+    for ending in ["txt", "trace", "csv", "lackey", "ramulator", "dramsim3", "oracleGeneral"] {
+        for (compression, magic) in
+            [("gz", &b"\x1f\x8b"[..]), ("xz", b"\xfd7zXZ\0"), ("zst", b"\x28\xb5\x2f\xfd")]
+        {
+            let path = folder.path().join(format!("t.{ending}.{compression}"));
+            let mut source = Listed(trace.clone());
+            let format = copy_to(&mut source, &path, None, "").expect("room");
+            let whole = fs::read(&path).expect("the file");
+            assert!(whole.starts_with(magic), "{path:?}");
+            let should: Vec<_> =
+                (0..).zip(&trace).filter_map(|(n, access)| held(format, *access, n)).collect();
+            assert_eq!(read(&path).expect("a trace"), should, "{path:?}");
+            for length in [whole.len() / 2, whole.len() - 1] {
+                fs::write(&path, &whole[..length]).expect("room");
+                let fault = read(&path).expect_err("it is cut short");
+                assert!(fault.is_input() && fault.to_string().contains("cut short"), "{fault}");
+            }
+        }
+    }
+}
+
+/// A trace in one batch.
+struct Listed(Vec<Access>);
+
+impl Source for Listed {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        *batch = std::mem::take(&mut self.0);
+        Ok(!batch.is_empty())
+    }
+}
+
+#[test]
+fn a_trace_of_which_the_format_holds_nothing_is_not_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.txt");
+    let hint = Access {
+        at: Time::ZERO,
+        address: Addr(0),
+        frame: None,
+        device: 0,
+        bytes: 64,
+        op: Op::Hint,
+    };
+    let said = copy_to(&mut Listed(vec![hint]), &path, None, "").expect_err("hints only");
+    assert!(said.to_string().contains("text holds no hints"), "{said}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_byte_order_mark_is_not_part_of_the_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [
+        ("t.csv", "time_ns,address\r\n5,64\r\n"),
+        ("t.txt", "5 0 64 64 1\n"),
+        ("t.dramsim3", "0x40 READ 5\n"),
+        ("t.lackey", " L 40,64\n"),
+    ] {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("\u{feff}{text}")).expect("room");
+        let found = read(&path).expect("a trace");
+        assert_eq!((found.len(), found[0].address), (1, Addr(64)), "{name}");
+        assert_eq!(found[0].at.as_ns(), if name == "t.lackey" { 0 } else { 5 }, "{name}");
+    }
+}
+
+#[test]
+fn columns_that_are_not_read_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    fs::write(&path, "clock,obj_id,obj_size,ttl\n1,4096,100,0\n").expect("room");
+    let remark = open(&path).expect("a trace").remark().expect("there are two");
+    assert!(remark.contains("columns 'clock', 'ttl'; known are time_ns,address"), "{remark}");
+    fs::write(&path, "time_ns,obj_id\n1,4096\n").expect("room");
+    assert_eq!(open(&path).expect("a trace").remark(), None);
+}
+
+#[test]
+fn times_that_are_wrong_are_shown_with_what_is_wrong() {
+    let said =
+        |time: &str| complaint("t.csv", format!("time_ns,address\n7,0\n{time},64\n").as_bytes());
+    for time in ["1e3", "-1", "", "5 s"] {
+        let said = said(time);
+        let found = format!("in column 'time_ns', found '{time}'");
+        assert!(said.contains("at most three decimals") && said.ends_with(&found), "{said}");
+        assert!(!said.contains("before"), "{said}");
+    }
+    let said = said("6.5");
+    assert!(said.contains(":3: expected at least 7 ns, the time before it, in column"), "{said}");
+    let record = |time: u32| [&time.to_le_bytes()[..], &[0; 12], &[255; 8]].concat();
+    let said = complaint("t.oracleGeneral", &[record(9), record(8)].concat());
+    assert!(
+        said.contains("at byte 24 a time of at least 9 s, the one before, found 8 s"),
+        "{said}"
+    );
+    let said = complaint("t.oracleGeneral", &[record(9), vec![1; 23]].concat());
+    assert!(said.contains("at byte 24 a record of 24 bytes, found 23"), "{said}");
+}
+
+#[test]
+fn objects_of_any_name_and_without_a_size_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.oracleGeneral");
+    let record = |object: u64, size: u32| {
+        [&[0; 4], &object.to_le_bytes()[..], &size.to_le_bytes(), &[255; 8]].concat()
+    };
+    let records = [record(64, 0), record(u64::MAX, 4096), record(u64::MAX - 9, 4096)];
+    fs::write(&path, records.concat()).expect("room");
+    let found: Vec<_> = read(&path).expect("a trace");
+    let found: Vec<_> = found.iter().map(|access| (access.address.0, access.bytes)).collect();
+    assert_eq!(found, [(64, 1), (u64::MAX, 1), (u64::MAX - 9, 10)]);
 }
 
 #[test]
@@ -282,4 +413,16 @@ fn statistics_are_what_their_definitions_say() {
     assert!((found.temporal_locality - closeness / 4.0).abs() < 1e-12);
     assert_eq!(found.heat, [3, 1]);
     assert_eq!(found.hottest[0].accesses_share, 0.75);
+}
+
+#[test]
+fn statistics_count_every_page_of_an_access() {
+    let text = "0 0 4000 8192 1\n10 0 8192 64 0\n";
+    let input = Input::new("t", Cursor::new(text)).expect("bytes in memory");
+    let found = Statistics::gather(&mut Format::Text.read(input).expect("a trace"));
+    let found = found.expect("a trace");
+    assert_eq!((found.accesses, found.footprint_bytes), (2, 3 * 4096));
+    assert_eq!(found.heat, [1, 1, 2]);
+    assert_eq!(found.hottest[0].accesses_share, 0.5);
+    assert!(found.temporal_locality > 0.0 && found.temporal_locality < 1.0);
 }

@@ -16,10 +16,10 @@ const SEED: u64 = 1;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Trace to read, plain or zstd; - is standard input
+    /// Trace to read, plain or compressed with zstd, gzip or xz; - is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Trace to write, with zstd if its name ends in .zst; - is standard output
+    /// Trace to write, compressed if its name ends in .zst, .gz or .xz; - is standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Format of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default: by
@@ -87,6 +87,9 @@ fn open(arguments: &Arguments) -> Result<Box<dyn Source + Send>, Failure> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut source = open(arguments)?;
+    if let Some(remark) = source.remark() {
+        say(&remark);
+    }
     if let Some(hints) = arguments.hints {
         if arguments.input.as_os_str() == "-" {
             return Err(Failure::input("--hints reads IN twice, which standard input cannot be"));
@@ -95,7 +98,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         source = Box::new(Hinted::new(open(arguments)?, hints, hottest));
     }
     let mut source = arguments.address.of(source);
-    let description = format!("converted from {}", arguments.input.display());
+    let description = match source.origin() {
+        Some(origin) => format!("{origin}; converted from {}", arguments.input.display()),
+        None => format!("converted from {}", arguments.input.display()),
+    };
     let copied = copy_to(&mut source, &arguments.output, arguments.to, &description);
     let format = copied.map_err(|error| match error {
         TraceError::Write { .. } => Failure::run(error),

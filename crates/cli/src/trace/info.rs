@@ -1,11 +1,13 @@
 //! `ebbtide trace info`.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
-use ebbtide_trace::{Format, Statistics};
+use ebbtide_trace::{Format, Source, Statistics};
+use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 use crate::output::emit;
 
 #[derive(Args)]
@@ -25,6 +27,28 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut source =
         ebbtide_trace::open_as(&arguments.file, arguments.format).map_err(Failure::trace)?;
+    if let Some(remark) = source.remark() {
+        say(&remark);
+    }
+    let origin = source.origin().map(str::to_string);
     let statistics = Statistics::gather(&mut source).map_err(Failure::trace)?;
-    emit(&statistics, arguments.json)
+    emit(&Description { origin, statistics }, arguments.json)
+}
+
+/// What was traced, and its statistics.
+#[derive(Serialize)]
+struct Description {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+    #[serde(flatten)]
+    statistics: Statistics,
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(origin) = &self.origin {
+            writeln!(f, "of                 {origin}")?;
+        }
+        write!(f, "{}", self.statistics)
+    }
 }

@@ -42,12 +42,12 @@ struct Capture {
     /// Trace file to write, in the native format (.ebt)
     #[arg(short, long, value_name = "FILE", required = true)]
     output: Option<PathBuf>,
-    /// Also trace the programs that the command starts, each in its own address space
+    /// Trace only the process that is started, with the programs that it executes in its place, and
+    /// count the other processes [default: trace all, each in an address space of its own]
     #[arg(long)]
-    children: bool,
-    /// Do not follow the command when it executes another program in its place, as wrapper scripts
-    /// do. The programs that it starts then run at full speed
-    #[arg(long, conflicts_with = "children")]
+    one_process: bool,
+    /// Trace only the program that is named. Programs that it executes or starts run at full speed
+    #[arg(long, conflicts_with = "one_process")]
     no_follow: bool,
     /// Terminate the command after this many entries
     #[arg(long, value_name = "COUNT", value_parser = numbers::count::<u64>)]
@@ -94,6 +94,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Room for the description, which names the programs once they are known.
+const DESCRIPTION_BYTES: usize = 2048;
+
 /// Traces the command and ends with its exit status.
 fn trace(arguments: Capture) -> Result<(), Failure> {
     let path = arguments.output.as_deref().expect("clap requires it");
@@ -101,17 +104,17 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
     let options = capture::CaptureOptions {
         hierarchy: Hierarchy { l1: arguments.l1, llc: arguments.llc },
         ps_per_instruction,
-        follow: match (arguments.children, arguments.no_follow) {
-            (true, _) => Follow::Children,
+        follow: match (arguments.one_process, arguments.no_follow) {
+            (true, _) => Follow::Exec,
             (false, true) => Follow::Nothing,
-            (false, false) => Follow::Exec,
+            (false, false) => Follow::Children,
         },
         skip: arguments.skip,
         limit: arguments.limit,
         command: arguments.command,
     };
     let output = Output::create(path, Compression::None).map_err(Failure::input)?;
-    let mut writer = NativeWriter::new(output, &options.description())?;
+    let mut writer = NativeWriter::with_room(output, &options.description(), DESCRIPTION_BYTES)?;
     let stop = progress::on_interrupt()?;
     let (spinner, start) = (progress::Spinner::new(), Instant::now());
     let mut watch = |counts: &Counts| {
@@ -124,6 +127,7 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
     let captured = capture::capture(&options, &mut |access| writer.write(access), &mut watch, stop);
     spinner.clear();
     let captured = captured.map_err(|error| Failure::of(error.is_input(), error))?;
+    writer.describe(&captured.description(&options))?;
     let bytes = writer.finish()?;
     summarise(&captured, path, bytes);
     match captured.ended {
@@ -134,19 +138,25 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
 }
 
 fn summarise(captured: &Captured, path: &Path, bytes: u64) {
-    let Captured { counts, ended, programs, physical_forbidden } = captured;
-    let Counts { instructions, written, physical, .. } = *counts;
+    let Captured { counts, ended, programs, still_running, physical_forbidden } = captured;
+    let Counts { instructions, written, physical, untraced, .. } = *counts;
     if *physical_forbidden {
         say("virtual addresses only: physical ones need root (CAP_SYS_ADMIN)");
     } else if physical < written {
         say(&format!("{} of {written} entries have no physical address", written - physical));
     }
-    if let [first, others @ ..] = programs.as_slice()
-        && !others.is_empty()
-    {
-        let others: Vec<String> = others.iter().map(|command| shortened(command)).collect();
-        let list = format!("{}, then {}", shortened(first), others.join(", then "));
-        say(&format!("traced {} programs: {list}", programs.len()));
+    let all = programs.iter().map(Vec::len).sum::<usize>();
+    if all > 1 || counts.threads > 0 || untraced > 0 {
+        let noun = if all == 1 { "program" } else { "programs" };
+        say(&format!("traced {all} {noun}: {}", captured.traced()));
+    }
+    if untraced > 0 {
+        say(&format!(
+            "{untraced} more processes ran untraced: without --one-process all are traced"
+        ));
+    }
+    if *still_running > 0 {
+        say(&format!("{still_running} traced processes went on after the command, untraced"));
     }
     let why = match ended {
         Ended::Program(status) => match status.signal() {
@@ -161,15 +171,6 @@ fn summarise(captured: &Captured, path: &Path, bytes: u64) {
         path.display(),
         bytes as f64 / written.max(1) as f64
     ));
-}
-
-/// The start of a long command.
-fn shortened(command: &str) -> String {
-    const LETTERS: usize = 60;
-    match command.char_indices().nth(LETTERS) {
-        Some((end, _)) => format!("{}…", &command[..end]),
-        None => command.to_string(),
-    }
 }
 
 /// The program's exit status as our own.

@@ -1,12 +1,13 @@
 //! [`capture`]: traces the memory accesses of a running program.
 //!
-//! The program runs under Valgrind's stock memory tracer, whose output comes through a pipe. The
-//! trace has the accesses that pass one core's caches. The program's input, output and exit status
-//! are unchanged.
+//! The program runs under Valgrind's stock memory tracer, whose output on every process comes through
+//! a pipe or a file. The trace has the accesses that pass one core's caches. The program's input,
+//! output and exit status are unchanged.
 
 mod error;
-mod named_pipe;
+mod log_folder;
 mod page_map;
+mod process_log;
 mod program;
 mod recorder;
 
@@ -18,8 +19,11 @@ use std::time::{Duration, Instant};
 
 use ebbtide_core::Stop;
 pub use error::CaptureError;
+use log_folder::is_alive;
+use process_log::Found;
 use program::{Program, Stream};
 use recorder::Recorder;
+use rustix::process::Signal;
 
 use crate::filter::Hierarchy;
 use crate::{Access, TraceError};
@@ -29,10 +33,10 @@ use crate::{Access, TraceError};
 pub enum Follow {
     /// None: a program that replaces it (`exec`) runs untraced.
     Nothing,
-    /// Those that replace it in its process, as after a wrapper script. Programs that it starts in
-    /// other processes are slow and leave no entries.
+    /// Those that replace it in its process, as after a wrapper script. Processes that it starts are
+    /// slow and leave no entries. They are counted.
     Exec,
-    /// These, and those that it starts in other processes, each in an address space of its own.
+    /// These, and the processes that it starts or forks, each in an address space of its own.
     Children,
 }
 
@@ -54,18 +58,18 @@ pub struct CaptureOptions {
 }
 
 impl CaptureOptions {
-    /// One line that says what is traced and how; it is stored in the trace.
+    /// One line that says what is traced and how. It begins the trace, in case that it ends early.
     pub fn description(&self) -> String {
-        let Hierarchy { l1, llc } = self.hierarchy;
         let command: Vec<_> = self.command.iter().map(|part| part.display().to_string()).collect();
+        format!("{}; {}", command.join(" "), self.conditions())
+    }
+
+    /// How the program is traced.
+    fn conditions(&self) -> String {
+        let Hierarchy { l1, llc } = self.hierarchy;
         format!(
-            "{}; through L1 {} bytes {} ways, LLC {} bytes {} ways; {} ps an instruction",
-            command.join(" "),
-            l1.bytes,
-            l1.ways,
-            llc.bytes,
-            llc.ways,
-            self.ps_per_instruction,
+            "through L1 {} bytes {} ways, LLC {} bytes {} ways; {} ps an instruction",
+            l1.bytes, l1.ways, llc.bytes, llc.ways, self.ps_per_instruction,
         )
     }
 }
@@ -83,8 +87,12 @@ pub struct Counts {
     pub written: u64,
     /// Entries written whose physical address is known.
     pub physical: u64,
-    /// Programs traced.
-    pub processes: usize,
+    /// Processes traced.
+    pub processes: u64,
+    /// Threads that they started, beside the first one of each program. Valgrind runs one at a time.
+    pub threads: u64,
+    /// Processes that were not traced, with [`Follow::Exec`].
+    pub untraced: u64,
 }
 
 /// Why a capture ended.
@@ -105,10 +113,47 @@ pub struct Captured {
     pub counts: Counts,
     /// Why it ended.
     pub ended: Ended,
-    /// The commands of the programs traced, in the order in which they began.
-    pub programs: Vec<String>,
+    /// The commands of the programs that ran in each process traced, one after the other.
+    pub programs: Vec<Vec<String>>,
+    /// Processes traced that went on after the program had ended, without being traced.
+    pub still_running: u64,
     /// Whether the kernel did not give physical addresses, which needs CAP_SYS_ADMIN (root).
     pub physical_forbidden: bool,
+}
+
+impl Captured {
+    /// One line that says what was traced and how: the programs, processes and threads.
+    pub fn description(&self, options: &CaptureOptions) -> String {
+        format!("{}; {}", self.traced(), options.conditions())
+    }
+
+    /// The programs that were traced, and how many processes and threads there were. Programs of one
+    /// process are joined by "then".
+    pub fn traced(&self) -> String {
+        let Counts { processes, threads, untraced, .. } = self.counts;
+        let processes_of = self.programs.iter().map(|programs| {
+            programs.iter().map(|command| shortened(command)).collect::<Vec<_>>().join(", then ")
+        });
+        let mut text = processes_of.collect::<Vec<_>>().join("; ");
+        let mut add = |count: u64, one: &str, many: &str| match count {
+            0 => {}
+            1 => text += &format!("; 1 {one}"),
+            count => text += &format!("; {count} {many}"),
+        };
+        add(if processes > 1 { processes } else { 0 }, "process", "processes");
+        add(threads, "more thread, run in turns", "more threads, run in turns");
+        add(untraced, "process not traced", "processes not traced");
+        text
+    }
+}
+
+/// The start of a long command.
+fn shortened(command: &str) -> String {
+    const LETTERS: usize = 60;
+    match command.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command.to_string(),
+    }
 }
 
 /// Bytes read at once: the capacity of the pipe.
@@ -139,27 +184,36 @@ pub fn capture(
     let mut program = Program::start(options)?;
     let mut streams = Vec::new();
     let mut buffer = vec![0; BUFFER_BYTES];
+    let mut physical_forbidden = false;
     let mut status = None;
     let mut ended_at = None::<(Ended, Instant)>;
     loop {
-        program.take_new(&mut streams)?;
-        let mut bytes = 0;
-        for stream in &mut streams {
-            bytes += read(stream, &mut buffer, &mut recorder)?;
+        let untraced = program.take_new(&mut streams)?;
+        recorder.leave_out(untraced);
+        let (mut bytes, mut index) = (0, 0);
+        while let Some(stream) = streams.get_mut(index) {
+            match read(stream, &mut buffer, &mut recorder)? {
+                Some(count) => (bytes, index) = (bytes + count, index + 1),
+                None => {
+                    let ended = streams.swap_remove(index);
+                    physical_forbidden |= ended.process.physical_forbidden();
+                    program.forget(&ended);
+                }
+            }
         }
         watch(recorder.counts());
         match ended_at {
             // The program has ended.
             _ if status.is_some() => {}
             None if stop.is_stopped() => {
-                program.terminate();
+                program.signal(&streams, Signal::TERM);
                 ended_at = Some((Ended::Stopped, Instant::now()));
             }
             None if recorder.is_full() => {
-                program.terminate();
+                program.signal(&streams, Signal::TERM);
                 ended_at = Some((Ended::Limit, Instant::now()));
             }
-            Some((_, since)) if since.elapsed() > GRACE => program.kill(),
+            Some((_, since)) if since.elapsed() > GRACE => program.signal(&streams, Signal::KILL),
             _ => {}
         }
         if bytes == 0 {
@@ -177,30 +231,31 @@ pub fn capture(
     if recorder.counts().processes == 0 && ended_at.is_none() {
         return Err(CaptureError::NotStarted { status });
     }
+    physical_forbidden |= streams.iter().any(|stream| stream.process.physical_forbidden());
     Ok(Captured {
         counts: *recorder.counts(),
-        programs: recorder.programs().to_vec(),
+        programs: recorder.programs(),
         ended: ended_at.map_or(Ended::Program(status), |(why, _)| why),
-        physical_forbidden: streams.iter().any(|stream| stream.process.physical_forbidden()),
+        still_running: streams.iter().filter(|stream| is_alive(stream.log.id)).count() as u64,
+        physical_forbidden,
     })
 }
 
-/// Reads the bytes that `stream` has without waiting. Returns their number.
+/// Reads the bytes that `stream` has without waiting. Returns their number, or `None` if its process
+/// has ended.
 fn read(
     stream: &mut Stream,
     buffer: &mut [u8],
     recorder: &mut Recorder<'_>,
-) -> Result<usize, CaptureError> {
-    match stream.source.read(buffer) {
-        Ok(count) => {
+) -> Result<Option<usize>, CaptureError> {
+    match stream.log.read(buffer).map_err(CaptureError::Valgrind)? {
+        Found::Bytes(count, lines) => {
             let process = &mut stream.process;
-            stream.lines.parse(&buffer[..count], &mut |line| recorder.record(process, line))?;
-            Ok(count)
+            lines.parse(&buffer[..count], &mut |line| recorder.record(process, line))?;
+            Ok(Some(count))
         }
-        Err(error) if is_passing(&error) => Ok(0),
-        // The process was killed.
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(0),
-        Err(error) => Err(CaptureError::Valgrind(error)),
+        Found::Nothing => Ok(Some(0)),
+        Found::End => Ok(None),
     }
 }
 

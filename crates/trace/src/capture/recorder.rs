@@ -4,11 +4,12 @@ use ebbtide_core::{Addr, LINE_BYTES, Time};
 
 use super::page_map::PageMap;
 use super::{CaptureError, CaptureOptions, Counts};
-use crate::filter::{CacheFilter, Hierarchy, Traffic};
+use crate::filter::{CacheFilter, Traffic};
 use crate::lackey::{Event, Line};
 use crate::{Access, Op, TraceError};
 
-/// Bits of an address in user space (x86-64). The bits above hold the process's number.
+/// Bits of an address in user space (x86-64). The bits above hold the number of the process, and in
+/// the caches that of the address space.
 const ADDRESS_BITS: u32 = 47;
 
 /// Valgrind's message that names the program which begins.
@@ -16,16 +17,17 @@ const COMMAND: &[u8] = b"Command: ";
 
 /// One traced process.
 pub(super) struct Process {
+    /// From 0, in the order in which processes were found.
     number: u64,
+    /// The address space of its program: another program in the same process has memory of its own.
+    space: u64,
     pages: Option<PageMap>,
-    /// Whether Valgrind has named its first program.
-    has_begun: bool,
 }
 
 impl Process {
     /// The process of number `number`, from 0.
-    pub(super) fn new(number: usize) -> Process {
-        Process { number: number as u64, pages: None, has_begun: false }
+    pub(super) fn new(number: u64) -> Process {
+        Process { number, space: 0, pages: None }
     }
 
     /// Whether the kernel did not give its physical pages.
@@ -36,9 +38,9 @@ impl Process {
 
 /// One core's caches and clock, and the destination of entries.
 pub(super) struct Recorder<'a> {
-    hierarchy: Hierarchy,
     filter: CacheFilter,
-    programs: Vec<String>,
+    /// The commands that Valgrind named, by the number of the process.
+    commands: Vec<Vec<String>>,
     memory: Memory<'a>,
 }
 
@@ -49,6 +51,8 @@ struct Memory<'a> {
     limit: u64,
     write: &'a mut dyn FnMut(&Access) -> Result<(), TraceError>,
     counts: Counts,
+    /// The number of the process of each address space.
+    spaces: Vec<u64>,
 }
 
 impl<'a> Recorder<'a> {
@@ -62,20 +66,31 @@ impl<'a> Recorder<'a> {
             limit: options.limit.unwrap_or(u64::MAX),
             write,
             counts: Counts::default(),
+            spaces: Vec::new(),
         };
-        let hierarchy = options.hierarchy;
-        let filter = CacheFilter::new(hierarchy)?;
-        Ok(Recorder { hierarchy, filter, programs: Vec::new(), memory })
+        let filter = CacheFilter::new(options.hierarchy)?;
+        Ok(Recorder { filter, commands: Vec::new(), memory })
     }
 
-    /// The commands of the programs that have begun.
-    pub(super) fn programs(&self) -> &[String] {
-        &self.programs
+    /// The programs of every process, one after the other. Valgrind names the parent's program as the
+    /// first one of a process that was forked. It is left out where another one follows.
+    pub(super) fn programs(&self) -> Vec<Vec<String>> {
+        let own = |(number, commands): (usize, &Vec<String>)| match commands.as_slice() {
+            [_, own @ ..] if number > 0 && !own.is_empty() => own.to_vec(),
+            all => all.to_vec(),
+        };
+        let processes = self.commands.iter().enumerate().map(own);
+        processes.filter(|commands| !commands.is_empty()).collect()
     }
 
     /// The counts so far.
     pub(super) fn counts(&self) -> &Counts {
         &self.memory.counts
+    }
+
+    /// Counts processes that are not traced.
+    pub(super) fn leave_out(&mut self, processes: u64) {
+        self.memory.counts.untraced += processes;
     }
 
     /// Whether the limit of entries is reached.
@@ -94,24 +109,16 @@ impl<'a> Recorder<'a> {
         let (event, address, bytes) = match line {
             Line::Access(event, address, bytes) => (event, address, bytes),
             Line::Message(id, text) => {
-                // A forked child prints messages too and shares the stream.
-                if process.pages.is_none() {
-                    process.pages = Some(PageMap::of(id));
-                    memory.counts.processes += 1;
-                }
-                if let Some(command) = text.strip_prefix(COMMAND) {
-                    if process.has_begun {
-                        // Another program in the same process has memory of its own.
-                        process.pages = Some(PageMap::of(id));
-                        *filter = CacheFilter::new(self.hierarchy)?;
-                    }
-                    process.has_begun = true;
-                    self.programs.push(String::from_utf8_lossy(command).into_owned());
-                }
+                self.message(process, id, text);
+                return Ok(());
+            }
+            Line::Thread(number) => {
+                // A program begins with thread 1.
+                memory.counts.threads += u64::from(number > 1);
                 return Ok(());
             }
         };
-        let address = (process.number << ADDRESS_BITS) | address;
+        let address = (process.space << ADDRESS_BITS) | address;
         let now = memory.counts.instructions;
         let mut reach = |traffic| memory.reach(process, now, traffic);
         match event {
@@ -125,6 +132,25 @@ impl<'a> Recorder<'a> {
             Event::Modify => memory.counts.data_accesses += 2,
         }
         Ok(())
+    }
+
+    /// Processes a message of Valgrind about the process `id`.
+    fn message(&mut self, process: &mut Process, id: u32, text: &[u8]) {
+        let Recorder { commands, memory, .. } = self;
+        let number = process.number as usize;
+        if process.pages.is_none() {
+            memory.counts.processes += 1;
+        }
+        let command = text.strip_prefix(COMMAND);
+        if command.is_some() || process.pages.is_none() {
+            process.pages = Some(PageMap::of(id));
+            process.space = memory.spaces.len() as u64;
+            memory.spaces.push(process.number);
+        }
+        if let Some(command) = command {
+            commands.resize_with(commands.len().max(number + 1), Vec::new);
+            commands[number].push(String::from_utf8_lossy(command).into_owned());
+        }
     }
 }
 
@@ -140,17 +166,18 @@ impl Memory<'_> {
             Traffic::Fetch(line) => (line, Op::Read),
             Traffic::Writeback(line) => (line, Op::Write),
         };
-        let address = Addr(line * LINE_BYTES as u64);
         let skipped = self.counts.reached_memory < self.skip;
         self.counts.reached_memory += 1;
         if skipped || self.counts.written >= self.limit {
             return Ok(());
         }
-        // The page of another process's line is looked up by that process.
-        let own = address.0 >> ADDRESS_BITS == process.number;
-        let pages = process.pages.as_mut().filter(|_| own);
-        let page = Addr(address.0 & ((1 << ADDRESS_BITS) - 1)).page();
+        let (space, within) = split(line * LINE_BYTES as u64);
+        // The page of another program's line is not looked up: it may be there no more.
+        let pages = process.pages.as_mut().filter(|_| space == process.space);
+        let page = Addr(within).page();
         let frame = pages.and_then(|pages| pages.frame(page, op == Op::Write));
+        let number = self.spaces.get(space as usize).copied().unwrap_or(process.number);
+        let address = Addr((number << ADDRESS_BITS) | within);
         let at = Time::from_ps((now as f64 * self.ps_per_instruction) as u64);
         self.counts.written += 1;
         self.counts.physical += u64::from(frame.is_some());
@@ -158,4 +185,9 @@ impl Memory<'_> {
         (self.write)(&Access { at, address, frame, device: 0, bytes, op })?;
         Ok(())
     }
+}
+
+/// The address space of an address of the caches, and the address in it.
+fn split(address: u64) -> (u64, u64) {
+    (address >> ADDRESS_BITS, address & ((1 << ADDRESS_BITS) - 1))
 }

@@ -50,9 +50,9 @@ impl NativeReader {
         Ok(reader)
     }
 
-    /// The description that the writer gave.
+    /// The description that the writer gave, without blanks at its end.
     pub fn description(&self) -> &str {
-        &self.description
+        self.description.trim_end_matches(' ')
     }
 
     fn read_header(&mut self) -> Result<(), TraceError> {
@@ -167,5 +167,9 @@ impl Source for NativeReader {
         self.entries += batch.len() as u64;
         decoded.map_err(|problem| self.fault(problem))?;
         Ok(true)
+    }
+
+    fn origin(&self) -> Option<&str> {
+        Some(self.description()).filter(|description| !description.is_empty())
     }
 }

@@ -13,6 +13,8 @@ const ZSTD_LEVEL: i32 = 3;
 /// Only [`NativeWriter::finish`] makes sure that all is written.
 pub struct NativeWriter {
     output: Output,
+    /// Bytes of the description with what is kept free behind it.
+    description_bytes: usize,
     encoder: Encoder,
     compressor: zstd::bulk::Compressor<'static>,
     raw: Vec<u8>,
@@ -26,26 +28,47 @@ impl NativeWriter {
     ///
     /// # Errors
     /// When the output cannot be written.
-    pub fn new(mut output: Output, description: &str) -> Result<NativeWriter, TraceError> {
+    pub fn new(output: Output, description: &str) -> Result<NativeWriter, TraceError> {
         let length = description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
-        let mut header = MAGIC.to_vec();
-        header.extend(VERSION.to_le_bytes());
-        header.extend([0; 2]);
-        header.extend((length as u32).to_le_bytes());
-        header.extend(&description.as_bytes()[..length]);
-        header.extend(crc32c(&header).to_le_bytes());
-        output.write(&header)?;
+        NativeWriter::with_room(output, description, length)
+    }
+
+    /// As [`NativeWriter::new`], with a description of at most `room` bytes, which
+    /// [`NativeWriter::describe`] may replace.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    ///
+    /// # Panics
+    /// When the room is greater than 64 KiB.
+    pub fn with_room(
+        mut output: Output,
+        description: &str,
+        room: usize,
+    ) -> Result<NativeWriter, TraceError> {
+        assert!(room <= DESCRIPTION_BYTES_MAX, "a description of {room} bytes");
+        output.write(&header(description, room))?;
         let mut compressor = zstd::bulk::Compressor::default();
         let level = compressor.set_compression_level(ZSTD_LEVEL);
         level.map_err(|source| output.fault(source))?;
         Ok(NativeWriter {
             output,
+            description_bytes: room,
             encoder: Encoder::default(),
             compressor,
             raw: Vec::new(),
             entries: 0,
             latest: Time::ZERO,
         })
+    }
+
+    /// Replaces the description, as far as there is room for it. A pipe keeps the one that it got
+    /// first.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn describe(&mut self, description: &str) -> Result<(), TraceError> {
+        self.output.replace_start(&header(description, self.description_bytes)).map(|_| ())
     }
 
     /// Writes one entry.
@@ -92,6 +115,19 @@ impl NativeWriter {
         let bytes = self.output.written_bytes();
         self.output.finish().map(|()| bytes)
     }
+}
+
+/// The header, with the start of `description` and blanks behind it up to `room` bytes.
+fn header(description: &str, room: usize) -> Vec<u8> {
+    let length = description.floor_char_boundary(room);
+    let mut header = MAGIC.to_vec();
+    header.extend(VERSION.to_le_bytes());
+    header.extend([0; 2]);
+    header.extend((room as u32).to_le_bytes());
+    header.extend(&description.as_bytes()[..length]);
+    header.resize(header.len() + room - length, b' ');
+    header.extend(crc32c(&header).to_le_bytes());
+    header
 }
 
 impl Sink for NativeWriter {

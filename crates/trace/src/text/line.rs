@@ -102,7 +102,7 @@ fn wrong(field: &'static str, expected: &'static str, found: &[u8]) -> LineError
 }
 
 /// `text` for a message of one line: no control letters, and not too long.
-pub(super) fn readable(text: &[u8]) -> String {
+pub(crate) fn readable(text: &[u8]) -> String {
     const LONGEST: usize = 40;
     let start = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
     let shortened = if text.len() > LONGEST { "…" } else { "" };

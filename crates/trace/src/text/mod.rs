@@ -13,6 +13,6 @@ mod reader;
 mod writer;
 
 pub use crate::error::LineError;
-pub(crate) use line::{Nanoseconds, nanoseconds};
+pub(crate) use line::{Nanoseconds, nanoseconds, readable};
 pub use reader::TextReader;
 pub use writer::TextWriter;

@@ -1,0 +1,126 @@
+//! [`LogFolder`]: the folder where Valgrind writes a log for every traced process.
+//!
+//! A log has the number of its process as its name. Valgrind opens it when it begins, when the
+//! process executes another program, and in a process that was forked. The log of the process that
+//! is started is a pipe from its beginning. The number of any other process is only known once
+//! Valgrind has made a file for it. That file is read, and a pipe takes its name. If the process then
+//! executes a program, which forked processes mostly do at once, the Valgrind that begins opens the
+//! pipe.
+
+use std::ffi::OsString;
+use std::fs::{self, DirEntry, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashSet;
+use tempfile::TempDir;
+
+use super::process_log::ProcessLog;
+
+/// How often the files of processes that are not traced are emptied.
+const EMPTY_EVERY: Duration = Duration::from_millis(100);
+
+/// A folder with the logs of the process that is started and of those that it starts.
+pub(super) struct LogFolder {
+    folder: TempDir,
+    /// The processes whose logs were found and not yet forgotten.
+    known: FxHashSet<u32>,
+    emptied: Instant,
+}
+
+impl LogFolder {
+    /// An empty folder.
+    pub(super) fn new() -> io::Result<LogFolder> {
+        let folder = tempfile::Builder::new().prefix("ebbtide-trace-").tempdir()?;
+        Ok(LogFolder { folder, known: FxHashSet::default(), emptied: Instant::now() })
+    }
+
+    /// A shell that makes the pipe of its own process and becomes `valgrind`, whose arguments are to
+    /// be added. The number of a process is only known once it runs.
+    pub(super) fn shell(&self) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "mkfifo -m 600 \"$0/$$\" && exec valgrind \"$@\""]);
+        shell.arg(self.folder.path());
+        shell
+    }
+
+    /// Valgrind's option that names the logs.
+    pub(super) fn log_file(&self) -> OsString {
+        // Valgrind replaces %p by the number of the process.
+        let folder = self.folder.path().to_string_lossy().replace('%', "%%");
+        format!("--log-file={folder}/%p").into()
+    }
+
+    /// The log of the process `id` that was started, when it is there; once.
+    pub(super) fn started(&mut self, id: u32) -> io::Result<Option<ProcessLog>> {
+        if self.known.contains(&id) {
+            return Ok(None);
+        }
+        match ProcessLog::of_pipe(id, &self.path(id)) {
+            Ok(log) => {
+                self.known.insert(id);
+                Ok(Some(log))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The logs of other processes that have come since the last call.
+    pub(super) fn others(&mut self) -> io::Result<Vec<ProcessLog>> {
+        let mut found = Vec::new();
+        for (id, path) in self.entries() {
+            if !self.known.contains(&id) {
+                found.push(ProcessLog::of_file(id, &path)?);
+                self.known.insert(id);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Empties the files of processes other than `started`, and removes those whose process has
+    /// ended. Returns the number of processes that are new.
+    pub(super) fn empty_others(&mut self, started: u32) -> u64 {
+        if self.emptied.elapsed() < EMPTY_EVERY {
+            return 0;
+        }
+        self.emptied = Instant::now();
+        let mut new = 0;
+        for (id, path) in self.entries().into_iter().filter(|(id, _)| *id != started) {
+            new += u64::from(self.known.insert(id));
+            // What cannot be emptied now is emptied next time, or goes with the folder.
+            let _ = if is_alive(id) {
+                File::options().write(true).open(&path).and_then(|file| file.set_len(0))
+            } else {
+                self.known.remove(&id);
+                fs::remove_file(&path)
+            };
+        }
+        new
+    }
+
+    /// Removes the log of a process that has ended. Another process may get its number.
+    pub(super) fn forget(&mut self, id: u32) {
+        self.known.remove(&id);
+        // What cannot be removed goes with the folder.
+        let _ = fs::remove_file(self.path(id));
+    }
+
+    /// The logs in the folder, by process.
+    fn entries(&self) -> Vec<(u32, PathBuf)> {
+        let entries = fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
+        let log = |entry: DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()));
+        entries.filter_map(log).collect()
+    }
+
+    fn path(&self, id: u32) -> PathBuf {
+        self.folder.path().join(id.to_string())
+    }
+}
+
+/// Whether the process is there, if only as one whose parent has not asked for its end.
+pub(super) fn is_alive(id: u32) -> bool {
+    Path::new("/proc").join(id.to_string()).exists()
+}
