@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.claims {
         judge_trace(&mut report, &machine);
     }
-    arguments.output.finish(&report)
+    arguments.output.finish(&report)?;
+    report.unmet.map_or(Ok(()), |unmet| Err(Failure::input(unmet)))
 }
 
 fn options(arguments: &Arguments) -> SizeOptions {

@@ -39,6 +39,18 @@ fn row<'a>(comparison: &'a Value, design: &str) -> &'a Value {
 }
 
 #[test]
+fn a_trace_of_any_size_leaves_no_design_out_for_its_size() {
+    let folder = folder();
+    let line = |n: u64| format!("{} 0 {} 64 {}\n", n * 100, n * 7 % 1500 * 4096, n % 2);
+    let text: String = (0..3_000).map(line).collect();
+    fs::write(folder.path().join("t.txt"), text).expect("room");
+    let arguments = ["compare", "--trace=t.txt", "--design=flatflash", "--json"];
+    let found = json(&mut ebbtide(folder.path(), &arguments));
+    assert_eq!(found["left_out"].as_array().map(Vec::len), Some(0), "{}", found["left_out"]);
+    assert_eq!(row(&found, "flatflash")["design"], "flatflash");
+}
+
+#[test]
 fn every_design_does_the_same_work_on_the_same_machine() {
     let folder = folder();
     let all = json(&mut small(folder.path(), &["array-swap", "--jobs=300", "--json"]));

@@ -1,6 +1,7 @@
 //! [`Machines`]: each design with the common parameters.
 
-use ebbtide_sim::config::{Config, ConfigError};
+use ebbtide_core::{Bytes, PAGE_BYTES};
+use ebbtide_sim::config::{Config, ConfigError, DramCache};
 use ebbtide_sim::designs;
 use ebbtide_sim::designs::resolve;
 use serde_json::Value;
@@ -98,7 +99,10 @@ fn machine(
     let set = set.iter().filter(|(key, _)| key != DRAM).cloned();
     let settings: Vec<Setting> = set.chain(common(reference)).chain(of_dram).collect();
     let whole = resolve_with(design, &own, &settings)?;
-    let config = options.scale().of(whole.clone());
+    let mut config = options.scale().of(whole.clone());
+    if own.promotion.is_some() {
+        config.dram_cache.size = in_whole_sets(&config.dram_cache);
+    }
     config.check()?;
     let has_flash = designs::has_flash(&config)?;
     Ok(Machine {
@@ -107,6 +111,20 @@ fn machine(
         price: Price::of(&whole, has_flash, market.prices),
         meter: Meter::new(table, &whole, has_flash)?,
     })
+}
+
+/// The size of a device's cache, as near to its share of the data as its ways and a power of two of
+/// sets permit. The data of a trace have any size, and the share of one has any, too.
+fn in_whole_sets(cache: &DramCache) -> Bytes {
+    let page_bytes = PAGE_BYTES as u64;
+    let ways = cache.ways.max(1) as u64;
+    let wanted = cache.size.0 as f64 / (ways * page_bytes) as f64;
+    let sets = wanted.max(1.0).log2().round().exp2() as u64;
+    match cache.ways {
+        // Fully associative: any number of pages.
+        0 => Bytes((cache.size.0 / page_bytes).max(1) * page_bytes),
+        _ => Bytes(sets * ways * page_bytes),
+    }
 }
 
 /// The design `given`, whose parameters are `own`, with those of `settings` that it has.
@@ -142,6 +160,7 @@ fn as_json(config: &Config) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use ebbtide_sim::config::Scale;
     use ebbtide_workloads::Kind;
 
     use super::super::Work;
@@ -150,9 +169,12 @@ mod tests {
     use crate::market::Market;
 
     fn machines(set: &[(&str, &str)]) -> Result<Machines, CompareError> {
+        at_scale(set, None)
+    }
+
+    fn at_scale(set: &[(&str, &str)], scale: Option<Scale>) -> Result<Machines, CompareError> {
         let set = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let work = Work::Program { workload: Kind::HashTable, jobs: 1, seed: 1 };
-        let scale = None;
         let energy = EnergyTable::shipped();
         Machines::of(&CompareOptions {
             designs: Vec::new(),
@@ -177,6 +199,22 @@ mod tests {
             assert_eq!(config.dataset.size.0, 4 << 30, "{name}");
             let dram = config.promotion.as_ref().map_or(config.dram_cache.size, |p| p.size);
             assert_eq!(dram.0, 128 << 20, "{name}");
+        }
+    }
+
+    #[test]
+    fn caches_of_devices_have_whole_sets_whatever_the_data() {
+        for set in [
+            &[("dataset.size", "4MiB"), ("dram_cache.size", "128KiB")][..],
+            &[("dataset.size", "192MiB"), ("dram_cache.size", "6MiB")],
+        ] {
+            let set: Vec<_> = set.iter().map(|(key, value)| (*key, *value)).collect();
+            let Machines { others, left_out, .. } = at_scale(&set, Some(Scale::WHOLE)).unwrap();
+            let left_out: Vec<_> = left_out.iter().map(|left| &left.design).collect();
+            assert!(!left_out.iter().any(|design| design.contains("flatflash")), "{left_out:?}");
+            let flatflash = others.iter().find(|machine| machine.design == "flatflash").unwrap();
+            let pages = flatflash.config.dram_cache.size.0 / 4096;
+            assert!(pages % 20 == 0 && (pages / 20).is_power_of_two(), "{pages}");
         }
     }
 

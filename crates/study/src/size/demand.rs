@@ -7,7 +7,7 @@ use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{PAGE_BYTES, PageId, Time, Watch};
 use ebbtide_sim::{Contents, run_traced};
 use ebbtide_trace::curve::{
-    Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
+    Curve, PolicyCaches, Sample, SampledDistances, StackDistances, in_parts, pages_of,
 };
 use ebbtide_trace::{Access, Format, Op, ReadAhead, Source, open_as};
 use ebbtide_workloads::{Program, Scatter, Shape, Workload};
@@ -226,12 +226,13 @@ fn trace(
     let mut lru = Lru::new();
     let (mut first, mut last) = (None, Time::ZERO);
     watch.tell("reading the trace", 0.0)?;
-    each_batch((path, format), watch, |batch| {
+    let remark = each_batch((path, format), watch, |batch| {
         first = first.or(batch.first().map(|access| access.at));
         last = batch.last().map_or(last, |access| access.at);
         pages_of(batch, |page, write| lru.touch(page, write));
         lru.bound();
     })?;
+    notices.extend(remark);
     let first = first.ok_or_else(|| unfit("no access in it, expected a trace of at least two"))?;
     let span_us = last.since(first).as_ps() as f64 / 1e6;
     let (exact, sampled) = lru.curves();
@@ -264,23 +265,31 @@ fn trace(
     Ok(demand)
 }
 
+/// Pages that are touched between checks for a stop.
+const PAGES_AT_ONCE: u64 = 1 << 16;
+
+/// Calls `read` with all accesses of the trace. Returns what of its input it does not read.
 fn each_batch(
     (path, format): (&Path, Option<Format>),
     watch: Watch<'_>,
     mut read: impl FnMut(&[Access]),
-) -> Result<(), SizeError> {
+) -> Result<Option<String>, SizeError> {
     let (mut batch, mut accesses) = (Vec::new(), 0);
     let counted = |batch: &[Access]| batch.iter().filter(|access| access.op != Op::Hint).count();
     let source = open_as(path, format).map_err(|error| SizeError::Trace { error, accesses })?;
+    let remark = source.remark();
     let mut source = ReadAhead::new(source);
     loop {
         let more = source.fill(&mut batch);
         accesses += counted(&batch) as u64;
         if !more.map_err(|error| SizeError::Trace { error, accesses })? {
-            return Ok(());
+            return Ok(remark);
         }
-        watch.go_on()?;
-        read(&batch);
+        in_parts(&batch, PAGES_AT_ONCE, |part| {
+            watch.go_on()?;
+            read(part);
+            Ok::<(), SizeError>(())
+        })?;
     }
 }
 

@@ -155,18 +155,6 @@ pub enum SizeError {
     /// A job read a wrong value: a bug of the program.
     #[error("a job read something wrong: {0}")]
     Wrong(ebbtide_workloads::Wrong),
-    /// No size of DRAM meets the objective.
-    #[error("--slo {}: no size of DRAM meets it on {design} at load {load}: {best}", ebbtide_report::microseconds(*.slo_us))]
-    Unreachable {
-        /// The objective.
-        slo_us: f64,
-        /// Of which design.
-        design: String,
-        /// At which load.
-        load: f64,
-        /// The best that is possible.
-        best: String,
-    },
     /// The sizing was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -200,6 +188,9 @@ pub struct Report {
     pub knee: Knee,
     /// The design that the recommendation is for.
     pub recommended: &'static str,
+    /// Why no size of DRAM meets the objective on that design, if none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmet: Option<String>,
     /// What each design needs.
     pub designs: Vec<SizedDesign>,
     /// AstriFlash's claims about services beside a trace; empty unless the caller fills it in.
@@ -267,16 +258,15 @@ pub fn run(
         designs.push(SizedDesign { anatomy: anatomy.clone(), need, points, worth });
     }
     let chosen = designs.iter().find(|design| design.anatomy.design == machine.recommended);
-    if let Some(chosen) = chosen
-        && chosen.need.is_none()
-    {
-        return Err(SizeError::Unreachable {
-            slo_us: options.slo_us,
-            design: chosen.anatomy.design.clone(),
-            load: options.load,
-            best: least_dram::best(&demand, &chosen.anatomy, &goal),
-        });
-    }
+    let unmet = chosen.filter(|chosen| chosen.need.is_none()).map(|chosen| {
+        format!(
+            "--slo {}: no size of DRAM meets it on {} at load {}: {}",
+            ebbtide_report::microseconds(options.slo_us),
+            chosen.anatomy.design,
+            options.load,
+            least_dram::best(&demand, &chosen.anatomy, &goal),
+        )
+    });
     let years = chosen.and_then(|chosen| chosen.worth.as_ref()?.years(options.market.cells));
     if options.min_lifetime_years.is_none() && years.is_some_and(|years| years < 1.0) {
         notices.push(SHORT_LIFE.to_string());
@@ -288,6 +278,7 @@ pub fn run(
         demand,
         knee,
         recommended: machine.recommended,
+        unmet,
         designs,
         beside: Findings::default(),
         notices,

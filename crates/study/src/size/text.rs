@@ -12,7 +12,10 @@ impl Report {
     pub(crate) fn recommendation(&self) -> String {
         let chosen = self.designs.iter().find(|design| design.anatomy.design == self.recommended);
         let answer = chosen.and_then(|design| Some((design.need?, design.worth.as_ref()?)));
-        let Some((need, worth)) = answer else { return "nothing to recommend".to_string() };
+        let Some((need, worth)) = answer else {
+            let unmet = self.unmet.as_deref().unwrap_or("no size of DRAM meets the objective");
+            return format!("nothing to recommend: {unmet}");
+        };
         let options = &self.options;
         let market = &options.market;
         let size = market.flash_bytes(self.demand.dataset_pages * 4096);
