@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_sim::config::Scale;
+use ebbtide_sim::designs;
 use ebbtide_study::compare::{self, CompareOptions, Work};
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_trace::Format;
@@ -19,6 +20,7 @@ use crate::{numbers, progress};
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Program to run (`ebbtide bench --list` describes them) [default: hash-table]
+    #[arg(value_parser = program)]
     workload: Option<Kind>,
     /// Trace to replay instead of a program, directly into the memory side of each design
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "jobs", "seed"])]
@@ -53,6 +55,19 @@ pub(crate) struct Arguments {
     states: States,
     #[command(flatten)]
     output: Output,
+}
+
+/// Parses the name of a program. The name of a design is met with the option for it.
+fn program(name: &str) -> Result<Kind, String> {
+    name.parse::<Kind>().map_err(|error| match designs::find(name) {
+        Ok(_) => "it is a design, expected a program".to_string(),
+        Err(_) => error.to_string(),
+    })
+}
+
+/// How a design is chosen.
+pub(crate) fn chosen(design: &str) -> String {
+    format!("designs are chosen with --design {design}")
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&text)
 }
 
+/// Whether there is a design of this name.
+pub(crate) fn is_shipped(name: &str) -> bool {
+    designs::find(name).is_ok()
+}
+
 fn list() -> String {
     let width = designs::ALL.iter().map(|design| design.name.len()).max().unwrap_or(0);
     let entry = |design: &&Design| format!("{:<width$}  {}\n", design.name, design.about);

@@ -46,6 +46,14 @@ impl Failure {
         self
     }
 
+    /// The failure, with `hint` behind its message.
+    pub(crate) fn with(mut self, hint: Option<String>) -> Failure {
+        if let Some(hint) = hint.filter(|_| !self.message.is_empty()) {
+            self.message += &format!("; {hint}");
+        }
+        self
+    }
+
     /// The failure, as one of Ctrl-C if the run was stopped by it.
     pub(crate) fn interrupted_if(mut self, stopped: bool) -> Failure {
         if stopped && self.status == 1 {
@@ -96,13 +104,14 @@ pub(crate) fn arguments(error: clap::Error) -> Failure {
     }
 }
 
-/// A message of clap in one line, without the usage and the pointer to the help.
+/// A message of clap in one line, without the usage, the pointer to the help, and the tip that every
+/// option can be a value: no value of ours looks like one.
 fn one_line(message: &str) -> String {
     let said = message
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
-        .filter(|line| !line.is_empty())
+        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass '"))
         .map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: "));
     said.fold(String::new(), |line, part| match line.as_str() {
         "" => part.to_string(),

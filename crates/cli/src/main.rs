@@ -135,7 +135,8 @@ fn command() -> clap::Command {
 fn parsed() -> Result<Arguments, Failure> {
     let given: Vec<OsString> = std::env::args_os().collect();
     let command = command();
-    let matches = command.clone().try_get_matches_from(&given).map_err(exit::arguments)?;
+    let matches = command.clone().try_get_matches_from(&given);
+    let matches = matches.map_err(|error| exit::arguments(error).with(hint(&given)))?;
     let (name, verb) = matches.subcommand().expect("clap requires a verb");
     let description = command.find_subcommand(name).expect("clap knows its verbs");
     let added = config_file::added(description, verb)?;
@@ -152,6 +153,18 @@ fn parsed() -> Result<Arguments, Failure> {
         Some(path) => exit::arguments(error).about(path),
         None => exit::arguments(error),
     })
+}
+
+/// What a user may have meant whose arguments are refused.
+fn hint(given: &[OsString]) -> Option<String> {
+    let mut words = given.iter().skip(1).filter_map(|word| word.to_str());
+    match words.next()? {
+        "trace" if !words.any(|word| matches!(word, "--" | "info" | "convert")) => {
+            Some("a program is traced with ebbtide trace -o FILE -- COMMAND".to_string())
+        }
+        "compare" => words.find(|word| designs::is_shipped(word)).map(compare::chosen),
+        _ => None,
+    }
 }
 
 fn main() -> ExitCode {

@@ -42,6 +42,23 @@ fn an_unknown_name_is_met_with_the_nearest() {
 }
 
 #[test]
+fn what_was_meant_is_said_where_the_words_stand_in_the_wrong_place() {
+    let folder = folder();
+    for (arguments, expected, never) in [
+        (&["compare", "astriflash"][..], "it is a design, expected a program", "known"),
+        (&["compare", "astriflash", "flatflash"], "chosen with --design astriflash", "known"),
+        (&["compare", "tatp", "flatflash"], "chosen with --design flatflash", "known"),
+        (&["trace", "sort", "numbers"], "ebbtide trace -o FILE -- COMMAND", "tip"),
+        (&["trace", "-o", "t.ebt", "sort"], "ebbtide trace -o FILE -- COMMAND", "tip"),
+        (&["bench", "--quiet"], "'--quiet'", "-- --quiet"),
+        (&["designs", "nope"], "unknown design 'nope' (known: ", "did you mean"),
+    ] {
+        let said = complaint(&mut ebbtide(folder.path(), arguments), 2);
+        assert!(said.contains(expected) && !said.contains(never), "{said}");
+    }
+}
+
+#[test]
 fn sizes_times_and_numbers_that_do_not_parse_are_shown_how() {
     for (argument, expected) in [
         ("--dataset=2bananas", "'2bananas' is not a size; expected something like 2GiB"),

@@ -41,7 +41,7 @@ pub fn find_by_name<T: Copy>(
         .iter()
         .map(|(name, _)| (strsim::jaro_winkler(&wanted, name), *name))
         .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(similarity, _)| *similarity > 0.7)
+        .filter(|(similarity, _)| *similarity > 0.8)
         .map(|(_, name)| name.to_string());
     Err(UnknownName {
         what,
