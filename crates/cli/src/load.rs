@@ -43,7 +43,8 @@ pub(crate) struct Arguments {
     /// Rounds of a comparison
     #[arg(long, default_value = "3", requires = "against")]
     rounds: usize,
-    /// DRAM of Ebbtide's server in a comparison: a twentieth of the data if not given
+    /// DRAM of Ebbtide's server in a comparison: a twentieth of the data if not given, and
+    /// at least 8 MiB
     #[arg(long, value_name = "SIZE", requires = "against")]
     dram: Option<Bytes>,
     /// Durability of Ebbtide's server in a comparison. Redis keeps nothing; with always it flushes a

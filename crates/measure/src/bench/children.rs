@@ -12,7 +12,8 @@ use super::memory_server::PAGING_THREADS;
 use super::options::Mode;
 use super::protocol::{Calibration, Command, Reply, Setup, WindowArrivals};
 use super::runner::{Bench, Runner};
-use super::{BenchReport, setup, stored_modes, warm_up_s};
+use super::steady::SteadyWrites;
+use super::{BenchReport, WARM_UP_WINDOWS_MAX, setup, stored_modes, warm_up_s};
 use crate::cgroup::MemoryCgroup;
 use crate::disturbance::{Activity, Disturbance};
 
@@ -56,16 +57,10 @@ impl Bench<'_> {
         }
         let mut warm = Vec::new();
         for mut runner in runners {
-            let seconds = warm_up_s(runner.mode, self.options);
-            if seconds > 0.0 {
-                self.watch.tell(&format!("warming up {}", runner.mode), 0.35)?;
-                let (closed, work) = (WindowArrivals::Closed, calibration.work_instructions);
-                if let Err(error) = self.turn(&mut runner, seconds, closed, work) {
-                    failed.push((runner.mode, error));
-                    continue;
-                }
+            match self.warm_up(&mut runner, calibration.work_instructions, report) {
+                Ok(()) => warm.push(runner),
+                Err(error) => failed.push((runner.mode, error)),
             }
-            warm.push(runner);
         }
         for (mode, error) in failed {
             // Without another memory, nothing is left to compare with DRAM-only.
@@ -75,6 +70,48 @@ impl Bench<'_> {
             self.give_up(mode, error, report)?;
         }
         Ok((warm, calibration))
+    }
+
+    /// Runs jobs until the memory is warm, and its pages a write are steady.
+    fn warm_up(
+        &self,
+        runner: &mut Runner,
+        work_instructions: u64,
+        report: &mut BenchReport,
+    ) -> Result<(), BenchError> {
+        let mode = runner.mode;
+        let seconds = warm_up_s(mode, self.options);
+        if seconds > 0.0 {
+            let program = &self.subject.program;
+            let pages = program.size_bytes() / PAGE_BYTES as u64;
+            let mut writes = SteadyWrites::new(data::spare_pages(pages, program.writes()));
+            for window in 0..WARM_UP_WINDOWS_MAX {
+                let stage = match writes.pages_per_write() {
+                    Some(pages) => format!("warming up {mode}: {pages:.1} pages a write"),
+                    None => format!("warming up {mode}"),
+                };
+                let share = 0.35 + 0.05 * window as f64 / WARM_UP_WINDOWS_MAX as f64;
+                self.watch.tell(&stage, share)?;
+                let closed = WindowArrivals::Closed;
+                let window = self.turn(runner, seconds, closed, work_instructions)?.window;
+                runner.warm_up_s += seconds;
+                writes.push(window.flash_writes, window.write_requests);
+                if mode == Mode::Dram || writes.is_steady() {
+                    break;
+                }
+            }
+            let is_steady = mode == Mode::Dram || writes.is_steady();
+            if let Some(pages) = writes.pages_per_write().filter(|_| !is_steady) {
+                report.notices.push(format!(
+                    "{}, {mode}: {pages:.1} pages a write and not steady after a warm-up of {:.1} s: \
+                     its figures are of a store that is still new",
+                    program.name(),
+                    runner.warm_up_s,
+                ));
+            }
+        }
+        runner.forget_peak();
+        Ok(())
     }
 
     /// Calibrates the work of a job, again if it was disturbed, and says so if it stays so.
@@ -164,26 +201,29 @@ impl Bench<'_> {
 
     fn attempt(&self, setup: &Setup) -> Result<Attempt, BenchError> {
         let mode = setup.mode;
-        let mut limit = None;
         let mut child = Child::spawn()
             .map_err(|error| self.child_error(mode, &format!("cannot start a process: {error}")))?;
-        if mode == Mode::Paging {
-            // The steps to replay belong to the load, not to the memory under test.
-            let beside = self.subject.replay.as_ref().map_or(0, |kept| kept.bytes);
-            let group = MemoryCgroup::create(self.options.dram_bytes() + beside)
-                .and_then(|group| group.join(child.id()).map(|()| group));
-            match group {
-                Ok(group) => limit = Some(group),
-                Err(error) => return Ok(Attempt::LeftOut(error.to_string())),
-            }
-        }
+        // The steps to replay belong to the load, not to the memory under test.
+        let beside_bytes = self.subject.replay.as_ref().map_or(0, |kept| kept.bytes);
+        let group = match mode {
+            Mode::Paging => MemoryCgroup::create(self.options.dram_bytes() + beside_bytes),
+            _ => MemoryCgroup::unlimited(),
+        };
+        let group = match group.and_then(|group| group.join(child.id()).map(|()| group)) {
+            Ok(group) => Some(group),
+            Err(error) if mode == Mode::Paging => return Ok(Attempt::LeftOut(error.to_string())),
+            // Its memory is then told as what is resident.
+            Err(_) => None,
+        };
         match child.ask(&Command::Setup(Box::new(setup.clone())), self.watch) {
             Ok(Reply::Ready { threads_per_core, notices, .. }) => {
-                let runner = Runner { mode, child, threads_per_core, limit };
+                let warm_up_s = 0.0;
+                let runner =
+                    Runner { mode, child, threads_per_core, warm_up_s, group, beside_bytes };
                 Ok(Attempt::Ready(runner, notices))
             }
             Ok(Reply::Unavailable(reason)) => Ok(Attempt::LeftOut(reason)),
-            Err(_) if limit.is_some() && child.was_killed() && !self.watch.is_stopped() => {
+            Err(_) if mode == Mode::Paging && child.was_killed() && !self.watch.is_stopped() => {
                 Ok(Attempt::OutOfMemory)
             }
             other => Err(self.unexpected(mode, other)),

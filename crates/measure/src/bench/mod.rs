@@ -35,6 +35,7 @@ mod round;
 mod rounds;
 mod runner;
 mod spread;
+mod steady;
 mod text;
 
 use std::path::PathBuf;
@@ -87,7 +88,12 @@ fn setup_share(options: &BenchOptions) -> f64 {
     length_share(options).max(SETUP_SHARE_MIN)
 }
 
-/// Warm-up before the first measured round, in seconds.
+/// The most windows of a warm-up: a memory whose writes are not steady after them is measured all the
+/// same, with a notice.
+const WARM_UP_WINDOWS_MAX: usize = 20;
+
+/// A window of the warm-up before the first measured round, in seconds. A memory that writes has as
+/// many as it takes until its pages a write are steady ([`steady`]).
 fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
     let seconds = match mode {
         Mode::Dram => 0.2,

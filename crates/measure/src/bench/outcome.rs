@@ -27,6 +27,10 @@ pub(super) struct Measured<'a> {
     pub(super) rounds_measured: usize,
     pub(super) threads_per_core: Option<usize>,
     pub(super) page_cache_bytes: Option<u64>,
+    /// The most memory that it used in the rounds, with the kernel's, where that was counted.
+    pub(super) peak_bytes: Option<u64>,
+    /// The DRAM budget.
+    pub(super) budget_bytes: u64,
     /// When a transaction is acknowledged in [`Mode::Durable`].
     pub(super) durability: Option<Policy>,
 }
@@ -38,6 +42,12 @@ impl Measured<'_> {
         let extend: Option<Vec<&Turn>> =
             self.rounds.iter().map(|round| round.get(&Mode::Ebbtide)).collect();
         Some(Durable::of(policy, turns, &extend?))
+    }
+
+    /// By how much its peak exceeds the budget. DRAM-only has none.
+    fn over_budget_bytes(&self) -> Option<u64> {
+        let over = self.peak_bytes?.saturating_sub(self.budget_bytes);
+        (self.mode != Mode::Dram && over > 0).then_some(over)
     }
 
     pub(super) fn outcome(&self) -> ModeOutcome {
@@ -113,6 +123,8 @@ impl Measured<'_> {
                 .max()
                 .filter(|_| engine),
             page_cache_bytes: self.page_cache_bytes,
+            peak_bytes: self.peak_bytes,
+            over_budget_bytes: self.over_budget_bytes(),
             durable: self.durable(&turns),
             ratio_without_work: None,
             threads_per_core: self.threads_per_core,

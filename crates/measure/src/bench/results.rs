@@ -109,8 +109,15 @@ pub struct ModeOutcome {
     pub ahead: Option<AheadSpread>,
     /// Share of the time in which a core had nothing to run.
     pub idle_share: Option<Spread>,
-    /// Resident memory in MiB.
+    /// Resident memory in MiB. It has the program's text, and not what the kernel uses.
     pub rss_mib: Spread,
+    /// The most memory in the rounds, in bytes, with the kernel's for it and without the program's
+    /// text, where a control group was permitted.
+    #[serde(default)]
+    pub peak_bytes: Option<u64>,
+    /// The part of the peak above the DRAM budget, if there is one.
+    #[serde(default)]
+    pub over_budget_bytes: Option<u64>,
     /// The most bytes of its stack that a job has used, in an engine.
     pub stack_used_bytes: Option<u64>,
     /// Bytes of the data that the kernel held in DRAM in the end, where it was what paged.

@@ -18,7 +18,7 @@ use super::round::{Round, Rounds, Turn};
 use super::runner::{Bench, Runner};
 use super::{
     BenchMachine, BenchReport, Effect, Spread, Tried, WorkloadFacts, places, setup, setup_share,
-    stored_modes, warm_up_s,
+    stored_modes,
 };
 use crate::cgroup::MemoryCgroup;
 use crate::disturbance::Activity;
@@ -98,7 +98,7 @@ impl Bench<'_> {
                     disturbance: after.disturbance(&before, own, wall_s, cpus),
                 })
             }
-            Err(_) if runner.limit.is_some() && runner.child.was_killed() => {
+            Err(_) if runner.is_limited() && runner.child.was_killed() => {
                 Err(self.child_error(runner.mode, &self.out_of_memory()))
             }
             other => Err(self.unexpected(runner.mode, other)),
@@ -248,7 +248,14 @@ impl Bench<'_> {
             dram,
             rounds_measured: measured.measured(),
             threads_per_core: runner.threads_per_core,
-            page_cache_bytes: runner.limit.as_ref().and_then(MemoryCgroup::file_bytes),
+            page_cache_bytes: runner
+                .group
+                .as_ref()
+                .filter(|_| runner.mode == Mode::Paging)
+                .and_then(MemoryCgroup::file_bytes),
+            // Memory in place of a drive is the child's, and not the memory under test.
+            peak_bytes: runner.peak_bytes().filter(|_| self.options.device == Flash::Data),
+            budget_bytes: self.options.dram_bytes(),
             durability: self.options.durability,
         }
     }
@@ -293,7 +300,7 @@ impl Bench<'_> {
                 Mode::Paging => {
                     PAGING_THREADS.len() as f64 * PAGING_TRIAL_S * setup_share(self.options)
                 }
-                mode => warm_up_s(mode, self.options),
+                _ => runner.warm_up_s,
             },
             measured_s: rounds as f64 * self.options.seconds,
             profile: self.profile?.clone(),

@@ -40,6 +40,9 @@ impl fmt::Display for BenchReport {
                     let load = outcome.load.map_or(String::new(), |load| format!(" at {load:.2}"));
                     writeln!(f, "  doubtful: {}{load}: {doubt}", outcome.mode)?;
                 }
+                if let Some(line) = over_budget(outcome) {
+                    writeln!(f, "{line}")?;
+                }
                 if let Some(line) = where_the_rest_goes(outcome) {
                     writeln!(f, "{line}")?;
                 }
@@ -97,6 +100,24 @@ impl fmt::Display for BenchReport {
         }
         Ok(())
     }
+}
+
+/// Memory of the row of `outcome`, in MiB: its peak with the kernel's, or what was resident where
+/// that was not counted.
+fn memory_mib(outcome: &ModeOutcome) -> f64 {
+    let peak_mib = outcome.peak_bytes.map(|bytes| bytes as f64 / (1 << 20) as f64);
+    peak_mib.unwrap_or(outcome.rss_mib.median)
+}
+
+/// What a memory uses above the budget.
+fn over_budget(outcome: &ModeOutcome) -> Option<String> {
+    let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+    let (over, peak) = (mib(outcome.over_budget_bytes?), mib(outcome.peak_bytes?));
+    Some(format!(
+        "  over budget (>): {} used {peak:.1} MiB with the kernel's memory, {over:.1} more than the \
+         budget",
+        outcome.mode
+    ))
 }
 
 fn list(numbers: &[usize]) -> String {
@@ -192,7 +213,8 @@ impl BenchReport {
         text.trim_end().to_string() + "\n"
     }
 
-    /// Figures of `outcomes`, a row each.
+    /// Figures of `outcomes`, a row each. A (?) marks what is doubtful, a (>) what used more memory
+    /// than the budget.
     pub(super) fn figures<'a>(outcomes: impl Iterator<Item = &'a ModeOutcome>) -> Table {
         let header = [
             "workload",
@@ -209,16 +231,16 @@ impl BenchReport {
             "p99.9 us",
             "reads/s",
             "writes/s",
+            "pages/write",
             "MiB",
         ];
         outcomes.fold(Table::new("Figures", header), |table, outcome| {
             let load = outcome.load.map_or("max".to_string(), |load| format!("{load:.2}"));
             let (ratio, latency) = (outcome.ratio_to_dram, outcome.response_us);
             let median = |spread: Spread| Some(spread.median);
-            let mode = match outcome.doubts.is_empty() {
-                true => outcome.mode.to_string(),
-                false => format!("{} (?)", outcome.mode),
-            };
+            let doubtful = if outcome.doubts.is_empty() { "" } else { " (?)" };
+            let over = if outcome.over_budget_bytes.is_none() { "" } else { " (>)" };
+            let mode = format!("{}{doubtful}{over}", outcome.mode);
             table.cells(
                 [outcome.workload, &mode, &load],
                 [
@@ -233,7 +255,8 @@ impl BenchReport {
                     median(latency.p999),
                     median(outcome.flash_reads_per_s),
                     median(outcome.flash_writes_per_s),
-                    median(outcome.rss_mib),
+                    outcome.pages_per_write.and_then(median),
+                    Some(memory_mib(outcome)),
                 ],
             )
         })
@@ -278,6 +301,8 @@ pub(super) mod tests {
             ahead: None,
             idle_share: missed.map(|_| at(0.0)),
             rss_mib: at(64.0),
+            peak_bytes: None,
+            over_budget_bytes: None,
             stack_used_bytes: (mode == Mode::Ebbtide).then_some(5_000),
             page_cache_bytes: None,
             durable: None,
@@ -342,6 +367,21 @@ pub(super) mod tests {
         };
         let line = where_the_rest_goes(&outcome).expect("a line");
         assert!(line.contains("23.61 in the kernel, -10.94 in the engine"), "{line}");
+    }
+
+    #[test]
+    fn a_memory_over_its_budget_is_marked_and_its_peak_is_told() {
+        let over = ModeOutcome {
+            peak_bytes: Some(80 << 20),
+            over_budget_bytes: Some(16 << 20),
+            ..outcome(Mode::Ebbtide)
+        };
+        let table = BenchReport::figures([&over, &outcome(Mode::Sync)].into_iter()).to_string();
+        assert!(table.contains("ebbtide (>)") && !table.contains("sync (>)"), "{table}");
+        assert_eq!((memory_mib(&over), memory_mib(&outcome(Mode::Sync))), (80.0, 64.0));
+        let line = over_budget(&over).expect("a line");
+        assert!(line.contains("ebbtide used 80.0 MiB") && line.contains("16.0 more"), "{line}");
+        assert_eq!(over_budget(&outcome(Mode::Sync)), None);
     }
 
     #[test]

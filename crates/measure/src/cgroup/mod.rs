@@ -257,6 +257,16 @@ impl MemoryCgroup {
         Ok(group)
     }
 
+    /// Makes a group that counts what its processes use and does not limit it.
+    ///
+    /// # Errors
+    /// As [`MemoryCgroup::create`].
+    pub fn unlimited() -> Result<MemoryCgroup, CgroupError> {
+        let group = MemoryCgroup::make(&Standing::of_this_process()?)?;
+        group.forbid_swap()?;
+        Ok(group)
+    }
+
     /// A group without a limit yet.
     fn make(standing: &Standing) -> Result<MemoryCgroup, CgroupError> {
         let _one_at_a_time = steps();
@@ -302,6 +312,17 @@ impl MemoryCgroup {
             CgroupVersion::V2 => "memory.peak",
         })
         .ok()
+    }
+
+    /// Makes [`peak_bytes`](MemoryCgroup::peak_bytes) begin anew, where the kernel can (v1, v2 since
+    /// 6.12).
+    pub fn reset_peak(&self) {
+        let file = match self.version {
+            CgroupVersion::V1 => "memory.max_usage_in_bytes",
+            CgroupVersion::V2 => "memory.peak",
+        };
+        // An older kernel refuses: the peak is then that of the whole life.
+        let _ = write(&self.path.join(file), "0");
     }
 
     /// How much of [`usage_bytes`](MemoryCgroup::usage_bytes) is the kernel's own (page tables,
@@ -354,6 +375,10 @@ impl MemoryCgroup {
 
     fn set_limit(&self, limit_bytes: u64) -> Result<(), CgroupError> {
         write(&self.path.join(self.limit_file()), &limit_bytes.to_string())?;
+        self.forbid_swap()
+    }
+
+    fn forbid_swap(&self) -> Result<(), CgroupError> {
         let (file, value) = match self.version {
             CgroupVersion::V1 => ("memory.swappiness", "0"),
             CgroupVersion::V2 => ("memory.swap.max", "0"),
@@ -370,9 +395,9 @@ impl MemoryCgroup {
         found.parse().map_err(|_| CgroupError::Unexpected { path, found: found.to_string() })
     }
 
-    /// Gives cached pages back. Otherwise they would stay, charged to a group that no longer
+    /// Gives cached pages of files back. At the end of a group they would stay, charged to a group that no longer
     /// exists, and a later group would read the same file for free.
-    fn forget_cached_pages(&self) {
+    pub fn forget_cached_pages(&self) {
         let request = match self.version {
             CgroupVersion::V1 => ("memory.force_empty", "0".to_string()),
             CgroupVersion::V2 => {

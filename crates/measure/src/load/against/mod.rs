@@ -32,6 +32,10 @@ use servers::{Running, Servers};
 /// Data of this many bytes to a byte of DRAM, unless the options say otherwise.
 const DATA_PER_DRAM: u64 = 20;
 
+/// The least DRAM that a comparison chooses by itself: that of the server with its connections, its
+/// page states and frames enough to work with.
+const DRAM_BYTES_MIN: u64 = 8 << 20;
+
 /// Bytes of the name of a key.
 const NAME_BYTES: u64 = 16;
 
@@ -54,7 +58,7 @@ pub struct AgainstOptions {
     pub load: LoadOptions,
     /// Rounds.
     pub rounds: usize,
-    /// DRAM of Ebbtide's server; a twentieth of the data without it.
+    /// DRAM of Ebbtide's server; a twentieth of the data without it, and at least 8 MiB.
     pub dram_bytes: Option<u64>,
     /// The durability of Ebbtide's server. Redis keeps nothing, or with [`Policy::Always`] a log that it
     /// flushes as often.
@@ -74,7 +78,8 @@ impl AgainstOptions {
     }
 
     fn dram_bytes(&self) -> u64 {
-        self.dram_bytes.unwrap_or(self.data_bytes() / DATA_PER_DRAM)
+        let share = self.data_bytes() / DATA_PER_DRAM;
+        self.dram_bytes.unwrap_or(share.max(DRAM_BYTES_MIN))
     }
 
     /// DRAM while the keys are written. A server that keeps them is filled with all of them in DRAM, and
