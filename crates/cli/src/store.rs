@@ -67,6 +67,8 @@ struct FoundPersist {
     damaged: Vec<u64>,
     /// The first addresses of pages given up as damaged before.
     poisoned: Vec<u64>,
+    /// Blocks of the persist part that the device cannot read.
+    unreadable: Vec<u64>,
     pages_were_read: bool,
 }
 
@@ -108,6 +110,7 @@ fn found(header: &Header, inspection: Option<Inspection>) -> Found {
             damaged_map_blocks: inspection.damaged_map_blocks,
             damaged: starts(inspection.damaged),
             poisoned: starts(inspection.poisoned),
+            unreadable: inspection.unreadable.iter().map(|block| block.0).collect(),
             pages_were_read: inspection.pages_were_read,
         }),
     }
@@ -140,6 +143,9 @@ impl fmt::Display for Found {
                     Addr(start)
                 )?;
             }
+        }
+        for block in &persist.unreadable {
+            writeln!(f, "unreadable         block {block} of the persist part")?;
         }
         if persist.damaged_map_blocks > 0 {
             writeln!(f, "page map           {} blocks damaged", persist.damaged_map_blocks)?;

@@ -124,7 +124,7 @@ pub trait Memory {
     /// The job keeps its fiber meanwhile, and other jobs run. [`Lsn::ZERO`] waits for nothing.
     ///
     /// # Errors
-    /// When it cannot become durable, because the log cannot be written any more.
+    /// When it cannot become durable, because the log cannot be written any more, and inside a transaction.
     fn durable(&mut self, _lsn: Lsn) -> Result<(), TransactionError> {
         Ok(())
     }

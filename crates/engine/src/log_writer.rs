@@ -66,6 +66,9 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
             }
             guarded = tell_tickets(persist, guarded);
             if guarded.stop {
+                if guarded.journal.close() {
+                    continue;
+                }
                 return;
             }
             let waits_for_pages = guarded.journal.in_checkpoint()

@@ -98,6 +98,7 @@ planted! {
     a_log_block_of_an_older_boot_is_noticed: AcceptsOldBoot,
     records_that_are_applied_twice_are_noticed: AppliesOldLap,
     half_a_record_is_noticed: AppliesHalfRecord,
+    an_end_of_the_log_that_is_named_before_it_is_durable_is_noticed: NamesLogEndBeforeFlush,
 }
 
 macro_rules! planted_in_engine {
@@ -143,6 +144,11 @@ fn a_flush_that_is_tried_again_is_noticed() {
 #[test]
 fn damage_taken_for_the_end_of_the_log_is_noticed() {
     assert!(finds_damage(Mistake::TakesDamageForEnd));
+}
+
+#[test]
+fn a_store_closed_without_a_word_on_where_its_log_ends_is_noticed() {
+    assert!(finds_damage(Mistake::ForgetsLogEnd));
 }
 
 #[test]

@@ -33,6 +33,12 @@ pub(super) enum Checkpoint {
 }
 
 impl Checkpoint {
+    /// One that writes `superblock` alone, which names the base map and the horizon of the one before.
+    pub(super) fn closing(superblock: Superblock) -> Checkpoint {
+        let (start, end) = (superblock.horizon, superblock.log_end);
+        Checkpoint::BaseWritten { start, end, flushed: true, superblock: Some(superblock) }
+    }
+
     /// The next blocks of the base map of `generation`, if it is their turn.
     pub(super) fn base_blocks(
         &self,

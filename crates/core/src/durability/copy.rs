@@ -14,6 +14,7 @@ use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry, Page};
 use super::journal::Journal;
 use super::planted::{Mistake, Planted};
+use super::readable::Readable;
 use super::record::Record;
 use super::scan::scan;
 use super::slot_set::SlotSet;
@@ -75,6 +76,8 @@ pub fn copy_pages<D: Disk>(
     store: &mut dyn InUse,
 ) -> Result<bool, RecoveryError> {
     let superblock = &point.superblock;
+    // A page that cannot be read is as damaged in the copy as it is here.
+    let from = &mut Readable::new(from);
     let named = named_slots(geometry, superblock, log)?;
     store.journal(&mut |journal| journal.slots.copy_needs(&named));
     drop(named);

@@ -82,6 +82,9 @@ pub struct DiskError {
     pub doing: String,
     /// What it said.
     pub reason: String,
+    /// True if the device works and cannot give what one block holds. Recovery takes such a block for
+    /// damaged.
+    pub of_block: bool,
 }
 
 /// Why a store cannot be recovered. Nothing of it was changed.

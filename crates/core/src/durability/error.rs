@@ -13,6 +13,11 @@ pub enum TransactionError {
         /// The bound.
         max: u64,
     },
+    /// Inside a transaction, nothing of it can be waited for: it is not committed before its body ends.
+    #[error(
+        "durable inside a transaction: expected after it, since nothing of it is committed before"
+    )]
+    Inside,
     /// A write or a flush of the log has failed, so nothing more can be made durable. Memory can still
     /// be read. The store must be opened again, which recovers all that is durable.
     #[error("the log cannot be written any more: {reason}")]

@@ -4,6 +4,7 @@ use super::base_map::Mapped;
 use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry};
 use super::planted::Planted;
+use super::readable::Readable;
 use super::recovery::{look, used_slots};
 use super::superblock::Superblock;
 use crate::addr::{PAGE_BYTES, PageId};
@@ -31,6 +32,8 @@ pub struct Inspection {
     pub damaged_map_blocks: u64,
     /// Pages whose copies are not what was written. Empty if pages were not read.
     pub damaged: Vec<PageId>,
+    /// Blocks that the device could not read.
+    pub unreadable: Vec<Block>,
     /// Whether all copies were read.
     pub pages_were_read: bool,
 }
@@ -38,7 +41,10 @@ pub struct Inspection {
 impl Inspection {
     /// Whether nothing is wrong, as far as was looked.
     pub fn is_sound(&self) -> bool {
-        self.poisoned.is_empty() && self.damaged.is_empty() && self.damaged_map_blocks == 0
+        self.poisoned.is_empty()
+            && self.damaged.is_empty()
+            && self.damaged_map_blocks == 0
+            && self.unreadable.is_empty()
     }
 }
 
@@ -52,6 +58,7 @@ pub fn inspect(
     read_pages: bool,
     watch: Watch<'_>,
 ) -> Result<Inspection, RecoveryError> {
+    let disk = &mut Readable::new(disk);
     let found = look(geometry, disk, Planted::NONE, watch)?;
     used_slots(geometry, &found.map)?;
     let all = || (0..geometry.pages).map(PageId);
@@ -87,6 +94,7 @@ pub fn inspect(
         poisoned: all().filter(|&page| found.map.get(page) == Mapped::Poisoned).collect(),
         damaged_map_blocks: found.damaged_blocks,
         damaged,
+        unreadable: disk.unreadable().keys().copied().collect(),
         pages_were_read: read_pages,
     })
 }

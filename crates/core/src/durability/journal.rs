@@ -469,6 +469,25 @@ impl Journal {
         (flush && (unflushed || waits)).then(|| self.begin_flush())
     }
 
+    /// Begins to close the store, once [`next`](Journal::next) has nothing to do: the last superblock says
+    /// where the log ends, so that damage there is told from its end. True if there is something to write
+    /// for that; call it again when that is done. Nothing may be committed from then on.
+    pub fn close(&mut self) -> bool {
+        let early = self.planted.is(Mistake::NamesLogEndBeforeFlush);
+        let end = if early { self.log.written() } else { self.log.durable() };
+        let begins = self.ended.is_none()
+            && !self.pinned
+            && matches!(self.checkpoint, Checkpoint::Idle | Checkpoint::Cleaning { .. })
+            && self.superblock.log_end < end
+            && !self.planted.is(Mistake::ForgetsLogEnd);
+        if begins {
+            let generation = self.superblock.generation + 1;
+            let superblock = Superblock { generation, log_end: end, ..self.superblock };
+            self.checkpoint = Checkpoint::closing(superblock);
+        }
+        begins
+    }
+
     /// Whether a superblock is being written.
     pub(super) fn writes_superblock(&self) -> bool {
         matches!(self.doing, Some(Doing::Superblock))

@@ -30,6 +30,7 @@ mod log_block;
 mod lsn;
 mod planted;
 mod policy;
+mod readable;
 mod record;
 mod recovery;
 mod scan;

@@ -27,6 +27,10 @@ pub enum Mistake {
     TakesDamageForEnd,
     /// An older superblock is believed, though the log names a newer one.
     BelievesOldSuperblock,
+    /// A store is closed without a superblock that says where the log ends.
+    ForgetsLogEnd,
+    /// That superblock names the end of what was written, though it was not flushed.
+    NamesLogEndBeforeFlush,
     /// Checksums of pages are not looked at.
     IgnoresChecksums,
     /// A flush that failed is tried again.

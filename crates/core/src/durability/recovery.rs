@@ -16,6 +16,7 @@ use super::journal::{Journal, Limits};
 use super::log::Log;
 use super::log_block::HEADER_BYTES;
 use super::planted::{Mistake, Planted};
+use super::readable::Readable;
 use super::record::{Map, Record, runs};
 use super::scan::{End, Extent, check_end, scan};
 use super::slots::Slots;
@@ -44,6 +45,8 @@ pub struct Recovered {
     pub work: RecoveryWork,
     /// Damaged pages, now or before. To touch one is an error.
     pub poisoned: Vec<PageId>,
+    /// Blocks that the device could not read, which recovery took for damaged.
+    pub unreadable: Vec<Block>,
 }
 
 /// How recovery works.
@@ -165,7 +168,7 @@ impl Pages<'_> {
 /// Looks at a store without changing anything.
 pub(super) fn look(
     geometry: &Geometry,
-    disk: &mut impl Disk,
+    disk: &mut Readable<'_, impl Disk>,
     planted: Planted,
     watch: Watch<'_>,
 ) -> Result<Found, RecoveryError> {
@@ -173,7 +176,10 @@ pub(super) fn look(
     for (copy, into) in copies.iter_mut().enumerate() {
         disk.read_block(geometry.superblock(copy as u64), into)?;
     }
-    let superblock = Superblock::newest(geometry, &copies).ok_or(RecoveryError::NoSuperblock)?;
+    let superblock = Superblock::newest(geometry, &copies).ok_or_else(|| {
+        let failed = disk.unreadable().values().next().cloned();
+        failed.map_or(RecoveryError::NoSuperblock, RecoveryError::Disk)
+    })?;
     let map = PageMap::blank(geometry.pages);
     let mut damaged_blocks = 0;
     if let Some(area) = superblock.base {
@@ -247,7 +253,7 @@ pub fn recover(
     options: &RecoveryOptions,
     watch: Watch<'_>,
 ) -> Result<(Journal, Recovered), RecoveryError> {
-    let planted = options.planted;
+    let (planted, disk) = (options.planted, &mut Readable::new(disk));
     let found = look(&geometry, disk, planted, watch)?;
     let Found { superblock, map, end, redo, .. } = &found;
     let used = used_slots(&geometry, map)?;
@@ -324,6 +330,7 @@ pub fn recover(
         pages: pages.len() as u64,
         work,
         poisoned: poisons().collect(),
+        unreadable: disk.unreadable().keys().copied().collect(),
     };
     let log = Log::new(geometry, next.boot, next.generation, end.number, end.previous, tail);
     let journal = Journal::new(geometry, log, found.map, slots, next, options.limits, planted);

@@ -171,6 +171,20 @@ mod tests {
     }
 
     #[test]
+    fn a_superblock_of_other_sizes_is_not_that_of_this_store() {
+        let mut block = [0; PAGE_BYTES];
+        for other in [
+            Geometry { pages: 601, ..GEOMETRY },
+            Geometry { slots: 901, ..GEOMETRY },
+            Geometry { log_blocks: 17, ..GEOMETRY },
+        ] {
+            superblock(5).encode(&other, &mut block);
+            assert_eq!(Superblock::decode(&other, &block), Some(superblock(5)));
+            assert_eq!(Superblock::decode(&GEOMETRY, &block), None, "{other:?}");
+        }
+    }
+
+    #[test]
     fn the_newest_sound_copy_of_this_store_counts() {
         let mut copies = [[0; PAGE_BYTES]; 4];
         assert_eq!(Superblock::newest(&GEOMETRY, &copies), None);

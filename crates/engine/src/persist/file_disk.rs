@@ -18,9 +18,24 @@ const BLOCKS_MAX: usize = 64;
 /// Threads that read at once.
 const READERS: usize = 32;
 
+/// Errors of a read that say that the device cannot give what these blocks hold: it could not read them,
+/// or what it has read does not match its own checksums.
+const OF_BLOCK: [i32; 4] = [libc::EIO, libc::ENODATA, libc::EILSEQ, libc::EBADMSG];
+
+/// How blocks are read.
+trait Reads: Send + Sync {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl Reads for File {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, into, offset)
+    }
+}
+
 /// The blocks of a persist part in a file.
 pub(crate) struct FileDisk {
-    file: Arc<File>,
+    reads: Arc<dyn Reads>,
     /// The file itself, or a way past the kernel to the drive that it is.
     writes: Box<dyn LogWrites>,
     offset: u64,
@@ -40,7 +55,7 @@ impl FileDisk {
         let (many, ahead_blocks) = (BLOCKS_MAX * PAGE_BYTES, (0, 0));
         let (buffer, ahead) = (buffer(many, path)?, buffer(many, path)?);
         let writes = Box::new(file.clone());
-        Ok(FileDisk { file, writes, offset, buffer, ahead, ahead_blocks, reading })
+        Ok(FileDisk { reads: file, writes, offset, buffer, ahead, ahead_blocks, reading })
     }
 
     /// The same, written by another way if there is one.
@@ -80,36 +95,34 @@ impl FileDisk {
 
 fn failed(doing: &str, block: Block, error: &io::Error) -> DiskError {
     let doing = format!("{doing} block {} of the persist part", block.0);
-    DiskError { doing, reason: error.to_string() }
+    DiskError { doing, reason: error.to_string(), of_block: false }
 }
 
-fn read(
-    file: &File,
-    at: u64,
-    block: Block,
-    buffer: &mut Buffer,
-    into: &mut Page,
-) -> Result<(), DiskError> {
-    let bytes = &mut buffer.as_mut_slice()[..PAGE_BYTES];
-    file.read_exact_at(bytes, at).map_err(|error| failed("read", block, &error))?;
-    into.copy_from_slice(bytes);
-    Ok(())
+/// Reads `buffer` from `at` on, as far as the file goes. Gives how many whole blocks there are.
+fn read(reads: &dyn Reads, at: u64, block: Block, buffer: &mut [u8]) -> Result<usize, DiskError> {
+    match reads.read_at(buffer, at) {
+        Ok(bytes) if bytes >= PAGE_BYTES => Ok(bytes / PAGE_BYTES),
+        Ok(_) => Err(failed("read", block, &io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => {
+            let of_block = error.raw_os_error().is_some_and(|code| OF_BLOCK.contains(&code));
+            Err(DiskError { of_block, ..failed("read", block, &error) })
+        }
+    }
 }
 
 impl Disk for FileDisk {
     fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
         let (first, count) = self.ahead_blocks;
         if !(first..first + count).contains(&block.0) {
-            let at = self.place(block);
-            let read = self.file.read_at(self.ahead.as_mut_slice(), at);
-            let bytes = read.map_err(|error| failed("read", block, &error))?;
-            self.ahead_blocks = (block.0, (bytes / PAGE_BYTES) as u64);
+            self.ahead_blocks = (0, 0);
+            let (reads, at) = (self.reads.clone(), self.place(block));
+            let ahead = self.ahead.as_mut_slice();
+            // A block that cannot be read must not keep those before it away.
+            let count = read(&*reads, at, block, ahead)
+                .or_else(|_| read(&*reads, at, block, &mut ahead[..PAGE_BYTES]))?;
+            self.ahead_blocks = (block.0, count as u64);
         }
-        let (first, count) = self.ahead_blocks;
-        if count == 0 {
-            return Err(failed("read", block, &io::ErrorKind::UnexpectedEof.into()));
-        }
-        let from = (block.0 - first) as usize * PAGE_BYTES;
+        let from = (block.0 - self.ahead_blocks.0) as usize * PAGE_BYTES;
         into.copy_from_slice(&self.ahead.as_slice()[from..from + PAGE_BYTES]);
         Ok(())
     }
@@ -117,7 +130,7 @@ impl Disk for FileDisk {
     /// Reads on many threads, since each waits for the device.
     fn read_blocks(&mut self, blocks: &[Block], into: &mut [Page]) -> Result<(), DiskError> {
         let share = blocks.len().div_ceil(READERS).max(1);
-        let (file, offset) = (&self.file, self.offset);
+        let (reads, offset) = (&*self.reads, self.offset);
         std::thread::scope(|scope| {
             let parts = blocks.chunks(share).zip(into.chunks_mut(share)).zip(&mut self.reading);
             let readers: Vec<_> = parts
@@ -125,7 +138,10 @@ impl Disk for FileDisk {
                     scope.spawn(move || {
                         blocks.iter().zip(into).try_for_each(|(&block, page)| {
                             let at = offset + block.0 * PAGE_BYTES as u64;
-                            read(file, at, block, buffer, page)
+                            let bytes = &mut buffer.as_mut_slice()[..PAGE_BYTES];
+                            read(reads, at, block, bytes)?;
+                            page.copy_from_slice(bytes);
+                            Ok(())
                         })
                     })
                 })
@@ -149,8 +165,100 @@ impl Disk for FileDisk {
     }
 
     fn flush(&mut self) -> Result<(), DiskError> {
-        self.writes
-            .flush()
-            .map_err(|error| DiskError { doing: "flush".into(), reason: error.to_string() })
+        self.writes.flush().map_err(|error| DiskError {
+            doing: "flush".into(),
+            reason: error.to_string(),
+            of_block: false,
+        })
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A file of blocks that hold their number, in which some cannot be read.
+    struct Bad(Vec<u64>, i32);
+
+    impl Reads for Bad {
+        fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+            let first = offset / PAGE_BYTES as u64;
+            for (block, page) in (first..).zip(into.chunks_exact_mut(PAGE_BYTES)) {
+                if self.0.contains(&block) {
+                    return Err(io::Error::from_raw_os_error(self.1));
+                }
+                page.fill(block as u8);
+            }
+            Ok(into.len())
+        }
+    }
+
+    /// Counts writes and flushes, and can refuse the latter.
+    #[derive(Default)]
+    struct Counted {
+        writes: AtomicUsize,
+        flushes: AtomicUsize,
+        refuses: bool,
+    }
+
+    impl LogWrites for Arc<Counted> {
+        fn write(&mut self, _: u64, _: &[u8], _: bool) -> io::Result<()> {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+            if self.refuses { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+        }
+    }
+
+    fn disk() -> FileDisk {
+        let file = Arc::new(tempfile::tempfile_in(".").unwrap());
+        FileDisk::new(file, 0, Path::new("store")).unwrap()
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_read_is_alone_and_told_from_a_device_that_is_gone() {
+        for (code, of_block) in [
+            (libc::EIO, true),
+            (libc::ENODATA, true),
+            (libc::EILSEQ, true),
+            (libc::EBADMSG, true),
+            (libc::ENODEV, false),
+            (libc::ENXIO, false),
+        ] {
+            let mut disk = FileDisk { reads: Arc::new(Bad(vec![5, 9], code)), ..disk() };
+            let mut page = [0; PAGE_BYTES];
+            for block in [0, 4, 5, 6, 9, 10] {
+                match disk.read_block(Block(block), &mut page) {
+                    Ok(()) => assert_eq!(page, [block as u8; PAGE_BYTES]),
+                    Err(error) => {
+                        assert!(matches!(block, 5 | 9), "block {block}");
+                        assert_eq!(error.of_block, of_block, "{error}");
+                    }
+                }
+            }
+            let mut pages = [page; 2];
+            let together = disk.read_blocks(&[Block(4), Block(5)], &mut pages);
+            assert_eq!(together.unwrap_err().of_block, of_block);
+            disk.read_blocks(&[Block(4), Block(6)], &mut pages).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_flush_reaches_the_device_and_its_refusal_is_an_error() {
+        for refuses in [false, true] {
+            let counted = Arc::new(Counted { refuses, ..Counted::default() });
+            let mut disk = disk().written_by(Some(Box::new(counted.clone())));
+            disk.write_block(Block(3), &[1; PAGE_BYTES]).unwrap();
+            assert_eq!(counted.flushes.load(Ordering::Relaxed), 0);
+            assert_eq!(disk.flush().is_err(), refuses);
+            let made = [&counted.writes, &counted.flushes].map(|of| of.load(Ordering::Relaxed));
+            assert_eq!(made, [1, 1]);
+        }
     }
 }

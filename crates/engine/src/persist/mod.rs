@@ -206,6 +206,18 @@ impl Persist {
         self.guarded.lock()
     }
 
+    /// What the user should know of what recovery has found, a sentence.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let unreadable = &self.recovered.unreadable;
+        let first = unreadable.first()?;
+        let count = unreadable.len();
+        Some(format!(
+            "the device cannot read {count} blocks of the store, the first of them block {} of the persist \
+             part: what they held counts as damaged; `ebbtide store check` names the pages",
+            first.0
+        ))
+    }
+
     /// Says in `cache` where all pages are. From now on the journal asks the cache for that.
     pub(crate) fn place_pages(&self, mut cache: Cache) -> Arc<Cache> {
         let mut guarded = self.lock();
@@ -615,6 +627,17 @@ mod tests {
         assert!(wants(&guarded, until));
         guarded.waiting.push((Lsn::ZERO, Waiter { core: 0, fiber: 0 }));
         assert!(wants(&guarded, began + took), "all are there");
+    }
+
+    #[test]
+    fn what_is_known_of_pages_whose_stores_are_in_the_log_alone_comes_out_of_the_budget() {
+        let of = |spare: u64| {
+            let geometry = Geometry { id: 1, pages: 4096, slots: 4096 + spare, log_blocks: 64 };
+            (unmapped_pages_max(&geometry, 1 << 30), Persist::dram_bytes(&geometry, 64, 1 << 30))
+        };
+        let ((few, few_bytes), (many, many_bytes)) = (of(1000), of(3000));
+        assert_eq!(many - few, 1000);
+        assert!(many_bytes - few_bytes >= 1000 * Journal::UNMAPPED_PAGE_BYTES);
     }
 
     #[test]

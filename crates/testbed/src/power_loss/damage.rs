@@ -30,12 +30,13 @@ pub(super) fn part_of(geometry: &Geometry, block: Block) -> Part {
 }
 
 /// Runs a history of `steps` steps from `seed`, flushes it, and then damages each block of the disk in
-/// turn: a flipped bit, zeros, the contents of another block, or half of one. A superblock is damaged
-/// alone, and with the other copy of its generation. Recovery must refuse the
+/// turn: a flipped bit, zeros, the contents of another block, half of one, or a read that fails. A
+/// superblock is damaged alone, and with the other copy of its generation. Recovery must refuse the
 /// store with a named error, or name every page that it lost and give all others as they were.
 ///
-/// One thing no design can tell: damage to log blocks of which nothing on the disk says yet that they
-/// were flushed looks like the torn end of the log. It must then be a prefix.
+/// A store of an odd `seed` is closed before. One thing no design can tell of the others: damage to log
+/// blocks of which nothing on the disk says yet that they were flushed looks like the torn end of the log.
+/// It must then be a prefix.
 ///
 /// # Errors
 /// At the first violation.
@@ -47,6 +48,8 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
         world.step()?;
         tally.steps += 1;
     }
+    let is_closed = seed % 2 == 1;
+    while is_closed && world.close_step() {}
     let disk = world.disk.after_power_loss(|_| Kept::Whole);
     let blocks = disk.blocks();
     let superblocks = (0..SUPERBLOCKS).map(|copy| setting.geometry.superblock(copy));
@@ -58,8 +61,12 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
         }
         let other = blocks[random.random_range(0..blocks.len())];
         let others = *disk.contents(other);
-        let how = random.random_range(0..4);
+        let how = random.random_range(0..5);
+        if how == 4 {
+            damaged.lose(block);
+        }
         damaged.damage(block, |page| match how {
+            4 => {}
             0 => page[random.random_range(0..4096)] ^= 1 << random.random_range(0..8),
             1 => page.fill(0),
             2 => page.copy_from_slice(&others),
@@ -86,7 +93,7 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
         };
         tally.poisoned += back.recovered.poisoned.len() as u64;
         let acknowledged = match part {
-            Part::Log => world.acknowledged.min(marked(setting, &damaged)),
+            Part::Log if !is_closed => world.acknowledged.min(marked(setting, &damaged)),
             _ => world.acknowledged,
         };
         let first = world.states.partition_point(|(end, _)| *end <= acknowledged) - 1;

@@ -1,6 +1,6 @@
 //! [`DiskModel`]: a disk whose cache forgets what was not flushed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use ebbtide_core::durability::{Block, Disk, DiskError, Page};
@@ -43,6 +43,8 @@ pub struct DiskModel {
     calls: u64,
     /// Blocks that [`Disk`] has read.
     reads: u64,
+    /// Blocks that [`Disk`] cannot read until they are written.
+    unreadable: HashSet<Block>,
 }
 
 impl DiskModel {
@@ -152,11 +154,16 @@ impl DiskModel {
         self.stable.insert(block, Rc::new(page));
     }
 
+    /// Has reads of a block fail until it is written.
+    pub fn lose(&mut self, block: Block) {
+        self.unreadable.insert(block);
+    }
+
     fn call(&mut self, doing: &str) -> Result<(), DiskError> {
         match &mut self.power {
             Some(0) => {
                 let reason = "power is gone".to_string();
-                return Err(DiskError { doing: doing.into(), reason });
+                return Err(DiskError { doing: doing.into(), reason, of_block: false });
             }
             Some(left) => *left -= 1,
             None => {}
@@ -169,11 +176,16 @@ impl DiskModel {
 impl Disk for DiskModel {
     fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
         self.reads += 1;
+        if self.unreadable.contains(&block) {
+            let (doing, reason) = ("read".into(), "the block is unreadable".into());
+            return Err(DiskError { doing, reason, of_block: true });
+        }
         into.copy_from_slice(self.contents(block));
         Ok(())
     }
 
     fn write_block(&mut self, block: Block, page: &Page) -> Result<(), DiskError> {
+        self.unreadable.remove(&block);
         // The write is under way when power goes.
         let number = self.submit(block, page);
         self.call("write")?;

@@ -106,6 +106,10 @@ pub fn explore(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violat
         }
     }
     world.settle()?;
+    while world.close_step() {
+        every_subset(&world, setting, &mut tally)
+            .map_err(|violation| Violation::new(format!("seed {seed}, closing: {violation}")))?;
+    }
     Ok(tally)
 }
 
@@ -151,6 +155,11 @@ pub fn sample(setting: &Setting, seed: u64, steps: u64, crash: f64) -> Result<Ta
         tally.steps += 1;
         if world.has_ended() || random.random_bool(crash) {
             tally.faults += u64::from(world.has_ended());
+            // Power may go while the store is closed.
+            let closing = if random.random_bool(0.3) { random.random_range(1..16) } else { 0 };
+            for _ in 0..closing {
+                world.close_step();
+            }
             world = restart(&world, setting, &mut random, &mut tally).map_err(at_step)?;
         }
     }

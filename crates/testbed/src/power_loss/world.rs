@@ -416,6 +416,16 @@ impl World {
         self.acknowledged = self.acknowledged.max(self.journal.durable());
     }
 
+    /// Does the next thing on the way to a store that is closed. False when it is.
+    pub fn close_step(&mut self) -> bool {
+        if self.io.is_some() {
+            self.end_io();
+            return true;
+        }
+        self.start_io(true);
+        self.io.is_some() || self.journal.close()
+    }
+
     /// Ends what is under way and takes a checkpoint. However full everything is, that must be possible,
     /// and leave room for another transaction.
     ///
