@@ -64,7 +64,8 @@ typedef struct {
   // Size of the log in bytes. A store with a log survives crashes. One without is memory expansion:
   // what it holds is gone when the engine is closed.
   uint64_t log_bytes;
-  // If not 0, a file that holds something else is overwritten.
+  // If not 0, whatever the file holds is overwritten. If 0, only a store without a log is, and nothing
+  // that is not a store.
   uint32_t force;
 } EbbtideNewStore;
 
@@ -81,7 +82,8 @@ typedef struct {
   uint32_t threads;
   // Stack of a job in bytes; usually 64 KiB.
   uint64_t stack_bytes;
-  // When a transaction is acknowledged: "always" (the usual), "every:TIME" or "none".
+  // When a transaction is acknowledged: "always" (the usual), "every:TIME" or "none". A store without a
+  // log takes only "none", or no text.
   const char *durability;
 } EbbtideOptions;
 

@@ -117,7 +117,8 @@ unsafe fn start(
     out: *mut *mut EbbtideEngine,
 ) -> Result<(), Failure> {
     watch_forks(in_child);
-    let engine = Engine::open(&Arc::new(store), options)?;
+    let store = Arc::new(store);
+    let engine = Engine::open(&store, options).inspect_err(|_| store.discard_new())?;
     let running = Arc::new(RwLock::new(Some(Arc::new(engine).start()?)));
     let handle = ENGINES.open(running)?;
     // SAFETY: as the caller promises.

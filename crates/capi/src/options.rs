@@ -24,7 +24,8 @@ pub struct EbbtideOptions {
     pub threads: u32,
     /// Stack of a job in bytes; usually 64 KiB.
     pub stack_bytes: u64,
-    /// When a transaction is acknowledged: "always" (the usual), "every:TIME" or "none".
+    /// When a transaction is acknowledged: "always" (the usual), "every:TIME" or "none". A store without a
+    /// log takes only "none", or no text.
     pub durability: *const c_char,
 }
 
@@ -41,7 +42,8 @@ pub struct EbbtideNewStore {
     /// Size of the log in bytes. A store with a log survives crashes. One without is memory expansion:
     /// what it holds is gone when the engine is closed.
     pub log_bytes: u64,
-    /// If not 0, a file that holds something else is overwritten.
+    /// If not 0, whatever the file holds is overwritten. If 0, only a store without a log is, and nothing
+    /// that is not a store.
     pub force: u32,
 }
 
@@ -99,7 +101,7 @@ pub(crate) unsafe fn engine_options(from: *const EbbtideOptions) -> Result<Optio
     if !given.durability.is_null() {
         // SAFETY: as the caller promises.
         let text = unsafe { utf8("options.durability", given.durability)? };
-        options.durability = text.parse::<Policy>().map_err(Failure::input)?;
+        options.durability = Some(text.parse::<Policy>().map_err(Failure::input)?);
     }
     Ok(options)
 }

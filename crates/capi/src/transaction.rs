@@ -13,6 +13,7 @@ impl From<TransactionError> for Failure {
     fn from(error: TransactionError) -> Failure {
         match error {
             TransactionError::TooLarge { .. } => Failure::input(error),
+            TransactionError::Inside => Failure::new(EbbtideCode::EbbtideMisplaced, error),
             TransactionError::WritingEnded { .. } => Failure::failed(error),
         }
     }

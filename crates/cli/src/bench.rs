@@ -20,7 +20,7 @@ use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
 
 use crate::exit::{Failure, print};
-use crate::output::Output;
+use crate::output::{Output, check_is_no_store};
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -168,6 +168,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     save.as_deref().map_or(Ok(()), check_save)?;
     for file in save.iter().chain(&arguments.markdown) {
         check_folder(folder_of(file)).map_err(Failure::input)?;
+        check_is_no_store(file)?;
     }
     let earlier = arguments.against.as_deref().map(saved_at);
     let earlier = earlier.map(|path| Earlier::read(&path)).transpose().map_err(Failure::input)?;

@@ -8,7 +8,7 @@ use ebbtide_measure::bench::{Mode, measure_profile};
 use ebbtide_measure::doctor::{self, DoctorError};
 
 use crate::exit::Failure;
-use crate::output::emit;
+use crate::output::{check_is_no_store, emit};
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -35,6 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let given = folder.display();
         return Err(Failure::input(format!("--data {given}: with --write, expected a folder")));
     }
+    arguments.write.as_deref().map_or(Ok(()), check_is_no_store)?;
     let options = doctor::DoctorOptions {
         data: arguments.data.clone(),
         seconds_per_depth: arguments.seconds,

@@ -1,6 +1,8 @@
 //! Printing and writing the result of a verb.
 
 use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -40,6 +42,27 @@ impl Output {
         Ok(())
     }
 }
+
+/// Refuses to replace an Ebbtide data file by a result.
+pub(crate) fn check_is_no_store(file: &Path) -> Result<(), Failure> {
+    let mut start = [0; STORE_MARK.len()];
+    // What cannot be opened is told when it is written.
+    let is_store = file.is_file()
+        && File::open(file).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == STORE_MARK;
+    match is_store {
+        true => {
+            let name = file.display();
+            Err(Failure::input(format!(
+                "{name}: holds an Ebbtide data file, expected another name"
+            )))
+        }
+        false => Ok(()),
+    }
+}
+
+/// How an Ebbtide data file begins.
+const STORE_MARK: [u8; 8] = *b"EBBTIDE\0";
 
 /// Prints a result that has no page, as text or as JSON.
 pub(crate) fn emit(result: &(impl Display + Serialize), json: bool) -> Result<(), Failure> {

@@ -8,7 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{complaint, complaint_of, ebbtide, folder, has_open, names, small_bench, wait_for};
+use common::{
+    complaint, complaint_of, ebbtide, folder, has_open, names, printed, small_bench, wait_for,
+};
+use ebbtide_engine::store::{NewStore, Store};
 
 /// Asserts that `arguments` are refused with all of `expected`, and that nothing is written.
 fn assert_refused(arguments: &[&str], expected: &[&str]) {
@@ -189,6 +192,58 @@ fn a_data_file_in_use_is_left_alone() {
     assert!(text.contains("data: in use by another process"), "{text}");
     user.kill().expect("it runs still");
     user.wait().expect("it has ended");
+}
+
+/// A store with a log at `path`, as a server or a program has made it.
+fn durable_store(path: &Path) -> Vec<u8> {
+    let (path, tag) = (path.to_path_buf(), "keys".into());
+    let new = NewStore { path, offset: 0, pages: 64, spare_pages: 64, tag, force: false };
+    Store::create_persistent(&new, 1 << 20).expect("a store");
+    fs::read(&new.path).expect("a file")
+}
+
+#[test]
+fn a_bench_leaves_a_store_with_a_log_alone_unless_it_is_its_own() {
+    let folder = folder();
+    let base = ["array-swap", "--mode=ebbtide", "--durability=always"];
+    for name in ["data", "data.durable"] {
+        let path = folder.path().join(name);
+        let before = durable_store(&path);
+        let text = complaint(&mut small_bench(folder.path(), &base), 2);
+        let holds = format!("{name}: holds a store that survives crashes, 'keys'; --force would");
+        assert!(text.contains(&holds), "{text}");
+        assert!(fs::read(&path).expect("a file") == before, "not a byte is touched");
+        fs::remove_file(&path).expect("removed");
+    }
+    for _ in 0..2 {
+        printed(&mut small_bench(folder.path(), &base));
+    }
+}
+
+#[test]
+fn a_result_does_not_replace_a_data_file() {
+    let folder = folder();
+    let path = folder.path().join("keys");
+    let before = durable_store(&path);
+    for arguments in [
+        &["trace", "-o", "keys", "--", "true"][..],
+        &["trace", "convert", "keys", "keys"],
+        &["bench", "--markdown=keys"],
+        &["doctor", "--write=keys"],
+    ] {
+        let text = complaint(&mut ebbtide(folder.path(), arguments), 2);
+        assert!(text.contains("keys: holds an Ebbtide data file"), "{arguments:?}: {text}");
+    }
+    assert!(fs::read(&path).expect("a file") == before, "not a byte is touched");
+}
+
+#[test]
+fn a_server_on_a_cpu_that_there_is_not_leaves_no_file() {
+    let folder = folder();
+    let arguments = ["serve", "--data=keys", "--port=0", "--cpu=9999"];
+    let text = complaint(&mut ebbtide(folder.path(), &arguments), 2);
+    assert!(text.contains("CPU 9999 is not among those"), "{text}");
+    assert!(!folder.path().join("keys").exists());
 }
 
 /// A shell in mount and user namespaces of its own, where `/mnt` is what `mount` made it; none

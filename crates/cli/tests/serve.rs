@@ -61,6 +61,24 @@ impl Drop for Server {
 }
 
 #[test]
+fn a_server_that_was_killed_while_it_started_for_the_first_time_starts_again() {
+    let usual = ["--port", "0", "--capacity", "64MiB", "--durability", "always"];
+    for kill in 0..12 {
+        let here = folder();
+        let mut first = ebbtide(here.path(), &["serve", "--data", "store", "--dram", "16MiB"])
+            .args(usual)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        std::thread::sleep(Duration::from_millis(kill * 6));
+        first.kill().expect("it runs");
+        first.wait().expect("it ends");
+        // Says where it answers, or the test ends here.
+        Server::on(here, &usual);
+    }
+}
+
+#[test]
 fn a_load_finds_every_value_right_and_every_acknowledged_write_there() {
     let here = folder();
     let load = ["--keys", "20000", "--writes", "0.5", "--deletes", "0.2", "--value", "16..3000"];

@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::Arc;
 
 use ebbtide_core::durability::{Lsn, TransactionError};
@@ -22,6 +20,7 @@ use crate::engine_error::EngineError;
 use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
 use crate::job_queue::Jobs;
+use crate::of_process::OfProcess;
 use crate::options::Options;
 use crate::store::{Access, NewStore, Store, StoreError};
 
@@ -39,16 +38,14 @@ const DATABASE: usize = 0;
 /// Changes are made together or not at all, and a change that has returned is durable under
 /// [`Options::durability`]. After a fork it belongs to the parent.
 pub struct Dictionary {
-    /// Kept from being dropped in a forked child, which has none of its threads.
-    jobs: ManuallyDrop<Jobs>,
+    jobs: OfProcess<Jobs>,
     keys: Keyspace,
-    process: u32,
 }
 
 /// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
 impl fmt::Debug for Dictionary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dictionary").field("jobs", &self.jobs).finish_non_exhaustive()
+        f.debug_struct("Dictionary").field("jobs", &*self.jobs).finish_non_exhaustive()
     }
 }
 
@@ -103,7 +100,8 @@ impl DictionaryError {
 }
 
 impl Dictionary {
-    /// Opens the dictionary in the file at `path` and recovers it, or makes one if there is no file.
+    /// Opens the dictionary in the file at `path` and recovers it, or makes one if there is no file or its
+    /// making was cut off.
     /// `capacity` is the size of its pages: keys, values and index. One that is there may be opened
     /// without it; one that is made then has `usual`.
     ///
@@ -116,15 +114,17 @@ impl Dictionary {
         usual: Bytes,
         options: &Options,
     ) -> Result<Dictionary, DictionaryError> {
-        let store = match path.exists() {
-            true => found(path, capacity)?,
-            false => made(path, capacity.unwrap_or(usual), options)?,
+        let new = new_store(path, capacity.unwrap_or(usual));
+        let store = match new.is_free()? {
+            true => made(new, capacity.unwrap_or(usual), options)?,
+            false => found(path, capacity)?,
         };
-        let engine = Engine::open(&Arc::new(store), options)?;
+        let store = Arc::new(store);
+        let engine = Engine::open(&store, options).inspect_err(|_| store.discard_new())?;
         let jobs = Arc::new(engine).start()?;
         let damaged = |error| DictionaryError::Damaged { path: path.to_path_buf(), error };
         let keys = jobs.submit(open_keys).wait()??.map_err(damaged)?;
-        Ok(Dictionary { jobs: ManuallyDrop::new(jobs), keys, process: process::id() })
+        Ok(Dictionary { jobs: OfProcess::new(jobs), keys })
     }
 
     /// The value of `key`.
@@ -226,10 +226,7 @@ impl Dictionary {
     /// # Errors
     /// [`DictionaryError::Forked`] in another process than the one that has opened it.
     pub fn check_process(&self) -> Result<(), DictionaryError> {
-        match process::id() == self.process {
-            true => Ok(()),
-            false => Err(DictionaryError::Forked(self.process)),
-        }
+        self.jobs.check().map_err(DictionaryError::Forked)
     }
 
     fn run<R: Send + 'static>(
@@ -238,15 +235,6 @@ impl Dictionary {
     ) -> Result<R, DictionaryError> {
         self.check_process()?;
         Ok(self.jobs.submit(job).wait()?)
-    }
-}
-
-impl Drop for Dictionary {
-    fn drop(&mut self) {
-        if process::id() == self.process {
-            // SAFETY: nothing uses the jobs after this.
-            unsafe { ManuallyDrop::drop(&mut self.jobs) };
-        }
     }
 }
 
@@ -267,24 +255,23 @@ fn found(path: &Path, capacity: Option<Bytes>) -> Result<Store, DictionaryError>
     Ok(store)
 }
 
-fn made(path: &Path, capacity: Bytes, options: &Options) -> Result<Store, DictionaryError> {
-    let (least, most) = (PAGES_MIN, 1 << 32);
+/// A store for a dictionary of this capacity, without spare places as yet.
+fn new_store(path: &Path, capacity: Bytes) -> NewStore {
     let pages = capacity.0.div_ceil(PAGE_BYTES as u64);
+    let (path, tag) = (path.to_path_buf(), TAG.into());
+    NewStore { path, offset: 0, pages, spare_pages: 0, tag, force: false }
+}
+
+fn made(new: NewStore, given: Bytes, options: &Options) -> Result<Store, DictionaryError> {
+    let (pages, least, most) = (new.pages, PAGES_MIN, 1 << 32);
     if !(least..=most).contains(&pages) {
         let bytes = |pages| Bytes(pages * PAGE_BYTES as u64);
         let (least, most) = (bytes(least), bytes(most));
-        return Err(DictionaryError::BadCapacity { given: capacity, least, most });
+        return Err(DictionaryError::BadCapacity { given, least, most });
     }
     let frames = Budget::divide(options, pages)?.frames as u64;
-    let new = NewStore {
-        path: path.to_path_buf(),
-        offset: 0,
-        pages,
-        spare_pages: (pages / 4).max(frames),
-        tag: TAG.into(),
-        force: false,
-    };
-    let log_bytes = (capacity.0 / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+    let new = NewStore { spare_pages: (pages / 4).max(frames), ..new };
+    let log_bytes = (given.0 / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
     Ok(Store::create_persistent(&new, log_bytes)?)
 }
 

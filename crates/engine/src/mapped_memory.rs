@@ -33,15 +33,23 @@ impl MappedMemory {
     }
 
     /// The pages of a store, under the kernel's own paging. A page that cannot be read ends the
-    /// process (SIGBUS): that is what mapping a file means.
+    /// process (SIGBUS): that is what mapping a file means. What jobs store does not reach a store that is
+    /// open for reading only.
     ///
     /// # Errors
-    /// When the file cannot be opened or mapped.
+    /// When the file cannot be opened or mapped, and of a store with a log, whose pages have other places.
     pub fn paged(store: &Store) -> io::Result<MappedMemory> {
+        let (header, writes) = (store.header(), !store.is_read_only());
+        if header.log_blocks > 0 {
+            let text =
+                "a store with a log is not mapped: only its engine knows where its pages are";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         // The store's own descriptor bypasses the page cache; paging lives off it.
-        let file = File::options().read(true).write(true).open(store.path())?;
-        let size_bytes = store.header().pages * PAGE_BYTES as u64;
-        let mapping = Mapping::shared(&file, store.pages_offset(), size_bytes as usize)?;
+        let file = File::options().read(true).write(writes).open(store.path())?;
+        let size_bytes = header.pages * PAGE_BYTES as u64;
+        let (offset, bytes) = (store.pages_offset(), size_bytes as usize);
+        let mapping = Mapping::of_file(&file, writes, offset, bytes)?;
         Ok(MappedMemory { mapping: Arc::new(mapping), size_bytes })
     }
 

@@ -55,9 +55,16 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// `bytes` bytes of `file` from `offset`, shared with it, nothing resident yet.
-    pub(crate) fn shared(file: &File, offset: u64, bytes: usize) -> io::Result<Mapping> {
-        let base = map(bytes, libc::MAP_SHARED, file.as_raw_fd(), offset)?;
+    /// `bytes` bytes of `file` from `offset`, nothing resident yet. What is stored `reaches` the file, or
+    /// stays in this mapping.
+    pub(crate) fn of_file(
+        file: &File,
+        reaches: bool,
+        offset: u64,
+        bytes: usize,
+    ) -> io::Result<Mapping> {
+        let flags = if reaches { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+        let base = map(bytes, flags, file.as_raw_fd(), offset)?;
         let base = NonNull::new(base).expect("a mapping is not at address zero");
         let mapping = Mapping { base, bytes };
         // Accesses are random: reading ahead would only waste the device.

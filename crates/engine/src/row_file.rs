@@ -2,9 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::path::Path;
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +17,7 @@ use crate::engine_error::EngineError;
 use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
 use crate::job_queue::Jobs;
+use crate::of_process::OfProcess;
 use crate::options::Options;
 use crate::ticket::Ticket;
 use crate::worker::check_not_in_a_job;
@@ -37,16 +36,14 @@ pub struct RowRun {
 /// Any thread may gather; a gather keeps as many reads in flight as the engine has user-level
 /// threads. After a fork it belongs to the parent.
 pub struct RowFile {
-    /// Kept from being dropped in a forked child, which has none of its threads.
-    jobs: ManuallyDrop<Jobs>,
+    jobs: OfProcess<Jobs>,
     rows: Arc<Rows>,
-    process: u32,
 }
 
 /// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
 impl fmt::Debug for RowFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowFile").field("jobs", &self.jobs).finish_non_exhaustive()
+        f.debug_struct("RowFile").field("jobs", &*self.jobs).finish_non_exhaustive()
     }
 }
 
@@ -250,9 +247,9 @@ impl RowFile {
             (number, start + (run.offset - first))
         });
         let runs = placed.collect();
-        let jobs = ManuallyDrop::new(Arc::new(engine).start()?);
+        let jobs = OfProcess::new(Arc::new(engine).start()?);
         let rows = Arc::new(Rows { runs, count, row_bytes });
-        Ok(RowFile { jobs, rows, process: process::id() })
+        Ok(RowFile { jobs, rows })
     }
 
     /// Number of rows.
@@ -387,10 +384,7 @@ impl RowFile {
     /// # Errors
     /// [`RowError::Forked`] in another process than the one that has opened the file.
     pub fn check_process(&self) -> Result<(), RowError> {
-        match process::id() == self.process {
-            true => Ok(()),
-            false => Err(RowError::Forked(self.process)),
-        }
+        self.jobs.check().map_err(RowError::Forked)
     }
 
     fn check(&self, indices: &[u64]) -> Result<(), RowError> {
@@ -399,15 +393,6 @@ impl RowFile {
         match indices.iter().find(|index| **index > last) {
             Some(index) => Err(RowError::Index { index: *index, last }),
             None => Ok(()),
-        }
-    }
-}
-
-impl Drop for RowFile {
-    fn drop(&mut self) {
-        if process::id() == self.process {
-            // SAFETY: nothing uses the jobs after this.
-            unsafe { ManuallyDrop::drop(&mut self.jobs) };
         }
     }
 }

@@ -79,7 +79,7 @@ fn a_store_of_another_program_or_capacity_is_refused() {
     let said = format!("{}: has a capacity of 1MiB, expected 2MiB", path.display());
     assert_eq!(other.to_string(), said);
     let (tag, pages, spare_pages) = ("a diary".to_string(), 256, 128);
-    let new = NewStore { path: path.clone(), offset: 0, pages, spare_pages, tag, force: false };
+    let new = NewStore { path: path.clone(), offset: 0, pages, spare_pages, tag, force: true };
     drop(Store::create_persistent(&new, 1 << 20).unwrap());
     let said = format!("{}: holds 'a diary', expected 'dictionary'", path.display());
     assert_eq!(open(&path).err().unwrap().to_string(), said);

@@ -287,12 +287,13 @@ fn one_user_at_a_time_may_write_and_many_may_read() {
     let open = |access| Store::open(&new.path, 0, access);
     let reader = open(Access::SharedReadOnly).expect("a reader");
     let second = open(Access::SharedReadOnly).expect("another");
-    assert!(matches!(open(Access::Exclusive), Err(StoreError::InUse(_))));
+    assert!(matches!(open(Access::Exclusive), Err(StoreError::HasEngine(_))));
     assert!(new.is_there().expect("looking is reading"));
     drop((reader, second));
     let writer = open(Access::Exclusive).expect("a writer");
     for error in [open(Access::SharedReadOnly).unwrap_err(), create(&new).unwrap_err()] {
-        assert!(matches!(error, StoreError::InUse(_)) && error.is_input(), "{error}");
+        assert!(matches!(error, StoreError::HasEngine(_)) && error.is_input(), "{error}");
+        assert!(error.to_string().ends_with("in use by this process already"), "{error}");
     }
     drop(writer);
     assert!(new.is_there().expect("nothing has changed"));
@@ -412,7 +413,8 @@ fn the_smallest_persistent_store_is_made_and_a_smaller_one_refused_with_the_boun
     assert!(!new.path.exists());
     let first = Store::create_persistent(&new, least).expect("the smallest").header();
     assert_eq!((first.log_blocks * page_bytes, first.spare_pages), (least, 1));
-    let second = Store::create_persistent(&new, least).expect("in its place").header();
+    let forced = NewStore { force: true, ..new.clone() };
+    let second = Store::create_persistent(&forced, least).expect("in its place").header();
     assert_ne!(first.id, second.id, "a store is told from all others");
     assert_eq!(open(&new).expect("a store").header(), second);
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use common::jobs::{job, loads, run_alone, word};
 use common::{WORDS_PER_PAGE, image, initial, small_cache};
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_core::durability::Policy;
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
-use ebbtide_engine::{Engine, EngineError, Options};
+use ebbtide_engine::{Engine, EngineError, MappedMemory, Options};
 use tempfile::TempDir;
 
 const PAGES: u64 = 128;
@@ -111,6 +112,44 @@ fn a_store_has_one_engine_at_a_time() {
     // Also an engine that could not be made gives the store back.
     assert!(Engine::open(&store, &Options::new(0)).is_err());
     check_all(&Engine::open(&store, &options()).unwrap());
+}
+
+#[test]
+fn a_store_without_a_log_is_not_said_to_be_durable() {
+    let (_folder, new) = place();
+    let store = create(&new);
+    for policy in [Policy::Always, Policy::Every(Span::from_us(1))] {
+        let durable = Options { durability: Some(policy), ..options() };
+        let error = Engine::open(&store, &durable).err().expect("it has no log");
+        assert!(matches!(error, EngineError::NotDurable(found) if found == policy), "{error}");
+    }
+    for durability in [None, Some(Policy::None)] {
+        check_all(&Engine::open(&store, &Options { durability, ..options() }).unwrap());
+    }
+}
+
+#[test]
+fn a_mapping_of_a_store_that_is_open_for_reading_leaves_its_file_alone() {
+    let (_folder, new) = place();
+    drop(create(&new));
+    let before = std::fs::read(&new.path).unwrap();
+    let shared = reopen(&new, Access::SharedReadOnly);
+    let mut memory = MappedMemory::paged(&shared).unwrap();
+    memory.store::<u64>(word(3), 7);
+    assert_eq!([3, 4].map(|page| memory.load::<u64>(word(page))), [7, initial(4 * WORDS_PER_PAGE)]);
+    drop((memory, shared));
+    assert!(std::fs::read(&new.path).unwrap() == before);
+    let own = reopen(&new, Access::Exclusive);
+    MappedMemory::paged(&own).unwrap().store::<u64>(word(3), 7);
+    assert!(std::fs::read(&new.path).unwrap() != before);
+}
+
+#[test]
+fn a_store_with_a_log_is_not_mapped() {
+    let (_folder, new) = place();
+    let store = Store::create_persistent(&new, 1 << 20).unwrap();
+    let error = MappedMemory::paged(&store).err().expect("it has a log");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }
 
 #[test]

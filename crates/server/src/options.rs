@@ -136,6 +136,9 @@ impl ServeError {
     pub fn is_input(&self) -> bool {
         match self {
             ServeError::Store(error) => error.is_input(),
+            ServeError::Engine(EngineError::NoCpu { .. } | EngineError::LockedMemory { .. }) => {
+                true
+            }
             ServeError::Engine(_) | ServeError::NoRing | ServeError::Keyspace(_) => false,
             _ => true,
         }

@@ -103,7 +103,7 @@ pub fn serve(
         return Err(ServeError::MetricsOverTls);
     }
     let opening = Instant::now();
-    let (engine, capacity_bytes) = patiently(|| open(options, buffers_bytes))?;
+    let (engine, capacity_bytes) = open(options, buffers_bytes)?;
     let engine = Arc::new(engine);
     let settings = settings(options, address.port(), capacity_bytes, buffers_bytes);
     let seed = u64::from(std::process::id()) ^ now_ms() << 20;
@@ -190,22 +190,17 @@ fn checkpoint(engine: &Arc<Engine>) -> Result<(), EngineError> {
     jobs.stop()
 }
 
-/// Sockets and the lock of a killed server outlive its process for a moment, while the kernel ends its
-/// ring: whoever starts it again at once waits so long.
-const PREDECESSOR_ENDS: Duration = Duration::from_secs(2);
+/// Sockets of a killed server outlive its process for a moment, while the kernel ends its ring: one that is
+/// started again at once waits so long. The store waits for its lock itself.
+const PREDECESSOR_ENDS: Duration = Duration::from_secs(5);
 
 /// Does `what`, again and again while a predecessor may still be ending.
 fn patiently<T>(what: impl Fn() -> Result<T, ServeError>) -> Result<T, ServeError> {
     let since = Instant::now();
     loop {
         let outcome = what();
-        let taken = match &outcome {
-            Err(ServeError::Listen { source, .. }) => {
-                source.kind() == std::io::ErrorKind::AddrInUse
-            }
-            Err(ServeError::Store(StoreError::InUse(_))) => true,
-            _ => false,
-        };
+        let taken = matches!(&outcome, Err(ServeError::Listen { source, .. })
+            if source.kind() == std::io::ErrorKind::AddrInUse);
         if !taken || since.elapsed() >= PREDECESSOR_ENDS {
             return outcome;
         }
@@ -310,7 +305,7 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
     let mut engine = Options::new(dram_bytes as usize);
     engine.cores = options.cores;
     engine.cpus.clone_from(&options.cpus);
-    engine.durability = options.durability;
+    engine.durability = Some(options.durability);
     engine.device_path = options.device_path;
     engine.stack_bytes = STACK_BYTES;
     let failed = |error| match error {
@@ -347,8 +342,11 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
         }
         (false, _) => Store::create_blank(&new)?,
     };
-    let engine = Engine::open(&Arc::new(store), &engine).map_err(failed)?;
+    let store = Arc::new(store);
+    let engine =
+        Engine::open(&store, &engine).inspect_err(|_| store.discard_new()).map_err(failed)?;
     if !engine.has_network() {
+        store.discard_new();
         return Err(ServeError::NoRing);
     }
     Ok((engine, capacity_bytes))
@@ -387,7 +385,7 @@ fn look(options: &ServeOptions, expected: &'static str) -> Result<(Option<u64>, 
             let (path, tag) = (options.data.clone(), store.header().tag);
             Err(ServeError::OtherStore { path, tag, expected })
         }
-        Err(StoreError::InUse(path)) => Err(StoreError::InUse(path).into()),
+        Err(error @ (StoreError::InUse(_) | StoreError::HasEngine(_))) => Err(error.into()),
         // Making the store says what to do about anything else.
         Err(_) => Ok((None, false)),
     }

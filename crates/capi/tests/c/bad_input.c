@@ -135,6 +135,23 @@ static void other_files(const char *path) {
     fclose(file);
     CHECK_CODE(ebbtide_open(path, &options, &engine), EBBTIDE_INPUT, "of version 99, expected");
     CHECK(remove(path) == 0);
+    // A store that survives crashes is replaced by force alone.
+    EbbtideNewStore durable = {.size = sizeof durable, .bytes = BYTES, .log_bytes = 1 << 20};
+    OK(ebbtide_create(path, &durable, &options, &engine));
+    OK(ebbtide_close(engine));
+    store.force = 0;
+    CHECK_CODE(ebbtide_create(path, &store, &options, &engine), EBBTIDE_INPUT, "survives crashes");
+    CHECK_CODE(ebbtide_create(path, &durable, &options, &engine), EBBTIDE_INPUT, "survives crashes");
+    OK(ebbtide_open(path, &options, &engine));
+    OK(ebbtide_close(engine));
+    durable.force = 1;
+    OK(ebbtide_create(path, &durable, &options, &engine));
+    OK(ebbtide_close(engine));
+    CHECK(remove(path) == 0);
+    // One without a log cannot be durable, and no file is left of it.
+    options.durability = "always";
+    CHECK_CODE(ebbtide_create(path, &store, &options, &engine), EBBTIDE_INPUT, "without keeps nothing");
+    CHECK(remove(path) != 0);
 }
 
 static void *use_elsewhere(void *argument) {
@@ -153,8 +170,8 @@ int main(int count, char **arguments) {
     EbbtideEngine *engine = in_use = make(path, BYTES, 0, &options);
     EbbtideEngine *second = NULL;
     EbbtideNewStore store = {.size = sizeof store, .bytes = BYTES};
-    CHECK_CODE(ebbtide_open(path, &options, &second), EBBTIDE_BUSY, "in use by another");
-    CHECK_CODE(ebbtide_create(path, &store, &options, &second), EBBTIDE_BUSY, "in use by another");
+    CHECK_CODE(ebbtide_open(path, &options, &second), EBBTIDE_BUSY, "in use by this process");
+    CHECK_CODE(ebbtide_create(path, &store, &options, &second), EBBTIDE_BUSY, "in use by this process");
     CHECK_CODE(ebbtide_submit(engine, NULL, NULL, NULL), EBBTIDE_INPUT, "work is null");
     CHECK_CODE(ebbtide_counters(engine, NULL), EBBTIDE_INPUT, "counters is null");
     EbbtideCounters counters = {.size = 0};

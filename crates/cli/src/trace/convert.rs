@@ -10,6 +10,7 @@ use ebbtide_trace::{
 
 use crate::exit::{Failure, say};
 use crate::numbers;
+use crate::output::check_is_no_store;
 
 /// Decides where fragmented runs lie and which accesses are announced.
 const SEED: u64 = 1;
@@ -86,6 +87,7 @@ fn open(arguments: &Arguments) -> Result<Box<dyn Source + Send>, Failure> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    check_is_no_store(&arguments.output)?;
     let mut source = open(arguments)?;
     if let Some(remark) = source.remark() {
         say(&remark);

@@ -16,6 +16,7 @@ use ebbtide_trace::native::NativeWriter;
 use ebbtide_trace::{CacheShape, Compression, Hierarchy, Output};
 
 use crate::exit::{Failure, INTERRUPTED, say};
+use crate::output::check_is_no_store;
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -113,6 +114,7 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
         limit: arguments.limit,
         command: arguments.command,
     };
+    check_is_no_store(path)?;
     let output = Output::create(path, Compression::None).map_err(Failure::input)?;
     let mut writer = NativeWriter::with_room(output, &options.description(), DESCRIPTION_BYTES)?;
     let stop = progress::on_interrupt()?;

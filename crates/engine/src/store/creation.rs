@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 
 use super::error::fault;
 use super::file::{
-    Contents, Purpose, buffer, check_aligned, contents, folder_of, lock, may_make, open, reserve,
+    Contents, Purpose, buffer, check_aligned, contents, folder_of, is_block_device, is_named, lock,
+    may_make, open, open_to_make, reserve,
 };
 use super::header::{bytes_of, whole_header};
 use super::{Access, Header, Store, StoreError, TAG_BYTES_MAX};
@@ -36,8 +37,8 @@ pub struct NewStore {
     pub spare_pages: u64,
     /// What the image is; [`Header::tag`] later says so.
     pub tag: String,
-    /// Overwrite whatever is there. Without it only a whole store, of whatever image, or an empty
-    /// place is written over.
+    /// Overwrite whatever is there. Without it only a whole store that has no log, of whatever image, a
+    /// store whose making was cut off, or an empty place is written over.
     pub force: bool,
 }
 
@@ -77,7 +78,7 @@ impl NewStore {
         let file = open(&self.path, Purpose::Look)?;
         let bytes = self.bytes();
         lock(&file, &self.path, Access::SharedReadOnly, self.offset, bytes)?;
-        let header = self.found(&file)?;
+        let header = self.found(&file, bytes)?;
         Ok(header.is_some_and(|found| {
             found.clean
                 && found.log_blocks == 0
@@ -88,16 +89,68 @@ impl NewStore {
         }))
     }
 
-    /// The header of the whole store in this place, or none where nothing is that must be kept.
-    fn found(&self, file: &File) -> Result<Option<Header>, StoreError> {
-        let foreign = |found| StoreError::Foreign { found: Box::new(found), bytes: self.bytes() };
+    /// Whether nothing is in this place that must be kept: there is no file, it is empty, or holds a store
+    /// whose making was cut off. Nothing is written.
+    ///
+    /// # Errors
+    /// When the place cannot be looked at, or another process uses the store in it.
+    pub fn is_free(&self) -> Result<bool, StoreError> {
+        self.check()?;
+        if !self.path.exists() {
+            return Ok(true);
+        }
+        let file = open(&self.path, Purpose::Use(Access::SharedReadOnly))?;
+        lock(&file, &self.path, Access::SharedReadOnly, self.offset, PAGE_BYTES as u64)?;
+        match whole_header(&file, &self.path, self.offset) {
+            Ok(header) => Ok(header.is_unfinished()),
+            Err(error @ StoreError::Io { .. }) => Err(error),
+            Err(found) => Ok(matches!(self.contents(&file, &found)?, Contents::Blank)),
+        }
+    }
+
+    /// What lies in this place, in which `found` was found for a header. A header that is torn, with nothing
+    /// behind it, is what power has left of a store that was never used.
+    fn contents(&self, file: &File, found: &StoreError) -> Result<Contents, StoreError> {
+        let header_bytes = match found {
+            StoreError::Damaged(_) => PAGE_BYTES as u64,
+            _ => 0,
+        };
+        contents(file, &self.path, self.offset + header_bytes)
+    }
+
+    /// The store with a log that would be written over in part or as a whole, if there is one in this place,
+    /// around it, or behind it where stores lie one after the other.
+    fn store_with_log(&self, file: &File, bytes: u64) -> Option<StoreError> {
+        let (mut at, end) = (0, self.offset.saturating_add(bytes));
+        while at < end {
+            let header = whole_header(file, &self.path, at).ok();
+            let next = header.as_ref().map(|header| at.saturating_add(header.bytes()));
+            match header.filter(|header| header.log_blocks > 0 && !header.is_unfinished()) {
+                Some(Header { tag, .. }) if next.is_some_and(|next| next > self.offset) => {
+                    return Some(StoreError::HasLog { path: self.path.clone(), tag });
+                }
+                _ if at < self.offset => at = next.unwrap_or(self.offset).min(self.offset),
+                _ => at = next?,
+            }
+        }
+        None
+    }
+
+    /// The header of the whole store in this place, or none where nothing is that must be kept. The new
+    /// store will have `bytes` bytes.
+    fn found(&self, file: &File, bytes: u64) -> Result<Option<Header>, StoreError> {
+        let foreign = |found| StoreError::Foreign { found: Box::new(found), bytes };
+        if let Some(kept) = self.store_with_log(file, bytes).filter(|_| !self.force) {
+            return Err(foreign(kept));
+        }
         match whole_header(file, &self.path, self.offset) {
+            Ok(header) if header.is_unfinished() => Ok(None),
             Ok(header) => Ok(Some(header)),
             Err(StoreError::Io { path, doing, source }) => {
                 Err(StoreError::Io { path, doing, source })
             }
             Err(_) if self.force => Ok(None),
-            Err(found) => match contents(file, &self.path, self.offset)? {
+            Err(found) => match self.contents(file, &found)? {
                 Contents::Blank => Ok(None),
                 Contents::Something(Some(what)) if matches!(found, StoreError::NotAStore(_)) => {
                     Err(foreign(StoreError::Holds { path: self.path.clone(), what }))
@@ -227,8 +280,11 @@ impl Store {
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         let (path, tag) = (path.to_path_buf(), header.tag.clone());
-        let Header { pages, spare_pages, .. } = header;
-        let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
+        let Header { pages, spare_pages, id, .. } = header;
+        // One with this number is what an earlier attempt has left.
+        let left = Store::open(&path, 0, Access::SharedReadOnly);
+        let force = left.is_ok_and(|left| left.header().id == id);
+        let new = NewStore { path, offset: 0, pages, spare_pages, tag, force };
         Store::make_file(&new, header, fill, |_| false)
     }
 
@@ -243,39 +299,22 @@ impl Store {
         Store::make_file(new, header, fill, |error| matches!(error, StoreError::Stopped(_)))
     }
 
-    /// Makes the store, and flushes the name of a file that is new. After a failure that file is removed
-    /// again, unless it `stays` after such an error.
+    /// Makes the store. After a failure a file that was made for it is removed again, unless it `stays`
+    /// after such an error.
     fn make_file<E: From<StoreError>>(
         new: &NewStore,
         header: Header,
         fill: &dyn Fn(&Store) -> Result<(), E>,
         stays: fn(&E) -> bool,
     ) -> Result<Store, E> {
-        let is_new = !new.path.exists();
-        let made = Store::write_new(new, header, fill).and_then(|store| {
-            if is_new {
-                flush_name(&new.path)?;
-            }
-            Ok(store)
-        });
-        if made.as_ref().is_err_and(|error| is_new && !stays(error)) {
-            // The error at hand says more than one about the removal would.
-            let _ = std::fs::remove_file(&new.path);
-        }
-        made
-    }
-
-    fn write_new<E: From<StoreError>>(
-        new: &NewStore,
-        header: Header,
-        fill: &dyn Fn(&Store) -> Result<(), E>,
-    ) -> Result<Store, E> {
         new.check()?;
-        let file = open(&new.path, Purpose::Make)?;
+        let (file, is_new) = open_to_make(&new.path)?;
         let (access, bytes) = (Access::Exclusive, header.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;
-        new.found(&file)?;
-        reserve(&file, &new.path, new.offset + bytes)?;
+        if !is_named(&file, &new.path) {
+            // Another process has failed to make a store in it, and has removed it.
+            return Store::make_file(new, header, fill, stays);
+        }
         let store = Store {
             file: Arc::new(file),
             path: new.path.clone(),
@@ -284,11 +323,32 @@ impl Store {
             header: Mutex::new(header),
             claimed: AtomicBool::new(false),
             process: std::process::id(),
+            is_new,
         };
-        store.write_header(false)?;
-        fill(&store)?;
-        store.write_header(true)?;
-        Ok(store)
+        let made = store.write_new(new, bytes, fill);
+        if made.as_ref().is_err_and(|error| !stays(error)) {
+            // The store is still locked, so the file is no other process's.
+            store.discard_new();
+        }
+        made.map(|()| store)
+    }
+
+    /// Writes the new store, which is marked as unfinished until all of it, and the name of its file, are on
+    /// the device.
+    fn write_new<E: From<StoreError>>(
+        &self,
+        new: &NewStore,
+        bytes: u64,
+        fill: &dyn Fn(&Store) -> Result<(), E>,
+    ) -> Result<(), E> {
+        new.found(&self.file, bytes)?;
+        reserve(&self.file, &self.path, self.offset + bytes)?;
+        self.write_header(false)?;
+        fill(self)?;
+        if !is_block_device(&self.file) {
+            flush_name(&self.path)?;
+        }
+        Ok(self.write_header(true)?)
     }
 
     fn write_image(

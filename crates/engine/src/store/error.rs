@@ -26,7 +26,7 @@ pub enum StoreError {
     NoDirectIo(PathBuf),
     #[error("{}: in use by another process", .0.display())]
     InUse(PathBuf),
-    #[error("{}: in use by another engine of this process", .0.display())]
+    #[error("{}: in use by this process already", .0.display())]
     HasEngine(PathBuf),
     #[error("{}: in use by the system: mounted, or part of a volume; --force does not change that", .0.display())]
     Mounted(PathBuf),
@@ -40,6 +40,10 @@ pub enum StoreError {
     Holds { path: PathBuf, what: &'static str },
     #[error("{found}; --force would overwrite {} MiB of it", bytes.div_ceil(1 << 20))]
     Foreign { found: Box<StoreError>, bytes: u64 },
+    #[error("{}: holds a store that survives crashes, '{tag}'", path.display())]
+    HasLog { path: PathBuf, tag: String },
+    #[error("{}: an Ebbtide data file whose making was cut off, so it holds nothing; create it again", .0.display())]
+    Unfinished(PathBuf),
     #[error("{}: holds something that is not an Ebbtide data file", .0.display())]
     NotAStore(PathBuf),
     #[error("{}: an Ebbtide data file whose header is damaged: its checksum does not match", .0.display())]
@@ -60,6 +64,8 @@ pub enum StoreError {
     Exists(PathBuf),
     #[error("{}: opened for reading only", .0.display())]
     ReadOnly(PathBuf),
+    #[error("{}: opened for reading only, but a store that survives crashes is written when an engine opens it", .0.display())]
+    SharedLog(PathBuf),
     #[error("{}: has {found_bytes} bytes, expected {bytes} from byte {offset} on", path.display())]
     Beyond { path: PathBuf, offset: u64, bytes: u64, found_bytes: u64 },
     #[error(

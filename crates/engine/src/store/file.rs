@@ -1,13 +1,14 @@
 //! The file or block device beneath a store: opened past the page cache, locked, and long enough.
 
 use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::PAGE_BYTES;
 
@@ -48,10 +49,39 @@ pub(super) fn check_aligned(offset: u64) -> Result<(), StoreError> {
 pub(super) enum Purpose {
     /// To see what it holds.
     Look,
+    /// To write a new store into a file that does not exist yet.
+    MakeFile,
     /// To write a new store into it; it is made if it does not exist.
     Make,
     /// To use the store in it.
-    Use,
+    Use(Access),
+}
+
+impl Purpose {
+    /// Whether bytes may be written. The lock of [`Access::SharedReadOnly`] wants a file that is open for
+    /// reading only as little as its users do.
+    fn writes(self) -> bool {
+        self != Purpose::Use(Access::SharedReadOnly)
+    }
+}
+
+/// Opens the file at `path` to write a store into it, and says whether the file was made for that.
+pub(super) fn open_to_make(path: &Path) -> Result<(File, bool), StoreError> {
+    if !path.exists() {
+        match open(path, Purpose::MakeFile) {
+            Err(StoreError::Open { source, .. })
+                if source.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (file, true)),
+        }
+    }
+    Ok((open(path, Purpose::Make)?, false))
+}
+
+/// Whether `path` still names `file`: whoever fails to make a store removes its file.
+pub(super) fn is_named(file: &File, path: &Path) -> bool {
+    let here = file.metadata().map(|about| (about.dev(), about.ino()));
+    let there = std::fs::metadata(path).map(|about| (about.dev(), about.ino()));
+    here.ok().is_some_and(|here| there.is_ok_and(|there| there == here))
 }
 
 pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
@@ -61,16 +91,19 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
         return Err(StoreError::NotAFile(path.to_path_buf()));
     }
     // A device that the system has mounted cannot be had exclusively. Users of one store share it.
-    let exclusive = if is_device && purpose != Purpose::Use { libc::O_EXCL } else { 0 };
+    let is_used = matches!(purpose, Purpose::Use(_));
+    let exclusive = if is_device && !is_used { libc::O_EXCL } else { 0 };
     let mut options = OpenOptions::new();
     options
         .read(true)
-        .write(true)
+        .write(purpose.writes())
         .create(purpose == Purpose::Make && !is_device)
+        .create_new(purpose == Purpose::MakeFile)
         .truncate(false)
         .custom_flags(libc::O_DIRECT | exclusive);
     // The kernel closes the files in rings a little later than the rings.
-    patiently(libc::EBUSY, || options.open(path))
+    let mut patience = Patience::of(OWN_WAIT);
+    patiently(libc::EBUSY, || patience.pause(), || options.open(path))
         .map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) => StoreError::NoDirectIo(path.to_path_buf()),
             Some(libc::EBUSY) => StoreError::Mounted(path.to_path_buf()),
@@ -83,15 +116,39 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
         .and_then(|file| check_blocks(file, path))
 }
 
-/// What `attempt` gives, tried again for a second at least while it fails with `busy`.
-fn patiently<T>(busy: i32, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    for _ in 0..PAUSES {
+/// What `attempt` gives, tried again while it fails with `busy` and `pause` says that it may.
+fn patiently<T>(
+    busy: i32,
+    mut pause: impl FnMut() -> bool,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    loop {
         match attempt() {
-            Err(error) if error.raw_os_error() == Some(busy) => std::thread::sleep(PAUSE),
+            Err(error) if error.raw_os_error() == Some(busy) && pause() => {}
             other => return other,
         }
     }
-    attempt()
+}
+
+/// How long something that is busy is tried again.
+struct Patience {
+    since: Instant,
+    at_most: Duration,
+}
+
+impl Patience {
+    fn of(at_most: Duration) -> Patience {
+        Patience { since: Instant::now(), at_most }
+    }
+
+    /// Waits a little, unless the time is over.
+    fn pause(&mut self) -> bool {
+        let goes_on = self.since.elapsed() < self.at_most;
+        if goes_on {
+            std::thread::sleep(PAUSE);
+        }
+        goes_on
+    }
 }
 
 /// `file`, if its drive can write a page for itself. A file that is no drive can.
@@ -135,7 +192,9 @@ pub(super) fn unlock(file: &File, offset: u64, bytes: u64) {
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
 }
 
-/// Locks a range of the file against other openers (an open-file-description lock).
+/// Locks a range of the file against other openers (an open-file-description lock). Waits up to
+/// [`LOCK_WAIT`] for another process to give it up: the kernel ends a killed process, and closes the files
+/// in its rings, some time after the kill.
 pub(super) fn lock(
     file: &File,
     path: &Path,
@@ -148,15 +207,50 @@ pub(super) fn lock(
         Access::SharedReadOnly => libc::F_RDLCK,
     };
     let range = range_of(kind, offset, bytes);
-    // The kernel closes a dead process's rings, and the files in them, a little later.
-    patiently(libc::EAGAIN, || {
+    let (mut own, mut others) = (Patience::of(OWN_WAIT), Patience::of(LOCK_WAIT));
+    let end = offset.saturating_add(bytes);
+    let pause = || own.pause() || !is_locked_here(file, offset..end) && others.pause();
+    patiently(libc::EAGAIN, pause, || {
         // SAFETY: the descriptor is open and `range` outlives the call.
         let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     })
     .map_err(|error| match error.raw_os_error() {
+        Some(libc::EAGAIN) if is_locked_here(file, offset..end) => {
+            StoreError::HasEngine(path.to_path_buf())
+        }
         Some(libc::EAGAIN) => StoreError::InUse(path.to_path_buf()),
         _ => fault(path, "lock", error),
+    })
+}
+
+/// Whether this process has locked some of the `range` of `file` by another descriptor. The kernel does
+/// not say who has an open-file-description lock, but lists the locks of each descriptor (proc(5)).
+fn is_locked_here(file: &File, range: Range<u64>) -> bool {
+    let own = file.as_raw_fd();
+    let place = |about: Metadata| (about.dev(), about.ino());
+    let Ok(wanted) = file.metadata().map(place) else { return false };
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return false };
+    let numbers = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|number: &i32| *number != own).any(|number| {
+        let about = std::fs::metadata(format!("/proc/self/fd/{number}")).map(place);
+        let info = format!("/proc/self/fdinfo/{number}");
+        about.is_ok_and(|place| place == wanted)
+            && std::fs::read_to_string(info).is_ok_and(|info| has_lock(&info, &range))
+    })
+}
+
+/// Whether the kernel's text on a descriptor lists a lock of some of `range`.
+fn has_lock(info: &str, range: &Range<u64>) -> bool {
+    info.lines().filter(|line| line.starts_with("lock:") && line.contains("OFDLCK")).any(|line| {
+        let mut words = line.split_whitespace().rev();
+        let last = match words.next() {
+            Some("EOF") => Some(u64::MAX),
+            last => last.and_then(|word| word.parse().ok()),
+        };
+        let first = words.next().and_then(|word| word.parse().ok());
+        let overlaps = |(first, last): (u64, u64)| first < range.end && last >= range.start;
+        first.zip(last).is_some_and(overlaps)
     })
 }
 
@@ -171,9 +265,13 @@ fn range_of(kind: libc::c_int, offset: u64, bytes: u64) -> libc::flock {
     }
 }
 
-/// How often a locked file or a drive in use is tried again, after a pause each, before it counts as in
-/// use.
-const PAUSES: usize = 100;
+/// How long a store that another process has locked is waited for before it counts as in use.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a drive in use, or a store that this process has locked itself, is waited for.
+const OWN_WAIT: Duration = Duration::from_secs(1);
+
+/// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) fn size_bytes(file: &File, path: &Path) -> Result<u64, StoreError> {
@@ -182,7 +280,7 @@ pub(super) fn size_bytes(file: &File, path: &Path) -> Result<u64, StoreError> {
     (&mut &*file).seek(SeekFrom::End(0)).map_err(|error| fault(path, "find the size", error))
 }
 
-fn is_block_device(file: &File) -> bool {
+pub(super) fn is_block_device(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
@@ -265,11 +363,15 @@ impl Buffer {
 mod tests {
     use super::*;
 
-    /// How often something is done that fails with `codes`, one after the other, and then succeeds; and
-    /// how it ends.
-    fn attempts(codes: &[i32]) -> (usize, io::Result<()>) {
-        let mut made = 0;
-        let result = patiently(libc::EBUSY, || {
+    /// How often something is done that fails with `codes`, one after the other, and then succeeds, if it
+    /// may be tried again `pauses` times; and how it ends.
+    fn attempts(codes: &[i32], pauses: usize) -> (usize, io::Result<()>) {
+        let (mut made, mut paused) = (0, 0);
+        let pause = || {
+            paused += 1;
+            paused <= pauses
+        };
+        let result = patiently(libc::EBUSY, pause, || {
             made += 1;
             codes.get(made - 1).map_or(Ok(()), |&code| Err(io::Error::from_raw_os_error(code)))
         });
@@ -278,10 +380,10 @@ mod tests {
 
     #[test]
     fn what_is_busy_is_tried_again_and_what_fails_otherwise_is_not() {
-        assert!(matches!(attempts(&[]), (1, Ok(()))));
-        assert!(matches!(attempts(&[libc::EBUSY; 3]), (4, Ok(()))));
+        assert!(matches!(attempts(&[], 0), (1, Ok(()))));
+        assert!(matches!(attempts(&[libc::EBUSY; 3], 3), (4, Ok(()))));
         for codes in [&[libc::ENXIO][..], &[libc::EBUSY, libc::ENXIO]] {
-            let (made, result) = attempts(codes);
+            let (made, result) = attempts(codes, 9);
             assert_eq!(
                 (made, result.unwrap_err().raw_os_error()),
                 (codes.len(), Some(libc::ENXIO))
@@ -290,9 +392,22 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_busy_is_given_up_after_all_pauses() {
-        assert!(matches!(attempts(&[libc::EBUSY; PAUSES]), (made, Ok(())) if made == PAUSES + 1));
-        let (made, result) = attempts(&[libc::EBUSY; PAUSES + 1]);
-        assert_eq!((made, result.unwrap_err().raw_os_error()), (PAUSES + 1, Some(libc::EBUSY)));
+    fn what_stays_busy_is_given_up_when_the_time_is_over() {
+        let (made, result) = attempts(&[libc::EBUSY; 4], 3);
+        assert_eq!((made, result.unwrap_err().raw_os_error()), (4, Some(libc::EBUSY)));
+        assert!(!Patience::of(Duration::ZERO).pause());
+        assert!(Patience::of(Duration::from_secs(3600)).pause());
+    }
+
+    #[test]
+    fn the_locks_of_a_descriptor_are_told_by_their_ranges() {
+        let info = "pos:\t0\nflags:\t0140002\nlock:\t1: OFDLCK ADVISORY  WRITE -1 fe:00:77 4096 8191\n\
+                    lock:\t2: OFDLCK ADVISORY  READ -1 fe:00:77 16384 EOF\n";
+        for (range, locked) in
+            [(0..4096, false), (0..4097, true), (8191..8192, true), (8192..16384, false)]
+        {
+            assert_eq!(has_lock(info, &range), locked, "{range:?}");
+        }
+        assert!(has_lock(info, &(1 << 60..1 << 61)) && !has_lock("pos:\t0\n", &(0..9)));
     }
 }

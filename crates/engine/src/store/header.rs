@@ -55,6 +55,11 @@ impl Header {
         self.pages.saturating_add(self.spare_pages)
     }
 
+    /// Whether the making of a store that survives crashes was cut off: one that was made is clean for good.
+    pub fn is_unfinished(&self) -> bool {
+        self.log_blocks > 0 && !self.clean
+    }
+
     /// The sizes of the persist part, if there is one: then all pages belong to it.
     pub fn persist(&self) -> Option<Geometry> {
         let Header { id, pages, log_blocks, .. } = *self;

@@ -32,7 +32,7 @@ pub(crate) use creation::flush_name;
 pub use error::StoreError;
 use error::fault;
 pub(crate) use file::{Buffer, buffer, open_to_read};
-use file::{Purpose, check_aligned, lock, open, unlock};
+use file::{Purpose, check_aligned, is_named, lock, open, unlock};
 pub use header::Header;
 use header::{replace_header, whole_header};
 
@@ -63,6 +63,8 @@ pub struct Store {
     claimed: AtomicBool,
     /// The process that has locked it.
     process: u32,
+    /// Whether its file was made for it.
+    is_new: bool,
 }
 
 /// Unlocks the file at once: the kernel may keep it open for a while yet, with a ring that used it.
@@ -87,16 +89,23 @@ impl Drop for Claim {
 
 impl Store {
     /// Opens the store that begins `offset` bytes into `path`. Whether it is clean is for the caller
-    /// to look at ([`Store::header`]).
+    /// to look at ([`Store::header`]). Waits up to 5 s for a store that another process has open: the
+    /// kernel takes its time to end one that was killed.
     ///
     /// # Errors
     /// When there is no whole store of this version there, or another user has it open.
     pub fn open(path: &Path, offset: u64, access: Access) -> Result<Store, StoreError> {
         check_aligned(offset)?;
-        let file = open(path, Purpose::Use)?;
+        let file = open(path, Purpose::Use(access))?;
         // Every lock of a store covers its header: with that locked, what it says stays true.
         lock(&file, path, access, offset, PAGE_BYTES as u64)?;
+        if !is_named(&file, path) {
+            return Err(StoreError::Unfinished(path.to_path_buf()));
+        }
         let header = whole_header(&file, path, offset)?;
+        if header.is_unfinished() {
+            return Err(StoreError::Unfinished(path.to_path_buf()));
+        }
         lock(&file, path, access, offset, header.bytes())?;
         Ok(Store {
             file: Arc::new(file),
@@ -106,6 +115,7 @@ impl Store {
             header: Mutex::new(header),
             claimed: AtomicBool::new(false),
             process: std::process::id(),
+            is_new: false,
         })
     }
 
@@ -122,13 +132,17 @@ impl Store {
     }
 
     /// Takes the store for one engine. The lock on the file keeps other processes out. A store opened
-    /// by [`Access::SharedReadOnly`] is never written, so it may have several engines.
+    /// by [`Access::SharedReadOnly`] is never written, so it may have several engines, unless it has a log.
     ///
     /// # Errors
     /// When an engine has it already, or its pages are not those of its image: an engine that wrote
-    /// to it knew alone where it had put each page.
+    /// to it knew alone where it had put each page. When it has a log, which recovery and every checkpoint
+    /// write, and is open for reading only.
     pub(crate) fn claim(self: &Arc<Store>) -> Result<Option<Claim>, StoreError> {
         let claim = match self.access {
+            Access::SharedReadOnly if self.header.lock().log_blocks > 0 => {
+                return Err(StoreError::SharedLog(self.path.clone()));
+            }
             Access::SharedReadOnly => None,
             Access::Exclusive if self.claimed.swap(true, Ordering::Acquire) => {
                 return Err(StoreError::HasEngine(self.path.clone()));
@@ -139,6 +153,20 @@ impl Store {
             return Err(StoreError::Dirty(self.path.clone()));
         }
         Ok(claim)
+    }
+
+    /// Removes the file again, if it was made for this store: for programs that cannot use the store that
+    /// they have just made, and that have stored nothing in it.
+    pub fn discard_new(&self) {
+        if self.is_new {
+            // The program has an error to tell already.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Whether it is never written.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.access == Access::SharedReadOnly
     }
 
     /// What the header says.

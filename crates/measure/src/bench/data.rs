@@ -2,7 +2,8 @@
 //!
 //! Every mode starts from the same image. If jobs write, each mode has a copy: the engine uses the
 //! data file itself, and the others use files beside it (`FILE.sync`, `FILE.paging`, `FILE.plain`)
-//! or quarters of a block device; one that survives crashes is `FILE.durable`. If jobs only read, all modes share the data file.
+//! or quarters of a block device; one that survives crashes is `FILE.durable`. If jobs only read, all modes
+//! share the data file. A store with a log that no bench has made is never written over unless forced.
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom};
@@ -10,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::{PAGE_BYTES, PageId, Watch};
-use ebbtide_engine::store::{NewStore, Store, StoreError};
+use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_workloads::{Program, Workload};
 use rustix::process::{Resource, getrlimit};
 
@@ -108,11 +109,15 @@ impl DataPlaces {
         let mut missing = Vec::new();
         for ((path, offset), durable) in places {
             let mut new = self.store(path, offset, self.force);
+            if durable {
+                new.tag = format!("{DURABLE_TAG}{}", self.tag);
+                new.force |= is_copy_of_bench(&new.path, offset);
+            }
             if offset > 0 {
                 // The store at the beginning of a device decides whether the device may be
-                // overwritten.
+                // overwritten, if no other program's store with a log lies in this part of it.
                 self.store(new.path.clone(), 0, self.force).is_there()?;
-                new.force = true;
+                new.force |= !has_log(&new.path, offset);
             }
             if !new.is_there()? || durable {
                 missing.push(copy(new, durable));
@@ -131,6 +136,24 @@ impl DataPlaces {
             force,
         }
     }
+}
+
+/// How the tag of a bench's own store with a log begins.
+const DURABLE_TAG: &str = "bench, durable: ";
+
+/// The tag of the store with a log in this place, if there is one.
+fn tag_with_log(path: &Path, offset: u64) -> Option<String> {
+    let header = Store::open(path, offset, Access::SharedReadOnly).ok()?.header();
+    (header.log_blocks > 0).then_some(header.tag)
+}
+
+fn has_log(path: &Path, offset: u64) -> bool {
+    tag_with_log(path, offset).is_some()
+}
+
+/// Whether a bench has made the store with a log in this place: what it holds is of no use to others.
+fn is_copy_of_bench(path: &Path, offset: u64) -> bool {
+    tag_with_log(path, offset).is_some_and(|tag| tag.starts_with(DURABLE_TAG))
 }
 
 /// Number of parts of a block device, one per copy of the data.
