@@ -118,7 +118,7 @@ impl Ebbtide {
         let store = Store::open(&path, 0, Access::Exclusive)?;
         let dram_bytes = sizes.dram_bytes.saturating_sub(BESIDE_BYTES) as usize;
         let cores = available_parallelism()?.get();
-        let (durability, stack_bytes) = (Policy::Always, STACK_BYTES);
+        let (durability, stack_bytes) = (Some(Policy::Always), STACK_BYTES);
         let options = Options { cores, durability, stack_bytes, ..Options::new(dram_bytes) };
         let engine = Engine::open_watched(&Arc::new(store), &options, Watch::unattended())?;
         let jobs = Arc::new(engine).start()?;

@@ -39,7 +39,7 @@ impl Dictionary {
         let capacity = capacity.map(|text| parsed::<Bytes>("capacity", text)).transpose()?;
         let dram: Bytes = parsed("dram", dram)?;
         let mut options = Options::new(usize::try_from(dram.0).unwrap_or(usize::MAX));
-        options.durability = parsed::<Policy>("durability", durability)?;
+        options.durability = Some(parsed::<Policy>("durability", durability)?);
         py.detach(|| ebbtide_engine::Dictionary::open(&path, capacity, CAPACITY, &options))
             .map(Dictionary)
             .map_err(failed)

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use ebbtide_core::durability::Recovered;
+use ebbtide_core::durability::{Policy, Recovered};
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::{Addr, PAGE_BYTES, Placement, Span, Time, Watch};
 use parking_lot::Mutex;
@@ -30,6 +30,7 @@ use crate::job::Service;
 use crate::log_writer::LogWriter;
 use crate::mailbox::Mailboxes;
 use crate::nodes::Nodes;
+use crate::of_process::OfProcess;
 use crate::options::{Options, check, check_mappings};
 use crate::persist::{FileDisk, LogDisk, Persist, Progress};
 use crate::store::{self, Claim, Store};
@@ -40,6 +41,22 @@ use crate::worker::{Setup, Worker};
 fn open_device(file: Arc<File>, path: &Path, options: &Options) -> Result<Opened, EngineError> {
     path::open(file, options.device_path)
         .map_err(|reason| EngineError::Path { path: path.to_path_buf(), reason })
+}
+
+/// Why the kernel has refused a ring, when it lets this process lock so many bytes of memory.
+fn refused_ring(source: io::Error, limit_bytes: Option<u64>) -> EngineError {
+    match (source.raw_os_error(), limit_bytes) {
+        (Some(libc::ENOMEM), Some(limit_bytes)) => EngineError::LockedMemory { limit_bytes },
+        _ => EngineError::Io { doing: "open the device", source },
+    }
+}
+
+/// The bytes of memory that this process may lock, if they are limited.
+fn locked_bytes_max() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one structure of this type.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Where the pages of an address space may lie on a device.
@@ -58,8 +75,8 @@ struct Places {
 /// An address space on flash behind a DRAM cache.
 pub struct Engine {
     /// The first field, so that it ends first: what is committed becomes durable.
-    log_writer: Option<LogWriter>,
-    shared: Arc<EngineState>,
+    log_writer: OfProcess<Option<LogWriter>>,
+    shared: OfProcess<Arc<EngineState>>,
     /// The store that it was opened over, if any.
     store: Option<Arc<Store>>,
     options: Options,
@@ -86,7 +103,7 @@ impl fmt::Debug for Engine {
             .field("device", &self.device_name)
             .field("running", &self.running)
             .field("budget", &self.budget)
-            .field("state", &self.shared)
+            .field("state", &**self.shared)
             .finish_non_exhaustive()
     }
 }
@@ -182,7 +199,8 @@ impl Engine {
             let disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
             let disk = disk.written_by(writes);
             let mut disk = around(Box::new(disk));
-            let (policy, sizes) = (options.durability, (dram_bytes, frames, fibers));
+            let (policy, sizes) =
+                (options.durability.unwrap_or_default(), (dram_bytes, frames, fibers));
             persist = Some(Persist::open(geometry, &mut disk, policy, sizes, watch)?);
             log = Some(disk);
         }
@@ -199,9 +217,10 @@ impl Engine {
         let mut engine = Engine::build(device, places, before_first_write, claim, &options)?;
         engine.store = Some(store.clone());
         if let (Some(persist), Some(disk)) = (engine.persist().cloned(), log) {
+            engine.notices.extend(persist.notice());
             let started = LogWriter::start(persist, &engine.shared, disk);
             let doing = "start the thread of the log";
-            engine.log_writer = Some(started.map_err(|source| EngineError::Io { doing, source })?);
+            *engine.log_writer = Some(started.map_err(|source| EngineError::Io { doing, source })?);
         }
         Ok(engine)
     }
@@ -288,6 +307,11 @@ impl Engine {
         let Places { pages, slots, base_offset, blank, last_page_bytes, extent, persist } = places;
         let mut options = options.clone();
         check(&options)?;
+        if let Some(policy) = options.durability.filter(|&policy| policy != Policy::None)
+            && persist.is_none()
+        {
+            return Err(EngineError::NotDurable(policy));
+        }
         let polled_bytes = options.cores * device.polled_ring_bytes(queue_depth(&options));
         if polled_bytes > 0 {
             // The threads stay as many as the whole budget gives.
@@ -318,7 +342,7 @@ impl Engine {
         let mut queues = (0..cores)
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()
-            .map_err(io("open the device"))?;
+            .map_err(|source| refused_ring(source, locked_bytes_max()))?;
         let nodes = Nodes::here(cores, &options.cpus, budget.frames);
         let placed = nodes.place(cache.memory());
         // From here on the memory cannot be moved.
@@ -379,9 +403,9 @@ impl Engine {
             _claim: claim,
         };
         Ok(Engine {
-            log_writer: None,
+            log_writer: OfProcess::new(None),
             store: None,
-            shared: Arc::new(shared),
+            shared: OfProcess::new(Arc::new(shared)),
             options,
             budget,
             device_name: device.name(),
@@ -555,6 +579,17 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_that_the_limit_on_locked_memory_refuses_is_told_from_other_failures() {
+        let text =
+            |code, limit| refused_ring(io::Error::from_raw_os_error(code), limit).to_string();
+        let limited = text(libc::ENOMEM, Some(65_536));
+        assert!(limited.contains("locked memory is limited to 65536 bytes"), "{limited}");
+        for (code, limit) in [(libc::ENOMEM, None), (libc::EPERM, Some(65_536))] {
+            assert!(text(code, limit).starts_with("cannot open the device"));
+        }
+    }
+
+    #[test]
     fn an_engine_asks_its_log_for_a_flush() {
         let folder = tempfile::tempdir_in(".").expect("a folder");
         let (path, tag) = (folder.path().join("store"), String::new());
@@ -562,7 +597,7 @@ mod tests {
         let store = Arc::new(Store::create_persistent(&new, 1 << 20).expect("a store"));
         let mut engine = Engine::open(&store, &Options::new(4 << 20)).expect("it fits");
         // Nobody answers.
-        engine.log_writer = None;
+        *engine.log_writer = None;
         let asked = || engine.persist().expect("it persists").lock().flush_asked;
         assert!(!asked());
         engine.flush_soon();

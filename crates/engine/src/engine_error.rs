@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use ebbtide_core::durability::Policy;
 use thiserror::Error;
 
 use crate::cache::SLOTS_MAX;
@@ -27,6 +28,17 @@ pub enum EngineError {
          sets can afford"
     )]
     SearchesSet(&'static str),
+    #[error(
+        "CPU {cpu} is not among those that this process may run on: expected one of {allowed:?}"
+    )]
+    NoCpu { cpu: usize, allowed: Vec<usize> },
+    #[error(
+        "the kernel refuses an io_uring ring the memory that it needs: locked memory is limited to \
+         {limit_bytes} bytes; expected a higher limit (ulimit -l, LimitMEMLOCK=, --ulimit memlock=-1)"
+    )]
+    LockedMemory { limit_bytes: u64 },
+    #[error("the durability '{0}' expects a store with a log: one without keeps nothing")]
+    NotDurable(Policy),
     #[error("{what} must be {expected}")]
     BadOption { what: &'static str, expected: &'static str },
     #[error(
@@ -38,6 +50,8 @@ pub enum EngineError {
     BadPages(u64),
     #[error("the engine is running already")]
     Running,
+    #[error("started by process {0}, before a fork: expected to be stopped by that process")]
+    Forked(u32),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{}: {reason}", path.display())]

@@ -19,6 +19,7 @@ use crate::engine_error::EngineError;
 use crate::flash_memory::FlashMemory;
 use crate::job::{Offer, Service, Timing};
 use crate::job_error::{JobError, discard};
+use crate::of_process::OfProcess;
 use crate::persist::Persist;
 use crate::ticket::{Sender, Ticket, ticket};
 use crate::worker::{check_not_in_a_job, in_a_job};
@@ -34,7 +35,7 @@ use crate::worker::{check_not_in_a_job, in_a_job};
 pub struct Jobs {
     engine: Arc<Engine>,
     injector: Arc<Injector>,
-    runner: Option<JoinHandle<Result<(), EngineError>>>,
+    runner: Option<OfProcess<JoinHandle<Result<(), EngineError>>>>,
 }
 
 impl Engine {
@@ -54,7 +55,8 @@ impl Engine {
                 engine.run(|core| Drain::new(core, &engine, &queue), drop).map(drop)
             })
             .map_err(|source| EngineError::Io { doing: "start the thread of the jobs", source })?;
-        let mut jobs = Jobs { engine: self.clone(), injector, runner: Some(runner) };
+        let mut jobs =
+            Jobs { engine: self.clone(), injector, runner: Some(OfProcess::new(runner)) };
         if jobs.injector.is_up() {
             return Ok(jobs);
         }
@@ -182,8 +184,9 @@ impl Jobs {
     }
 
     fn join(&mut self) -> Result<(), EngineError> {
-        self.close();
         let Some(runner) = self.runner.take() else { return Ok(()) };
+        let runner = runner.into_inner().map_err(EngineError::Forked)?;
+        self.close();
         runner.join().unwrap_or_else(|payload| resume_unwind(payload))
     }
 }
@@ -197,11 +200,11 @@ impl fmt::Debug for Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
+        // A forked child has none of the threads.
+        let Some(Ok(runner)) = self.runner.take().map(OfProcess::into_inner) else { return };
         self.close();
         // A job that drops the last handle cannot wait for itself: the cores then stop on their own.
-        if let Some(runner) = self.runner.take()
-            && !in_a_job()
-        {
+        if !in_a_job() {
             // A program that wants to see an error calls `stop`.
             let _ = runner.join();
         }

@@ -7,6 +7,7 @@ use ebbtide_core::durability::Policy;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_fiber::{STACK_BYTES_MAX, STACK_BYTES_MIN};
 
+use crate::affinity;
 use crate::cache::{CORES_MAX, FIBERS_MAX};
 use crate::device::path::DevicePath;
 use crate::engine_error::EngineError;
@@ -41,8 +42,9 @@ pub struct Options {
     /// How long a request of a busy core waits for others to join it, at most. `None` lets it wait as
     /// long as the core's ready jobs hide what the device takes for a read.
     pub hold: Option<Duration>,
-    /// When a transaction on a persistent store is acknowledged.
-    pub durability: Policy,
+    /// When a transaction on a store with a log is acknowledged. `None` stands for the usual,
+    /// [`Policy::Always`], and suits all stores: one without a log acknowledges nothing.
+    pub durability: Option<Policy>,
     /// The way to the drive. `None` takes the one that suits what the store lies on.
     pub device_path: Option<DevicePath>,
 }
@@ -69,7 +71,7 @@ impl Options {
             stack_bytes: 64 << 10,
             tuning: Tuning::default(),
             hold: None,
-            durability: Policy::default(),
+            durability: None,
             device_path: None,
         }
     }
@@ -134,7 +136,21 @@ pub(crate) fn check(options: &Options) -> Result<(), EngineError> {
     if !options.cpus.is_empty() && options.cpus.len() != options.cores {
         return bad("the list of CPUs", "empty, or one for every core");
     }
+    check_cpus(&options.cpus)?;
     check_replacement(options.tuning.replacement)
+}
+
+/// Whether this process may run on all of `cpus`.
+fn check_cpus(cpus: &[usize]) -> Result<(), EngineError> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let allowed = affinity::allowed()
+        .map_err(|source| EngineError::Io { doing: "ask which CPUs there are", source })?;
+    match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        Some(&cpu) => Err(EngineError::NoCpu { cpu, allowed }),
+        None => Ok(()),
+    }
 }
 
 /// Whether the kernel lets this process map all the stacks.
@@ -167,6 +183,18 @@ pub fn check_replacement(policy: PolicyKind) -> Result<(), EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_that_this_process_may_not_run_on_is_named_with_those_that_it_may() {
+        let allowed = affinity::allowed().unwrap();
+        let on = |cpu| check(&Options { cpus: vec![cpu], ..Options::new(8 << 20) });
+        on(allowed[0]).unwrap();
+        for cpu in [allowed[allowed.len() - 1] + 1, usize::MAX] {
+            let error = on(cpu).unwrap_err().to_string();
+            let text = format!("CPU {cpu} is not among those that this process may run on: ");
+            assert!(error.starts_with(&text), "{error}");
+        }
+    }
 
     #[test]
     fn a_small_budget_gets_few_threads_and_a_great_one_no_more_than_hide_a_read() {

@@ -33,7 +33,7 @@ fn create(path: &Path) -> Arc<Store> {
 }
 
 fn options() -> Options {
-    let mut options = Options { durability: Policy::None, ..Options::new(4 << 20) };
+    let mut options = Options { durability: Some(Policy::None), ..Options::new(4 << 20) };
     options.tuning.threads = Some(8);
     options
 }

@@ -20,7 +20,7 @@ fn program(kind: Kind) -> Program {
 }
 
 fn start(store: Store) -> Jobs {
-    let mut options = Options { durability: Policy::Always, ..Options::new(4 << 20) };
+    let mut options = Options { durability: Some(Policy::Always), ..Options::new(4 << 20) };
     options.cores = 2;
     options.tuning.threads = Some(8);
     let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());

@@ -272,10 +272,10 @@ impl<D: Device> Device for BadPlace<D> {
 
 impl Queue for BadPlaceQueue {
     fn push(&mut self, request: Request) {
-        let place = request.offset..request.offset + request.bytes() as u64;
-        if request.direction == Direction::Write && place.contains(&self.at) {
+        let place = request.offset()..request.offset() + request.bytes() as u64;
+        if request.direction() == Direction::Write && place.contains(&self.at) {
             let result = Err(std::io::Error::from_raw_os_error(libc::EIO));
-            self.failing.push(Completion { token: request.token, result });
+            self.failing.push(Completion { token: request.token(), result });
         } else {
             self.inner.push(request);
         }

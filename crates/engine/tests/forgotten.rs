@@ -19,7 +19,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn start(store: Store, cores: usize) -> Jobs {
-    let mut options = Options { cores, durability: Policy::None, ..Options::new(4 << 20) };
+    let mut options = Options { cores, durability: Some(Policy::None), ..Options::new(4 << 20) };
     options.tuning.threads = Some(8);
     let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());
     common::watch(&engine);

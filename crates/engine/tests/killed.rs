@@ -32,7 +32,8 @@ fn start(path: &Path) -> Jobs {
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
         Store::create_persistent(&new, 512 << 10).unwrap()
     });
-    let mut options = Options { durability: Policy::Always, device_path, ..Options::new(4 << 20) };
+    let mut options =
+        Options { durability: Some(Policy::Always), device_path, ..Options::new(4 << 20) };
     options.tuning.threads = Some(LANES as usize);
     options.tuning.batch_max = 8;
     let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());

@@ -53,7 +53,7 @@ fn run(path: &Path, first: (Lsn, State), numbers: std::ops::Range<u64>) -> Sessi
     let geometry = store.header().persist().unwrap();
     let before = blocks_of(&store);
     let recorder = StepRecorder::new(path, store.persist_offset());
-    let mut options = Options { durability: Policy::Always, ..Options::new(3 << 20) };
+    let mut options = Options { durability: Some(Policy::Always), ..Options::new(3 << 20) };
     options.tuning.threads = Some(JOBS);
     options.tuning.batch_max = 8;
     let engine = recorder.engine(&store, &options);

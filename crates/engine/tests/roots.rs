@@ -246,7 +246,7 @@ fn expected<R: Root>() -> Vec<Contents> {
 }
 
 fn options(cores: usize) -> Options {
-    let mut options = Options { cores, durability: Policy::Always, ..Options::new(4 << 20) };
+    let mut options = Options { cores, durability: Some(Policy::Always), ..Options::new(4 << 20) };
     options.tuning.threads = Some(8);
     options.tuning.batch_max = 8;
     options

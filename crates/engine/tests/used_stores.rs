@@ -120,7 +120,7 @@ fn a_store_without_a_log_is_not_said_to_be_durable() {
     let store = create(&new);
     for policy in [Policy::Always, Policy::Every(Span::from_us(1))] {
         let durable = Options { durability: Some(policy), ..options() };
-        let error = Engine::open(&store, &durable).err().expect("it has no log");
+        let error = Engine::open(&store, &durable).expect_err("it has no log");
         assert!(matches!(error, EngineError::NotDurable(found) if found == policy), "{error}");
     }
     for durability in [None, Some(Policy::None)] {

@@ -40,7 +40,7 @@ fn main() -> Result<(), Failure> {
     };
     let store = Store::create_persistent(&new, (capacity.0 / 16).clamp(16 << 20, 1 << 30))?;
     let mut options = Options::new(dram.0 as usize);
-    options.durability = Policy::None;
+    options.durability = Some(Policy::None);
     let jobs = Arc::new(Engine::open(&Arc::new(store), &options)?).start()?;
     let began = Instant::now();
     let order = by_hash(keys);

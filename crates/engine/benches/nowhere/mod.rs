@@ -35,7 +35,7 @@ impl Device for Nowhere {
 
 impl Queue for NowhereQueue {
     fn push(&mut self, request: Request) {
-        self.staged.push((request.token, request.bytes()));
+        self.staged.push((request.token(), request.bytes()));
     }
 
     fn submit(&mut self) {

@@ -90,8 +90,7 @@ impl Mode {
             Some(_) => Store::create_persistent(&new, LOG_BYTES)?,
             None => Store::create_blank(&new)?,
         };
-        let durability = policy.unwrap_or_default();
-        let options = Options { durability, ..Options::new(DRAM_BYTES) };
+        let options = Options { durability: policy, ..Options::new(DRAM_BYTES) };
         let jobs = Arc::new(Engine::open(&Arc::new(store), &options)?).start()?;
         Ok(Mode { name, jobs, waits: matches!(policy, Some(Policy::Always)), next: 0 })
     }

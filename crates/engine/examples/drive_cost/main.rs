@@ -162,12 +162,10 @@ fn read_ns(
         let pushing = Instant::now();
         for (slot, page) in memory.iter_mut().enumerate() {
             let number = (batch * BATCH + slot) as u64 * 7 % PAGES;
-            queue.push(Request {
-                direction: Direction::Read,
-                offset: number * PAGE_BYTES as u64,
-                pages: [page.0.as_mut_ptr()].into_iter().collect(),
-                token: slot as u64,
-            });
+            let (offset, token) = (number * PAGE_BYTES as u64, slot as u64);
+            let pages = [page.0.as_mut_ptr()].into_iter().collect();
+            // SAFETY: the pages outlive the batch, and nothing else uses them.
+            queue.push(unsafe { Request::new(Direction::Read, offset, pages, token) });
         }
         outside += pushing.elapsed();
         while ended.len() < BATCH {

@@ -123,12 +123,11 @@ impl Requests {
 
     fn push(&mut self, pool: &BufferPool, token: u64, now: Time) {
         let operation = &self.operations[token as usize];
-        self.queue.push(Request {
-            direction: operation.direction,
-            offset: pool.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64,
-            pages: operation.frames.iter().map(|f| pool.cache.frame_memory(*f)).collect(),
-            token,
-        });
+        let offset = pool.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64;
+        let pages = operation.frames.iter().map(|f| pool.cache.frame_memory(*f)).collect();
+        // SAFETY: frames live as long as the pool, which outlives the queue, and the states of their pages
+        // keep others from them until the operation has ended.
+        self.queue.push(unsafe { Request::new(operation.direction, offset, pages, token) });
         if operation.direction == Direction::Read {
             self.held_reads.push(token);
         }

@@ -164,7 +164,7 @@ impl Core {
         let asked = &mut *self.asked.lock();
         for request in asked.submitted.drain(..) {
             let result = if well { Ok(request.bytes()) } else { Err(io::ErrorKind::Other.into()) };
-            asked.answered.push(Completion { token: request.token, result });
+            asked.answered.push(Completion { token: request.token(), result });
         }
     }
 
@@ -211,8 +211,8 @@ impl Core {
 
     /// Pages in the writes that the device has and has not answered.
     fn being_written(&self) -> usize {
-        let writes = |request: &&Request| request.direction == Direction::Write;
-        self.asked.lock().submitted.iter().filter(writes).map(|write| write.pages.len()).sum()
+        let writes = |request: &&Request| request.direction() == Direction::Write;
+        self.asked.lock().submitted.iter().filter(writes).map(|write| write.pages().len()).sum()
     }
 }
 

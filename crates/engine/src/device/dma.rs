@@ -294,7 +294,8 @@ mod tests {
         let mut memory = Box::new(Page([9; PAGE_BYTES]));
         let mut transfer = |direction, page: u64| {
             let pages = smallvec![memory.0.as_mut_ptr()];
-            queue.push(Request { direction, offset: page * 4096, pages, token: page });
+            // SAFETY: the memory outlives the queue, and is looked at after the completion.
+            queue.push(unsafe { Request::new(direction, page * 4096, pages, page) });
             assert_eq!((queue.unsubmitted(), queue.in_flight()), (1, 0));
             let start = Instant::now();
             queue.submit();

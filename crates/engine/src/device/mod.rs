@@ -50,18 +50,44 @@ pub type PageList = SmallVec<[*mut u8; 1]>;
 /// Pages to move between memory, where they may lie anywhere, and neighbouring places on flash.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which way.
-    pub direction: Direction,
-    /// Where the first page lies on the device, in bytes from its start; a multiple of the page size.
-    pub offset: u64,
-    /// The memory of each page. The caller keeps it valid, unmoved and, while it is read into,
-    /// untouched until the completion.
-    pub pages: PageList,
-    /// Comes back with the completion.
-    pub token: u64,
+    direction: Direction,
+    offset: u64,
+    pages: PageList,
+    token: u64,
 }
 
 impl Request {
+    /// A request to move `pages` in this direction. The first page lies `offset` bytes from the start of the
+    /// device, a multiple of the page size. `token` comes back with the completion.
+    ///
+    /// # Safety
+    /// Until the completion of a queue that the request was pushed to, every page is valid memory of
+    /// [`PAGE_BYTES`] bytes that stays where it is, is not written by others, and, while it is read into, not
+    /// read by others.
+    pub unsafe fn new(direction: Direction, offset: u64, pages: PageList, token: u64) -> Request {
+        Request { direction, offset, pages, token }
+    }
+
+    /// Which way the pages move.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Where the first page lies on the device, in bytes from its start; a multiple of the page size.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The memory of each page.
+    pub fn pages(&self) -> &[*mut u8] {
+        &self.pages
+    }
+
+    /// Comes back with the completion.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
     /// Bytes in the request.
     pub fn bytes(&self) -> usize {
         self.pages.len() * PAGE_BYTES
@@ -81,7 +107,7 @@ struct IoVecs(Box<[libc::iovec]>);
 unsafe impl Send for IoVecs {}
 
 // SAFETY: a request is a message: the pointers in it are only used by the device, under the contract
-// that `Request::pages` states, whichever thread that happens on.
+// that `Request::new` states, whichever thread that happens on.
 unsafe impl Send for Request {}
 
 /// The end of a request.

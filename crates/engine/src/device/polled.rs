@@ -59,7 +59,8 @@ impl<E: Entries> Polled<E> {
         let _ = queue.register(FrameMemory { base: memory.base(), bytes: TRIED_BYTES });
         let (direction, pages) = (Direction::Read, smallvec![memory.base()]);
         queue.set_busy(true);
-        queue.push(Request { direction, offset: 0, pages, token: 0 });
+        // SAFETY: the mapping outlives the queue, and nothing else uses it.
+        queue.push(unsafe { Request::new(direction, 0, pages, 0) });
         let mut ended = Vec::new();
         while ended.is_empty() {
             queue.submit();

@@ -605,8 +605,8 @@ mod tests {
 
     /// Reads the file's pages from byte `offset` on into `pages`, in one request.
     fn read_pages(queue: &mut dyn Queue, offset: u64, pages: &[*mut u8]) {
-        let request = Request { direction: Direction::Read, offset, pages: pages.into(), token: 1 };
-        queue.push(request);
+        // SAFETY: the callers' pages are theirs alone, and this waits for the completion.
+        queue.push(unsafe { Request::new(Direction::Read, offset, pages.into(), 1) });
         queue.submit();
         let mut ended = Vec::new();
         while ended.is_empty() {

@@ -444,7 +444,7 @@ impl FlashMemory<'_> {
     pub(super) fn await_durable(&mut self, lsn: Lsn) -> Result<(), TransactionError> {
         let Some(persist) = self.local.shared.pool.persist.clone() else { return Ok(()) };
         if self.in_transaction() {
-            return Ok(());
+            return Err(TransactionError::Inside);
         }
         check_not_unwinding();
         while !persist.await_durable(lsn, self.waiter())? {
@@ -479,7 +479,7 @@ mod tests {
         let (path, tag) = (folder.path().join("store"), "kept".into());
         let new = NewStore { path, offset: 0, pages: 64, spare_pages: 16, tag, force: false };
         let store = Arc::new(Store::create_persistent(&new, 1 << 20).expect("a store"));
-        let options = Options { durability: Policy::None, ..Options::new(4 << 20) };
+        let options = Options { durability: Some(Policy::None), ..Options::new(4 << 20) };
         let jobs = Arc::new(Engine::open(&store, &options).expect("an engine")).start();
         let jobs = jobs.expect("its cores");
         let kept_after = move |memory: &mut FlashMemory<'_>, words: u64| {

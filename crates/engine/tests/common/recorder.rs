@@ -167,17 +167,17 @@ impl Queue for RecordedQueue {
     }
 
     fn push(&mut self, request: Request) {
-        self.log.longest.fetch_max(request.pages.len(), Ordering::SeqCst);
-        let page = request.offset as usize / PAGE_BYTES;
-        let counts = match request.direction {
+        self.log.longest.fetch_max(request.pages().len(), Ordering::SeqCst);
+        let page = request.offset() as usize / PAGE_BYTES;
+        let counts = match request.direction() {
             Direction::Read => &self.log.reads,
             Direction::Write => &self.log.writes,
         };
         counts[page].fetch_add(1, Ordering::SeqCst);
-        let write = request.direction == Direction::Write;
-        if self.fails.as_ref().is_some_and(|fails| fails(request.direction)) {
+        let write = request.direction() == Direction::Write;
+        if self.fails.as_ref().is_some_and(|fails| fails(request.direction())) {
             let result = Err(io::Error::from_raw_os_error(libc::EIO));
-            self.failed.push(Completion { token: request.token, result });
+            self.failed.push(Completion { token: request.token(), result });
         } else if write && self.write_looks > 0 {
             self.held.push((request, self.write_looks));
             self.log.held.fetch_add(1, Ordering::SeqCst);

@@ -224,14 +224,14 @@ impl Queue for RecordedQueue {
     }
 
     fn push(&mut self, request: Request) {
-        if request.direction == Direction::Write {
-            let first = (request.offset - self.recorder.offset) / PAGE_BYTES as u64;
-            let blocks = (first..).map(Block).take(request.pages.len());
+        if request.direction() == Direction::Write {
+            let first = (request.offset() - self.recorder.offset) / PAGE_BYTES as u64;
+            let blocks = (first..).map(Block).take(request.pages().len());
             let writes = blocks.map(|block| {
                 let (write, contents) = self.recorder.submitted(block);
                 (write, block, contents)
             });
-            self.writing.insert(request.token, writes.collect());
+            self.writing.insert(request.token(), writes.collect());
         }
         self.inner.push(request);
     }

@@ -138,7 +138,8 @@ impl Driver {
     fn push(&mut self, direction: Direction, first: usize, memory: &[usize]) {
         let pages = memory.iter().map(|&page| self.memory[page].0.as_mut_ptr()).collect();
         let (offset, token) = ((first * PAGE_BYTES) as u64, first as u64);
-        self.queue.push(Request { direction, offset, pages, token });
+        // SAFETY: the driver keeps the memory as long as the queue, and looks at it between requests.
+        self.queue.push(unsafe { Request::new(direction, offset, pages, token) });
     }
 
     /// Submits what was pushed and waits for `count` completions as an engine's core does.
@@ -397,8 +398,11 @@ fn commands(tracing: &Path, drive: &str) -> [usize; 3] {
 fn commit(drive: &str, path: DevicePath, count: u64) {
     let new = new_store(drive, true);
     let store = Arc::new(Store::create_persistent(&new, 4 << 20).unwrap());
-    let options =
-        Options { durability: Policy::Always, device_path: Some(path), ..Options::new(16 << 20) };
+    let options = Options {
+        durability: Some(Policy::Always),
+        device_path: Some(path),
+        ..Options::new(16 << 20)
+    };
     let engine = Arc::new(Engine::open(&store, &options).unwrap());
     common::watch(&engine);
     let jobs = engine.start().unwrap();

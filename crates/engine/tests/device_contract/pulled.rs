@@ -70,7 +70,7 @@ fn child(folder: &Path, start: &str) -> Option<PathBuf> {
 /// An engine with `more_bytes` of DRAM than a cache of 48 frames takes.
 fn start(store: Store, path: DevicePath, more_bytes: usize) -> Jobs {
     let cache = small_cache(48, 1, LANES as usize, PAGES as u64);
-    let (durability, device_path) = (Policy::Always, Some(path));
+    let (durability, device_path) = (Some(Policy::Always), Some(path));
     let options =
         Options { durability, device_path, dram_bytes: cache.dram_bytes + more_bytes, ..cache };
     let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());

@@ -392,7 +392,7 @@ pub(super) fn engine_options(setup: &Setup) -> Options {
     options.cpus = setup.cpus.clone();
     options.stack_bytes = setup.stack_bytes;
     options.tuning = setup.tuning;
-    options.durability = setup.durability;
+    options.durability = (setup.mode == Mode::Durable).then_some(setup.durability);
     options.device_path = setup.device_path;
     if setup.mode == Mode::Sync {
         // Blocking reads cannot run ahead of demand.

@@ -31,7 +31,7 @@ fn a_store_that_holds_something_else_is_refused_and_left_as_it_is() {
     let first_word = |change: Option<u64>| {
         let store = Store::open(&options.data, 0, Access::Exclusive).expect("the server's store");
         let mut engine_options = Options::new(16 << 20);
-        engine_options.durability = Policy::Always;
+        engine_options.durability = Some(Policy::Always);
         let engine = Engine::open(&Arc::new(store), &engine_options).expect("an engine");
         let jobs = Arc::new(engine).start().expect("a core");
         let ended = jobs.submit(move |memory| {
