@@ -31,7 +31,7 @@ fn create(path: &Path, log_bytes: u64) -> Arc<Store> {
 }
 
 fn options(cores: usize, durability: Policy) -> Options {
-    let mut options = Options { cores, durability, ..Options::new(4 << 20) };
+    let mut options = Options { cores, durability: Some(durability), ..Options::new(4 << 20) };
     options.tuning.threads = Some(8);
     options
 }
@@ -382,6 +382,51 @@ fn a_range_that_was_persisted_survives_with_what_was_stored_without_a_transactio
         (0..1000).all(|index: u64| memory.load::<u64>(Addr(4000 + index * 8)) == index + 1)
     });
     assert!(there.wait().unwrap());
+}
+
+#[test]
+fn a_page_of_a_range_that_was_persisted_is_written_again_although_nothing_has_changed_in_it() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let written = || jobs.engine().counters().snapshot().flash_writes;
+    // Loads other pages until page 0 has left DRAM, as the count of written pages tells.
+    let leaves = |expected| {
+        let others = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+            memory.hint(Hint::DontNeed(word(0)));
+            (1..PAGES).map(|page| memory.load::<u64>(word(page))).sum::<u64>()
+        };
+        for _ in 0..50 {
+            assert_eq!(jobs.submit(others).wait().unwrap(), 0);
+            if written() == expected {
+                return true;
+            }
+        }
+        false
+    };
+    jobs.submit(|memory| memory.store(word(0), 7u64)).wait().unwrap();
+    assert!(leaves(1));
+    // Its words are in the log now, and the log goes on only when its copy has them.
+    jobs.submit(|memory| memory.persist(word(0), 8).map(drop)).wait().unwrap().unwrap();
+    assert!(leaves(2));
+}
+
+#[test]
+fn nothing_is_waited_for_inside_a_transaction() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::Always));
+    let waited = jobs.submit(|memory| {
+        let ((), earlier) = memory.transaction(|memory| memory.store(word(1), 1u64))?;
+        let (inside, lsn) = memory.transaction(|memory| {
+            memory.store(word(0), 7u64);
+            let (inner, lsn) = memory.transaction(|memory| memory.durable(Lsn::ZERO))?;
+            assert_eq!(inner, Err(TransactionError::Inside));
+            Ok::<_, TransactionError>([memory.durable(lsn), memory.durable(earlier)])
+        })?;
+        memory.durable(lsn)?;
+        inside
+    });
+    let inside = waited.wait().unwrap().unwrap();
+    assert_eq!(inside, [Err(TransactionError::Inside), Err(TransactionError::Inside)]);
 }
 
 #[test]

@@ -457,31 +457,29 @@ fn an_array_that_another_program_wrote_is_read_where_it_begins_and_never_written
 
 #[test]
 fn what_follows_the_end_of_a_file_is_zeros_in_its_last_page_alone() {
-    const WHOLE: u64 = 3;
+    const WHOLE: u64 = 6;
     let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::io::Write::write_all(&mut file, &vec![7; WHOLE as usize * PAGE_BYTES + 100]).unwrap();
-    let options = small_cache(WHOLE as usize + 1, 1, 1, WHOLE + 1);
+    // Fewer frames than pages: the last page takes a frame in which another was.
+    let options = small_cache(4, 1, 1, WHOLE + 1);
     let open = Engine::open_file(file.path(), 0, WHOLE * PAGE_BYTES as u64 + 100, &options);
     let (engine, _) = open.unwrap();
     let check = || {
         vec![job(|memory| {
             let mut bytes = [0; PAGE_BYTES];
-            // The last page takes the frame of another, between those of its neighbours.
-            for page in [0, 1, 2] {
-                memory.read_bytes(word(page), &mut bytes);
-            }
-            memory.hint(Hint::DontNeed(word(1)));
-            memory.read_bytes(word(WHOLE), &mut bytes);
-            assert!(bytes[..100].iter().all(|&byte| byte == 7));
-            assert!(bytes[100..].iter().all(|&byte| byte == 0));
-            for page in [0, 2] {
-                memory.read_bytes(word(page), &mut bytes);
-                assert!(bytes.iter().all(|&byte| byte == 7), "page {page}");
+            for turn in 0..2 * WHOLE {
+                for page in 0..WHOLE {
+                    memory.read_bytes(word((page + turn) % WHOLE), &mut bytes);
+                    assert!(bytes.iter().all(|&byte| byte == 7), "page {page}");
+                }
+                memory.read_bytes(word(WHOLE), &mut bytes);
+                assert!(bytes[..100].iter().all(|&byte| byte == 7));
+                assert!(bytes[100..].iter().all(|&byte| byte == 0));
             }
         })]
     };
     run_alone(&engine, check).order();
-    assert_eq!(engine.counters().snapshot().misses, WHOLE + 1, "pages 0 and 2 have stayed");
+    assert!(engine.counters().snapshot().misses > 2 * (WHOLE + 1), "frames were used again");
 }
 
 #[test]

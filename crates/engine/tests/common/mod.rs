@@ -12,12 +12,14 @@ pub mod swarm;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
 use ebbtide_engine::device::Device;
 use ebbtide_engine::{
-    Budget, Engine, EngineError, FlashMemory, JobError, Offer, Options, Service, Timing,
+    Budget, Dictionary, Engine, EngineError, FlashMemory, JobError, Jobs, Offer, Options, RowFile,
+    Service, Snapshot, Timing,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -169,21 +171,82 @@ pub fn of_frames(frames: usize, mut options: Options, pages: u64) -> Options {
     options
 }
 
-/// After this a test hangs: far beyond what any machine needs for one, also under load and with a slow
-/// disk. Nothing waits for it when all is well.
+/// After so long without progress a test hangs, under any load and with a slow disk. Nothing waits for it
+/// when all is well.
 pub const HANGS_AFTER: Duration = Duration::from_secs(300);
 
-/// Runs `body`, which works on `engine` or something that has one. If it does not come to an end, says
-/// who waits for what and ends the process.
-pub fn watched<R>(engine: &(impl fmt::Debug + Sync), body: impl FnOnce() -> R) -> R {
+/// How often a look is taken whether something has progressed.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Something that runs jobs.
+pub trait Watched: fmt::Debug + Sync {
+    fn counted(&self) -> Snapshot;
+
+    /// What grows while jobs end or pages move.
+    fn progress(&self) -> [u64; 4] {
+        let Snapshot { jobs, jobs_failed, flash_reads, flash_writes, .. } = self.counted();
+        [jobs, jobs_failed, flash_reads, flash_writes]
+    }
+}
+
+impl Watched for Engine {
+    fn counted(&self) -> Snapshot {
+        self.counters().snapshot()
+    }
+}
+
+impl Watched for Arc<Engine> {
+    fn counted(&self) -> Snapshot {
+        self.counters().snapshot()
+    }
+}
+
+impl Watched for Jobs {
+    fn counted(&self) -> Snapshot {
+        self.engine().counters().snapshot()
+    }
+}
+
+impl Watched for Dictionary {
+    fn counted(&self) -> Snapshot {
+        self.counters()
+    }
+}
+
+impl Watched for RowFile {
+    fn counted(&self) -> Snapshot {
+        self.counters()
+    }
+}
+
+/// Waits until `is_over`, which waits for at most as long as it is told. If `progress` stays the same for
+/// [`HANGS_AFTER`] meanwhile, ends the process with what `says` says.
+fn watch_until(
+    mut is_over: impl FnMut(Duration) -> bool,
+    progress: impl Fn() -> Option<[u64; 4]>,
+    says: impl Fn() -> String,
+) {
+    let (mut since, mut before) = (Instant::now(), None);
+    while !is_over(LOOK_EVERY) {
+        let Some(now) = progress() else { return };
+        if before != Some(now) {
+            (since, before) = (Instant::now(), Some(now));
+        }
+        if since.elapsed() >= HANGS_AFTER {
+            eprintln!("it hangs: {}", says());
+            std::process::exit(101);
+        }
+    }
+}
+
+/// Runs `body`, which works on `engine` or something that has one. If it does not go on, says who waits
+/// for what and ends the process.
+pub fn watched<R>(engine: &impl Watched, body: impl FnOnce() -> R) -> R {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let hung = std::sync::mpsc::RecvTimeoutError::Timeout;
-            if told.recv_timeout(HANGS_AFTER) == Err(hung) {
-                eprintln!("it hangs: {engine:#?}");
-                std::process::exit(101);
-            }
+            let is_over = |at_most| told.recv_timeout(at_most) != Err(RecvTimeoutError::Timeout);
+            watch_until(is_over, || Some(engine.progress()), || format!("{engine:#?}"));
         });
         // Dropped also when `body` panics.
         let _tell = tell;
@@ -191,15 +254,16 @@ pub fn watched<R>(engine: &(impl fmt::Debug + Sync), body: impl FnOnce() -> R) -
     })
 }
 
-/// Watches an engine whose jobs other threads submit: if it is still there after [`HANGS_AFTER`], says
+/// Watches an engine whose jobs other threads submit for as long as it is there: if it does not go on, says
 /// who waits for what and ends the process.
-pub fn watch(engine: &std::sync::Arc<Engine>) {
-    let engine = std::sync::Arc::downgrade(engine);
+pub fn watch(engine: &Arc<Engine>) {
+    let engine = Arc::downgrade(engine);
     std::thread::spawn(move || {
-        std::thread::sleep(HANGS_AFTER);
-        if let Some(engine) = engine.upgrade() {
-            eprintln!("it hangs: {engine:#?}");
-            std::process::exit(101);
-        }
+        let is_over = |at_most| {
+            std::thread::sleep(at_most);
+            false
+        };
+        let progress = || engine.upgrade().map(|engine| Watched::progress(&*engine));
+        watch_until(is_over, progress, || format!("{:#?}", engine.upgrade()));
     });
 }

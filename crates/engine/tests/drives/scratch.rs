@@ -2,7 +2,8 @@
 //! that does not get one says so and has nothing to look at.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -26,22 +27,84 @@ fn or_said<T>(made: Result<T, String>, what: &str) -> Option<T> {
 pub struct LoopDevice {
     path: PathBuf,
     _open: File,
-    _file: tempfile::NamedTempFile,
+    _folder: TempDir,
 }
+
+/// What the kernel is told of a new loop device (`linux/loop.h`).
+#[repr(C)]
+struct LoopConfig {
+    file: u32,
+    block_bytes: u32,
+    /// Device, inode, offset, size limit.
+    places: [u64; 5],
+    /// Number, encryption.
+    numbers: [u32; 3],
+    flags: u32,
+    names: [u8; 64 + 64 + 32],
+    reserved: [u64; 2 + 8],
+}
+
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
+/// The device is free again once nobody has it open.
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+
+/// How often another number is asked for because another program has been faster.
+const ATTEMPTS: usize = 1000;
 
 impl LoopDevice {
     /// A drive of `bytes` zeros in blocks of `block_bytes` bytes, if this machine has one.
     pub fn new(bytes: u64, block_bytes: u32) -> Option<LoopDevice> {
-        let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        file.as_file().set_len(bytes).unwrap();
-        let sector = block_bytes.to_string();
-        let name = file.path().to_str().unwrap();
-        let attached = output("losetup", &["--find", "--show", "--sector-size", &sector, name]);
-        let path = PathBuf::from(or_said(attached, "a loop device")?);
-        let open = File::open(&path);
-        // It is detached once nobody has it open.
-        output("losetup", &["--detach", path.to_str().unwrap()]).unwrap();
-        Some(LoopDevice { path, _open: open.unwrap(), _file: file })
+        or_said(LoopDevice::try_new(bytes, block_bytes), "a loop device")
+    }
+
+    fn try_new(bytes: u64, block_bytes: u32) -> Result<LoopDevice, String> {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        let file = options.open(folder.path().join("bytes")).unwrap();
+        file.set_len(bytes).unwrap();
+        LoopDevice::over(&file, block_bytes, folder)
+    }
+
+    /// One over `file`, which lies in `folder`.
+    fn over(file: &File, block_bytes: u32, folder: TempDir) -> Result<LoopDevice, String> {
+        let said = |error: io::Error| error.to_string();
+        let control = File::options().read(true).write(true).open("/dev/loop-control");
+        let control = control.map_err(said)?;
+        for _ in 0..ATTEMPTS {
+            // SAFETY: this request takes and writes no memory.
+            let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+            if number < 0 {
+                return Err(said(io::Error::last_os_error()));
+            }
+            let mut path = PathBuf::from(format!("/dev/loop{number}"));
+            if !path.exists() {
+                path = folder.path().join("drive");
+                let _ = std::fs::remove_file(&path);
+                make_node(&path, 7, number as u32).ok_or("no node")?;
+            }
+            let open = File::options().read(true).write(true).open(&path).map_err(said)?;
+            let config = LoopConfig {
+                file: file.as_raw_fd() as u32,
+                block_bytes,
+                places: [0; 5],
+                numbers: [0; 3],
+                flags: LO_FLAGS_AUTOCLEAR,
+                names: [0; 160],
+                reserved: [0; 10],
+            };
+            // SAFETY: `config` is what the kernel reads for this request, and outlives the call.
+            let made = unsafe { libc::ioctl(open.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+            if made == 0 {
+                return Ok(LoopDevice { path, _open: open, _folder: folder });
+            }
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EBUSY) {
+                return Err(said(error));
+            }
+        }
+        Err("other programs have been faster".into())
     }
 
     pub fn path(&self) -> &Path {
@@ -55,6 +118,7 @@ pub struct Ext2 {
     child: Child,
     input: Option<ChildStdin>,
     mounted: PathBuf,
+    _drive: LoopDevice,
     _folder: TempDir,
 }
 
@@ -66,14 +130,13 @@ impl Ext2 {
 
     fn try_mounted(bytes: u64) -> Result<Ext2, String> {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
-        File::create(&image).and_then(|file| file.set_len(bytes)).unwrap();
+        let (drive, at) = (LoopDevice::try_new(bytes, 512)?, folder.path().join("mounted"));
         std::fs::create_dir(&at).unwrap();
-        output("mkfs.ext2", &["-q", "-F", "-b", "4096", image.to_str().unwrap()])?;
-        let script = "mount -t ext2 -o loop,nodev \"$0\" \"$1\" && echo mounted && read end";
+        output("mkfs.ext2", &["-q", "-F", "-b", "4096", drive.path().to_str().unwrap()])?;
+        let script = "mount -t ext2 -o nodev \"$0\" \"$1\" && echo mounted && read end";
         let mut child = Command::new("unshare")
             .args(["--mount", "sh", "-c", script])
-            .args([&image, &at])
+            .args([drive.path(), &at])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -83,7 +146,7 @@ impl Ext2 {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let root = PathBuf::from(format!("/proc/{}/root", child.id()));
         let mounted = root.join(at.strip_prefix("/").unwrap());
-        let made = Ext2 { child, input, mounted, _folder: folder };
+        let made = Ext2 { child, input, mounted, _drive: drive, _folder: folder };
         if said == "mounted\n" { Ok(made) } else { Err("it is not mounted".into()) }
     }
 
