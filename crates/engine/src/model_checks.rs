@@ -1,12 +1,12 @@
 //! Model checks: what two or three threads may do, in every order or in many drawn ones.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ebbtide-engine --lib --release model_checks` tries every
-//! order that the memory model allows for grace periods. A membarrier is modelled as sequentially
-//! consistent fences of all threads: a model checker cannot interrupt a thread as the kernel does. The
-//! checks without a barrier have no such fences, which would hide that others are missing.
+//! Built with `--cfg loom` (`.ci/run` has the command), they try every order that the memory model allows
+//! for grace periods. A membarrier is modelled as sequentially consistent fences of all threads: a model
+//! checker cannot interrupt a thread as the kernel does. The checks without a barrier have no such fences,
+//! which would hide that others are missing.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p ebbtide-engine --lib --release model_checks` tries drawn
-//! orders of mailboxes and lists of waiters. Shuttle models sequential consistency.
+//! Built with `--cfg shuttle`, they try drawn orders of mailboxes and lists of waiters. Shuttle models
+//! sequential consistency.
 
 #[cfg(loom)]
 mod grace_periods {
