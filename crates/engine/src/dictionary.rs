@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES};
@@ -33,6 +34,9 @@ const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=1 << 30;
 /// The database of the keyspace that is used.
 const DATABASE: usize = 0;
 
+/// Leaves that a change which finds no page looks at for some that can be joined.
+const LEAVES: usize = 8;
+
 /// Keys and values of any bytes in a file, behind a DRAM cache. Any thread may use it.
 ///
 /// Changes are made together or not at all, and a change that has returned is durable under
@@ -40,6 +44,8 @@ const DATABASE: usize = 0;
 pub struct Dictionary {
     jobs: OfProcess<Jobs>,
     keys: Keyspace,
+    /// The hash from which to go on joining leaves.
+    join_from: Arc<AtomicU64>,
 }
 
 /// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
@@ -124,7 +130,7 @@ impl Dictionary {
         let jobs = Arc::new(engine).start()?;
         let damaged = |error| DictionaryError::Damaged { path: path.to_path_buf(), error };
         let keys = jobs.submit(open_keys).wait()??.map_err(damaged)?;
-        Ok(Dictionary { jobs: OfProcess::new(jobs), keys })
+        Ok(Dictionary { jobs: OfProcess::new(jobs), keys, join_from: Arc::default() })
     }
 
     /// The value of `key`.
@@ -179,8 +185,22 @@ impl Dictionary {
         if changes.is_empty() {
             return Ok(());
         }
-        let keys = self.keys;
-        let ticket = self.jobs.submit_commit(move |memory| commit(keys, memory, &changes));
+        let (keys, join_from) = (self.keys, self.join_from.clone());
+        let ticket = self.jobs.submit_commit(move |memory| {
+            let mut committed = commit(keys, memory, &changes)?;
+            while committed.0.is_err() && make_room(keys, memory, &join_from) {
+                committed = commit(keys, memory, &changes)?;
+            }
+            for (key, _) in &changes {
+                let hash = keys.key(key).hash;
+                if keys.is_sparse(memory, DATABASE, hash) {
+                    let join = |memory: &mut FlashMemory<'_>| keys.join(memory, DATABASE, hash);
+                    // The change itself is committed.
+                    let _ = keys.exclusive(memory, &[hash], join);
+                }
+            }
+            Ok(committed)
+        });
         ticket.wait()??.map_err(|Full| DictionaryError::Full)
     }
 
@@ -290,6 +310,24 @@ fn open_keys(
         memory.transaction(|memory| Keyspace::format(memory, Addr(0), pages, secret))?;
     memory.durable(lsn)?;
     Ok(Ok(keys))
+}
+
+/// Joins leaves from where the last call ended until a page comes back, or enough were looked at. Says whether
+/// one came back.
+fn make_room(keys: Keyspace, memory: &mut FlashMemory<'_>, join_from: &AtomicU64) -> bool {
+    let mut from = join_from.load(Ordering::Relaxed);
+    let mut any = false;
+    for _ in 0..LEAVES {
+        let join = |memory: &mut FlashMemory<'_>| keys.join_from(memory, DATABASE, from);
+        let Ok(((joined, next), _)) = keys.exclusive(memory, &[from], join) else { break };
+        from = if next == HASHES { 0 } else { next };
+        any |= joined;
+        if any || from == 0 {
+            break;
+        }
+    }
+    join_from.store(from, Ordering::Relaxed);
+    any
 }
 
 /// Makes changes in one transaction. A store that is full unwinds out of it, which undoes all of them.

@@ -69,6 +69,37 @@ fn fill(dictionary: &Dictionary) {
     assert!(dictionary.change(vec![set(&"k".repeat(1025), b"")]).unwrap_err().is_input());
 }
 
+/// It is full at first, and again after each time it was emptied, with as many keys.
+#[test]
+fn a_dictionary_takes_as_much_again_after_it_was_emptied_and_keeps_room_while_keys_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let dictionary = open(&folder.path().join("store")).unwrap();
+    let value = |number: usize, bytes: usize| vec![number as u8; bytes];
+    watched(&dictionary, || {
+        for bytes in [700, 3_000, 90] {
+            let mut count = 0;
+            while dictionary.change(vec![set(&count.to_string(), &value(count, bytes))]).is_ok() {
+                count += 1;
+            }
+            assert!(count * (bytes + 5) > 550_000, "{count} values of {bytes} bytes in 1 MiB");
+            dictionary.change(vec![set("0", &value(1, bytes))]).unwrap();
+            for number in 0..count {
+                dictionary.change(vec![(number.to_string().into_bytes(), None)]).unwrap();
+            }
+            assert!(dictionary.is_empty().unwrap());
+        }
+        // A window of keys moves on: 300 kB of 1 MiB live.
+        for number in 0..6_000 {
+            let bytes = number * 7919 % 1_500;
+            dictionary.change(vec![set(&number.to_string(), &value(number, bytes))]).unwrap();
+            if let Some(old) = number.checked_sub(400) {
+                dictionary.change(vec![(old.to_string().into_bytes(), None)]).unwrap();
+            }
+        }
+        assert_eq!(dictionary.len().unwrap(), 400);
+    });
+}
+
 #[test]
 fn a_store_of_another_program_or_capacity_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -163,11 +163,11 @@ impl Client {
             let piece = left.min(PIECE_BYTES);
             let Some(bytes) = self.input.get(at..at + piece) else { return };
             if self.staged.last().is_none_or(|staged| staged.argument != argument) {
-                let staged = Staged::begin(memory, &keyspace, &state.shared.holds, argument);
+                let staged = Staged::begin(memory, &keyspace, state, argument);
                 self.staged.push(staged);
             }
             let staged = self.staged.last_mut().expect("it was pushed");
-            staged.add(memory, &keyspace, bytes);
+            staged.add(memory, &keyspace, state, bytes);
             self.input.drain(at..at + piece);
             self.parser.taken(piece);
             moved = true;

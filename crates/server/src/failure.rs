@@ -12,6 +12,8 @@ pub enum Failure {
     Reply(Cow<'static, str>),
     /// It concerns a value that a single transaction cannot write. Nothing has changed.
     TooLarge,
+    /// There is no room for what it writes.
+    Full,
 }
 
 impl Failure {
@@ -19,6 +21,7 @@ impl Failure {
     pub fn text(&self) -> &str {
         match self {
             Failure::Reply(text) => text,
+            Failure::Full => "OOM command not allowed when used memory > 'maxmemory'.",
             Failure::TooLarge => {
                 "ERR a value of this size cannot be written by this command, or not between MULTI and EXEC"
             }
@@ -46,6 +49,6 @@ impl From<TransactionError> for Failure {
 
 impl From<Full> for Failure {
     fn from(_: Full) -> Failure {
-        "OOM command not allowed when used memory > 'maxmemory'.".into()
+        Failure::Full
     }
 }

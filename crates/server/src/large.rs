@@ -6,11 +6,13 @@ use std::sync::Arc;
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::{
-    Entry, Keyspace, Large, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
+    Entry, Full, Keyspace, Large, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
 };
 use parking_lot::Mutex;
 
 use crate::failure::Failure;
+use crate::space;
+use crate::state::State;
 
 /// Bytes of a value that one step moves between DRAM and flash.
 pub const PIECE_BYTES: usize = WHOLE_BYTES_MAX;
@@ -86,9 +88,9 @@ impl Outgoing {
     pub fn spilled<M: Memory>(
         memory: &mut M,
         keyspace: &Keyspace,
-        holds: &Arc<Holds>,
+        state: &State,
     ) -> Result<Outgoing, Failure> {
-        let (large, hold) = begin(memory, keyspace, holds)?;
+        let (large, hold) = begin(memory, keyspace, state)?;
         Ok(Outgoing { place: Place::Spilled(large), offset: 0, left: 0, _hold: hold })
     }
 
@@ -100,6 +102,7 @@ impl Outgoing {
         &mut self,
         memory: &mut M,
         keyspace: &Keyspace,
+        state: &State,
         bytes: &[u8],
     ) -> Result<bool, Failure> {
         let Place::Spilled(large) = &mut self.place else { return Ok(false) };
@@ -107,7 +110,7 @@ impl Outgoing {
         if end + bytes.len() as u64 > VALUE_BYTES_MAX {
             return Ok(false);
         }
-        write(memory, keyspace, large, end, bytes)?;
+        write(memory, keyspace, state, large, (end, bytes))?;
         self.left += bytes.len() as u64;
         Ok(true)
     }
@@ -154,19 +157,26 @@ impl Staged {
     pub fn begin<M: Memory>(
         memory: &mut M,
         keyspace: &Keyspace,
-        holds: &Arc<Holds>,
+        state: &State,
         argument: usize,
     ) -> Staged {
-        let value = begin(memory, keyspace, holds)
+        let value = begin(memory, keyspace, state)
             .map(|(large, hold)| Written { large, _hold: Arc::new(hold) });
         Staged { argument, value }
     }
 
     /// Adds at most [`PIECE_BYTES`]. After an error the rest is dropped.
-    pub fn add<M: Memory>(&mut self, memory: &mut M, keyspace: &Keyspace, bytes: &[u8]) {
+    pub fn add<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        keyspace: &Keyspace,
+        state: &State,
+        bytes: &[u8],
+    ) {
         if let Ok(written) = &mut self.value {
             let offset = written.large.bytes;
-            if let Err(failure) = write(memory, keyspace, &mut written.large, offset, bytes) {
+            let large = &mut written.large;
+            if let Err(failure) = write(memory, keyspace, state, large, (offset, bytes)) {
                 self.value = Err(failure);
             }
         }
@@ -188,33 +198,45 @@ impl Staged {
 pub fn begin<M: Memory>(
     memory: &mut M,
     keyspace: &Keyspace,
-    holds: &Arc<Holds>,
+    state: &State,
 ) -> Result<(Large, Hold), Failure> {
-    // It is held before others can see it.
-    let begun = memory.transaction(|memory| {
-        keyspace.begin_large(memory).map(|large| {
-            let hold = holds.hold(large.id());
-            (large, hold)
-        })
-    });
-    Ok(begun?.0?)
+    loop {
+        // It is held before others can see it.
+        let (begun, _) = memory.transaction(|memory| {
+            keyspace.begin_large(memory).map(|large| {
+                let hold = state.shared.holds.hold(large.id());
+                (large, hold)
+            })
+        })?;
+        match begun {
+            Err(Full) if space::make_held(memory, state, keyspace) => {}
+            begun => return Ok(begun?),
+        }
+    }
 }
 
-/// Writes at most [`PIECE_BYTES`] into a large value, in a transaction of its own.
+/// Writes at most [`PIECE_BYTES`] into a large value from a byte on, in a transaction of its own.
 ///
 /// # Errors
 /// When there is no room, or the log cannot be written.
 pub fn write<M: Memory>(
     memory: &mut M,
     keyspace: &Keyspace,
+    state: &State,
     large: &mut Large,
-    offset: u64,
-    bytes: &[u8],
+    (offset, bytes): (u64, &[u8]),
 ) -> Result<Lsn, Failure> {
-    let (written, lsn) = memory.transaction(|memory| {
-        let mut larger = large.clone();
-        keyspace.write_large(memory, &mut larger, offset, bytes).map(|()| larger)
-    })?;
-    *large = written?;
-    Ok(lsn)
+    loop {
+        let (written, lsn) = memory.transaction(|memory| {
+            let mut larger = large.clone();
+            keyspace.write_large(memory, &mut larger, offset, bytes).map(|()| larger)
+        })?;
+        match written {
+            Err(Full) if space::make_held(memory, state, keyspace) => {}
+            written => {
+                *large = written?;
+                return Ok(lsn);
+            }
+        }
+    }
 }

@@ -30,6 +30,7 @@ mod service;
 pub mod session;
 pub mod shared;
 pub mod slow;
+mod space;
 pub mod state;
 pub mod statistics;
 pub mod storage;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use ebbtide_core::durability::Lsn;
-use ebbtide_structures::keyspace::{self, Keyspace};
+use ebbtide_structures::keyspace::{self, DATABASES, HASHES, Keyspace};
 use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
@@ -118,8 +118,6 @@ pub struct Core {
     pub clients: Mutex<BTreeMap<ClientId, ClientInfo>>,
     /// What it was told.
     notes: SegQueue<Note>,
-    /// How often databases had been cleared when its oldest job began; the largest number without a job.
-    oldest_job: AtomicU64,
 }
 
 /// What all cores share.
@@ -161,8 +159,8 @@ pub struct Shared {
     saved_changes: AtomicU64,
     /// Whether a client has asked the server to stop.
     shutdown: AtomicBool,
-    /// How often the whole keyspace was about to change and had changed, each counted by itself.
-    clears: AtomicU64,
+    /// The database, above the bits of a hash, and the hash from which to go on joining leaves.
+    join_from: AtomicU64,
     /// The last change of a key of each stripe.
     written: [AtomicU64; STRIPES],
 }
@@ -172,7 +170,6 @@ impl Shared {
     pub fn new(settings: Settings, storage: Box<dyn Storage>, now_ms: u64) -> Shared {
         let cores: Box<[CachePadded<Core>]> =
             (0..settings.cores).map(|_| CachePadded::default()).collect();
-        cores.iter().for_each(|core| core.oldest_job.store(u64::MAX, Ordering::SeqCst));
         Shared {
             started: Instant::now(),
             run_id: run_id(),
@@ -193,7 +190,7 @@ impl Shared {
             saving_changes: AtomicU64::new(0),
             saved_changes: AtomicU64::new(0),
             shutdown: AtomicBool::new(false),
-            clears: AtomicU64::new(0),
+            join_from: AtomicU64::new(0),
             written: [const { AtomicU64::new(0) }; STRIPES],
         }
     }
@@ -326,27 +323,15 @@ impl Shared {
         Lsn(last.unwrap_or(0))
     }
 
-    /// The whole keyspace is about to change, or has changed.
-    pub fn count_clear(&self) {
-        self.clears.fetch_add(1, Ordering::SeqCst);
+    /// The database and the hash from which to go on joining leaves.
+    pub fn join_from(&self) -> (usize, u64) {
+        let place = self.join_from.load(Ordering::Relaxed);
+        ((place / HASHES) as usize % DATABASES, place % HASHES)
     }
 
-    /// The number by which a job that begins now is told from those that began before a change of the whole
-    /// keyspace.
-    pub fn clears(&self) -> u64 {
-        self.clears.load(Ordering::SeqCst)
-    }
-
-    /// The oldest job of a core has this number; the core has none without.
-    pub fn set_oldest_job(&self, core: usize, oldest: Option<u64>) {
-        self.cores[core].oldest_job.store(oldest.unwrap_or(u64::MAX), Ordering::SeqCst);
-    }
-
-    /// Whether all jobs under way, on any core, began after the last change of the whole keyspace. A job that
-    /// begins meanwhile is one of them: it looks at memory after it has told its number.
-    pub fn all_began_after_clears(&self) -> bool {
-        let clears = self.clears();
-        self.cores.iter().all(|core| core.oldest_job.load(Ordering::SeqCst) >= clears)
+    /// Leaves were joined up to here. Jobs that join at the same time may join the same.
+    pub fn joined_to(&self, database: usize, hash: u64) {
+        self.join_from.store(database as u64 * HASHES + hash, Ordering::Relaxed);
     }
 }
 

@@ -13,6 +13,7 @@ use parking_lot::MutexGuard;
 use crate::session::ClientId;
 use crate::shared::{ClientInfo, Note, Settings, Shared};
 use crate::slow::Slow;
+use crate::space;
 use crate::statistics::Statistics;
 
 /// What the commands of one core see.
@@ -82,20 +83,15 @@ impl State {
         hashes: &[u64],
         body: impl FnMut(&mut M) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
-        let all = hashes.is_empty();
-        self.shared.reserved.alone(memory, keyspace, hashes, |memory| {
-            if all {
-                self.shared.count_clear();
-            }
+        let ran = self.shared.reserved.alone(memory, keyspace, hashes, |memory| {
             let ran = memory.transaction(body);
             if let Ok((_, lsn)) = &ran {
                 self.shared.wrote(hashes, *lsn);
             }
-            if all {
-                self.shared.count_clear();
-            }
             ran
-        })
+        })?;
+        hashes.iter().for_each(|hash| space::join_sparse(memory, keyspace, *hash));
+        Ok(ran)
     }
 
     /// A client wants to know when a key changes.

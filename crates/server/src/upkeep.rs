@@ -2,85 +2,73 @@
 //! that were removed, a little at a time.
 
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{DATABASES, HASHES, Keyspace};
+use ebbtide_structures::keyspace::{DATABASES, Keyspace};
 
+use crate::space;
 use crate::state::State;
 
-/// Leaves that a round looks at for expired keys.
-const LEAVES_PER_ROUND: usize = 16;
+/// How long a turn of upkeep lasts. Other jobs of the core wait for so long.
+const TURN: Duration = Duration::from_millis(1);
 
-/// Pages that a round gives back.
-const PAGES_PER_ROUND: usize = 256;
+/// Turns that the pause after a turn lasts while commands run: upkeep has a quarter of the time.
+const PAUSE_TURNS: u32 = 3;
+
+/// The pause after a turn that leaves nothing to do.
+const REST: Duration = Duration::from_millis(100);
 
 /// Where upkeep is.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// The database and the hash from which to go on.
-    place: Cell<(usize, u64)>,
+    /// Commands until its last turn.
+    commands: Cell<u64>,
 }
 
 impl Upkeep {
-    /// A round.
-    pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State) {
-        let Some(keyspace) = state.keys() else { return };
-        self.expire(memory, state, keyspace);
-        reclaim_large(memory, state, keyspace);
-        reclaim_cleared(memory, state, keyspace);
-    }
-
-    fn expire<M: Memory>(&self, memory: &mut M, state: &State, keyspace: Keyspace) {
-        let (mut database, mut from) = self.place.get();
-        for _ in 0..LEAVES_PER_ROUND {
-            if from >= HASHES || keyspace.counts(memory, database).expiring == 0 {
-                (database, from) = ((database + 1) % DATABASES, 0);
-                continue;
-            }
-            let mut found = Vec::new();
-            from = keyspace.scan(memory, database, from, &mut found);
-            let now_ms = crate::client::now_ms();
-            let is_over = |at: Option<u64>| at.is_some_and(|at| at <= now_ms);
-            for scanned in found.iter().filter(|scanned| is_over(scanned.expires_at_ms)) {
-                let key = keyspace.key(&scanned.key);
-                let removed = state.exclusive(memory, &keyspace, &[key.hash], |memory| {
-                    let entry = keyspace.find(memory, database, &key, &mut Vec::new());
-                    let over = entry.is_some_and(|entry| is_over(entry.expires_at_ms));
-                    let removed = over && keyspace.remove(memory, database, &key);
-                    if removed {
-                        state.changed(database, key.bytes);
-                    }
-                    removed
-                });
-                if removed.is_ok_and(|(removed, _)| removed) {
-                    state.statistics().expired.add(1);
-                }
+    /// Runs a turn. Returns the pause after it.
+    pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State) -> Duration {
+        let Some(keyspace) = state.keys() else { return REST };
+        let commands = state.shared.total(|core| &core.commands);
+        let is_idle = self.commands.replace(commands) == commands;
+        let began = Instant::now();
+        while work(memory, state, &keyspace) {
+            let took = began.elapsed();
+            if took >= TURN {
+                return if is_idle { Duration::ZERO } else { took * PAUSE_TURNS };
             }
         }
-        self.place.set((database, from));
+        REST
     }
 }
 
-/// Gives back pages of cleared databases, which no job may see any more.
-fn reclaim_cleared<M: Memory>(memory: &mut M, state: &State, keyspace: Keyspace) {
-    for _ in 0..PAGES_PER_ROUND {
-        let more = memory.transaction(|memory| {
-            keyspace.reclaim(memory, || state.shared.all_began_after_clears())
-        });
-        if !more.is_ok_and(|(more, _)| more) {
-            break;
-        }
-    }
+/// Does a little of each kind of work. Returns true if there was any.
+fn work<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    let expired = expire(memory, state, keyspace);
+    let large = space::reclaim_large(memory, state, keyspace);
+    let cleared = space::reclaim_cleared(memory, keyspace);
+    expired || large || cleared
 }
 
-/// Gives back large values that no key has and nobody holds.
-fn reclaim_large<M: Memory>(memory: &mut M, state: &State, keyspace: Keyspace) {
-    for _ in 0..PAGES_PER_ROUND {
-        let more = memory.transaction(|memory| {
-            keyspace.reclaim_large(memory, |id| state.shared.holds.holds(id))
+/// Removes expired keys of one leaf of each database: the one whose first key expired earliest. Returns true if there
+/// was one.
+pub(crate) fn expire<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    let keyspace = keyspace.at(crate::client::now_ms());
+    let mut any = false;
+    for database in 0..DATABASES {
+        let Some(due) = keyspace.first_due(memory, database) else { continue };
+        let hashes = keyspace.expired(memory, database, due.hash());
+        let leaf = [due.hash()];
+        let held = if hashes.is_empty() { &leaf } else { &hashes[..] };
+        let removed = state.exclusive(memory, &keyspace, held, |memory| {
+            let expired = keyspace.expire(memory, database, due, held);
+            expired.iter().for_each(|(key, _)| state.changed(database, key));
+            expired.len() as u64
         });
-        if !more.is_ok_and(|(more, _)| more) {
-            break;
-        }
+        let Ok((removed, _)) = removed else { return any };
+        state.statistics().expired.add(removed);
+        any = true;
     }
+    any
 }

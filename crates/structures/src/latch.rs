@@ -144,25 +144,166 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
             seen = memory.load(at);
             continue;
         }
-        if let Some(latches) = memory.latches() {
-            let changed = |&(read, word): &(Addr, u64)| read == at && !is_unchanged(seen, word);
-            if latches.read().iter().any(changed) {
-                // What the transaction has read under it is no longer so. Nothing is taken, as releasing
-                // it would be a change to all others: each could make the next run again for ever.
-                Rerun { latch: None }.unwind();
-            }
-        }
-        let taken = seen & !(BOOT | WAITED) | boot_bits(memory) | HELD;
-        // Jobs wait only in this boot.
-        let taken = if seen & BOOT == boot_bits(memory) { taken | seen & WAITED } else { taken };
-        match memory.exchange_latch(at, seen, taken) {
-            Ok(_) => break,
+        match take(memory, at, seen) {
+            Ok(()) => return,
             Err(found) => seen = found,
         }
     }
+}
+
+/// Takes the latch at `at`, whose word was `seen` and says that it is free.
+///
+/// # Errors
+/// The word that is there instead.
+fn take<M: Memory>(memory: &mut M, at: Addr, seen: u64) -> Result<(), u64> {
+    if let Some(latches) = memory.latches() {
+        let changed = |&(read, word): &(Addr, u64)| read == at && !is_unchanged(seen, word);
+        if latches.read().iter().any(changed) {
+            // What the transaction has read under it is no longer so. Nothing is taken, as releasing
+            // it would be a change to all others: each could make the next run again for ever.
+            Rerun { latch: None }.unwind();
+        }
+    }
+    let taken = seen & !(BOOT | WAITED) | boot_bits(memory) | HELD;
+    // Jobs wait only in this boot.
+    let taken = if seen & BOOT == boot_bits(memory) { taken | seen & WAITED } else { taken };
+    memory.exchange_latch(at, seen, taken)?;
     if let Some(latches) = memory.latches() {
         latches.take(at);
     }
+    Ok(())
+}
+
+/// Whether the transaction under way holds the latch at `at`.
+fn is_own<M: Memory>(memory: &mut M, at: Addr) -> bool {
+    memory.latches().is_some_and(|latches| latches.holds(at))
+}
+
+/// Returns the word of the latch at `at` as soon as no other job holds it. With it [`read_if`] and
+/// [`write_if`] tell whether a job has written under the latch since.
+pub(crate) fn word<M: Memory>(memory: &mut M, at: Addr) -> u64 {
+    loop {
+        let seen: u64 = memory.load(at);
+        if !is_held(memory, seen) || is_own(memory, at) {
+            return seen;
+        }
+        wait_for_release(memory, at, seen);
+    }
+}
+
+/// True if no job has written under the latch at `at` since its word was `word`.
+pub(crate) fn is_still<M: Memory>(memory: &mut M, at: Addr, word: u64) -> bool {
+    is_unchanged(memory.load(at), word)
+}
+
+/// Runs `body`, as [`read`] does, once. `None` if a job has written under the latch since its word
+/// was `word`.
+pub(crate) fn read_if<M: Memory, R>(
+    memory: &mut M,
+    at: Addr,
+    word: u64,
+    body: impl FnOnce(&mut M) -> R,
+) -> Option<R> {
+    let result = body(memory);
+    if !is_still(memory, at, word) {
+        return None;
+    }
+    if !is_own(memory, at)
+        && let Some(latches) = memory.latches()
+    {
+        latches.note_read(at, word);
+    }
+    Some(result)
+}
+
+/// Runs `body` with the latch held, unless a job has written under it since its word was `word`. Never
+/// waits.
+pub(crate) fn write_if<M: Memory, R>(
+    memory: &mut M,
+    at: Addr,
+    word: u64,
+    body: impl FnOnce(&mut M) -> R,
+) -> Option<R> {
+    acquire_if(memory, at, word).then(|| run_held(memory, &[at], body))
+}
+
+/// Runs `body` with all of `latches` held, in any order. `None` if another job holds one. Never waits.
+pub(crate) fn try_write_all<M: Memory, R>(
+    memory: &mut M,
+    latches: &[Addr],
+    body: impl FnOnce(&mut M) -> R,
+) -> Option<R> {
+    for (held, &at) in latches.iter().enumerate() {
+        let seen: u64 = memory.load(at);
+        let free = !is_held(memory, seen) || is_own(memory, at);
+        if !free || !acquire_if(memory, at, seen) {
+            run_held(memory, &latches[..held], |_| ());
+            return None;
+        }
+    }
+    Some(run_held(memory, latches, body))
+}
+
+/// Runs `body` with those of `latches` held, and told to it, that no other job holds. Never waits.
+pub(crate) fn write_free<M: Memory, R>(
+    memory: &mut M,
+    latches: &[Addr],
+    body: impl FnOnce(&mut M, &[Addr]) -> R,
+) -> R {
+    let mut held = Vec::with_capacity(latches.len());
+    for &at in latches {
+        let seen: u64 = memory.load(at);
+        if (!is_held(memory, seen) || is_own(memory, at)) && acquire_if(memory, at, seen) {
+            held.push(at);
+        }
+    }
+    run_held(memory, &held, |memory| body(memory, &held))
+}
+
+/// Runs `body`, which writes a page that no other job can reach yet, with the page's latch held. The
+/// latch begins anew with `version`, so its words differ from those of the page's earlier uses.
+pub(crate) fn write_new<M: Memory, R>(
+    memory: &mut M,
+    at: Addr,
+    version: u64,
+    body: impl FnOnce(&mut M) -> R,
+) -> R {
+    if is_own(memory, at) {
+        return body(memory);
+    }
+    loop {
+        let seen = word(memory, at);
+        let begun = version & !(VERSION - 1);
+        if memory.exchange_latch(at, seen, begun).is_ok() && acquire_if(memory, at, begun) {
+            return run_held(memory, &[at], body);
+        }
+    }
+}
+
+/// Takes the latch at `at` if its word is still `word`, and says whether it did.
+fn acquire_if<M: Memory>(memory: &mut M, at: Addr, word: u64) -> bool {
+    if is_own(memory, at) {
+        return true;
+    }
+    let mut seen = word;
+    while let Err(found) = take(memory, at, seen) {
+        if !is_unchanged(found, word) {
+            return false;
+        }
+        seen = found;
+    }
+    true
+}
+
+/// Runs `body` and releases `held` latches, also if it unwinds.
+fn run_held<M: Memory, R>(memory: &mut M, held: &[Addr], body: impl FnOnce(&mut M) -> R) -> R {
+    // As in `write_all`.
+    let mut result = catch_unwind(AssertUnwindSafe(|| body(memory)));
+    for &at in held.iter().rev() {
+        let released = release(memory, at);
+        result = result.and_then(|result| released.map(|()| result));
+    }
+    result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// Waits until the latch at `at` was free at some moment.

@@ -227,7 +227,11 @@ impl FlashMemory<'_> {
         if let Some(reserved) = transaction.reserved {
             self.wake_starved(persist.release(reserved));
         }
-        for &at in transaction.latches.held().iter().rev() {
+        // From the end of memory on: what lists free pages lies at its start, and is held until the
+        // pages that it lists are free for others.
+        let mut held: SmallVec<[Addr; 16]> = transaction.latches.held().iter().copied().collect();
+        held.sort_unstable();
+        for &at in held.iter().rev() {
             latch::release_taken(self, at);
         }
     }

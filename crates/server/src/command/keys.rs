@@ -212,7 +212,7 @@ impl Names {
             call.memory.let_others_run();
             let keyspace = call.keyspace();
             // Without room the reply stays in DRAM.
-            let _ = self.written.spill(call.memory, &keyspace, &call.state.shared.holds);
+            let _ = self.written.spill(call.memory, &keyspace, call.state);
         }
         next
     }

@@ -9,11 +9,12 @@ use std::cell::Cell;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
-use ebbtide_structures::keyspace::{Entry, Key, Large, VALUE_BYTES_MAX};
+use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
 
 use super::table::Spec;
 use super::{Call, Failure, Outcome, Steps, TOO_LONG, run_by_id};
 use crate::large::{PIECE_BYTES, begin, write};
+use crate::space;
 
 /// Runs a command that needs several transactions. `hashes` are those of its keys.
 ///
@@ -82,7 +83,7 @@ fn append<M: Memory>(
         let at = large.bytes - start;
         let piece = fill(call, at, (length - at).min(PIECE_BYTES as u64) as usize);
         let end = large.bytes;
-        write(call.memory, &keyspace, large, end, &piece)?;
+        write(call.memory, &keyspace, call.state, large, (end, &piece))?;
         call.memory.let_others_run();
     }
     Ok(())
@@ -98,11 +99,11 @@ pub(super) fn build<M: Memory>(
 ) -> Outcome {
     super::check_key(key)?;
     let keyspace = call.keyspace();
-    let (mut large, _hold) = begin(call.memory, &keyspace, &call.state.shared.holds)?;
+    let (mut large, _hold) = begin(call.memory, &keyspace, call.state)?;
     append(call, &mut large, length, fill)?;
     step(call, &[key.hash], |call| {
         keyspace.attach_large(call.memory, database, key, &large, expires_at_ms).map(drop)
-    })??;
+    })?;
     call.state.changed(database, key.bytes);
     Ok(())
 }
@@ -111,31 +112,38 @@ pub(super) fn build<M: Memory>(
 /// Otherwise it is a part of the command's only one.
 ///
 /// # Errors
-/// When it is too large for a transaction, or the log cannot be written.
+/// When it is too large for a transaction, there is no room, or the log cannot be written.
 pub(super) fn step<M: Memory, R>(
     call: &mut Call<'_, M>,
     hashes: &[u64],
-    mut body: impl FnMut(&mut Call<'_, M>) -> R,
+    mut body: impl FnMut(&mut Call<'_, M>) -> Result<R, Full>,
 ) -> Result<R, Failure> {
-    let Some(steps) = call.steps else { return Ok(body(call)) };
+    let Some(steps) = call.steps else { return Ok(body(call)?) };
     let keyspace = call.keyspace();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let mut change = |memory: &mut M| {
-        let ran = memory.transaction(|memory| {
-            let steps = Some(steps);
-            body(&mut Call { memory, state, session, arguments, staged, reply, steps })
-        });
-        if let Ok((_, lsn)) = &ran {
-            state.shared.wrote(hashes, *lsn);
-            steps.last.set(*lsn);
+    loop {
+        let mut change = |memory: &mut M| {
+            let ran = memory.transaction(|memory| {
+                let steps = Some(steps);
+                body(&mut Call { memory, state, session, arguments, staged, reply, steps })
+            });
+            if let Ok((_, lsn)) = &ran {
+                state.shared.wrote(hashes, *lsn);
+                steps.last.set(*lsn);
+            }
+            ran
+        };
+        let (result, _) = match steps.reserves {
+            true => keyspace.alone(*memory, hashes, change),
+            false => change(memory),
+        }?;
+        if result.is_ok() || !space::make_held(*memory, state, &keyspace) {
+            for hash in hashes {
+                space::join_sparse_held(*memory, &keyspace, *hash);
+            }
+            return Ok(result?);
         }
-        ran
-    };
-    let (result, _) = match steps.reserves {
-        true => keyspace.alone(*memory, hashes, change),
-        false => change(memory),
-    }?;
-    Ok(result)
+    }
 }
 
 /// Writes into the value of a key from byte `offset` on. Bytes between its end and `offset` become zeros. Gives
@@ -165,7 +173,7 @@ pub(super) fn write_value<M: Memory>(
     let (mut large, _hold) = match opened {
         Some(large) => (large, None),
         None => {
-            let (mut copy, hold) = begin(call.memory, &keyspace, &call.state.shared.holds)?;
+            let (mut copy, hold) = begin(call.memory, &keyspace, call.state)?;
             append(call, &mut copy, before, |call, at, count| match &entry {
                 Some(entry) if !entry.is_inline() => call.bytes_at(entry, at, count),
                 _ => value[at as usize..at as usize + count].to_vec(),
@@ -178,7 +186,7 @@ pub(super) fn write_value<M: Memory>(
     let mut done = 0;
     while length - done > PIECE_BYTES as u64 {
         let piece = source.piece(call, done, PIECE_BYTES);
-        write(call.memory, &keyspace, &mut large, offset + done, &piece)?;
+        write(call.memory, &keyspace, call.state, &mut large, (offset + done, &piece))?;
         call.memory.let_others_run();
         done += PIECE_BYTES as u64;
     }
@@ -193,7 +201,7 @@ pub(super) fn write_value<M: Memory>(
         } else {
             Ok(())
         }
-    })??;
+    })?;
     call.state.changed(database, key.bytes);
     Ok(end.max(before))
 }

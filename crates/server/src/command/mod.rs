@@ -29,6 +29,7 @@ use crate::failure::Failure;
 use crate::large::{Outgoing, Staged};
 use crate::resp::Reply;
 use crate::session::{Queued, QueuedCommand, Session, Silent};
+use crate::space;
 use crate::state::State;
 
 pub use pubsub::leave_all;
@@ -89,7 +90,8 @@ pub struct Call<'a, M> {
 impl<'a, M: Memory> Call<'a, M> {
     /// The keys of all databases.
     fn keyspace(&self) -> Keyspace {
-        self.state.keys().expect("commands run once the store is open")
+        let keys = self.state.keys().expect("commands run once the store is open");
+        keys.at(self.state.now_ms.get())
     }
 
     /// An argument as a key.
@@ -213,7 +215,7 @@ impl<'a, M: Memory> Call<'a, M> {
                 return Ok(());
             }
             keyspace.attach_large(call.memory, database, key, large, expires_at_ms).map(drop)
-        })??;
+        })?;
         self.state.changed(database, key.bytes);
         Ok(())
     }
@@ -250,7 +252,7 @@ impl<'a, M: Memory> Call<'a, M> {
                 return Ok(());
             }
             keyspace.set(call.memory, database, key, value, expires_at_ms).map(drop)
-        })??;
+        })?;
         self.state.changed(database, key.bytes);
         Ok(())
     }
@@ -260,7 +262,7 @@ impl<'a, M: Memory> Call<'a, M> {
         let (keyspace, database) = (self.keyspace(), self.session.database);
         let entry = keyspace.find(self.memory, database, key, &mut Vec::new());
         let Some(entry) = entry else { return Ok(false) };
-        large::step(self, &[key.hash], |call| keyspace.remove(call.memory, database, key))?;
+        large::step(self, &[key.hash], |call| Ok(keyspace.remove(call.memory, database, key)))?;
         if entry.expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
             self.state.statistics().expired.add(1);
             return Ok(false);
@@ -274,7 +276,7 @@ impl<'a, M: Memory> Call<'a, M> {
         let (keyspace, database) = (self.keyspace(), self.session.database);
         large::step(self, &[key.hash], |call| {
             keyspace.set_expiry(call.memory, database, key, expires_at_ms)
-        })??;
+        })?;
         self.state.changed(database, key.bytes);
         Ok(())
     }
@@ -284,7 +286,7 @@ impl<'a, M: Memory> Call<'a, M> {
         let keyspace = self.keyspace();
         large::step(self, &[from.1.hash, to.1.hash], |call| {
             keyspace.rename(call.memory, from, to)
-        })??;
+        })?;
         self.state.changed(from.0, from.1.bytes);
         self.state.changed(to.0, to.1.bytes);
         Ok(())
@@ -299,7 +301,7 @@ impl<'a, M: Memory> Call<'a, M> {
         self.memory.let_others_run();
         let (keyspace, database) = (self.keyspace(), self.session.database);
         // Without room the reply stays in DRAM.
-        let _ = self.reply.spill(self.memory, &keyspace, &self.state.shared.holds);
+        let _ = self.reply.spill(self.memory, &keyspace, self.state);
         for key in self.arguments[index..].iter().step_by(step).take(KEYS_BETWEEN_PAUSES) {
             keyspace.fetch_ahead(self.memory, database, &keyspace.key(key));
         }
@@ -537,11 +539,22 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let steps = None;
-    let run = state.exclusive(*memory, &keyspace, &hashes, |memory| {
-        reply.truncate(start);
-        run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
-    });
-    match run {
+    let mut run = |memory: &mut M| {
+        state.exclusive(memory, &keyspace, &hashes, |memory| {
+            reply.truncate(start);
+            let mut call = Call { memory, state, session, arguments, staged, reply, steps };
+            run_by_id(spec.id, &mut call)
+        })
+    };
+    let mut ran = run(memory);
+    // One that found no page has changed nothing, but for MSETNX, which would find what it has set itself.
+    while matches!(ran, Ok((Err(Failure::Full), _)))
+        && spec.id != Id::Msetnx
+        && space::make(*memory, state, &keyspace)
+    {
+        ran = run(memory);
+    }
+    match ran {
         Ok((Err(Failure::TooLarge), _)) | Err(TransactionError::TooLarge { .. })
             if !hashes.is_empty() =>
         {

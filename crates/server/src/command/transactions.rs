@@ -8,6 +8,7 @@ use super::table::{self, Access};
 use super::{Call, Outcome};
 use crate::large::Staged;
 use crate::session::{Queued, QueuedCommand, Session};
+use crate::space;
 use crate::state::State;
 
 /// The most keys that a connection watches.
@@ -113,6 +114,7 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
         body(memory);
         return Ok(());
     }
+    space::prepare(*memory, state, &keyspace);
     match state.exclusive(*memory, &keyspace, &hashes, body) {
         Ok(((), lsn)) => {
             session.written = session.written.max(lsn);

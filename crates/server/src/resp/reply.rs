@@ -1,13 +1,13 @@
 //! Replies, written in the version of the protocol that the client has chosen.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
 use crate::failure::Failure;
-use crate::large::{Holds, Outgoing, PIECE_BYTES};
+use crate::large::{Outgoing, PIECE_BYTES};
+use crate::state::State;
 
 /// A version of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,7 +94,7 @@ impl Reply {
         &mut self,
         memory: &mut M,
         keyspace: &Keyspace,
-        holds: &Arc<Holds>,
+        state: &State,
     ) -> Result<(), Failure> {
         let last = self.large.back().map_or(0, |(at, _)| *at);
         let start = last.max(self.begin);
@@ -102,12 +102,12 @@ impl Reply {
         while self.bytes.len() - start > PIECE_BYTES {
             let piece = &self.bytes[start..start + PIECE_BYTES];
             let added = match self.large.back_mut().filter(|(at, _)| *at == start) {
-                Some((_, last)) => last.spill(memory, keyspace, piece)?,
+                Some((_, last)) => last.spill(memory, keyspace, state, piece)?,
                 None => false,
             };
             if !added {
-                let mut outgoing = Outgoing::spilled(memory, keyspace, holds)?;
-                outgoing.spill(memory, keyspace, piece)?;
+                let mut outgoing = Outgoing::spilled(memory, keyspace, state)?;
+                outgoing.spill(memory, keyspace, state, piece)?;
                 self.large.push_back((start, outgoing));
             }
             self.bytes.drain(start..start + PIECE_BYTES);

@@ -23,11 +23,8 @@ use crate::upkeep::Upkeep;
 pub(crate) use connection::SOCKET_BYTES_MAX;
 use connection::{Arriving, Connection};
 
-/// Time between two rounds of upkeep.
-const UPKEEP_EVERY: Span = Span::from_us(100_000);
-
-/// What misses cost is looked at once in so many rounds of upkeep: every second.
-const ROUNDS_PER_SAMPLE: u64 = 10;
+/// Time between two looks at what misses cost.
+const SAMPLE_EVERY: Span = Span::from_us(1_000_000);
 
 /// Time after which a failed accept is tried again, such as when descriptors are short.
 const ACCEPT_AGAIN_AFTER: Span = Span::from_us(100_000);
@@ -38,7 +35,7 @@ pub(crate) enum Job {
     Open,
     /// Runs a client's requests.
     Requests { index: usize, client: Box<Client> },
-    /// A round of upkeep.
+    /// A turn of upkeep.
     Upkeep,
 }
 
@@ -64,9 +61,6 @@ pub(crate) struct Front {
     upkeep_at: Cell<Time>,
     upkeep_runs: Cell<bool>,
     accept_again: RefCell<Vec<(Time, u32)>>,
-    /// How many jobs are under way that began when databases had been cleared so often.
-    running: RefCell<BTreeMap<u64, usize>>,
-    told_oldest: Cell<Option<u64>>,
     now: Cell<Time>,
     secret: HashSecret,
     ready_tell: Box<dyn Fn()>,
@@ -77,8 +71,8 @@ pub(crate) struct Front {
     acknowledged: Cell<Lsn>,
     /// Changes up to here are known to survive a crash.
     durable: Cell<Lsn>,
-    /// Rounds of upkeep so far.
-    rounds: Cell<u64>,
+    /// When to look at what misses cost.
+    sample_at: Cell<Time>,
 }
 
 /// How a [`Front`] is set up.
@@ -117,8 +111,6 @@ impl Front {
             upkeep_at: Cell::new(Time::ZERO),
             upkeep_runs: Cell::new(false),
             accept_again: RefCell::default(),
-            running: RefCell::default(),
-            told_oldest: Cell::new(None),
             now: Cell::new(Time::ZERO),
             secret,
             ready_tell: ready,
@@ -126,7 +118,7 @@ impl Front {
             held: RefCell::default(),
             acknowledged: Cell::new(Lsn::ZERO),
             durable: Cell::new(Lsn::ZERO),
-            rounds: Cell::new(0),
+            sample_at: Cell::new(Time::ZERO),
         }
     }
 
@@ -159,32 +151,6 @@ impl Front {
         }
     }
 
-    /// A job begins; gives the number by which it is known.
-    fn begin_job(&self) -> u64 {
-        let clears = self.state.shared.clears();
-        let mut running = self.running.borrow_mut();
-        *running.entry(clears).or_default() += 1;
-        self.tell_oldest(&running);
-        clears
-    }
-
-    fn end_job(&self, clears: u64) {
-        let mut running = self.running.borrow_mut();
-        let jobs = running.get_mut(&clears).expect("it is under way");
-        *jobs -= 1;
-        if *jobs == 0 {
-            running.remove(&clears);
-            self.tell_oldest(&running);
-        }
-    }
-
-    fn tell_oldest(&self, running: &BTreeMap<u64, usize>) {
-        let oldest = running.keys().next().copied();
-        if self.told_oldest.replace(oldest) != oldest {
-            self.state.shared.set_oldest_job(self.state.core, oldest);
-        }
-    }
-
     /// Opens the keyspace in memory, or makes one in all of a blank memory. What is not blank is never
     /// overwritten.
     fn open(&self, memory: &mut FlashMemory<'_>) {
@@ -214,6 +180,10 @@ impl Front {
             return Some(Job::Open);
         }
         self.state.keys()?;
+        // It has its share of the time also while connections are always ready.
+        if self.is_first() && now >= self.upkeep_at.get() && !self.upkeep_runs.replace(true) {
+            return Some(Job::Upkeep);
+        }
         while let Some(index) = self.ready.borrow_mut().pop_front() {
             let mut connections = self.connections.borrow_mut();
             let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else {
@@ -223,11 +193,6 @@ impl Front {
             if let Some(client) = connection.client.take() {
                 return Some(Job::Requests { index, client });
             }
-        }
-        if self.is_first() && now >= self.upkeep_at.get() && !self.upkeep_runs.get() {
-            self.upkeep_at.set(now + UPKEEP_EVERY);
-            self.upkeep_runs.set(true);
-            return Some(Job::Upkeep);
         }
         None
     }
@@ -246,7 +211,7 @@ impl Front {
 }
 
 impl Service for Front {
-    type Job = (u64, Job);
+    type Job = Job;
 
     fn attach(&self, network: &Network) {
         *self.network.borrow_mut() = Some(network.clone());
@@ -293,7 +258,7 @@ impl Service for Front {
         }
     }
 
-    fn next(&self, now: Time) -> Offer<(u64, Job)> {
+    fn next(&self, now: Time) -> Offer<Job> {
         self.now.set(now);
         self.accept_again(now);
         self.take_notes();
@@ -302,18 +267,21 @@ impl Service for Front {
             return Offer::End;
         }
         match self.next_job(now) {
-            Some(job) => Offer::Job((self.begin_job(), job)),
+            Some(job) => Offer::Job(job),
             None => Offer::Empty,
         }
     }
 
-    fn run(&self, (_, job): &mut (u64, Job), memory: &mut FlashMemory<'_>) {
+    fn run(&self, job: &mut Job, memory: &mut FlashMemory<'_>) {
         match job {
             Job::Open => self.open(memory),
             Job::Requests { client, .. } => client.run(memory, &self.state),
             Job::Upkeep => {
-                self.upkeep.run(memory, &self.state);
-                if self.rounds.replace(self.rounds.get() + 1).is_multiple_of(ROUNDS_PER_SAMPLE) {
+                let pause = self.upkeep.run(memory, &self.state);
+                let now = self.now.get();
+                self.upkeep_at.set(now + Span::from_us(pause.as_micros() as u64));
+                if now >= self.sample_at.get() {
+                    self.sample_at.set(now + SAMPLE_EVERY);
                     let shared = &self.state.shared;
                     shared.storage.sample(shared.count_commands());
                 }
@@ -321,8 +289,7 @@ impl Service for Front {
         }
     }
 
-    fn done(&self, (number, job): (u64, Job), result: Result<(), JobError>, _timing: Timing) {
-        self.end_job(number);
+    fn done(&self, job: Job, result: Result<(), JobError>, _timing: Timing) {
         match (job, result) {
             (Job::Open, Ok(())) if self.state.keys().is_none() => {}
             (Job::Open, Ok(())) => (self.ready_tell)(),

@@ -14,5 +14,6 @@ mod month;
 mod months;
 mod redis;
 mod sessions;
+mod space;
 mod stores;
 mod tls;

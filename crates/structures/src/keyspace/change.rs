@@ -4,10 +4,10 @@ use ebbtide_core::{Memory, PAGE_BYTES};
 
 use super::entry::{Entry, Numbers, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline};
 use super::key::{KEY_BYTES_MAX, Key};
-use super::pages::{self, Full};
+use super::pages::{Full, RESERVE_PAGES};
 use super::tree::Step;
 use super::values::{self, Listed, pages_of};
-use super::{Keyspace, RESERVE_PAGES, detached, leaf, stripe};
+use super::{HASHES, Keyspace, detached, due, leaf, stripe};
 
 impl Keyspace {
     /// Gives a key this value and time of expiry. Says whether the key was there before.
@@ -28,16 +28,33 @@ impl Keyspace {
         assert!(key.bytes.len() <= KEY_BYTES_MAX && value.len() <= WHOLE_BYTES_MAX);
         let value_bytes = value.len() as u64;
         if fits_inline(key.bytes, value.len()) {
-            self.check_room(memory, 1)?;
             let entry = Entry { value_bytes, expires_at_ms, place: Place::Inline };
             let old = self.put(memory, database, key, &entry, value)?;
             return Ok(self.give_replaced(memory, old));
         }
-        let listed = self.list(memory, Numbers::new(), value_bytes)?;
-        values::write(&self.pages, memory, &Place::Listed(listed.0.clone()), 0, value);
-        let entry = Entry { value_bytes, expires_at_ms, place: Place::Listed(listed.0) };
-        let old = self.put_listed(memory, database, key, &entry, 0)?;
-        Ok(self.give_replaced(memory, old))
+        // Pages that the key has already are written over.
+        let old = self.find(memory, database, key, &mut Vec::new());
+        let had = match old.as_ref().map(|old| &old.place) {
+            Some(Place::Listed(numbers)) => numbers.clone(),
+            _ => Numbers::new(),
+        };
+        let wanted = pages_of(value_bytes) as usize;
+        let (before, kept) = (had.len(), had.len().min(wanted));
+        let listed = self.list(memory, Numbers::from_slice(&had[..kept]), value_bytes)?;
+        let place = Place::Listed(listed.0);
+        let entry = Entry { value_bytes, expires_at_ms, place: place.clone() };
+        let old = self.put_listed(memory, database, key, &entry, kept)?;
+        for number in &had[..kept] {
+            memory.forget(self.pages.address(*number).page());
+        }
+        values::write(&self.pages, memory, &place, 0, value);
+        Ok(match old {
+            Some(_) if before > 0 => {
+                Listed(had).give_from(&self.pages, memory, kept);
+                true
+            }
+            old => self.give_replaced(memory, old),
+        })
     }
 
     /// Writes at most [`WHOLE_BYTES_MAX`] bytes into the value of an entry that was found, from byte `offset`
@@ -96,7 +113,7 @@ impl Keyspace {
         value_bytes: u64,
     ) -> Result<Listed, Full> {
         let wanted = pages_of(value_bytes);
-        self.check_room(memory, wanted - numbers.len() as u64)?;
+        self.check_room(memory, wanted.saturating_sub(numbers.len() as u64))?;
         let mut listed = Listed(numbers);
         listed.resize(&self.pages, memory, wanted as usize)?;
         Ok(listed)
@@ -125,7 +142,6 @@ impl Keyspace {
         let mut value = Vec::new();
         let Some(entry) = self.find(memory, database, key, &mut value) else { return Ok(false) };
         if entry.expires_at_ms != expires_at_ms {
-            self.check_room(memory, 1)?;
             let entry = Entry { expires_at_ms, ..entry };
             self.put(memory, database, key, &entry, &value)?;
         }
@@ -145,7 +161,6 @@ impl Keyspace {
     ) -> Result<(), Full> {
         let mut value = Vec::new();
         let Some(entry) = self.find(memory, database, from, &mut value) else { return Ok(()) };
-        self.check_room(memory, 1)?;
         if entry.is_inline() && !fits_inline(to.bytes, value.len()) {
             self.set(memory, to_database, to, &value, entry.expires_at_ms)?;
         } else {
@@ -167,16 +182,47 @@ impl Keyspace {
         value: &[u8],
     ) -> Result<Option<Entry>, Full> {
         let bytes = encode(key.bytes, entry, value);
-        let old = self.tree(database).write(memory, key.hash, |memory, page, header| {
-            let put = match leaf::find(memory, page, header, key) {
-                Some(found) => {
-                    let old = Entry::load_without_value(memory, found.at, leaf::end(page));
-                    leaf::replace(memory, page, header, found, key.hash, &bytes).map(|()| old)
+        let tree = self.tree(database);
+        // Leaves whose keys that have expired may go: its own, and the next one, which may share its entries.
+        let mut droppable = 2;
+        let old = loop {
+            let written = tree.write(memory, key.hash, |memory, page, header| {
+                let put = match leaf::find(memory, page, header, key) {
+                    Some(found) => {
+                        let old = Entry::load_without_value(memory, found.at, leaf::end(page));
+                        leaf::replace(memory, page, header, found, key.hash, &bytes).map(|()| old)
+                    }
+                    None => leaf::insert(memory, page, header, key.hash, &bytes).map(|()| None),
+                };
+                match put {
+                    Ok(old) => {
+                        if let Some(at) = entry.expires_at_ms {
+                            tree.note_due(memory, page, header, at);
+                        }
+                        Step::Done(Some(old))
+                    }
+                    Err(_) if droppable == 2 && due::is_due(header.due, self.now_ms) => {
+                        Step::Done(None)
+                    }
+                    Err(more) => Step::MakeRoom(more),
                 }
-                None => leaf::insert(memory, page, header, key.hash, &bytes).map(|()| None),
-            };
-            put.map_or_else(Step::MakeRoom, Step::Done)
-        })?;
+            });
+            match written {
+                Ok(Some(old)) => break old,
+                Ok(None) => {
+                    droppable = 1;
+                    self.drop_expired(memory, database, key.hash);
+                }
+                Err(Full) if droppable > 0 => {
+                    droppable = 0;
+                    let next = tree.read(memory, key.hash, |_, _, header| header.high);
+                    if let Some(next) = next.filter(|next| *next < HASHES) {
+                        self.drop_expired(memory, database, next);
+                    }
+                }
+                Err(full) => return Err(full),
+            }
+        };
         self.count(memory, database, key.hash, old.as_ref(), Some(entry));
         Ok(old)
     }
@@ -233,13 +279,13 @@ impl Keyspace {
         }
     }
 
+    /// Looks beforehand whether so many pages for data may be taken, so that less has to be given back.
     pub(super) fn check_room<M: Memory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
-        let needed = pages + pages / pages::HELD_MAX + 1 + RESERVE_PAGES;
-        if self.pages.free(memory) < needed { Err(Full) } else { Ok(()) }
+        if self.pages.free(memory) < pages + RESERVE_PAGES { Err(Full) } else { Ok(()) }
     }
 
     /// Counts a change of a key whose stripe is held.
-    fn count<M: Memory>(
+    pub(super) fn count<M: Memory>(
         &self,
         memory: &mut M,
         database: usize,

@@ -40,38 +40,40 @@ pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: PageNumb
     })
 }
 
-/// Gives back one page, if `may` allows it. Says whether there was one.
-pub(super) fn reclaim<M: Memory>(
-    keyspace: &Keyspace,
-    memory: &mut M,
-    may: impl FnOnce() -> bool,
-) -> bool {
+/// Gives back one page. Returns true if there was one.
+///
+/// The pages that lead to it were given back before, so a job that still descends the tree notices.
+pub(super) fn reclaim<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
     let places = keyspace.base + DISCARDED;
     latch::write(memory, places, |memory| {
-        if !may() {
-            return false;
-        }
         for index in 0..CHAINS {
             let at = places + 8 + index * 8;
             let first: u64 = memory.load(at);
-            if first == 0 {
-                continue;
+            if first != 0 {
+                let right = give(keyspace, memory, first as PageNumber);
+                memory.store(at, u64::from(right));
+                return true;
             }
-            let number = first as PageNumber;
-            let page = keyspace.pages.address(number);
-            let header = PageHeader::load(memory, page);
-            if header.level == 0 {
-                leaf::each_entry(memory, page, &header, |memory, at| {
-                    let entry = Entry::load_without_value(memory, at, leaf::end(page));
-                    if let Some(entry) = entry {
-                        keyspace.give_pages(memory, &entry);
-                    }
-                });
-            }
-            memory.store(at, u64::from(header.right));
-            keyspace.pages.give(memory, number);
-            return true;
         }
         false
     })
+}
+
+/// Gives back a page with the values of its keys. Returns the number of the page that follows.
+fn give<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) -> PageNumber {
+    let page = keyspace.pages.address(number);
+    let right = latch::write(memory, page, |memory| {
+        let header = PageHeader::load(memory, page);
+        if header.level == 0 {
+            leaf::each_entry(memory, page, &header, |memory, at| {
+                let entry = Entry::load_without_value(memory, at, leaf::end(page));
+                if let Some(entry) = entry {
+                    keyspace.give_pages(memory, &entry);
+                }
+            });
+        }
+        header.right
+    });
+    keyspace.pages.give(memory, number);
+    right
 }

@@ -184,11 +184,25 @@ impl Entry {
         Some(Entry::of(memory, at, &header))
     }
 
+    /// The entry of these bytes, as far as they are one.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
+        let header = EntryHeader::decode(bytes)?;
+        let payload = bytes.get(header.bytes + header.key_bytes..)?;
+        Some(Entry::with(&header, || payload.to_vec()))
+    }
+
     fn of<M: Memory>(memory: &mut M, at: Addr, header: &EntryHeader) -> Entry {
-        let mut numbers = || {
+        Entry::with(header, || {
             let mut bytes = Vec::new();
             copy_out(memory, header.payload(at), header.payload_bytes(), &mut bytes);
-            bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
+            bytes
+        })
+    }
+
+    /// The entry of a header whose `payload`, if it is asked for, are numbers of pages.
+    fn with(header: &EntryHeader, payload: impl FnOnce() -> Vec<u8>) -> Entry {
+        let numbers = || -> Numbers {
+            payload().as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
         };
         let place = match header.place {
             INLINE => Place::Inline,
@@ -229,6 +243,11 @@ pub(super) fn entry_bytes<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> usi
 pub(super) fn key_in(entry: &[u8]) -> &[u8] {
     let header = EntryHeader::decode(entry);
     header.and_then(|header| entry.get(header.bytes..)?.get(..header.key_bytes)).unwrap_or_default()
+}
+
+/// When an entry of these bytes expires.
+pub(super) fn expiry_in(entry: &[u8]) -> Option<u64> {
+    EntryHeader::decode(entry)?.expires_at_ms
 }
 
 /// An entry as it is written.

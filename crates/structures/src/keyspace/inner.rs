@@ -3,6 +3,8 @@
 //! Child `i` holds the hashes from separator `i` to below the next. Separators are sorted. Each is a word with the low
 //! 16 bits of its child; the high 16 bits stand, four to a word, at the end of the page.
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, Memory};
 
 use super::layout::{PAGE_HEADER_BYTES, PageHeader, PageNumber};
@@ -79,8 +81,8 @@ pub(super) fn child<M: Memory>(
     header: &PageHeader,
     hash: u64,
 ) -> PageNumber {
-    let after = up_to(memory, page, header, hash);
-    load_child(memory, page, after.saturating_sub(1)).1
+    let index = index(memory, page, header, hash);
+    load_child(memory, page, index).1
 }
 
 /// Adds a child. The page's latch is held and it has room.
@@ -93,6 +95,32 @@ pub(super) fn insert<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
     }
     store_child(memory, page, place, new);
     header.count += 1;
+    header.store(memory, page);
+}
+
+/// Where the child that holds `hash` stands.
+pub(super) fn index<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
+    up_to(memory, page, header, hash).saturating_sub(1)
+}
+
+/// Writes the children from the one at `index` on anew: `kept` take the place of `replaced` many. The page's
+/// latch is held.
+pub(super) fn replace<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &mut PageHeader,
+    (index, replaced): (u16, u16),
+    kept: &[Child],
+) {
+    let fewer = replaced - kept.len() as u16;
+    for (at, child) in (index..).zip(kept) {
+        store_child(memory, page, at, *child);
+    }
+    for from in index + replaced..header.count {
+        let moved = load_child(memory, page, from);
+        store_child(memory, page, from - fewer, moved);
+    }
+    header.count -= fewer;
     header.store(memory, page);
 }
 
@@ -111,9 +139,20 @@ pub(super) fn lower<M: Memory>(
     }
 }
 
+/// The children in a range of places, as far as they are there.
+pub(super) fn slice<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &PageHeader,
+    range: Range<u16>,
+) -> Vec<Child> {
+    let end = range.end.min(header.count).min(CHILDREN_MAX);
+    (range.start..end).map(|index| load_child(memory, page, index)).collect()
+}
+
 /// All children.
 pub(super) fn read<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader) -> Vec<Child> {
-    (0..header.count.min(CHILDREN_MAX)).map(|index| load_child(memory, page, index)).collect()
+    slice(memory, page, header, 0..header.count)
 }
 
 /// Writes a page of these children, and its header with their number.
@@ -140,8 +179,7 @@ mod tests {
     fn a_hash_goes_to_the_child_of_the_last_separator_not_above_it() {
         let mut memory = Plain::zeroed(4096);
         let page = Addr(0);
-        let mut header =
-            PageHeader { level: 1, low: 0, high: HASHES, right: 0, count: 0, heap: 0, garbage: 0 };
+        let mut header = PageHeader::empty(1, 0, HASHES);
         write(&mut memory, page, &mut header, &[(0, 7)]);
         // In an order that is neither rising nor falling, with children beyond 16 bits.
         let mut all = vec![(0, 7)];
@@ -170,8 +208,7 @@ mod tests {
         for (separator_of, count) in spread.into_iter().flat_map(|s| [(s, 1), (s, 7), (s, 400)]) {
             let children: Vec<Child> = (0..count).map(|i| (separator_of(i), i as u32)).collect();
             for (low, high) in [(0, HASHES), (HASHES, 0), (1 << 40, 1 << 40), (u64::MAX, 3)] {
-                let mut header =
-                    PageHeader { level: 1, low, high, right: 0, count: 0, heap: 0, garbage: 0 };
+                let mut header = PageHeader::empty(1, low, high);
                 write(&mut memory, page, &mut header, &children);
                 for hash in children.iter().flat_map(|(s, _)| [s.saturating_sub(1), *s, s + 1]) {
                     let counted = children.iter().filter(|(s, _)| *s <= hash).count() as u16;

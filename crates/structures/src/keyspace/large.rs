@@ -38,7 +38,6 @@ impl Keyspace {
     /// # Errors
     /// [`Full`] when there is no room.
     pub fn begin_large<M: Memory>(&self, memory: &mut M) -> Result<Large, Full> {
-        self.check_room(memory, 1)?;
         let first = self.pages.take_for_data(memory)?;
         self.pages.set_list_header(memory, first, (0, 0));
         let large = Large { lists: Numbers::from_slice(&[first]), held: 0, bytes: 0 };
@@ -132,7 +131,6 @@ impl Keyspace {
         large: &Large,
         expires_at_ms: Option<u64>,
     ) -> Result<bool, Full> {
-        self.check_room(memory, 1)?;
         let old = self.put_large(memory, database, key, large, expires_at_ms)?;
         detached::remove(self, memory, large.id());
         Ok(self.give_replaced(memory, old))

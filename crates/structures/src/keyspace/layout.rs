@@ -21,6 +21,9 @@ pub(super) const LEAF_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES as usize;
 /// Bytes of a slot, which says where an entry lies.
 pub(super) const SLOT_BYTES: usize = 4;
 
+/// The bit of a header that says that a leaf is sparse.
+const SPARSE: u64 = 1 << 56;
+
 /// One beyond the largest hash.
 pub const HASHES: u64 = 1 << 48;
 
@@ -42,9 +45,28 @@ pub(super) struct PageHeader {
     pub(super) heap: u16,
     /// Bytes of a leaf's heap that belong to no entry any more.
     pub(super) garbage: u16,
+    /// The step of time at which the [index of what is due](super::due) names a leaf; 0 if it does not.
+    pub(super) due: u32,
+    /// True if a leaf has lost entries since it was last compared with its neighbours.
+    pub(super) sparse: bool,
 }
 
 impl PageHeader {
+    /// The header of a page without entries.
+    pub(super) fn empty(level: u8, low: u64, high: u64) -> PageHeader {
+        PageHeader {
+            level,
+            low,
+            high,
+            right: 0,
+            count: 0,
+            heap: PAGE_BYTES as u16,
+            garbage: 0,
+            due: 0,
+            sparse: false,
+        }
+    }
+
     /// The header in a line whose first word, the latch, is not part of it.
     pub(super) fn decode(line: [u64; 8]) -> PageHeader {
         let [_, low, high, packed, heap, ..] = line;
@@ -56,6 +78,8 @@ impl PageHeader {
             count: (packed >> 32) as u16,
             heap: heap as u16,
             garbage: (heap >> 16) as u16,
+            due: (heap >> 32) as u32,
+            sparse: packed & SPARSE != 0,
         }
     }
 
@@ -63,7 +87,9 @@ impl PageHeader {
     pub(super) fn encode(&self) -> [u64; 4] {
         let packed =
             u64::from(self.level) << 48 | u64::from(self.count) << 32 | u64::from(self.right);
-        [self.low, self.high, packed, u64::from(self.heap) | u64::from(self.garbage) << 16]
+        let packed = if self.sparse { packed | SPARSE } else { packed };
+        let heap = u64::from(self.due) << 32 | u64::from(self.garbage) << 16;
+        [self.low, self.high, packed, heap | u64::from(self.heap)]
     }
 
     /// Writes the header of the page at `page`, whose latch is held.
@@ -172,6 +198,8 @@ mod tests {
             count: 403,
             heap: 4095,
             garbage: 77,
+            due: 1 << 31,
+            sparse: true,
         };
         let mut memory = Plain::zeroed(4096);
         memory.store(Addr(0), u64::MAX);

@@ -7,8 +7,9 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 use super::entry::{ENTRY_BYTES_MIN, EntryBytes, entry_bytes, has_key, key_in};
-use super::key::{HashSecret, Key};
+use super::key::Key;
 use super::layout::{LEAF_BYTES, PAGE_HEADER_BYTES, PageHeader, SLOT_BYTES, copy_in, copy_out};
+use super::tree::Order;
 
 /// The most entries that are looked at: what was torn by a writer may claim any number.
 const ENTRIES_MAX: u16 = (LEAF_BYTES / (SLOT_BYTES + ENTRY_BYTES_MIN)) as u16;
@@ -18,6 +19,9 @@ const LINE_SLOTS: usize = 64 / SLOT_BYTES;
 
 /// Bits of a slot that say where the entry lies.
 const PLACE_BITS: u32 = 12;
+
+/// A leaf with more bytes of entries is not joined.
+const SPARSE_BYTES_MAX: usize = LEAF_BYTES / 16 * 11;
 
 /// A slot that was found.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +153,22 @@ pub(super) fn remove<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
     } else {
         header.garbage += bytes;
     }
+    let after = used_bytes(header);
+    header.sparse |= is_worth_joining(after + usize::from(bytes) + SLOT_BYTES, after);
     header.store(memory, page);
+}
+
+/// True if a leaf that had `before` bytes of entries, and has `after` now, is to be compared with its
+/// neighbours. It must have lost another eighth, because the comparison may read their pages.
+fn is_worth_joining(before: usize, after: usize) -> bool {
+    const STEP: usize = LEAF_BYTES / 8;
+    after <= SPARSE_BYTES_MAX && (after == 0 || after / STEP < before / STEP)
+}
+
+/// Whether a leaf of these entries is emptier than one that is not joined.
+pub(super) fn is_sparse(entries: &[Taken]) -> bool {
+    let bytes: usize = entries.iter().map(|(_, bytes)| bytes.len() + SLOT_BYTES).sum();
+    bytes <= SPARSE_BYTES_MAX
 }
 
 /// Replaces an entry that was found by one of the same hash.
@@ -169,8 +188,15 @@ pub(super) fn replace<M: Memory>(
     if free_bytes(header) + old_bytes < bytes.len() {
         return Err(NoRoom { hash, bytes: bytes.len() - old_bytes });
     }
+    let (sparse, before) = (header.sparse, used_bytes(header));
     remove(memory, page, header, found);
+    header.sparse = sparse || is_worth_joining(before, before - old_bytes + bytes.len());
     insert(memory, page, header, hash, bytes)
+}
+
+/// Bytes of slots and entries.
+pub(super) fn used_bytes(header: &PageHeader) -> usize {
+    LEAF_BYTES - free_bytes(header)
 }
 
 /// Bytes that no slot and no entry takes.
@@ -187,12 +213,12 @@ pub(super) fn read<M: Memory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
-    secret: &HashSecret,
+    order: &Order,
 ) -> Vec<Taken> {
     let mut entries = Vec::with_capacity(header.count.into());
     each_entry(memory, page, header, |memory, at| {
         let bytes = take(memory, page, at);
-        entries.push((secret.key(key_in(&bytes)).hash, bytes));
+        entries.push((order.of(key_in(&bytes)), bytes));
     });
     entries.sort_by_key(|(hash, _)| *hash);
     entries

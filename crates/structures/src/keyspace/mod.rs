@@ -39,8 +39,11 @@
 mod change;
 mod detached;
 mod discard;
+mod due;
 mod entry;
+mod expire;
 mod inner;
+mod join;
 mod key;
 mod large;
 mod layout;
@@ -54,6 +57,7 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 pub use entry::{Entry, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
+pub use expire::{Due, Expired};
 pub use key::{HashSecret, KEY_BYTES_MAX, Key, slot};
 pub use large::Large;
 pub use layout::HASHES;
@@ -63,7 +67,7 @@ use crate::latch;
 use entry::load_key;
 use layout::PageNumber;
 use pages::Pages;
-use tree::Tree;
+use tree::{Order, Tree};
 
 /// Databases of a keyspace.
 pub const DATABASES: usize = 16;
@@ -73,7 +77,7 @@ pub const STRIPES: u64 = 256;
 
 /// The first word of a keyspace: its name, and the version of its format in the last byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x00") | VERSION << VERSION_SHIFT;
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 const VERSION_SHIFT: u32 = 56;
 
 /// Where the parts of the header page lie.
@@ -89,9 +93,6 @@ const FIRST_FREE: PageNumber = 9;
 
 /// The fewest pages of a keyspace.
 pub const PAGES_MIN: u64 = 64;
-
-/// Pages that only deletes and the index itself may use.
-const RESERVE_PAGES: u64 = 16;
 
 /// Keys of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,6 +132,7 @@ pub struct Keyspace {
     base: Addr,
     pages: Pages,
     secret: HashSecret,
+    now_ms: u64,
 }
 
 impl Keyspace {
@@ -187,7 +189,13 @@ impl Keyspace {
     }
 
     fn new(base: Addr, pages: u64, secret: HashSecret) -> Keyspace {
-        Keyspace { base, pages: Pages::new(base, base + ALLOCATOR, pages), secret }
+        Keyspace { base, pages: Pages::new(base, base + ALLOCATOR, pages), secret, now_ms: 0 }
+    }
+
+    /// The keyspace at this time, in milliseconds since the Unix epoch. Keys that have expired by then make room
+    /// for others.
+    pub fn at(self, now_ms: u64) -> Keyspace {
+        Keyspace { now_ms, ..self }
     }
 
     /// `bytes` as a key of this keyspace.
@@ -334,9 +342,12 @@ impl Keyspace {
     /// Removes all keys of a database at once. Their pages come back by [`reclaim`](Keyspace::reclaim).
     /// The caller has the keyspace alone.
     pub fn clear<M: Memory>(&self, memory: &mut M, database: usize) {
-        if let Some(root) = self.tree(database).take(memory) {
-            while !discard::add(self, memory, root) {
-                self.reclaim(memory, || true);
+        let tree = self.tree(database);
+        for tree in [Some(tree), tree.due()].into_iter().flatten() {
+            if let Some(root) = tree.take(memory) {
+                while !discard::add(self, memory, root) {
+                    self.reclaim(memory);
+                }
             }
         }
         for stripe in 0..STRIPES {
@@ -347,11 +358,28 @@ impl Keyspace {
         }
     }
 
-    /// Gives back one page of the index of what was cleared, with the values of its keys. Says whether
-    /// there was one. `may` is asked while nobody clears anything: whether no job is under way that began before
-    /// a [`clear`](Keyspace::clear).
-    pub fn reclaim<M: Memory>(&self, memory: &mut M, may: impl FnOnce() -> bool) -> bool {
-        discard::reclaim(self, memory, may)
+    /// Gives back one page of the index of what was cleared, with the values of its keys. Returns true if there
+    /// was one.
+    pub fn reclaim<M: Memory>(&self, memory: &mut M) -> bool {
+        discard::reclaim(self, memory)
+    }
+
+    /// True if the leaf of this hash has lost so many entries that it should be [joined](Keyspace::join).
+    pub fn is_sparse<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
+        self.tree(database).is_sparse(memory, hash)
+    }
+
+    /// Joins the leaf of this hash with its neighbours if their entries fit together. Returns true if a page was
+    /// given back. The caller holds a stripe, so that no database is cleared or swapped meanwhile.
+    pub fn join<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
+        self.tree(database).join(memory, hash)
+    }
+
+    /// As [`join`](Keyspace::join). Returns the hash at which the next leaf begins as well; [`HASHES`] at the end.
+    pub fn join_from<M: Memory>(&self, memory: &mut M, database: usize, from: u64) -> (bool, u64) {
+        let joined = self.join(memory, database, from);
+        let next = self.tree(database).read(memory, from, |_, _, header| header.high);
+        (joined, next.unwrap_or(HASHES))
     }
 
     /// Exchanges two databases. The caller has the keyspace alone.
@@ -361,7 +389,9 @@ impl Keyspace {
             memory.store(a, in_b);
             memory.store(b, in_a);
         };
-        exchange(self.tree(one).line + tree::ROOT, self.tree(other).line + tree::ROOT);
+        for root in [tree::ROOT, due::BESIDE + tree::ROOT] {
+            exchange(self.tree(one).line + root, self.tree(other).line + root);
+        }
         for stripe in 0..STRIPES {
             exchange(self.count_at(one, stripe), self.count_at(other, stripe));
         }
@@ -370,7 +400,7 @@ impl Keyspace {
     fn tree(&self, database: usize) -> Tree {
         assert!(database < DATABASES);
         let line = self.base + DATABASE_LINES + database as u64 * 64;
-        Tree { line, pages: self.pages, secret: self.secret }
+        Tree { line, pages: self.pages, order: Order::Hashed(self.secret) }
     }
 
     fn count_at(&self, database: usize, stripe: u64) -> Addr {

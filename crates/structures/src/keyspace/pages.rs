@@ -3,7 +3,10 @@
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 
 use super::layout::PageNumber;
-use crate::latch;
+use crate::{hash, latch};
+
+/// Pages that only inner pages and the index of what is due may take, so that a new leaf finds its place.
+pub(super) const RESERVE_PAGES: u64 = 16;
 
 /// Page numbers that a page of the list holds beside its header.
 pub(super) const HELD_MAX: u64 = (PAGE_BYTES as u64 - NUMBERS) / 4;
@@ -129,18 +132,19 @@ impl Pages {
         self.pages - memory.load::<u64>(self.state + NEXT) + given_back
     }
 
-    /// Takes a page, whose contents are arbitrary but for its first word, which is a free latch.
+    /// Takes a page, whose contents are arbitrary but for its first word, which is a free latch. Leaves at least
+    /// `spare` pages.
     ///
     /// # Errors
     /// [`Full`] when there is none.
-    pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
+    pub(super) fn take<M: Memory>(&self, memory: &mut M, spare: u64) -> Result<PageNumber, Full> {
         latch::write(memory, self.state + LATCH, |memory| {
+            if self.free(memory) <= spare {
+                return Err(Full);
+            }
             let list: u64 = memory.load(self.state + LIST);
             if list == 0 {
                 let next: u64 = memory.load(self.state + NEXT);
-                if next == self.pages {
-                    return Err(Full);
-                }
                 memory.store(self.state + NEXT, next + 1);
                 return Ok(next as PageNumber);
             }
@@ -161,11 +165,26 @@ impl Pages {
     /// Takes a page for data that is written whole: as [`take`](Pages::take), without a read of what it held.
     ///
     /// # Errors
-    /// [`Full`] when there is none.
+    /// [`Full`] when there is none beside the reserve.
     pub(super) fn take_for_data<M: Memory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
-        let number = self.take(memory)?;
+        let number = self.take(memory, RESERVE_PAGES)?;
         memory.forget(self.address(number).page());
         Ok(number)
+    }
+
+    /// Runs `body`, which writes a page of the index that was just taken. The page's latch gets a word that it
+    /// never had before, so a job that still knows an earlier use of the page notices.
+    pub(super) fn begin<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        number: PageNumber,
+        body: impl FnOnce(&mut M, Addr) -> R,
+    ) -> R {
+        // The word of the allocator's latch changes with every page that is taken.
+        let taken: u64 = memory.load(self.state + LATCH);
+        let version = hash::mix(taken ^ u64::from(number) << 32);
+        let page = self.address(number);
+        latch::write_new(memory, page, version, |memory| body(memory, page))
     }
 
     /// Gives back a page that nothing refers to.
@@ -206,9 +225,9 @@ mod tests {
         for round in 0..3 {
             assert_eq!(pages.free(&mut memory), PAGES - 1);
             let taken: BTreeSet<u32> =
-                (1..PAGES).map(|_| pages.take(&mut memory).expect("one is free")).collect();
+                (1..PAGES).map(|_| pages.take(&mut memory, 0).expect("one is free")).collect();
             assert_eq!(taken, (1..PAGES as u32).collect(), "round {round}");
-            assert_eq!(pages.take(&mut memory), Err(Full));
+            assert_eq!(pages.take(&mut memory, 0), Err(Full));
             assert_eq!(pages.free(&mut memory), 0);
             for page in taken {
                 pages.give(&mut memory, page);

@@ -1,31 +1,55 @@
 //! The index of one database: a tree of pages over hashes, with leaves that divide where keys are.
 //!
-//! It is a B-link tree (Lehman and Yao, TODS 1981) whose keys are hashes: a search takes no latch and
-//! notices by versions that a page has changed under it; a writer holds one page at a time. Pages are
-//! never merged: keys that come later refill them. A full leaf shares its entries with the one that
-//! follows, and if both are full they become three, as in a B*-tree (Knuth, "The Art of Computer
-//! Programming", volume 3, section 6.2.4), so that leaves are fuller than halves of divided ones.
+//! It is a B-link tree (Lehman and Yao, TODS 1981) whose keys are hashes. A search takes no latch. It reads the
+//! word of a page's latch while the page that leads there is unchanged, and begins again if that word
+//! changes later. The source is Leis, Haubenschild and Neumann, "Optimistic Lock Coupling", Data Engineering
+//! Bulletin 2019. A page may therefore be given back at once: a search that still knows it finds its
+//! latch changed. [No word of a latch comes back](super::pages::Pages::begin).
+//!
+//! A full leaf shares its entries with its right neighbour. If both are full they become three, as in a B*-tree
+//! (Knuth, "The Art of Computer Programming", volume 3, section 6.2.4). So leaves are fuller than halves
+//! of divided ones. Leaves that have lost entries are [joined](super::join).
 
-use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, Hint, Memory};
 use smallvec::{SmallVec, smallvec};
 
+use super::due;
 use super::inner;
 use super::key::HashSecret;
 use super::layout::{HASHES, LEAF_BYTES, PageHeader, PageNumber, SLOT_BYTES};
-use super::leaf::{self, NoRoom};
-use super::pages::{Full, Pages};
+use super::leaf::{self, NoRoom, Taken};
+use super::pages::{Full, Pages, RESERVE_PAGES};
 use crate::latch;
 
-/// Where the words of a database lie in its line of the header page.
+/// Where the words of a tree lie in the line of its database in the header page.
 const LATCH: u64 = 0;
 pub(super) const ROOT: u64 = 8;
 
-/// A tree, by the address of its line in the header page.
+/// How the key of an entry gives its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    /// By the hash of a key of a database.
+    Hashed(HashSecret),
+    /// By the time that a [record of what is due](super::due) begins with.
+    Due,
+}
+
+impl Order {
+    /// The place of an entry with this key.
+    pub(super) fn of(&self, key: &[u8]) -> u64 {
+        match self {
+            Order::Hashed(secret) => secret.key(key).hash,
+            Order::Due => due::place(key),
+        }
+    }
+}
+
+/// A tree, by the address of its words in the header page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
     pub(super) line: Addr,
     pub(super) pages: Pages,
-    pub(super) secret: HashSecret,
+    pub(super) order: Order,
 }
 
 /// What a writer says of the leaf that it was shown.
@@ -50,8 +74,16 @@ struct Lowered {
     leaf: PageNumber,
 }
 
+/// A page that belongs to the tree, with the word of its latch when it did.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    number: PageNumber,
+    pub(super) page: Addr,
+    pub(super) word: u64,
+}
+
 /// A leaf whose latch is held.
-type Held = (PageNumber, PageHeader);
+pub(super) type Held = (PageNumber, PageHeader);
 
 /// Two leaves share their entries, instead of becoming three, if so many bytes then are free.
 const SHARE_FREE_BYTES: usize = LEAF_BYTES / 4;
@@ -65,25 +97,25 @@ enum Next {
 
 impl Tree {
     /// Makes the tree a single empty leaf.
-    pub(super) fn format<M: Memory>(&self, memory: &mut M) -> Result<(), Full> {
-        let leaf = self.pages.take(memory)?;
-        let header = PageHeader {
-            level: 0,
-            low: 0,
-            high: HASHES,
-            right: 0,
-            count: 0,
-            heap: PAGE_BYTES as u16,
-            garbage: 0,
-        };
-        let page = self.pages.address(leaf);
-        header.store(memory, page);
+    fn format<M: Memory>(&self, memory: &mut M) -> Result<(), Full> {
+        let leaf = self.pages.take(memory, self.spare_pages())?;
+        self.pages.begin(memory, leaf, |memory, page| {
+            PageHeader::empty(0, 0, HASHES).store(memory, page);
+        });
         memory.store(self.line + ROOT, u64::from(leaf));
         Ok(())
     }
 
+    /// Pages that a new leaf leaves to the rest of the index.
+    fn spare_pages(&self) -> u64 {
+        match self.order {
+            Order::Hashed(_) => RESERVE_PAGES,
+            Order::Due => 0,
+        }
+    }
+
     /// The latch that changes of the root hold.
-    pub(super) fn latch(&self) -> Addr {
+    fn latch(&self) -> Addr {
         self.line + LATCH
     }
 
@@ -110,16 +142,34 @@ impl Tree {
         hash: u64,
         mut body: impl FnMut(&mut M, Addr, &PageHeader) -> R,
     ) -> Option<R> {
-        let mut number = self.descend(memory, hash, 0)?;
         loop {
-            let page = self.pages.address(number);
-            let read = latch::read(memory, page, |memory| {
+            let Seen { page, word, .. } = self.descend(memory, hash, 0)?;
+            let read = latch::read_if(memory, page, word, |memory| {
                 let header = PageHeader::load(memory, page);
-                if hash < header.high { Ok(body(memory, page, &header)) } else { Err(header.right) }
+                body(memory, page, &header)
             });
-            match read {
-                Ok(result) => return Some(result),
-                Err(right) => number = right,
+            if read.is_some() {
+                return read;
+            }
+        }
+    }
+
+    /// Shows the page of `level` that holds `hash` to `body` with its latch held. `None` if there is no tree.
+    fn hold<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        hash: u64,
+        level: u8,
+        mut body: impl FnMut(&mut M, Held, Addr) -> R,
+    ) -> Option<R> {
+        loop {
+            let Seen { number, page, word } = self.descend(memory, hash, level)?;
+            let held = latch::write_if(memory, page, word, |memory| {
+                let header = PageHeader::load(memory, page);
+                body(memory, (number, header), page)
+            });
+            if held.is_some() {
+                return held;
             }
         }
     }
@@ -132,31 +182,24 @@ impl Tree {
         hash: u64,
         mut body: impl FnMut(&mut M, Addr, &mut PageHeader) -> Step<R>,
     ) -> Result<R, Full> {
-        if self.root(memory).is_none() {
-            latch::write(memory, self.latch(), |memory| match self.root(memory) {
-                None => self.format(memory),
-                Some(_) => Ok(()),
-            })?;
-        }
-        let mut number = self.descend(memory, hash, 0).expect("there is a root");
         loop {
-            let page = self.pages.address(number);
-            let result = latch::write(memory, page, |memory| {
-                let mut header = PageHeader::load(memory, page);
-                if hash >= header.high {
-                    return Ok(Err(Err(header.right)));
-                }
-                match body(memory, page, &mut header) {
-                    Step::Done(result) => Ok(Ok(result)),
-                    Step::MakeRoom(more) => {
-                        self.make_room(memory, (number, header), more).map(|made| Err(Ok(made)))
+            let written =
+                self.hold(memory, hash, 0, |memory, (number, mut header), page| {
+                    match body(memory, page, &mut header) {
+                        Step::Done(result) => Ok(Ok(result)),
+                        Step::MakeRoom(more) => {
+                            self.make_room(memory, (number, header), more).map(Err)
+                        }
                     }
-                }
-            })?;
-            match result {
-                Ok(result) => return Ok(result),
-                Err(Err(right)) => number = right,
-                Err(Ok(Made { lowered, new })) => {
+                });
+            match written {
+                None => latch::write(memory, self.latch(), |memory| match self.root(memory) {
+                    None => self.format(memory),
+                    Some(_) => Ok(()),
+                })?,
+                Some(Err(full)) => return Err(full),
+                Some(Ok(Ok(result))) => return Ok(result),
+                Some(Ok(Err(Made { lowered, new }))) => {
                     // Separators above stay in order: the new leaf follows the lowered one.
                     if let Some(lowered) = lowered {
                         self.lower(memory, &lowered);
@@ -172,39 +215,43 @@ impl Tree {
     /// Asks for the leaf of `hash`.
     pub(super) fn hint<M: Memory>(&self, memory: &mut M, hash: u64) {
         let Some((_, root_level)) = self.root(memory) else { return };
-        let Some(number) = self.descend(memory, hash, root_level.min(1)) else { return };
-        let page = self.pages.address(number);
-        let leaf = latch::read(memory, page, |memory| {
-            let header = PageHeader::load(memory, page);
-            // A neighbour of a page just divided is not worth a second look.
-            let is_it = header.level == 1 && hash < header.high;
-            is_it.then(|| inner::child(memory, page, &header, hash))
-        });
-        if let Some(leaf) = leaf {
-            memory.hint(Hint::WillNeed(self.pages.address(leaf)));
+        let Some(Seen { page, .. }) = self.descend(memory, hash, root_level.min(1)) else { return };
+        // If it changes meanwhile, the wrong page is asked for.
+        let header = PageHeader::load(memory, page);
+        if header.level == 1 {
+            let leaf = inner::child(memory, page, &header, hash);
+            memory.hint(Hint::WillNeed(self.pages.address_of_any(leaf)));
         }
     }
 
-    /// The page of `level` that holds `hash`, or one left of it.
-    fn descend<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<PageNumber> {
-        let (mut number, _) = self.root(memory)?;
-        loop {
-            let page = self.pages.address(number);
-            let next = latch::read(memory, page, |memory| {
-                let header = PageHeader::load(memory, page);
-                if hash >= header.high {
-                    Next::Right(header.right)
-                } else if header.level <= level {
-                    Next::Here
-                } else {
-                    Next::Down(inner::child(memory, page, &header, hash))
+    /// The page of `level`, or below it in a tree that is lower, that holds `hash`.
+    pub(super) fn descend<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<Seen> {
+        'anew: loop {
+            let root = self.root(memory)?;
+            let mut seen = self.see(memory, root.0);
+            if self.root(memory) != Some(root) {
+                continue;
+            }
+            loop {
+                let next = next(memory, seen.page, hash, level);
+                // What was read is right, and so is a number in it.
+                if !latch::is_still(memory, seen.page, seen.word) {
+                    continue 'anew;
                 }
-            });
-            match next {
-                Next::Here => return Some(number),
-                Next::Right(other) | Next::Down(other) => number = other,
+                let (Next::Right(number) | Next::Down(number)) = next else { return Some(seen) };
+                let after = self.see(memory, number);
+                // It still led there when the other's word was read.
+                if !latch::is_still(memory, seen.page, seen.word) {
+                    continue 'anew;
+                }
+                seen = after;
             }
         }
+    }
+
+    fn see<M: Memory>(&self, memory: &mut M, number: PageNumber) -> Seen {
+        let page = self.pages.address(number);
+        Seen { number, page, word: latch::word(memory, page) }
     }
 
     /// Makes room for what a full leaf, whose latch is held, has none for.
@@ -215,13 +262,14 @@ impl Tree {
         more: NoRoom,
     ) -> Result<Made, Full> {
         if !self.has_next_beside_it(memory, &header) {
-            return self.spread(memory, smallvec![(number, header)], more);
+            return self.divide(memory, smallvec![(number, header)], more);
         }
-        // Leaves are latched from left to right.
+        // Leaves are latched from left to right. The next one stays: a join that takes it away holds
+        // this one.
         let next = self.pages.address(header.right);
         latch::write(memory, next, |memory| {
             let next = (header.right, PageHeader::load(memory, next));
-            self.spread(memory, smallvec![(number, header), next], more)
+            self.divide(memory, smallvec![(number, header), next], more)
         })
     }
 
@@ -233,78 +281,105 @@ impl Tree {
             return false;
         }
         let Some(above) = self.descend(memory, last, 1) else { return false };
-        let page = self.pages.address(above);
-        latch::read(memory, page, |memory| PageHeader::load(memory, page).high > header.high)
+        PageHeader::load(memory, above.page).high > header.high
     }
 
     /// Spreads the entries of one or two leaves over them, or over one more, so that there is room for `more` in
     /// the first. Their latches are held.
-    fn spread<M: Memory>(
+    fn divide<M: Memory>(
         &self,
         memory: &mut M,
         mut leaves: SmallVec<[Held; 3]>,
         more: NoRoom,
     ) -> Result<Made, Full> {
-        let mut entries = Vec::new();
-        for (number, header) in &leaves {
-            entries.extend(leaf::read(memory, self.pages.address(*number), header, &self.secret));
-        }
-        let mut sizes: Vec<(u64, usize)> =
-            entries.iter().map(|(hash, bytes)| (*hash, bytes.len() + SLOT_BYTES)).collect();
+        let entries = self.entries(memory, &leaves);
+        let mut sizes = sizes(&entries);
         sizes
             .insert(sizes.partition_point(|(hash, _)| *hash <= more.hash), (more.hash, more.bytes));
         let first_end = leaves[0].1.high;
-        let shared = may_share(&sizes, leaves.len(), more.bytes)
-            .then(|| leaf::spread(&sizes, leaves.len(), first_end))
-            .flatten();
+        let shared = || (leaves.len() > 1).then(|| leaf::spread(&sizes, leaves.len(), first_end));
+        let early = may_share(&sizes, leaves.len(), more.bytes).then(shared).flatten().flatten();
+        let named = due::records(&leaves);
         let mut new = None;
-        let begins = match shared {
+        let begins = match early {
             Some(begins) => begins,
-            None => {
-                // More keys of one 48-bit hash than a page holds do not occur with a secret hash.
-                let begins = leaf::spread(&sizes, leaves.len() + 1, first_end).ok_or(Full)?;
-                let number = self.pages.take(memory)?;
-                let (_, last) = leaves.last_mut().expect("there is one at least");
-                let header = *last;
-                last.right = number;
-                leaves.push((number, header));
-                new = begins.last().map(|begin| (*begin, number));
-                begins
-            }
+            None => match self.pages.take(memory, self.spare_pages()) {
+                Ok(number) => {
+                    let Some(begins) = leaf::spread(&sizes, leaves.len() + 1, first_end) else {
+                        // More keys of one 48-bit hash than a page holds do not occur with a secret hash.
+                        self.pages.give(memory, number);
+                        return Err(Full);
+                    };
+                    let (_, last) = leaves.last_mut().expect("there is one at least");
+                    let header = *last;
+                    last.right = number;
+                    leaves.push((number, header));
+                    new = begins.last().map(|begin| (*begin, number));
+                    begins
+                }
+                // It goes on without another page as long as it can.
+                Err(full) => shared().flatten().ok_or(full)?,
+            },
         };
         let lowered = (leaves.len() - usize::from(new.is_some()) == 2).then(|| Lowered {
             from: first_end,
             to: begins[0],
             leaf: leaves[1].0,
         });
+        match new {
+            // It holds nothing yet, so nothing is due in it either.
+            Some((_, number)) => {
+                let (_, header) = leaves.last_mut().expect("there is one at least");
+                header.due = 0;
+                self.pages.begin(memory, number, |memory, _| {
+                    self.fill(memory, &mut leaves, &begins, &entries, named);
+                });
+            }
+            None => self.fill(memory, &mut leaves, &begins, &entries, named),
+        }
+        Ok(Made { lowered, new })
+    }
+
+    /// The entries of neighbouring leaves, whose latches are held, in the order of their hashes.
+    pub(super) fn entries<M: Memory>(&self, memory: &mut M, leaves: &[Held]) -> Vec<Taken> {
+        let mut entries = Vec::new();
+        for (number, header) in leaves {
+            entries.extend(leaf::read(memory, self.pages.address(*number), header, &self.order));
+        }
+        entries
+    }
+
+    /// Writes entries to neighbouring leaves, whose latches are held. Those after the first begin anew at
+    /// `begins`. `named` are the [records](due::records) of the leaves that had the entries.
+    pub(super) fn fill<M: Memory>(
+        &self,
+        memory: &mut M,
+        leaves: &mut [Held],
+        begins: &[u64],
+        entries: &[Taken],
+        mut named: due::Named,
+    ) {
         for (index, begin) in begins.iter().enumerate() {
             leaves[index].1.high = *begin;
             leaves[index + 1].1.low = *begin;
         }
-        let mut rest = &entries[..];
-        for (number, header) in &mut leaves {
+        let mut rest = entries;
+        for (number, header) in leaves {
             let (own, later) = rest.split_at(rest.partition_point(|(hash, _)| *hash < header.high));
+            self.name_due(memory, header, own, &mut named);
+            header.sparse = false;
             leaf::write(memory, self.pages.address(*number), header, own);
             rest = later;
         }
-        Ok(Made { lowered, new })
+        self.unname_due(memory, &named);
     }
 
     /// Tells the page above that a leaf begins earlier. Until then a look-up of what is between goes there by way of
     /// the leaf on its left.
     fn lower<M: Memory>(&self, memory: &mut M, &Lowered { from, to, leaf }: &Lowered) {
-        let mut next = self.descend(memory, from, 1);
-        while let Some(number) = next {
-            let page = self.pages.address(number);
-            next = latch::write(memory, page, |memory| {
-                let header = PageHeader::load(memory, page);
-                if from >= header.high {
-                    return Some(header.right);
-                }
-                inner::lower(memory, page, &header, (from, leaf), to);
-                None
-            });
-        }
+        self.hold(memory, from, 1, |memory, (_, header), page| {
+            inner::lower(memory, page, &header, (from, leaf), to);
+        });
     }
 
     /// Tells `level` of a page that was made by dividing one below it.
@@ -323,24 +398,17 @@ impl Tree {
         if grown {
             return Ok(());
         }
-        let mut number = self.descend(memory, separator, level).expect("there is a root");
         loop {
-            let page = self.pages.address(number);
-            let divided = latch::write(memory, page, |memory| {
-                let mut header = PageHeader::load(memory, page);
-                if separator >= header.high {
-                    return Ok(Err(header.right));
-                }
+            let divided = self.hold(memory, separator, level, |memory, (_, mut header), page| {
                 if header.count < inner::CHILDREN_MAX {
                     inner::insert(memory, page, &mut header, new);
-                    return Ok(Ok(None));
+                    return Ok(None);
                 }
-                self.divide_inner(memory, page, header).map(|above| Ok(Some(above)))
-            })?;
-            match divided {
-                Ok(None) => return Ok(()),
-                Ok(Some((above, page))) => self.link(memory, level + 1, above, page)?,
-                Err(right) => number = right,
+                self.divide_inner(memory, page, header).map(Some)
+            });
+            match divided.expect("there is a root")? {
+                None => return Ok(()),
+                Some((above, page)) => self.link(memory, level + 1, above, page)?,
             }
         }
     }
@@ -353,11 +421,11 @@ impl Tree {
         level: u8,
         new: inner::Child,
     ) -> Result<bool, Full> {
-        let number = self.pages.take(memory)?;
-        let page = self.pages.address(number);
-        let mut header =
-            PageHeader { level, low: 0, high: HASHES, right: 0, count: 0, heap: 0, garbage: 0 };
-        inner::write(memory, page, &mut header, &[(0, root), new]);
+        let number = self.pages.take(memory, 0)?;
+        self.pages.begin(memory, number, |memory, page| {
+            let mut header = PageHeader::empty(level, 0, HASHES);
+            inner::write(memory, page, &mut header, &[(0, root), new]);
+        });
         memory.store(self.line + ROOT, u64::from(level) << 32 | u64::from(number));
         Ok(true)
     }
@@ -369,19 +437,37 @@ impl Tree {
         page: Addr,
         mut header: PageHeader,
     ) -> Result<inner::Child, Full> {
-        let number = self.pages.take(memory)?;
+        let number = self.pages.take(memory, 0)?;
         let mut children = inner::read(memory, page, &header);
         let upper = children.split_off(children.len() / 2);
         let separator = upper[0].0;
-        let new_page = self.pages.address(number);
-        let mut right = PageHeader { low: separator, ..header };
-        inner::write(memory, new_page, &mut right, &upper);
+        self.pages.begin(memory, number, |memory, page| {
+            let mut right = PageHeader { low: separator, ..header };
+            inner::write(memory, page, &mut right, &upper);
+        });
         header.high = separator;
         header.right = number;
         header.count = children.len() as u16;
         header.store(memory, page);
         Ok((separator, number))
     }
+}
+
+/// Where the page at `page` says that `hash` lies. Arbitrary, if a writer intervened.
+fn next<M: Memory>(memory: &mut M, page: Addr, hash: u64, level: u8) -> Next {
+    let header = PageHeader::load(memory, page);
+    if hash >= header.high {
+        Next::Right(header.right)
+    } else if header.level <= level {
+        Next::Here
+    } else {
+        Next::Down(inner::child(memory, page, &header, hash))
+    }
+}
+
+/// What entries take in a leaf.
+pub(super) fn sizes(entries: &[Taken]) -> Vec<(u64, usize)> {
+    entries.iter().map(|(hash, bytes)| (*hash, bytes.len() + SLOT_BYTES)).collect()
 }
 
 /// Whether so many leaves may share entries of these sizes, of which one takes `more` bytes more: if room is left for

@@ -39,7 +39,7 @@ fn value(keys: &Keyspace, memory: &mut Plain, key: &Key<'_>) -> (Entry, Vec<u8>)
 fn a_value_of_many_lists_is_read_in_parts_extended_and_given_back_whole() {
     let (mut memory, keys) = keyspace(PAGES);
     let key = keys.key(b"large");
-    keys.set(&mut memory, 0, &key, b"small", None).expect("room");
+    keys.set(&mut memory, 0, &key, b"small", Some(5)).expect("room");
     let (free, _) = keys.free_pages(&mut memory);
     let mut large = keys.begin_large(&mut memory).expect("room");
     // More than three pages of page numbers.

@@ -1,5 +1,8 @@
 //! The keyspace against the obvious map, in DRAM: the same answers whatever happens in between.
 
+mod expiry;
 mod large;
 mod model;
 mod room;
+mod space;
+mod together;

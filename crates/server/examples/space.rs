@@ -1,0 +1,229 @@
+//! Space that comes back, and expiry that keeps up, over hours: serves a new store, drives it, and prints a table.
+//!
+//! `cargo run --release -p ebbtide-server --example space -- FOLDER SECONDS KEYS_PER_SECOND`
+//!
+//! 1. Fills 100 MiB, deletes all keys, and fills it again with values of another size, also after `FLUSHALL`.
+//! 2. Overwrites keys at 60% live data with values of 10 B to 3 KB until each was written as often as fits in
+//!    SECONDS.
+//! 3. `SET … PX 3000` in 400 MiB for SECONDS.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ebbtide_core::Stop;
+use ebbtide_server::{ServeError, ServeOptions, serve};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Requests that are sent at once.
+const BATCH: u64 = 200;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, seconds, rate] = &arguments[..] else {
+        return Err("expected FOLDER SECONDS KEYS_PER_SECOND".into());
+    };
+    let (folder, seconds, rate) = (PathBuf::from(folder), seconds.parse()?, rate.parse()?);
+    refill(&folder)?;
+    overwrite(&folder, Duration::from_secs(seconds))?;
+    expire(&folder, Duration::from_secs(seconds), rate)
+}
+
+/// A server in this process, and a connection to it.
+struct Served {
+    stop: &'static Stop,
+    runner: Option<JoinHandle<Result<(), ServeError>>>,
+    client: BufReader<TcpStream>,
+}
+
+impl Served {
+    fn start(data: &Path, capacity: u64, dram: u64) -> Result<Served, Failure> {
+        let options = ServeOptions {
+            data: data.to_path_buf(),
+            capacity_bytes: Some(capacity),
+            dram_bytes: dram,
+            durability: "every:1s".parse()?,
+            port: 0,
+            ..ServeOptions::default()
+        };
+        let stop: &'static Stop = Box::leak(Box::default());
+        let (send, receive) = channel::<SocketAddr>();
+        let runner = std::thread::spawn(move || {
+            // The receiver is there until the server has started.
+            serve(&options, stop, |started| drop(send.send(started.address)))
+        });
+        let client = BufReader::new(TcpStream::connect(receive.recv()?)?);
+        Ok(Served { stop, runner: Some(runner), client })
+    }
+
+    /// Sends requests, and returns the first line of each reply.
+    fn send(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<String>, Failure> {
+        let mut bytes = Vec::new();
+        for words in requests {
+            bytes.extend(format!("*{}\r\n", words.len()).into_bytes());
+            for word in words {
+                bytes.extend(format!("${}\r\n", word.len()).into_bytes());
+                bytes.extend_from_slice(word);
+                bytes.extend_from_slice(b"\r\n");
+            }
+        }
+        self.client.get_mut().write_all(&bytes)?;
+        requests.iter().map(|_| self.reply()).collect()
+    }
+
+    fn reply(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        self.client.read_line(&mut line)?;
+        let line = line.trim_end().to_string();
+        let Some(length) = line.strip_prefix('$') else { return Ok(line) };
+        let mut text = vec![0; length.parse::<usize>()? + 2];
+        self.client.read_exact(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn call(&mut self, line: &str) -> Result<String, Failure> {
+        let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        Ok(self.send(&[words])?.remove(0))
+    }
+
+    /// Bytes of flash in use.
+    fn used(&mut self, capacity: u64) -> Result<u64, Failure> {
+        let info = self.call("info memory")?;
+        let free = info.lines().find_map(|line| line.strip_prefix("flash_bytes_free:"));
+        Ok(capacity - free.ok_or("no free bytes")?.trim().parse::<u64>()?)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.stop();
+        let ended = self.runner.take().map(JoinHandle::join);
+        println!("  the server ended: {:?}", ended.map(|ended| ended.is_ok_and(|r| r.is_ok())));
+    }
+}
+
+fn set(number: u64, length: usize) -> Vec<Vec<u8>> {
+    vec![b"SET".to_vec(), format!("key:{number}").into_bytes(), vec![b'v'; length]]
+}
+
+/// Sets keys until one is refused. Returns how many were not.
+fn fill(served: &mut Served, length: usize) -> Result<u64, Failure> {
+    let mut count = 0;
+    loop {
+        let requests: Vec<_> = (count..count + BATCH).map(|number| set(number, length)).collect();
+        let replies = served.send(&requests)?;
+        match replies.iter().position(|reply| reply != "+OK") {
+            Some(set) => return Ok(count + set as u64),
+            None => count += BATCH,
+        }
+    }
+}
+
+fn refill(folder: &Path) -> Result<(), Failure> {
+    const CAPACITY: u64 = 100 << 20;
+    let mut served = Served::start(&folder.join("refill"), CAPACITY, 32 << 20)?;
+    for (length, how) in [(1_000, "del"), (8_000, "del"), (500, "flushall"), (1_000, "flushall")] {
+        let began = Instant::now();
+        let count = fill(&mut served, length)?;
+        println!("{count} values of {length} bytes filled 100 MiB in {:.1?}", began.elapsed());
+        let began = Instant::now();
+        if how == "flushall" {
+            served.call(how)?;
+            println!("  flushall: {:.1?}", began.elapsed());
+            continue;
+        }
+        for from in (0..count + BATCH).step_by(BATCH as usize) {
+            let key = |number: u64| format!("key:{number}").into_bytes();
+            let del = |number| vec![b"DEL".to_vec(), key(number)];
+            served.send(&(from..from + BATCH).map(del).collect::<Vec<_>>())?;
+        }
+        let used = served.used(CAPACITY)?;
+        println!("  deleted in {:.1?}: {used} bytes are in use", began.elapsed());
+    }
+    Ok(())
+}
+
+fn overwrite(folder: &Path, time: Duration) -> Result<(), Failure> {
+    const CAPACITY: u64 = 100 << 20;
+    let mut served = Served::start(&folder.join("overwrite"), CAPACITY, 32 << 20)?;
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    // The mean value has 1,505 bytes, and the mean key nine.
+    let keys = CAPACITY * 6 / 10 / 1_514;
+    let mut lengths = vec![0u64; keys as usize];
+    let (mut live, mut written, mut refused, mut worst) = (0u64, 0u64, 0, 0.0f64);
+    let began = Instant::now();
+    while began.elapsed() < time {
+        let chosen: Vec<(u64, usize)> = (0..BATCH)
+            .map(|at| {
+                let first = written + at < keys;
+                let key = if first { written + at } else { rng.random_range(0..keys) };
+                (key, rng.random_range(10..=3_000))
+            })
+            .collect();
+        let requests: Vec<_> = chosen.iter().map(|&(key, length)| set(key, length)).collect();
+        for (reply, (key, length)) in served.send(&requests)?.iter().zip(&chosen) {
+            if reply != "+OK" {
+                refused += 1;
+                continue;
+            }
+            let name = format!("key:{key}").len() as u64;
+            let before = std::mem::replace(&mut lengths[*key as usize], name + *length as u64);
+            live = live + name + *length as u64 - before;
+        }
+        written += BATCH;
+        if written > keys && written.is_multiple_of(BATCH * 50) {
+            worst = worst.max(served.used(CAPACITY)? as f64 / live as f64);
+        }
+    }
+    let turnovers = written as f64 / keys as f64;
+    println!(
+        "{turnovers:.1} turnovers at {live} live bytes of {CAPACITY}: {refused} refused, at most \
+         {worst:.2} bytes of flash a byte, {:.0} SETs/s",
+        written as f64 / began.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn expire(folder: &Path, time: Duration, rate: u64) -> Result<(), Failure> {
+    const CAPACITY: u64 = 400 << 20;
+    let mut served = Served::start(&folder.join("expire"), CAPACITY, 64 << 20)?;
+    let (mut sent, mut refused, mut most) = (0u64, 0, 0u64);
+    let began = Instant::now();
+    let mut told = Duration::ZERO;
+    while began.elapsed() < time {
+        let due = Duration::from_secs_f64(sent as f64 / rate as f64);
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+        let expiring = |number| {
+            let mut words = set(number, 1_000);
+            words.extend([b"PX".to_vec(), b"3000".to_vec()]);
+            words
+        };
+        let replies = served.send(&(sent..sent + BATCH).map(expiring).collect::<Vec<_>>())?;
+        refused += replies.iter().filter(|reply| *reply != "+OK").count();
+        sent += BATCH;
+        if began.elapsed() - told >= Duration::from_secs(10) {
+            told = began.elapsed();
+            let keys = served.call("dbsize")?[1..].parse::<u64>()?;
+            most = most.max(keys);
+            println!("  {told:.0?}: {sent} sent, {refused} refused, {keys} keys");
+        }
+    }
+    let rate = sent as f64 / began.elapsed().as_secs_f64();
+    println!("{rate:.0} SETs/s with PX 3000: {refused} refused, at most {most} keys");
+    let began = Instant::now();
+    while served.call("dbsize")? != ":0" {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    println!(
+        "  all were gone after {:.1?}, {} bytes in use",
+        began.elapsed(),
+        served.used(CAPACITY)?
+    );
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Gives back pages: after changes, and for commands that find no free page.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{DATABASES, HASHES, Keyspace};
+
+use crate::state::State;
+
+/// Pages of cleared databases that are given back at once for a command.
+const PAGES: usize = 32;
+
+/// Free pages with which a transaction of a client begins, if there are so many.
+const PREPARED_PAGES: u64 = 256;
+
+/// Leaves that are looked at for a command, for some that can be joined.
+const LEAVES: usize = 8;
+
+/// Joins the leaves of a hash that have lost so many entries that it is worth it.
+pub(crate) fn join_sparse<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
+    for database in 0..DATABASES {
+        if keyspace.is_sparse(memory, database, hash) {
+            // If the log cannot be written, the command says so.
+            let _ =
+                keyspace.exclusive(memory, &[hash], |memory| keyspace.join(memory, database, hash));
+        }
+    }
+}
+
+/// As [`join_sparse`], for a command that holds stripes.
+pub(crate) fn join_sparse_held<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
+    for database in 0..DATABASES {
+        if keyspace.is_sparse(memory, database, hash) {
+            // As above.
+            let _ = memory.transaction(|memory| keyspace.join(memory, database, hash));
+        }
+    }
+}
+
+/// Gives back pages before commands that cannot run again.
+pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) {
+    for _ in 0..PREPARED_PAGES {
+        let (free, _) = keyspace.free_pages(memory);
+        if free >= PREPARED_PAGES || !make(memory, state, keyspace) {
+            break;
+        }
+    }
+}
+
+/// Gives back pages for a command that found none. Returns true if there were any. The command holds no stripe.
+pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    reclaim(memory, state, keyspace)
+        || crate::upkeep::expire(memory, state, keyspace)
+        || join(memory, state, |memory, database, from| {
+            let join = |memory: &mut M| keyspace.join_from(memory, database, from);
+            keyspace.exclusive(memory, &[from], join).ok().map(|(joined, _)| joined)
+        })
+}
+
+/// As [`make`], for a command that holds stripes.
+pub(crate) fn make_held<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    reclaim(memory, state, keyspace)
+        || join(memory, state, |memory, database, from| {
+            let join = |memory: &mut M| keyspace.join_from(memory, database, from);
+            memory.transaction(join).ok().map(|(joined, _)| joined)
+        })
+}
+
+/// Gives back pages of cleared databases, or else of a removed large value.
+fn reclaim<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    let cleared = (0..PAGES).take_while(|_| reclaim_cleared(memory, keyspace)).count();
+    cleared > 0 || reclaim_large(memory, state, keyspace)
+}
+
+/// Gives back a page of a cleared database.
+pub(crate) fn reclaim_cleared<M: Memory>(memory: &mut M, keyspace: &Keyspace) -> bool {
+    let given = memory.transaction(|memory| keyspace.reclaim(memory));
+    given.is_ok_and(|(given, _)| given)
+}
+
+/// Gives back a large value that no key has and no connection holds.
+pub(crate) fn reclaim_large<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    let given = memory
+        .transaction(|memory| keyspace.reclaim_large(memory, |id| state.shared.holds.holds(id)));
+    given.is_ok_and(|(given, _)| given)
+}
+
+/// Joins leaves from where the last call ended until a page comes back, or [`LEAVES`] were looked at. `join` joins
+/// the leaf of a hash of a database.
+fn join<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    join: impl Fn(&mut M, usize, u64) -> Option<(bool, u64)>,
+) -> bool {
+    let (mut database, mut from) = state.shared.join_from();
+    let mut any = false;
+    for _ in 0..LEAVES {
+        let Some((joined, next)) = join(memory, database, from) else { break };
+        any |= joined;
+        (database, from) = match next {
+            HASHES.. => ((database + 1) % DATABASES, 0),
+            next => (database, next),
+        };
+        if joined {
+            break;
+        }
+    }
+    state.shared.joined_to(database, from);
+    any
+}

@@ -1,0 +1,194 @@
+//! The index of what is due: leaves with keys that expire, in the order of time.
+//!
+//! Every database has such a tree beside the tree of its keys. A leaf with keys that expire has one record
+//! in it: the second at whose beginning its first key has expired, and the hash at which the leaf begins. The
+//! leaf's header has that second too. A key that expires earlier moves the record. A key that is removed
+//! leaves it, so a record may be early and is never late. What is due stands at the left end of the tree.
+
+use ebbtide_core::{Addr, Memory};
+use smallvec::SmallVec;
+
+use super::entry::{Entry, Place, encode, expiry_in, load_key};
+use super::key::Key;
+use super::layout::{HASHES, PageHeader};
+use super::leaf::{self, Taken};
+use super::tree::{Held, Order, Step, Tree};
+use crate::hash;
+
+/// Where the tree's words lie behind those of the tree of the keys.
+pub(super) const BESIDE: u64 = 16;
+
+/// Bits of a place that spread the records of one second.
+const SPREAD_BITS: u32 = 16;
+
+/// The second of a record, and the hash at which its leaf begins.
+pub(super) type Record = (u32, u64);
+
+/// The records that leaves had before they changed. Seconds of 0 say that there was none.
+pub(super) type Named = SmallVec<[Record; 3]>;
+
+/// The records of leaves.
+pub(super) fn records(leaves: &[Held]) -> Named {
+    leaves.iter().map(|(_, header)| (header.due, header.low)).collect()
+}
+
+/// Later seconds at which a record may stand if the places of its own second are full.
+const LATER_MAX: u32 = 8;
+
+/// The second at whose beginning a key has expired; 0 if that is beyond what the index knows.
+pub(super) fn second_of(expires_at_ms: u64) -> u32 {
+    u32::try_from(expires_at_ms.div_ceil(1000).max(1)).unwrap_or(0)
+}
+
+/// Whether a record of this second is due.
+pub(super) fn is_due(second: u32, now_ms: u64) -> bool {
+    second != 0 && u64::from(second) * 1000 <= now_ms
+}
+
+/// Bytes of a record: its second and six of its hash, both from the highest byte on.
+const RECORD_BYTES: usize = 10;
+
+fn record_bytes((second, low): Record) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[..4].copy_from_slice(&second.to_be_bytes());
+    bytes[4..].copy_from_slice(&low.to_be_bytes()[2..]);
+    bytes
+}
+
+/// The record of these bytes; zeros if they are none.
+fn record_in(bytes: &[u8]) -> Record {
+    let Ok(bytes) = <[u8; RECORD_BYTES]>::try_from(bytes) else { return (0, 0) };
+    let [a, b, c, d, hash @ ..] = bytes;
+    let low = hash.iter().fold(0, |low, byte| low << 8 | u64::from(*byte));
+    (u32::from_be_bytes([a, b, c, d]), low)
+}
+
+/// The place of a record in the tree.
+pub(super) fn place(bytes: &[u8]) -> u64 {
+    let (second, low) = record_in(bytes);
+    u64::from(second) << SPREAD_BITS | hash::mix(low) >> (u64::BITS - SPREAD_BITS)
+}
+
+impl Tree {
+    /// The index beside this tree; `None` if this is one.
+    pub(super) fn due(&self) -> Option<Tree> {
+        match self.order {
+            Order::Hashed(_) => Some(Tree { line: self.line + BESIDE, order: Order::Due, ..*self }),
+            Order::Due => None,
+        }
+    }
+
+    /// Gives a leaf, whose latch is held, the record that its `entries` need. Takes that record out of `named`
+    /// if it is there already. The caller stores the header.
+    pub(super) fn name_due<M: Memory>(
+        &self,
+        memory: &mut M,
+        header: &mut PageHeader,
+        entries: &[Taken],
+        named: &mut Named,
+    ) {
+        let Some(due) = self.due() else { return };
+        let first = entries.iter().filter_map(|(_, bytes)| expiry_in(bytes)).min();
+        header.due = first.map_or(0, second_of);
+        if let Some(index) = named.iter().position(|record| *record == (header.due, header.low)) {
+            named.remove(index);
+        } else if header.due != 0 {
+            header.due = due.add(memory, (header.due, header.low));
+        }
+    }
+
+    /// Removes records.
+    pub(super) fn unname_due<M: Memory>(&self, memory: &mut M, named: &[Record]) {
+        let Some(due) = self.due() else { return };
+        for record in named.iter().filter(|(second, _)| *second != 0) {
+            due.remove(memory, *record);
+        }
+    }
+
+    /// Moves the record of a leaf, whose latch is held, if a key expires before it: at `expires_at_ms`.
+    pub(super) fn note_due<M: Memory>(
+        &self,
+        memory: &mut M,
+        page: Addr,
+        header: &mut PageHeader,
+        expires_at_ms: u64,
+    ) {
+        let second = second_of(expires_at_ms);
+        let earlier = second != 0 && (header.due == 0 || second < header.due);
+        if let Some(due) = self.due().filter(|_| earlier) {
+            let before = (header.due, header.low);
+            header.due = due.add(memory, (second, header.low));
+            header.store(memory, page);
+            if before.0 != header.due {
+                self.unname_due(memory, &[before]);
+            }
+        }
+    }
+
+    /// Adds a record. Returns the second at which it stands; 0 if there is no room. The keys of a leaf without
+    /// a record are removed when the leaf changes again.
+    fn add<M: Memory>(&self, memory: &mut M, (second, low): Record) -> u32 {
+        for later in 0..LATER_MAX {
+            let Some(at) = second.checked_add(later) else { break };
+            let bytes = record_bytes((at, low));
+            let key = Key { bytes: &bytes, hash: place(&bytes) };
+            let entry = Entry { value_bytes: 0, expires_at_ms: None, place: Place::Inline };
+            let entry = encode(key.bytes, &entry, &[]);
+            let added = self.write(memory, key.hash, |memory, page, header| {
+                if leaf::find(memory, page, header, &key).is_some() {
+                    return Step::Done(());
+                }
+                let inserted = leaf::insert(memory, page, header, key.hash, &entry);
+                inserted.map_or_else(Step::MakeRoom, Step::Done)
+            });
+            if added.is_ok() {
+                return at;
+            }
+        }
+        0
+    }
+
+    /// The earliest record; `None` if there is none, or it is not due.
+    pub(super) fn first_due<M: Memory>(&self, memory: &mut M, now_ms: u64) -> Option<Record> {
+        let due = self.due()?;
+        let mut from = 0;
+        while from < HASHES {
+            let read = due.read(memory, from, |memory, page, header| {
+                let mut first: Option<Record> = None;
+                leaf::each_entry(memory, page, header, |memory, at| {
+                    let mut bytes = Vec::new();
+                    if load_key(memory, at, leaf::end(page), &mut bytes).is_some() {
+                        let record = record_in(&bytes);
+                        first = Some(first.map_or(record, |first| first.min(record)));
+                    }
+                });
+                (first, header.high)
+            });
+            match read? {
+                (Some(first), _) => {
+                    return Some(first).filter(|(second, _)| is_due(*second, now_ms));
+                }
+                (None, high) => from = high,
+            }
+        }
+        None
+    }
+
+    /// Removes a record.
+    fn remove<M: Memory>(&self, memory: &mut M, record: Record) {
+        let bytes = record_bytes(record);
+        let key = Key { bytes: &bytes, hash: place(&bytes) };
+        if self.root(memory).is_none() {
+            return;
+        }
+        let removed = self.write(memory, key.hash, |memory, page, header| {
+            if let Some(found) = leaf::find(memory, page, header, &key) {
+                leaf::remove(memory, page, header, found);
+            }
+            Step::Done(header.sparse)
+        });
+        if removed == Ok(true) {
+            self.join(memory, key.hash);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Joins pages of a tree that have lost entries, and gives back those that are left over.
+//!
+//! A join takes the latches of a page and of up to four of its children. It gives up where it would have to
+//! wait, because other writers latch children before the page above. A reader that still knows a page which
+//! was given back finds its latch changed.
+
+use ebbtide_core::{Addr, Memory};
+use smallvec::SmallVec;
+
+use super::inner::{self, Child};
+use super::layout::{HASHES, LEAF_BYTES, PageHeader, PageNumber};
+use super::tree::{Held, Tree, sizes};
+use super::{due, leaf};
+use crate::latch;
+
+/// Two leaves become one, three two or four three, if the entries of each then take at most this on average.
+const JOINED_BYTES_MAX: usize = LEAF_BYTES / 16 * 15;
+
+/// Inner pages become one if it then has at most this many children.
+const JOINED_CHILDREN_MAX: u16 = inner::CHILDREN_MAX / 4 * 3;
+
+/// An inner page with fewer children is joined with its neighbours.
+const FEW_CHILDREN: u16 = inner::CHILDREN_MAX / 4;
+
+/// Pages side by side whose latches are held.
+type Window = SmallVec<[Held; 4]>;
+
+/// What came of an attempt to join children of a page.
+struct Attempt {
+    joined: bool,
+    /// Children that the page has now.
+    children: u16,
+}
+
+impl Tree {
+    /// Whether the leaf of `hash` is worth [joining](Tree::join).
+    pub(super) fn is_sparse<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
+        self.read(memory, hash, |_, _, header| header.sparse).unwrap_or(false)
+    }
+
+    /// Joins the leaf of `hash` with its neighbours if their entries fit together, and the pages above alike.
+    /// Returns true if a page was given back.
+    pub(super) fn join<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
+        let mut any = false;
+        while let Some(attempt) = self.join_children(memory, hash, 1) {
+            any |= attempt.joined;
+            let wider = attempt.children < FEW_CHILDREN && self.join_inner(memory, hash, 2);
+            any |= wider;
+            // With more neighbours there may be more to join.
+            if !wider && (!attempt.joined || attempt.children == 1) {
+                break;
+            }
+        }
+        any
+    }
+
+    fn join_inner<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> bool {
+        self.join_children(memory, hash, level).is_some_and(|attempt| {
+            let above = attempt.children < FEW_CHILDREN && self.join_inner(memory, hash, level + 1);
+            attempt.joined || above
+        })
+    }
+
+    /// Joins the child of `hash`, of the page of `level`, with those beside it. `None` if there is no such level.
+    fn join_children<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<Attempt> {
+        self.root(memory).filter(|(_, root_level)| *root_level >= level)?;
+        let above = self.descend(memory, hash, level)?;
+        latch::write_if(memory, above.page, above.word, |memory| {
+            let mut header = PageHeader::load(memory, above.page);
+            let index = inner::index(memory, above.page, &header, hash);
+            let first = index.saturating_sub(1);
+            let beside = inner::slice(memory, above.page, &header, first..index + 3);
+            let latches: SmallVec<[Addr; 4]> =
+                beside.iter().map(|(_, number)| self.pages.address(*number)).collect();
+            let gone = latch::try_write_all(memory, &latches, |memory| {
+                let gone = self.join_beside(memory, (above.page, &mut header), first, &beside);
+                if gone.is_none() && level == 1 {
+                    compared(memory, latches[usize::from(index - first)]);
+                }
+                gone
+            });
+            let gone = gone.flatten();
+            // Its latch is free now, so what is there may be forgotten.
+            gone.inspect(|number| self.pages.give(memory, *number));
+            Attempt { joined: gone.is_some(), children: header.count }
+        })
+    }
+
+    /// Joins some of the children `beside` each other, the first of which is at index `first` of the page above. The
+    /// latches of all are held. Returns the page that is left over.
+    fn join_beside<M: Memory>(
+        &self,
+        memory: &mut M,
+        (above, header): (Addr, &mut PageHeader),
+        first: u16,
+        beside: &[Child],
+    ) -> Option<PageNumber> {
+        let load =
+            |(_, number): &Child| (*number, PageHeader::load(memory, self.pages.address(*number)));
+        let mut window: Window = beside.iter().map(load).collect();
+        // After a division the page above may not know a leaf, or its beginning, yet.
+        let linked = window.windows(2).all(|two| two[0].1.right == two[1].0);
+        let told = window.iter().zip(beside).skip(usize::from(first == 0));
+        if !linked || !told.into_iter().all(|((_, page), (begins, _))| page.low == *begins) {
+            return None;
+        }
+        for range in [1..3, 0..2, 0..3, 0..4] {
+            let Some(pages) = window.get_mut(range.clone()) else { continue };
+            let kept = match pages[0].1.level {
+                0 => self.join_leaves(memory, pages),
+                _ if range.len() == 2 => self.join_inner_pages(memory, pages),
+                _ => None,
+            };
+            if let Some(kept) = kept {
+                let begins = pages[..kept].iter().zip(&beside[range.clone()]);
+                let children: SmallVec<[Child; 4]> = begins
+                    .enumerate()
+                    .map(|(at, ((number, page), (begins, _)))| match at {
+                        0 => (*begins, *number),
+                        _ => (page.low, *number),
+                    })
+                    .collect();
+                let at = first + range.start as u16;
+                inner::replace(memory, above, header, (at, pages.len() as u16), &children);
+                return Some(pages[kept].0);
+            }
+        }
+        None
+    }
+
+    /// Spreads the entries of leaves over one leaf less. Returns the number of leaves; `None` if they do not fit.
+    fn join_leaves<M: Memory>(&self, memory: &mut M, leaves: &mut [Held]) -> Option<usize> {
+        let kept = leaves.len() - 1;
+        let bytes: usize = leaves.iter().map(|(_, header)| leaf::used_bytes(header)).sum();
+        if bytes > kept * JOINED_BYTES_MAX {
+            return None;
+        }
+        let entries = self.entries(memory, leaves);
+        let begins = leaf::spread(&sizes(&entries), kept, HASHES)?;
+        let named = due::records(leaves);
+        let (_, gone) = leaves[kept];
+        let (_, last) = &mut leaves[kept - 1];
+        (last.right, last.high) = (gone.right, gone.high);
+        self.fill(memory, &mut leaves[..kept], &begins, &entries, named);
+        Some(kept)
+    }
+
+    /// Moves the children of the second page to the first. Returns 1; `None` if they are too many.
+    fn join_inner_pages<M: Memory>(&self, memory: &mut M, pages: &mut [Held]) -> Option<usize> {
+        let [(number, left), (other, right)] = pages else { return None };
+        if left.count + right.count > JOINED_CHILDREN_MAX {
+            return None;
+        }
+        let mut children = inner::read(memory, self.pages.address(*number), left);
+        let moved = inner::read(memory, self.pages.address(*other), right);
+        children.extend(moved.iter().enumerate().map(|(at, child)| match at {
+            0 => (right.low, child.1),
+            _ => *child,
+        }));
+        (left.right, left.high) = (right.right, right.high);
+        inner::write(memory, self.pages.address(*number), left, &children);
+        Some(1)
+    }
+}
+
+/// Marks a leaf, whose latch is held, as compared: it does not fit its neighbours until it loses more entries.
+fn compared<M: Memory>(memory: &mut M, page: Addr) {
+    let mut header = PageHeader::load(memory, page);
+    if header.sparse {
+        header.sparse = false;
+        header.store(memory, page);
+    }
+}
