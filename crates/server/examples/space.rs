@@ -56,7 +56,7 @@ impl Served {
         let (send, receive) = channel::<SocketAddr>();
         let runner = std::thread::spawn(move || {
             // The receiver is there until the server has started.
-            serve(&options, stop, |started| drop(send.send(started.address)))
+            serve(&options, stop, |started| _ = send.send(started.address))
         });
         let client = BufReader::new(TcpStream::connect(receive.recv()?)?);
         Ok(Served { stop, runner: Some(runner), client })
