@@ -20,7 +20,6 @@ use crate::session::ClientId;
 use crate::shared::Note;
 use crate::state::State;
 use crate::upkeep::Upkeep;
-pub(crate) use connection::SOCKET_BYTES_MAX;
 use connection::{Arriving, Connection};
 
 /// Time between two looks at what misses cost.
@@ -73,6 +72,12 @@ pub(crate) struct Front {
     durable: Cell<Lsn>,
     /// When to look at what misses cost.
     sample_at: Cell<Time>,
+    /// When sockets share the kernel's memory anew.
+    balance_at: Cell<Time>,
+    /// Connections are being closed because all hold too much.
+    shedding: Cell<bool>,
+    /// When connections are looked at whose clients send nothing.
+    idle_at: Cell<Time>,
 }
 
 /// How a [`Front`] is set up.
@@ -119,6 +124,9 @@ impl Front {
             acknowledged: Cell::new(Lsn::ZERO),
             durable: Cell::new(Lsn::ZERO),
             sample_at: Cell::new(Time::ZERO),
+            balance_at: Cell::new(Time::ZERO),
+            shedding: Cell::new(false),
+            idle_at: Cell::new(Time::ZERO),
         }
     }
 
@@ -146,7 +154,6 @@ impl Front {
                     self.with_id(id, |connection| connection.messages.push(message));
                 }
                 Note::Kill(id) => self.with_id(id, |connection| connection.killed = true),
-                Note::LimitSockets => self.limit_sockets(),
             }
         }
     }
@@ -234,6 +241,7 @@ impl Service for Front {
             }
             NetEvent::Received { socket, bytes } => self.with(socket, |connection| {
                 connection.receiving = false;
+                connection.active = self.now.get();
                 match (bytes, &mut connection.client) {
                     (Ok(bytes), Some(client)) if !bytes.is_empty() => {
                         self.state.statistics().input_bytes.add(bytes.len() as u64);
@@ -250,11 +258,13 @@ impl Service for Front {
             }),
             NetEvent::Sent { socket, buffer, result } => self.with(socket, |connection| {
                 connection.sending = None;
+                connection.active = self.now.get();
                 if buffer.capacity() <= 4 << 10 {
                     connection.spare = buffer;
                 }
                 connection.killed |= result.is_err();
             }),
+            NetEvent::Stalled { socket } => self.stalled(socket),
         }
     }
 
@@ -263,6 +273,8 @@ impl Service for Front {
         self.accept_again(now);
         self.take_notes();
         self.release();
+        self.balance(now);
+        self.close_idle(now);
         if self.is_stopping() || self.state.shared.failure.get().is_some() {
             return Offer::End;
         }
