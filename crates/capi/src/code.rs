@@ -79,7 +79,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Io { .. } => Failure::failed(error),
+            EngineError::Io { .. } | EngineError::Stuck { .. } => Failure::failed(error),
             error => Failure::input(error),
         }
     }

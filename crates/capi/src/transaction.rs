@@ -12,9 +12,9 @@ use crate::memory::{EbbtideMemory, own};
 impl From<TransactionError> for Failure {
     fn from(error: TransactionError) -> Failure {
         match error {
-            TransactionError::TooLarge { .. } => Failure::input(error),
             TransactionError::Inside => Failure::new(EbbtideCode::EbbtideMisplaced, error),
-            TransactionError::WritingEnded { .. } => Failure::failed(error),
+            error if error.is_input() => Failure::input(error),
+            error => Failure::failed(error),
         }
     }
 }

@@ -52,6 +52,7 @@ pub mod replacement;
 pub mod schedule;
 mod time;
 mod watch;
+mod write_health;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
 pub use archive::Archive;
@@ -66,3 +67,4 @@ pub use placement::{Placement, Run};
 pub use serde;
 pub use time::{NotSpan, Span, Time};
 pub use watch::{Stop, Stopped, Watch, time_left};
+pub use write_health::WriteHealth;

@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use thiserror::Error;
 
 use crate::addr::{Addr, LINE_BYTES, PageId};
-use crate::durability::{HeldLatches, Lsn, TransactionError};
+use crate::durability::{Aborted, HeldLatches, Lsn, TransactionError};
 
 /// A plain value that memory holds: 8 to 64 bytes, a whole number of 8-byte words.
 ///
@@ -100,9 +100,13 @@ pub trait Memory {
     /// * *Rerunnable.* `body` may run more than once, and only its last run counts. Whatever it changes
     ///   outside of memory must begin anew at each run.
     /// * *Atomic.* Stores to the persist part are kept aside until `body` returns; its own loads see
-    ///   them, no other job does. There is no undoing: a `body` that returns is committed, so look
-    ///   before storing. If `body` unwinds, a memory with a persist part drops what it stored. Other
-    ///   memories keep it.
+    ///   them, no other job does. A `body` that returns is committed, whatever it returns: one that may
+    ///   give up is for [`try_transaction`](Memory::try_transaction). If `body` unwinds, a memory with a
+    ///   persist part drops what it stored. Other memories keep it.
+    /// * *Of one moment.* What was read under a latch of `ebbtide_structures::latch`, by
+    ///   [`load_checked`](Memory::load_checked) or by [`compare_exchange`](Memory::compare_exchange) is
+    ///   looked at again when the transaction commits. A plain [`load`](Memory::load) outside of a latch is
+    ///   not.
     /// * *Bounded.* What one transaction may store is limited; see [`TransactionError::TooLarge`].
     /// * *Latches are not data.* A latch may be held around the transaction, or taken inside it by
     ///   `ebbtide_structures::latch`, which then keeps it until the stores have taken effect. It is
@@ -118,6 +122,19 @@ pub trait Memory {
         mut body: impl FnMut(&mut Self) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
         Ok((body(self), Lsn::ZERO))
+    }
+
+    /// As [`transaction`](Memory::transaction), of a `body` that may give up. If it returns an error, a memory
+    /// with a persist part drops what `body` stored, and other memories keep it. The error is of one moment
+    /// as well: if what `body` read has changed meanwhile, `body` runs again.
+    ///
+    /// # Errors
+    /// [`Aborted::GivenUp`] with the error of `body`, else as `transaction`.
+    fn try_transaction<R, E>(
+        &mut self,
+        mut body: impl FnMut(&mut Self) -> Result<R, E>,
+    ) -> Result<(R, Lsn), Aborted<E>> {
+        body(self).map(|value| (value, Lsn::ZERO)).map_err(Aborted::GivenUp)
     }
 
     /// Waits until the transaction that gave `lsn`, and with it every earlier one, survives a crash.
@@ -144,6 +161,18 @@ pub trait Memory {
     /// logged: for the word of a latch.
     fn exchange_latch(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         self.compare_exchange(at, current, new)
+    }
+
+    /// The word of the latch at `at` as it is now. Inside a transaction, too: what the transaction has stored or
+    /// [forgotten](Memory::forget) changes no latch.
+    fn load_latch(&mut self, at: Addr) -> u64 {
+        self.load(at)
+    }
+
+    /// As [`load`](Memory::load) of a word. Inside a transaction the word is compared with what was read when
+    /// the transaction commits. If another job has changed it, `body` runs again.
+    fn load_checked(&mut self, at: Addr) -> u64 {
+        self.load(at)
     }
 
     /// The latches of the transaction under way; `None` outside of one. For

@@ -130,6 +130,11 @@ impl<J> Scheduler<J> {
         self.arrivals
     }
 
+    /// Whether a job that is known to be ready goes before a new one now.
+    pub fn resumes_first(&self) -> bool {
+        self.discipline == Discipline::Priority && !self.ripe.is_empty()
+    }
+
     /// Jobs halted or ready to be resumed.
     pub fn pending(&self) -> usize {
         self.halted.len() + self.halted_unlisted + self.ripe.len()

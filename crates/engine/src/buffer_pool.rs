@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use ebbtide_core::{FrameId, Placement, Span, Time};
+use ebbtide_core::{FrameId, Placement, Span, Time, WriteHealth};
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::counters::Counters;
+use crate::departures::Departures;
 use crate::epoch::Epochs;
 use crate::extent::Extent;
 use crate::mailbox::Mailboxes;
@@ -33,6 +34,10 @@ pub(crate) struct BufferPool {
     /// Free frames that belong to no core, by node.
     pub(crate) spare: Box<[Mutex<Vec<FrameId>>]>,
     pub(crate) write_gate: WriteGate,
+    /// How writes of pages go.
+    pub(crate) write_health: PageWrites,
+    /// Pages that transactions watch.
+    pub(crate) departures: Departures,
     /// The slot of the last page, and how many of its bytes must be on the device. What is not there
     /// is zeros.
     pub(crate) last_page: (u32, usize),
@@ -89,6 +94,49 @@ impl BufferPool {
             Mutex::new(all.filter(|&frame| nodes.of_frame(frame) == node).collect())
         };
         (0..nodes.count()).map(of).collect()
+    }
+}
+
+/// How writes of pages go, for all cores.
+#[derive(Default)]
+pub(crate) struct PageWrites {
+    health: Mutex<WriteHealth>,
+    /// Whether a write has failed since one has succeeded. Mostly none has, and no core looks further.
+    trouble: AtomicBool,
+}
+
+impl PageWrites {
+    /// A write has failed. Says whether the device is given up.
+    pub(crate) fn failed(&self, now: Time) -> bool {
+        let mut health = self.health.lock();
+        health.failed(now);
+        self.trouble.store(true, Ordering::Release);
+        health.is_given_up(now)
+    }
+
+    /// A write has succeeded. Says whether the device was failing.
+    pub(crate) fn succeeded(&self) -> bool {
+        if !self.trouble.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut health = self.health.lock();
+        let was_failing = health.is_failing();
+        health.succeeded();
+        self.trouble.store(false, Ordering::Release);
+        was_failing
+    }
+
+    /// Whether the device is failing and not to be tried now.
+    pub(crate) fn pauses(&self, now: Time) -> bool {
+        self.trouble.load(Ordering::Acquire) && self.health.lock().pauses(now)
+    }
+
+    /// How many of `wanted` pages may be written now.
+    pub(crate) fn permits(&self, wanted: usize, now: Time) -> usize {
+        match self.trouble.load(Ordering::Acquire) {
+            false => wanted,
+            true => self.health.lock().permits(wanted, now),
+        }
     }
 }
 

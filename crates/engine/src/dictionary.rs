@@ -97,9 +97,8 @@ impl DictionaryError {
     pub fn is_input(&self) -> bool {
         match self {
             DictionaryError::Engine(EngineError::Store(error)) => error.is_input(),
-            DictionaryError::Engine(EngineError::Io { .. })
-            | DictionaryError::Job(_)
-            | DictionaryError::Transaction(TransactionError::WritingEnded { .. }) => false,
+            DictionaryError::Transaction(error) => error.is_input(),
+            DictionaryError::Engine(EngineError::Io { .. }) | DictionaryError::Job(_) => false,
             _ => true,
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use ebbtide_core::durability::{Policy, Recovered};
@@ -17,9 +17,10 @@ use parking_lot::Mutex;
 use crate::affinity;
 use crate::backside::{Backside, Limits};
 use crate::budget::{Budget, division, queue_depth, reserve};
-use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
+use crate::buffer_pool::{BufferPool, PageWrites, Prepare, WriteGate};
 use crate::cache::{Cache, SLOTS_MAX};
 use crate::counters::Counters;
+use crate::departures::Departures;
 use crate::device::Device;
 use crate::device::path::{self, Opened};
 use crate::engine_error::EngineError;
@@ -27,6 +28,7 @@ use crate::engine_state::EngineState;
 use crate::epoch::Epochs;
 use crate::extent::Extent;
 use crate::job::Service;
+use crate::job_table::{JobTable, LongJob};
 use crate::log_writer::LogWriter;
 use crate::mailbox::Mailboxes;
 use crate::nodes::Nodes;
@@ -85,6 +87,21 @@ pub struct Engine {
     notices: Vec<String>,
     /// Whether its cores run: there is one of each.
     running: AtomicBool,
+}
+
+/// Ends writing when the thread of a core dies: nobody goes on with its jobs, nor with pages on their way.
+struct EndsWriting<'a> {
+    state: &'a EngineState,
+    core: usize,
+}
+
+impl Drop for EndsWriting<'_> {
+    fn drop(&mut self) {
+        if let Some(persist) = self.state.pool.persist.as_ref().filter(|_| std::thread::panicking())
+        {
+            persist.end_writing(&format!("the thread of core {} has died", self.core));
+        }
+    }
 }
 
 /// Marks an engine as stopped when it is dropped.
@@ -389,6 +406,8 @@ impl Engine {
             spare: BufferPool::all_spare(&nodes, budget.frames),
             nodes,
             write_gate: WriteGate::new(before_first_write),
+            write_health: PageWrites::default(),
+            departures: Departures::default(),
             last_page: (pages as u32 - 1, last_page_bytes),
             extent,
             persist: persist.map(Arc::new),
@@ -399,6 +418,7 @@ impl Engine {
             pool,
             wait_queues: WaitQueues::new(),
             prospects: (0..cores).map(|_| CachePadded::default()).collect(),
+            jobs: JobTable::new(cores, options.threads_per_core()),
             hints: options.tuning.hints,
             _claim: claim,
         };
@@ -439,6 +459,7 @@ impl Engine {
                 stack_bytes: self.options.stack_bytes,
                 discipline: self.options.tuning.scheduler,
             };
+            let _dies = EndsWriting { state: &self.shared, core };
             let worker = Worker::new(self.shared.clone(), &setup, make(core))
                 .map_err(io("map the stacks of a core"))?;
             Ok(finish(worker.run()))
@@ -482,6 +503,11 @@ impl Engine {
         &self.shared.pool.counters
     }
 
+    /// The jobs that have been under way for at least `longer_than`, with what each does, as seen from any thread.
+    pub fn long_jobs(&self, longer_than: Duration) -> Vec<LongJob> {
+        self.shared.long_jobs(Span::from_ns(longer_than.as_nanos() as u64))
+    }
+
     /// How far the log of a persistent store is: what may be acknowledged, what survives a crash.
     /// `None` for a store without a log. Every time that more of it survives, all cores are
     /// [roused](Engine::rouse).
@@ -494,6 +520,11 @@ impl Engine {
         if let Some(persist) = &self.shared.pool.persist {
             persist.ask_flush();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> &Arc<EngineState> {
+        &self.shared
     }
 
     pub(crate) fn store(&self) -> Option<&Arc<Store>> {

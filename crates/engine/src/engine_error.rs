@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ebbtide_core::durability::Policy;
 use thiserror::Error;
@@ -56,6 +57,8 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("{}: {reason}", path.display())]
     Path { path: PathBuf, reason: String },
+    #[error("the cores do not stop, no job has ended for {patience:?}: {jobs}")]
+    Stuck { patience: Duration, jobs: String },
     #[error("cannot {doing}: {source}")]
     Io { doing: &'static str, source: io::Error },
 }

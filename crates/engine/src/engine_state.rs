@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_utils::CachePadded;
+use ebbtide_core::Span;
 use parking_lot::Mutex;
 
 use crate::backside::Backside;
 use crate::buffer_pool::BufferPool;
+use crate::job_table::{Does, JobTable, LongJob};
 use crate::store::Claim;
 use crate::wait_queues::WaitQueues;
 
@@ -20,6 +22,8 @@ pub(crate) struct EngineState {
     pub(crate) wait_queues: WaitQueues,
     /// What each core was waiting for when it last went to sleep.
     pub(crate) prospects: Box<[CachePadded<Prospects>]>,
+    /// The jobs under way.
+    pub(crate) jobs: JobTable,
     /// Whether the engine follows programs' hints.
     pub(crate) hints: bool,
     /// The last field: the store is another engine's only when all requests have ended.
@@ -48,6 +52,26 @@ impl Prospects {
 }
 
 impl EngineState {
+    /// The jobs that have been under way for at least `longer_than`, with what each does.
+    pub(crate) fn long_jobs(&self, longer_than: Span) -> Vec<LongJob> {
+        let mut long = self.jobs.long(self.pool.now(), longer_than);
+        if long.is_empty() {
+            return long;
+        }
+        let pages = self.pool.cache.waited_for().into_iter();
+        let pages = pages.map(|(page, waiters)| (Does::WaitsForPage(page), waiters));
+        let words = self.wait_queues.waited_on().into_iter();
+        let words = words.map(|(at, waiters)| (Does::WaitsOnWord(at), waiters));
+        let log = self.pool.persist.iter().flat_map(|persist| persist.waiting());
+        for (does, waiters) in pages.chain(words).chain(log) {
+            let waits = |job: &&mut LongJob| {
+                waiters.iter().any(|w| (w.core as usize, w.fiber) == (job.core, job.fiber))
+            };
+            long.iter_mut().filter(waits).for_each(|job| job.does = does);
+        }
+        long
+    }
+
     /// Whether no job will ever run again, as seen by core `me`, which has nothing to run and whose
     /// `waiting` jobs all wait on words. Gives the number of jobs that wait on words on all cores.
     ///
@@ -89,6 +113,7 @@ impl fmt::Debug for EngineState {
                     .map(|core| CoreState(self, core))
                     .collect::<Vec<_>>(),
             )
+            .field("jobs", &self.long_jobs(Span::ZERO))
             .field("pages_waited_for", &self.pool.cache.waited_for())
             .field("words_waited_on", &self.wait_queues.waited_on())
             .field("counters", &self.pool.counters.snapshot())
@@ -110,5 +135,81 @@ impl fmt::Debug for CoreState<'_> {
             None => fields.field("backside", &"locked"),
         };
         fields.finish()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use std::io;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, OnceLock};
+
+    use super::*;
+    use crate::device::ram::{Latency, Ram};
+    use crate::device::{Completion, Device, Queue, Request, Sleeper};
+    use crate::{Engine, Options};
+
+    /// What happens while a core looks whether its device is idle.
+    type Happens = Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>;
+
+    struct Watched(Ram, Happens);
+    struct WatchedQueue(Box<dyn Queue>, Happens);
+
+    impl Device for Watched {
+        fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
+            Ok(Box::new(WatchedQueue(self.0.queue(depth)?, self.1.clone())))
+        }
+        fn name(&self) -> &'static str {
+            self.0.name()
+        }
+    }
+
+    impl Queue for WatchedQueue {
+        fn push(&mut self, request: Request) {
+            self.0.push(request);
+        }
+        fn submit(&mut self) {
+            self.0.submit();
+        }
+        fn reap(&mut self, completions: &mut Vec<Completion>) {
+            self.0.reap(completions);
+        }
+        fn unsubmitted(&self) -> usize {
+            self.0.unsubmitted()
+        }
+        fn in_flight(&self) -> usize {
+            if let Some(happens) = self.1.get() {
+                happens();
+            }
+            self.0.in_flight()
+        }
+        fn sleeper(&self) -> Arc<dyn Sleeper> {
+            self.0.sleeper()
+        }
+    }
+
+    /// A core that runs a job between two looks may have woken those that wait.
+    #[test]
+    fn a_core_that_wakes_up_between_two_looks_is_no_part_of_a_deadlock() {
+        let happens = Happens::default();
+        let device = Watched(Ram::new(64, Latency::Looks(0), |_, _| {}), happens.clone());
+        let options = Options { cores: 2, ..Options::new(8 << 20) };
+        let engine = Engine::over_device(Arc::new(device), 64, &options).expect("it fits");
+        let state = engine.state().clone();
+        (0..2).for_each(|core| state.pool.mailboxes.set_running(core, false));
+        state.prospects[1].publish(2, false);
+        assert_eq!(state.deadlocked(0, 3), Some(5));
+        let wakes = Arc::new(AtomicBool::new(true));
+        let (other, see) = (state.clone(), wakes.clone());
+        let wake = move || {
+            if see.load(Ordering::SeqCst) {
+                other.pool.counters.core(1).sleeps.add(1);
+            }
+        };
+        assert!(happens.set(Box::new(wake)).is_ok());
+        assert_eq!(state.deadlocked(0, 3), None);
+        wakes.store(false, Ordering::SeqCst);
+        assert_eq!(state.deadlocked(0, 3), Some(5));
     }
 }

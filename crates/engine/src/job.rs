@@ -49,6 +49,9 @@ pub trait Service: 'static {
     /// A job has ended.
     fn done(&self, job: Self::Job, result: Result<(), JobError>, timing: Timing);
 
+    /// The core goes on with a job under way and does not ask for a new one before.
+    fn passes(&self) {}
+
     /// Whether [`next`](Service::next) has something now, looked at by a core about to sleep.
     fn has_more(&self) -> bool {
         false

@@ -24,6 +24,9 @@ use crate::persist::Persist;
 use crate::ticket::{Sender, Ticket, ticket};
 use crate::worker::{check_not_in_a_job, in_a_job};
 
+/// When no job has ended for so long, [`Jobs::stop`] gives up.
+pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+
 /// A running engine, to which every thread may submit jobs.
 ///
 /// Jobs wait in one queue, first in, first out, for the next core with a free user-level thread. The
@@ -61,7 +64,7 @@ impl Engine {
             return Ok(jobs);
         }
         // Nothing ran, so it is over already: this gives the reason.
-        jobs.join()?;
+        jobs.join(STUCK_AFTER)?;
         unreachable!("an engine that nobody stopped is over only for a reason");
     }
 }
@@ -151,13 +154,22 @@ impl Jobs {
     }
 
     /// Lets all jobs that were submitted end, then stops the cores. The cache keeps its pages, and the engine
-    /// can be started again.
+    /// can be started again. Gives up when no job has ended for [`STUCK_AFTER`].
     ///
     /// # Errors
-    /// When some core could not be started; all jobs were run by the others.
-    pub fn stop(mut self) -> Result<(), EngineError> {
+    /// When some core could not be started; all jobs were run by the others. [`EngineError::Stuck`] names the
+    /// jobs that do not end. Their cores go on with them, and the engine stays as it is.
+    pub fn stop(self) -> Result<(), EngineError> {
+        self.stop_within(STUCK_AFTER)
+    }
+
+    /// As [`stop`](Jobs::stop), with another time that may pass without the end of a job.
+    ///
+    /// # Errors
+    /// As [`stop`](Jobs::stop).
+    pub fn stop_within(mut self, patience: Duration) -> Result<(), EngineError> {
         check_not_in_a_job("stopping the engine");
-        self.join()
+        self.join(patience)
     }
 
     fn enqueue<T, F>(&self, job: F) -> Ticket<T>
@@ -183,10 +195,19 @@ impl Jobs {
         (0..self.engine.options().cores).for_each(|core| self.engine.rouse(core));
     }
 
-    fn join(&mut self) -> Result<(), EngineError> {
+    fn join(&mut self, patience: Duration) -> Result<(), EngineError> {
         let Some(runner) = self.runner.take() else { return Ok(()) };
         let runner = runner.into_inner().map_err(EngineError::Forked)?;
         self.close();
+        let ended = || {
+            let counters = self.engine.counters().snapshot();
+            counters.jobs + counters.jobs_failed
+        };
+        if !self.injector.wait_until_over(patience, ended) {
+            let jobs = self.engine.long_jobs(Duration::ZERO);
+            let jobs = jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            return Err(EngineError::Stuck { patience, jobs });
+        }
         runner.join().unwrap_or_else(|payload| resume_unwind(payload))
     }
 }
@@ -200,13 +221,12 @@ impl fmt::Debug for Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        // A forked child has none of the threads.
-        let Some(Ok(runner)) = self.runner.take().map(OfProcess::into_inner) else { return };
-        self.close();
-        // A job that drops the last handle cannot wait for itself: the cores then stop on their own.
         if !in_a_job() {
             // A program that wants to see an error calls `stop`.
-            let _ = runner.join();
+            let _ = catch_unwind(AssertUnwindSafe(|| self.join(STUCK_AFTER)));
+        } else if let Some(Ok(_runner)) = self.runner.take().map(OfProcess::into_inner) {
+            // A job that drops the last handle cannot wait for itself: the cores then stop on their own.
+            self.close();
         }
     }
 }
@@ -258,7 +278,11 @@ where
         let Committing { value, sender, persist, .. } = *self;
         match (result, value, persist) {
             (Ok(()), Some(Ok((value, lsn))), Some(persist)) => {
-                let tell = move |durable: Result<(), _>| sender.send(Ok(durable.map(|()| value)));
+                let tell = move |durable: Result<(), _>| match durable {
+                    Ok(()) => sender.send(Ok(Ok(value))),
+                    // The value goes afterwards: that may panic.
+                    Err(error) => sender.send(Ok(Err(error))),
+                };
                 persist.when_durable(lsn, Box::new(tell));
             }
             (Ok(()), Some(value), _) => sender.send(Ok(value.map(|(value, _)| value))),
@@ -308,6 +332,24 @@ impl Injector {
             self.news.wait(&mut up);
         }
         *up
+    }
+
+    /// Waits until the cores have ended. Says `false` if `patience` passes without a change of `ended`, the number
+    /// of jobs that have.
+    fn wait_until_over(&self, patience: Duration, ended: impl Fn() -> u64) -> bool {
+        let (mut seen, mut since) = (ended(), Instant::now());
+        let mut up = self.up.lock();
+        while !self.over.load(Ordering::SeqCst) {
+            let left = patience.saturating_sub(since.elapsed());
+            if self.news.wait_for(&mut up, left).timed_out() && !self.over.load(Ordering::SeqCst) {
+                let now = ended();
+                if now == seen {
+                    return false;
+                }
+                (seen, since) = (now, Instant::now());
+            }
+        }
+        true
     }
 
     /// Takes one of the places in the queue. When the cores have ended there is always room.
@@ -389,12 +431,15 @@ struct Drain {
     up: Cell<bool>,
     /// The core has a job in hand that waits for a thread, or knows that there will be none.
     satisfied: Cell<bool>,
+    /// The core was about to sleep since it last looked at the queue.
+    slept: Cell<bool>,
 }
 
 impl Drain {
     fn new(core: usize, engine: &Arc<Engine>, injector: &Arc<Injector>) -> Drain {
         let (engine, injector) = (engine.clone(), injector.clone());
-        Drain { core, engine, injector, up: Cell::new(false), satisfied: Cell::new(false) }
+        let [up, satisfied, slept] = [(); 3].map(|()| Cell::new(false));
+        Drain { core, engine, injector, up, satisfied, slept }
     }
 }
 
@@ -407,6 +452,7 @@ impl Service for Drain {
             *injector.up.lock() = true;
             injector.news.notify_all();
         }
+        self.slept.set(false);
         let idle = &injector.idle[self.core];
         if idle.load(Ordering::Relaxed) {
             // Before the look at the queue: a thread that saw us idle has queued its job before.
@@ -438,7 +484,18 @@ impl Service for Drain {
         }
     }
 
+    fn passes(&self) {
+        // From now on no job that comes relies on this core. One that came before did: another may be idle.
+        if self.slept.replace(false) {
+            self.injector.idle[self.core].swap(false, Ordering::SeqCst);
+            if !self.injector.jobs.is_empty() {
+                self.injector.rouse_one(&self.engine);
+            }
+        }
+    }
+
     fn has_more(&self) -> bool {
+        self.slept.set(true);
         if self.satisfied.get() {
             return false;
         }

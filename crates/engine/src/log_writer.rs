@@ -1,6 +1,7 @@
 //! The thread that writes and flushes what the journal says.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use ebbtide_core::durability::{Disk, Io, Lsn};
 use parking_lot::MutexGuard;
 
 use crate::engine_state::EngineState;
+use crate::job_error::discard;
 use crate::mailbox::Outcome;
 use crate::persist::{Guarded, LogDisk, Persist};
 
@@ -32,7 +34,7 @@ impl LogWriter {
         let (state, shared) = (state.clone(), persist.clone());
         let thread = std::thread::Builder::new()
             .name("ebbtide-log".into())
-            .spawn(move || run(&shared, &state, disk))?;
+            .spawn(move || run_to_the_end(&shared, &state, disk))?;
         Ok(LogWriter { persist, thread: Some(thread) })
     }
 }
@@ -46,6 +48,16 @@ impl Drop for LogWriter {
             let _ = thread.join();
         }
     }
+}
+
+/// Writes until the log writer is dropped. If it dies before, writing has ended, and all that wait learn of it.
+fn run_to_the_end(persist: &Persist, state: &EngineState, disk: LogDisk) {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(persist, state, disk))) else { return };
+    discard(payload);
+    persist.end_writing("the thread that writes the log has died");
+    let mut guarded = persist.lock();
+    wake_waiting(state, &mut guarded);
+    drop(tell_tickets(persist, guarded));
 }
 
 fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
@@ -122,10 +134,14 @@ fn tell_tickets<'a>(
     }
     drop(guarded);
     for (lsn, tell) in told {
-        tell(match &ended {
+        let outcome = match &ended {
             Some(error) if lsn > durable => Err(error.clone()),
             _ => Ok(()),
-        });
+        };
+        // It may drop a value of the program's. If that panics, the log goes on.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| tell(outcome))) {
+            discard(payload);
+        }
     }
     persist.lock()
 }

@@ -36,6 +36,12 @@ impl WaitQueues {
         true
     }
 
+    /// Keeps others from waiting on the word at `at`, and from waking those that do.
+    #[cfg(test)]
+    pub(crate) fn hold(&self, at: Addr) -> impl Drop {
+        self.shard(at).lock()
+    }
+
     /// The words that fibers wait on, with the fibers. Shards that are locked now are left out.
     pub(crate) fn waited_on(&self) -> Vec<(Addr, Vec<Waiter>)> {
         let shards = self.shards.iter().filter_map(|shard| shard.try_lock());

@@ -26,6 +26,9 @@ use crate::net::{NetEvent, Network};
 /// or for a frame.
 const HELP_AFTER: Span = Span::from_us(200);
 
+/// After so many jobs in a row that went on, a new one starts.
+const RESUMED_IN_A_ROW_MAX: usize = 64;
+
 /// A core with nothing to run polls for this long before it sleeps.
 const POLL_BEFORE_SLEEP: Span = Span::from_us(5);
 
@@ -75,6 +78,8 @@ pub(crate) struct Worker<S: Service> {
     offered: Option<S::Job>,
     /// Jobs that the service has offered since it last had none.
     offered_in_a_row: usize,
+    /// Jobs that went on since the service was last asked.
+    resumed_in_a_row: usize,
     next_arrival: Option<Time>,
     ended: bool,
     helped_at: Time,
@@ -110,6 +115,7 @@ impl<S: Service> Worker<S> {
             scheduler: Scheduler::new(setup.discipline, Wakeup::Notified, threads),
             offered: None,
             offered_in_a_row: 0,
+            resumed_in_a_row: 0,
             next_arrival: None,
             ended: false,
             helped_at: Time::ZERO,
@@ -129,12 +135,12 @@ impl<S: Service> Worker<S> {
         let mut now = shared.pool.now();
         loop {
             self.receive_wakes();
-            let new_job = self.has_new_job(now);
-            match self.scheduler.next(now, new_job) {
+            match self.next(now) {
                 Next::Resume(fiber) => {
+                    self.resumed_in_a_row += 1;
                     self.drive(now, Drive::Busy { runnable: self.runnable() });
                     self.prefetch_next();
-                    now = self.switch_to(fiber);
+                    now = self.switch_to(fiber, now);
                 }
                 Next::Start => {
                     self.drive(now, Drive::Busy { runnable: self.runnable() });
@@ -173,6 +179,23 @@ impl<S: Service> Worker<S> {
         while let Some((fiber, outcome)) = self.local.shared.pool.mailboxes.next(self.local.core) {
             self.local.outcomes[fiber as usize].set(Some(outcome));
             self.scheduler.arrived(fiber);
+        }
+    }
+
+    /// What to do next. A new job that was taken starts at once: while another computes, it would wait, and no
+    /// other core can take it any more. So none is taken while jobs that are under way can go on.
+    fn next(&mut self, now: Time) -> Next<u32> {
+        let goes_on = self.scheduler.resumes_first()
+            && self.resumed_in_a_row < RESUMED_IN_A_ROW_MAX
+            && self.offered.is_none();
+        if goes_on {
+            self.service.passes();
+            return self.scheduler.next(now, false);
+        }
+        self.resumed_in_a_row = 0;
+        match self.has_new_job(now) {
+            true => Next::Start,
+            false => self.scheduler.next(now, false),
         }
     }
 
@@ -289,7 +312,8 @@ impl<S: Service> Worker<S> {
         slot.started.set(now);
         self.jobs_started += 1;
         self.labels[fiber as usize].set_job(self.jobs_started);
-        self.switch_to(fiber)
+        self.local.shared.jobs.begin((self.local.core, fiber), self.jobs_started, now);
+        self.switch_to(fiber, now)
     }
 
     fn new_fiber(&mut self) -> u32 {
@@ -316,8 +340,11 @@ impl<S: Service> Worker<S> {
     }
 
     /// Runs a fiber until it halts or its job ends; gives the time at which it did.
-    fn switch_to(&mut self, fiber: u32) -> Time {
+    fn switch_to(&mut self, fiber: u32, since: Time) -> Time {
+        let jobs = &self.local.shared.jobs;
+        jobs.runs(self.local.core, fiber, since);
         let signal = self.fibers[fiber as usize].resume(());
+        jobs.halts(self.local.core);
         let now = self.local.shared.pool.now();
         match signal.expect("the body of a fiber never returns") {
             Signal::Halted => self.scheduler.halted(fiber, now),
@@ -331,6 +358,7 @@ impl<S: Service> Worker<S> {
                 let counters = self.counters();
                 let count = if result.is_ok() { &counters.jobs } else { &counters.jobs_failed };
                 count.add(1);
+                jobs.end(self.local.core, fiber);
                 self.idle.push(fiber);
                 let timing = Timing { started: slot.started.get(), finished: now };
                 self.service.done(job, result, timing);

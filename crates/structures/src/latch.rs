@@ -23,7 +23,7 @@
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebbtide_core::durability::Rerun;
+use ebbtide_core::durability::{Changed, Rerun};
 use ebbtide_core::{Addr, Memory};
 
 use crate::retry::retry_faults;
@@ -116,17 +116,17 @@ pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M)
         }
     }
     for _ in 0..OPTIMISTIC_READS_MAX {
-        let before: u64 = memory.load(at);
+        let before = memory.load_latch(at);
         if is_held(memory, before) {
             wait_for_release(memory, at, before);
             continue;
         }
         if let Some(latches) = memory.latches() {
             // Checked again when the transaction commits, so that all it has read is of one moment.
-            latches.note_read(at, before);
+            latches.note_read(at, before & !WAITED);
         }
         let result = body(memory);
-        if is_unchanged(memory.load(at), before) {
+        if is_unchanged(memory.load_latch(at), before) {
             return result;
         }
     }
@@ -137,11 +137,11 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
     if memory.latches().is_some_and(|latches| latches.holds(at)) {
         return;
     }
-    let mut seen: u64 = memory.load(at);
+    let mut seen = memory.load_latch(at);
     loop {
         if is_held(memory, seen) {
             wait_for_release(memory, at, seen);
-            seen = memory.load(at);
+            seen = memory.load_latch(at);
             continue;
         }
         match take(memory, at, seen) {
@@ -156,13 +156,13 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
 /// # Errors
 /// The word that is there instead.
 fn take<M: Memory>(memory: &mut M, at: Addr, seen: u64) -> Result<(), u64> {
-    if let Some(latches) = memory.latches() {
-        let changed = |&(read, word): &(Addr, u64)| read == at && !is_unchanged(seen, word);
-        if latches.read().iter().any(changed) {
-            // What the transaction has read under it is no longer so. Nothing is taken, as releasing
-            // it would be a change to all others: each could make the next run again for ever.
-            Rerun { latch: None }.unwind();
-        }
+    if let Some(latches) = memory.latches()
+        && let Some(read) = latches.first_read(at)
+        && !is_unchanged(seen, read)
+    {
+        // What the transaction has read under it is no longer so. Nothing is taken, as releasing it
+        // would be a change to all others: each could make the next run again for ever.
+        latches.run_again(Rerun::Changed(Changed { at, read, found: seen }));
     }
     let taken = seen & !(BOOT | WAITED) | boot_bits(memory) | HELD;
     // Jobs wait only in this boot.
@@ -183,7 +183,7 @@ fn is_own<M: Memory>(memory: &mut M, at: Addr) -> bool {
 /// [`write_if`] tell whether a job has written under the latch since.
 pub(crate) fn word<M: Memory>(memory: &mut M, at: Addr) -> u64 {
     loop {
-        let seen: u64 = memory.load(at);
+        let seen = memory.load_latch(at);
         if !is_held(memory, seen) || is_own(memory, at) {
             return seen;
         }
@@ -193,7 +193,7 @@ pub(crate) fn word<M: Memory>(memory: &mut M, at: Addr) -> u64 {
 
 /// True if no job has written under the latch at `at` since its word was `word`.
 pub(crate) fn is_still<M: Memory>(memory: &mut M, at: Addr, word: u64) -> bool {
-    is_unchanged(memory.load(at), word)
+    is_unchanged(memory.load_latch(at), word)
 }
 
 /// Runs `body`, as [`read`] does, once. `None` if a job has written under the latch since its word
@@ -234,7 +234,7 @@ pub(crate) fn try_write_all<M: Memory, R>(
     body: impl FnOnce(&mut M) -> R,
 ) -> Option<R> {
     for (held, &at) in latches.iter().enumerate() {
-        let seen: u64 = memory.load(at);
+        let seen = memory.load_latch(at);
         let free = !is_held(memory, seen) || is_own(memory, at);
         if !free || !acquire_if(memory, at, seen) {
             run_held(memory, &latches[..held], |_| ());
@@ -252,7 +252,7 @@ pub(crate) fn write_free<M: Memory, R>(
 ) -> R {
     let mut held = Vec::with_capacity(latches.len());
     for &at in latches {
-        let seen: u64 = memory.load(at);
+        let seen = memory.load_latch(at);
         if (!is_held(memory, seen) || is_own(memory, at)) && acquire_if(memory, at, seen) {
             held.push(at);
         }
@@ -309,7 +309,7 @@ fn run_held<M: Memory, R>(memory: &mut M, held: &[Addr], body: impl FnOnce(&mut 
 /// Waits until the latch at `at` was free at some moment.
 pub fn wait_until_free<M: Memory>(memory: &mut M, at: Addr) {
     loop {
-        let seen: u64 = memory.load(at);
+        let seen = memory.load_latch(at);
         if !is_held(memory, seen) {
             return;
         }
@@ -333,8 +333,10 @@ pub fn release_taken<M: Memory>(memory: &mut M, at: Addr) {
 
 /// Marks the held latch as waited for, so that its holder wakes this job, and waits.
 fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
-    if memory.latches().is_some_and(|latches| latches.may_not_wait_for(at)) {
-        Rerun { latch: Some(at) }.unwind();
+    if let Some(latches) = memory.latches()
+        && latches.may_not_wait_for(at)
+    {
+        latches.run_again(Rerun::Waits(at));
     }
     let waited = seen | WAITED;
     if seen == waited || memory.exchange_latch(at, seen, waited).is_ok() {
@@ -355,7 +357,7 @@ fn release<M: Memory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
 }
 
 fn try_release<M: Memory>(memory: &mut M, at: Addr) {
-    let mut seen: u64 = memory.load(at);
+    let mut seen = memory.load_latch(at);
     loop {
         debug_assert!(seen & HELD != 0, "the latch at {at:?} is released by someone else");
         let free = (seen & !(HELD | WAITED)).wrapping_add(VERSION);

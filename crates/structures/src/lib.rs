@@ -29,6 +29,11 @@
 //! Every operation on an entry is atomic: other jobs see it done or not begun, in any interleaving
 //! of accesses. An operation that a device error ends has either happened or not.
 //!
+//! Several operations on structures for users and on a keyspace are atomic together in a
+//! [transaction](ebbtide_core::Memory::transaction): what they have read is looked at again when it commits.
+//! Plain loads are not looked at again, nor are the reads of [`checksum`] and [`masstree`]. [`silo`] has a
+//! protocol of its own.
+//!
 //! ```
 //! use ebbtide_core::Addr;
 //! use ebbtide_structures::Region;

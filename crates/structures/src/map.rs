@@ -171,7 +171,8 @@ impl<K: Value, V: Value> Map<K, V> {
     ///
     /// A device error during an insertion or a removal may leave it off by one for good.
     pub fn len<M: Memory>(&self, memory: &mut M) -> u64 {
-        (0..COUNTS).fold(0, |sum, count| sum.wrapping_add(memory.load(self.count_at(count))))
+        (0..COUNTS)
+            .fold(0, |sum, count| sum.wrapping_add(memory.load_checked(self.count_at(count))))
     }
 
     /// Whether there are no entries, as exactly as [`len`](Map::len).
@@ -237,14 +238,19 @@ impl<K: Value, V: Value> Map<K, V> {
 
     /// Calls `visit` with every entry, in the order of their addresses.
     ///
-    /// Each entry is read atomically; the visit as a whole is not atomic. An entry that is inserted
+    /// Each entry is read atomically. The visit as a whole is atomic in a
+    /// [transaction](Memory::transaction) alone. Else an entry that is inserted
     /// or removed meanwhile may or may not be visited, and one that is removed and inserted again
     /// may be visited twice. All others are visited once. No latch is held while `visit` runs, so
     /// it may use this map.
     pub fn for_each<M: Memory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
-            let header: Header = memory.load(bucket);
+            // In a transaction what is not there is looked at again as well.
+            let header: Header = match memory.latches() {
+                None => memory.load(bucket),
+                Some(_) => latch::read(memory, bucket + SLOTS_LATCH, |memory| memory.load(bucket)),
+            };
             for index in (0..Self::LAYOUT.slots).filter(|&index| header.tag(index) != 0) {
                 let slot = Slot { distance: 0, bucket, index };
                 if let Some((key, value)) = self.entry(memory, slot) {

@@ -63,7 +63,7 @@ impl<T: Value> Vector<T> {
     pub fn get<M: Memory>(&self, memory: &mut M, index: u64) -> T {
         let at = self.address(index);
         if Self::ONE_WORD {
-            return memory.load(at);
+            return bytemuck::cast(memory.load_checked(at));
         }
         latch::read(memory, latch_of(at), |memory| memory.load(at))
     }

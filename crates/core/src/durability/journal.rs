@@ -174,6 +174,11 @@ impl Journal {
         self.pinned
     }
 
+    /// Ends all writing, for this reason.
+    pub fn end(&mut self, reason: String) {
+        self.ended.get_or_insert(reason);
+    }
+
     /// Why nothing more can be written, if so.
     pub fn ended(&self) -> Option<TransactionError> {
         self.ended.clone().map(|reason| TransactionError::WritingEnded { reason })

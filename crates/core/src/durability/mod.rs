@@ -44,10 +44,10 @@ mod write_set;
 pub use base_map::{BLANK_SLOT, Checksums, Mapped, POISONED_SLOT, PageMap, SLOTS_MAX, SlotTable};
 pub use copy::{CopyPoint, InUse, copy_log, copy_pages};
 pub use disk::{Disk, DiskError, RecoveryError};
-pub use error::TransactionError;
+pub use error::{Aborted, TransactionError};
 pub use geometry::{Block, Geometry, LOG_BLOCKS_MIN, Page, SUPERBLOCKS};
 pub use growth::copy_larger;
-pub use held::{HeldLatches, Rerun};
+pub use held::{Changed, HeldLatches, Noted, Rerun};
 pub use inspect::{Inspection, inspect};
 pub use journal::{Frozen, Io, Journal, Limits};
 #[doc(hidden)]
@@ -59,4 +59,4 @@ pub use policy::{NotPolicy, Policy};
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use superblock::{Superblock, format, format_filled};
 pub use work::RecoveryWork;
-pub use write_set::WriteSet;
+pub use write_set::{StoredWord, WriteSet};

@@ -2,7 +2,7 @@
 
 use super::Lsn;
 use super::geometry::{get_u32, get_u64};
-use super::write_set::WriteSet;
+use super::write_set::{StoredWord, WriteSet};
 use crate::addr::{Addr, PageId};
 
 /// Bytes before the contents of a record: its kind and length.
@@ -66,7 +66,7 @@ pub(super) fn encode_stores(set: &WriteSet, out: &mut Vec<u8>) {
     debug_assert!(out.is_empty());
     out.extend_from_slice(&[0; HEAD_BYTES]);
     let (mut run_at, mut next) = (0, None);
-    for (at, word) in set.words() {
+    for StoredWord { at, word, .. } in set.words() {
         let words =
             if next == Some(at) { u16::from_le_bytes([out[run_at], out[run_at + 1]]) } else { 0 };
         if words == 0 || words == u16::MAX {
@@ -158,7 +158,8 @@ mod tests {
                 })
             })
             .collect();
-        assert_eq!(words, set.words().collect::<Vec<_>>());
+        let stored = set.words().map(|stored| (stored.at, stored.word));
+        assert_eq!(words, stored.collect::<Vec<_>>());
         assert_eq!(decode(&bytes, 2), None, "the last word lies beyond the store");
         assert!(bytes.len() <= stores_bytes_max(set.bytes()));
     }

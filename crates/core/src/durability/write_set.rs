@@ -5,12 +5,46 @@ use crate::addr::{Addr, LINE_BYTES, PageId};
 const WORD: usize = 8;
 const WORDS_PER_LINE: usize = LINE_BYTES / WORD;
 
-/// The words that were stored within one line.
+/// What was stored within one line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     words: [u64; WORDS_PER_LINE],
-    /// Which of them, a bit each.
+    /// Which bytes of each word, in the bits of a byte.
+    stored: [u8; WORDS_PER_LINE],
+}
+
+/// All bytes of a word.
+const WHOLE: u8 = u8::MAX;
+
+/// A word that was stored, as a whole or in part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredWord {
+    /// Where it is.
+    pub at: Addr,
+    /// Its bytes. Those that were not stored are what [`WriteSet::complete`] has put there.
+    pub word: u64,
+    /// Which bytes were stored, in the bits of a byte.
     stored: u8,
+}
+
+impl StoredWord {
+    /// Whether all of it was stored.
+    pub fn is_whole(&self) -> bool {
+        self.stored == WHOLE
+    }
+
+    /// What becomes of the word if it is `old`.
+    pub fn over(&self, old: u64) -> u64 {
+        let mask = mask(self.stored);
+        old & !mask | self.word & mask
+    }
+}
+
+/// The bits of those bytes of a word that `stored` names.
+fn mask(stored: u8) -> u64 {
+    let bytes: [u8; WORD] =
+        std::array::from_fn(|byte| if stored & 1 << byte != 0 { 0xff } else { 0 });
+    u64::from_ne_bytes(bytes)
 }
 
 /// Words stored by a transaction, by address.
@@ -19,10 +53,12 @@ pub struct WriteSet {
     /// By their numbers, in order. A transaction stores to few, mostly one after the other.
     lines: Vec<(u64, Line)>,
     words: usize,
+    /// Whether some words may be stored in part.
+    has_parts: bool,
 }
 
 impl WriteSet {
-    /// Bytes of all words that were stored.
+    /// Bytes of all words that were stored, also of those in part.
     pub fn bytes(&self) -> usize {
         self.words * WORD
     }
@@ -36,36 +72,82 @@ impl WriteSet {
     pub fn clear(&mut self) {
         self.lines.clear();
         self.words = 0;
+        self.has_parts = false;
     }
 
     /// Stores `bytes`, whole words that lie within one line, at `at`.
     pub fn store(&mut self, at: Addr, bytes: &[u8]) {
         debug_assert!(at.0.is_multiple_of(WORD as u64) && bytes.len().is_multiple_of(WORD));
         debug_assert!(at.0 as usize % LINE_BYTES + bytes.len() <= LINE_BYTES);
+        let first = at.0 as usize % LINE_BYTES / WORD;
+        let mut words = 0;
+        let line = self.line_to_store(at);
+        for (index, word) in (first..).zip(bytes.as_chunks::<WORD>().0) {
+            words += usize::from(line.stored[index] == 0);
+            line.stored[index] = WHOLE;
+            line.words[index] = u64::from_ne_bytes(*word);
+        }
+        self.words += words;
+    }
+
+    /// Stores `bytes`, any that lie within one word, at `at`. The other bytes of the word keep their values,
+    /// also those that others store before this takes effect.
+    pub fn store_part(&mut self, at: Addr, bytes: &[u8]) {
+        let first = at.0 as usize % WORD;
+        debug_assert!(first + bytes.len() <= WORD && !bytes.is_empty());
+        let index = at.0 as usize % LINE_BYTES / WORD;
+        let line = self.line_to_store(at);
+        let is_new = line.stored[index] == 0;
+        let mut word = line.words[index].to_ne_bytes();
+        word[first..first + bytes.len()].copy_from_slice(bytes);
+        line.words[index] = u64::from_ne_bytes(word);
+        line.stored[index] |= (u16::from(WHOLE) >> (WORD - bytes.len()) << first) as u8;
+        self.words += usize::from(is_new);
+        self.has_parts = true;
+    }
+
+    /// Gives the bytes that were not stored of words that were stored in part the values that `load` finds in
+    /// memory: the log has whole words.
+    pub fn complete(&mut self, mut load: impl FnMut(Addr) -> u64) {
+        if !self.has_parts {
+            return;
+        }
+        for (number, line) in &mut self.lines {
+            for index in 0..WORDS_PER_LINE {
+                if ![0, WHOLE].contains(&line.stored[index]) {
+                    let old = load(word_address(*number, index));
+                    let mask = mask(line.stored[index]);
+                    line.words[index] = old & !mask | line.words[index] & mask;
+                }
+            }
+        }
+    }
+
+    /// Puts what was stored over `bytes`, which were loaded from `at` and lie within one line.
+    pub fn overlay(&self, at: Addr, bytes: &mut [u8]) {
+        let Some(line) = self.line(at) else { return };
+        let first = at.0 as usize % LINE_BYTES / WORD;
+        for (index, word) in (first..).zip(bytes.as_chunks_mut::<WORD>().0) {
+            match line.stored[index] {
+                0 => {}
+                WHOLE => *word = line.words[index].to_ne_bytes(),
+                part => {
+                    let mask = mask(part);
+                    let old = u64::from_ne_bytes(*word);
+                    *word = (old & !mask | line.words[index] & mask).to_ne_bytes();
+                }
+            }
+        }
+    }
+
+    /// The line of `at`, to be stored to.
+    fn line_to_store(&mut self, at: Addr) -> &mut Line {
         let number = at.0 / LINE_BYTES as u64;
         let place = self.place(number).unwrap_or_else(|place| {
             self.lines.insert(place, (number, Line::default()));
             place
         });
-        let line = &mut self.lines[place].1;
-        let first = at.0 as usize % LINE_BYTES / WORD;
-        for (index, word) in (first..).zip(bytes.as_chunks::<WORD>().0) {
-            self.words += usize::from(line.stored & 1 << index == 0);
-            line.stored |= 1 << index;
-            line.words[index] = u64::from_ne_bytes(*word);
-        }
-    }
-
-    /// Puts the words that were stored over `bytes`, which were loaded from `at` and lie within one
-    /// line.
-    pub fn overlay(&self, at: Addr, bytes: &mut [u8]) {
-        let Some(line) = self.line(at) else { return };
-        let first = at.0 as usize % LINE_BYTES / WORD;
-        for (index, word) in (first..).zip(bytes.as_chunks_mut::<WORD>().0) {
-            if line.stored & 1 << index != 0 {
-                *word = line.words[index].to_ne_bytes();
-            }
-        }
+        &mut self.lines[place].1
     }
 
     /// Where the line is, or would have to be.
@@ -81,18 +163,20 @@ impl WriteSet {
         Some(&self.lines[place].1)
     }
 
-    /// Whether the word at `at` was stored.
+    /// Whether the word at `at` was stored as a whole.
     pub fn holds(&self, at: Addr) -> bool {
         let index = at.0 as usize % LINE_BYTES / WORD;
-        self.line(at).is_some_and(|line| line.stored & 1 << index != 0)
+        self.line(at).is_some_and(|line| line.stored[index] == WHOLE)
     }
 
-    /// Every word with its address, in the order of addresses.
-    pub fn words(&self) -> impl Iterator<Item = (Addr, u64)> {
+    /// Every word that was stored, in the order of addresses.
+    pub fn words(&self) -> impl Iterator<Item = StoredWord> {
         self.lines.iter().flat_map(|(number, line)| {
-            let stored = (0..WORDS_PER_LINE).filter(|index| line.stored & 1 << index != 0);
-            stored.map(move |index| {
-                (Addr(number * LINE_BYTES as u64 + (index * WORD) as u64), line.words[index])
+            let stored = (0..WORDS_PER_LINE).filter(|index| line.stored[*index] != 0);
+            stored.map(move |index| StoredWord {
+                at: word_address(*number, index),
+                word: line.words[index],
+                stored: line.stored[index],
             })
         })
     }
@@ -105,6 +189,10 @@ impl WriteSet {
             (last.replace(page) != Some(page)).then_some(page)
         })
     }
+}
+
+fn word_address(line: u64, index: usize) -> Addr {
+    Addr(line * LINE_BYTES as u64 + (index * WORD) as u64)
 }
 
 #[cfg(test)]
@@ -131,6 +219,24 @@ mod tests {
         assert_eq!(set.bytes(), 16);
     }
 
+    #[test]
+    fn bytes_beside_a_part_of_a_word_are_those_in_memory() {
+        let mut set = WriteSet::default();
+        set.store_part(Addr(66), &[1; 3]);
+        set.store_part(Addr(68), &[2; 3]);
+        assert_eq!((set.bytes(), set.holds(Addr(64))), (8, false));
+        let mut loaded = [9; 8];
+        set.overlay(Addr(64), &mut loaded);
+        assert_eq!(loaded, [9, 9, 1, 1, 2, 2, 2, 9]);
+        set.complete(|at| u64::from_ne_bytes([at.0 as u8; 8]));
+        let word = set.words().next().expect("one was stored");
+        assert_eq!(word.word.to_ne_bytes(), [64, 64, 1, 1, 2, 2, 2, 64]);
+        assert_eq!(word.over(0).to_ne_bytes(), [0, 0, 1, 1, 2, 2, 2, 0]);
+        set.store_part(Addr(64), &[3; 2]);
+        set.store_part(Addr(71), &[4]);
+        assert!(set.holds(Addr(64)) && set.words().all(|word| word.is_whole()));
+    }
+
     proptest! {
         /// Against the obvious model: a map of words.
         #[test]
@@ -152,7 +258,7 @@ mod tests {
             let mut pages: Vec<PageId> = model.keys().map(|at| at.page()).collect();
             pages.dedup();
             prop_assert_eq!(set.pages().collect::<Vec<_>>(), pages);
-            prop_assert!(set.words().eq(model));
+            prop_assert!(set.words().map(|stored| (stored.at, stored.word)).eq(model));
         }
     }
 }

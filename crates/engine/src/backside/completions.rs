@@ -35,7 +35,7 @@ impl Backside {
                         let error = error.or_else(|| damage(pool, &operation));
                         self.end_read(pool, &operation, error, now);
                     }
-                    Direction::Write => self.end_write(pool, &operation, error),
+                    Direction::Write => self.end_write(pool, &operation, error, now),
                 }
             }
         }
@@ -71,9 +71,16 @@ impl Backside {
         }
     }
 
-    fn end_write(&mut self, pool: &BufferPool, operation: &Operation, error: Option<String>) {
+    fn end_write(
+        &mut self,
+        pool: &BufferPool,
+        operation: &Operation,
+        error: Option<String>,
+        now: Time,
+    ) {
         self.write_back.ended(operation.frames.len());
         let frames = operation.frames.iter().zip(operation.slot..);
+        self.note_write(pool, error.as_deref(), now);
         if error.is_none() {
             let counters = self.counters(pool);
             counters.flash_writes.add(operation.frames.len() as u64);
@@ -112,9 +119,30 @@ impl Backside {
         self.write_back.start_again(pool, &mut self.requests, alone);
     }
 
+    /// Notes how a write went. After a device has failed for long, transactions are refused until a write
+    /// succeeds.
+    fn note_write(&mut self, pool: &BufferPool, error: Option<&str>, now: Time) {
+        let refused = match error {
+            Some(reason) if pool.write_health.failed(now) => Some(reason),
+            None if pool.write_health.succeeded() => None,
+            _ => return,
+        };
+        if let Some(persist) = &pool.persist {
+            for waiter in persist.refuse(refused) {
+                pool.mailboxes.wake(waiter, Outcome::Retry);
+            }
+        }
+    }
+
     /// A page could not be written. Nothing is lost: it goes on living in DRAM.
     pub(super) fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         self.counters(pool).write_errors.add(1);
+        self.keep(pool, frame, slot);
+    }
+
+    /// Keeps a changed page that was to leave.
+    pub(super) fn keep(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
+        self.write_back.note_kept();
         self.take_cleaned(frame);
         let installed = Installed { slot, dirty: true, ahead: false };
         self.publish(pool, pool.cache.page_in(frame), frame, installed);

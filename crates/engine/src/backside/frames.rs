@@ -6,6 +6,9 @@ use super::Backside;
 use crate::buffer_pool::BufferPool;
 use crate::cache::BLANK;
 
+/// While nothing can be written, so many pages are given up at once in search of unchanged ones.
+const SOUGHT_AT_ONCE: usize = 64;
+
 /// What became of a victim.
 enum Evicted {
     /// It waits to be written.
@@ -31,6 +34,7 @@ impl Backside {
         let counters = self.counters(pool);
         if pool.cache.is_dirty(frame) {
             counters.evictions_dirty.add(1);
+            pool.departures.note(pool.cache.page_in(frame));
             self.write_back.push(frame);
             return Evicted::Dirty;
         }
@@ -52,6 +56,13 @@ impl Backside {
             return;
         }
         pool.cache.settle(&mut self.installed);
+        if self.write_back.fails() {
+            // Only unchanged pages can leave. It looks for them among all.
+            let frames = pool.cache.give_up(SOUGHT_AT_ONCE, self.core);
+            (frames.len()..SOUGHT_AT_ONCE).for_each(|_| self.write_back.note_kept());
+            self.take_over(pool, frames, by, now);
+            return;
+        }
         let mut frames = pool.cache.give_up(wanted - coming, self.core);
         pool.cache.give_up_neighbours(&mut frames, self.core);
         self.take_over(pool, frames, by, now);
@@ -69,6 +80,9 @@ impl Backside {
     /// Starts to write some of the pages that a checkpoint waits for.
     pub(super) fn clean(&mut self, pool: &BufferPool, by: usize, now: Time) {
         let Some(persist) = &pool.persist else { return };
+        if pool.write_health.pauses(now) {
+            return;
+        }
         for _ in 0..self.limits.batch_max {
             if self.cleaning.len() >= self.limits.cleaned_max() {
                 return;
@@ -116,6 +130,7 @@ impl Backside {
 
     /// Takes a frame that holds no page any more. One of another node serves that node's cores.
     pub(super) fn add_free(&mut self, pool: &BufferPool, frame: FrameId) {
+        self.write_back.note_free();
         if pool.nodes.of_frame(frame) == pool.nodes.of_core(self.core) {
             self.free.push(frame);
         } else {
@@ -143,7 +158,8 @@ impl Backside {
     /// Fails misses that still wait for a frame when nothing can be written, as none will come free.
     pub(super) fn fail_starved(&mut self, pool: &BufferPool) {
         // Victims in their grace period may hold unchanged pages, which need no write.
-        if !self.write_back.fails() || !self.evictions.is_empty() {
+        let looks_on = !self.write_back.has_kept_all(pool.cache.frame_count());
+        if !self.write_back.fails() || !self.evictions.is_empty() || looks_on {
             return;
         }
         for (page, slot, _) in std::mem::take(&mut self.starved) {

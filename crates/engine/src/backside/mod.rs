@@ -401,7 +401,12 @@ impl Backside {
         if !self.requests.is_due(&self.limits, writes, drive, now) {
             return;
         }
-        let frames = self.write_back.take(&pool.cache, writes);
+        let mut frames = self.write_back.take(&pool.cache, writes);
+        // A failing device is tried with few pages at a time. The others go on living in DRAM.
+        let permitted = pool.write_health.permits(frames.len(), now);
+        for frame in frames.drain(permitted..) {
+            self.keep(pool, frame, pool.cache.slot_of(frame));
+        }
         if !frames.is_empty() && pool.write_gate.may_write(now) {
             self.write_back.start(pool, &mut self.requests, frames, now);
         } else if !frames.is_empty() {

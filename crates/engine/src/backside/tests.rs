@@ -12,9 +12,10 @@ use ebbtide_core::{PAGE_BYTES, Placement};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::buffer_pool::WriteGate;
+use crate::buffer_pool::{PageWrites, WriteGate};
 use crate::cache::{Cache, Division};
 use crate::counters::Counters;
+use crate::departures::Departures;
 use crate::device::{Completion, Request, Sleeper};
 use crate::epoch::Epochs;
 use crate::mailbox::{Mailboxes, Waiter};
@@ -136,6 +137,8 @@ impl Core {
             base_offset: 0,
             spare: BufferPool::all_spare(&nodes, frames),
             nodes,
+            write_health: PageWrites::default(),
+            departures: Departures::default(),
             write_gate: WriteGate::new(Box::new(|| Ok(()))),
             last_page: (PAGES as u32 - 1, PAGE_BYTES),
             extent: None,

@@ -31,6 +31,8 @@ pub(super) struct WriteBack {
     waiting: VecDeque<FrameId>,
     under_way: usize,
     failed_in_a_row: u32,
+    /// Changed pages that were to leave and were kept since a frame last came free.
+    kept: usize,
 }
 
 impl WriteBack {
@@ -74,6 +76,22 @@ impl WriteBack {
 
     pub(super) fn note_failure(&mut self) {
         self.failed_in_a_row += 1;
+    }
+
+    /// A changed page that was to leave is kept.
+    pub(super) fn note_kept(&mut self) {
+        self.kept += 1;
+    }
+
+    /// A frame has come free.
+    pub(super) fn note_free(&mut self) {
+        self.kept = 0;
+    }
+
+    /// Whether so many changed pages were kept, one after the other, that there is hardly an unchanged one
+    /// among `frames`.
+    pub(super) fn has_kept_all(&self, frames: usize) -> bool {
+        self.kept >= frames
     }
 
     pub(super) fn note_success(&mut self) {

@@ -116,17 +116,17 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// Keeps bytes aside word by word.
+    /// Keeps bytes aside word by word. Of the first and the last word only the bytes that were written.
     fn write_bytes_in_transaction(&mut self, at: Addr, from: &[u8]) {
         let mut done = 0;
         while done < from.len() {
             let to = at + done as u64;
-            let first = to.0 as usize % 8;
-            let count = (8 - first).min(from.len() - done);
-            let start = Addr(to.0 - first as u64);
-            let mut word = if count == 8 { [0; 8] } else { self.load::<u64>(start).to_ne_bytes() };
-            word[first..first + count].copy_from_slice(&from[done..done + count]);
-            self.store(start, u64::from_ne_bytes(word));
+            let count = (8 - to.0 as usize % 8).min(from.len() - done);
+            let piece = &from[done..done + count];
+            match <[u8; 8]>::try_from(piece) {
+                Ok(whole) => self.store(to, u64::from_ne_bytes(whole)),
+                Err(_) => self.store_part_in_transaction(to, piece),
+            }
             done += count;
         }
     }

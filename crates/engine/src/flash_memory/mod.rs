@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
+use ebbtide_core::durability::{Aborted, HeldLatches, Lsn, TransactionError};
 use ebbtide_core::{
     Addr, FrameId, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Time, Value, check_access,
 };
@@ -458,7 +458,15 @@ impl Memory for FlashMemory<'_> {
         &mut self,
         body: impl FnMut(&mut Self) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
-        self.run_transaction(body)
+        self.run_transaction(body, |_| true)
+    }
+
+    fn try_transaction<R, E>(
+        &mut self,
+        body: impl FnMut(&mut Self) -> Result<R, E>,
+    ) -> Result<(R, Lsn), Aborted<E>> {
+        let (value, lsn) = self.run_transaction(body, Result::is_ok)?;
+        value.map(|value| (value, lsn)).map_err(Aborted::GivenUp)
     }
 
     fn durable(&mut self, lsn: Lsn) -> Result<(), TransactionError> {
@@ -470,6 +478,26 @@ impl Memory for FlashMemory<'_> {
             return self.outside(|memory| memory.compare_exchange(at, current, new));
         }
         self.compare_exchange(at, current, new)
+    }
+
+    #[inline(always)]
+    fn load_latch(&mut self, at: Addr) -> u64 {
+        if at.page().0 >= self.hit_path.pages() && self.is_kept_aside(at) {
+            check_access::<u64>(at);
+            return self.load_latch_in_transaction(at);
+        }
+        // SAFETY: as in `load`.
+        self.access::<u64, u64>(at, |_| false, |memory| unsafe { atomic_words::load(memory) })
+    }
+
+    #[inline(always)]
+    fn load_checked(&mut self, at: Addr) -> u64 {
+        if at.page().0 >= self.hit_path.pages() && self.is_kept_aside(at) {
+            check_access::<u64>(at);
+            return self.load_checked_in_transaction(at);
+        }
+        // SAFETY: as in `load`.
+        self.access::<u64, u64>(at, |_| false, |memory| unsafe { atomic_words::load(memory) })
     }
 
     fn persist(&mut self, at: Addr, bytes: u64) -> Result<Lsn, TransactionError> {

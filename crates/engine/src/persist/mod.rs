@@ -17,6 +17,7 @@ use ebbtide_core::{PageId, Watch};
 use parking_lot::{Condvar, Mutex};
 
 use crate::cache::Cache;
+use crate::job_table::Does;
 use crate::mailbox::Waiter;
 use crate::store::{Store, StoreError};
 pub(crate) use file_disk::FileDisk;
@@ -36,6 +37,11 @@ pub(crate) const FIRST_RESERVATION_BYTES: usize = 1024;
 /// What one transaction may store, in bytes of whole words.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 64 << 10;
 
+/// The most words that one transaction may have to look at again: so many a frame, and at least so many. Each
+/// takes about 64 bytes until the transaction commits.
+const READS_PER_FRAME: usize = 16;
+const READS_MAX_MIN: usize = 1 << 16;
+
 /// What learns that a transaction may be acknowledged, or why it never will be.
 pub(crate) type Tell = Box<dyn FnOnce(Result<(), TransactionError>) + Send>;
 
@@ -51,6 +57,8 @@ pub(crate) struct Guarded {
     /// When the oldest transaction was committed that is not on the device.
     pub(crate) behind_since: Option<Instant>,
     pub(crate) flush_asked: bool,
+    /// Why pages cannot be written, if they could not for long.
+    refused: Option<String>,
     /// A flush was asked for of what was committed before this place.
     flush_asked_to: Lsn,
     /// Cores have been asked to write pages, and are asked again soon: nobody needs to say so.
@@ -77,7 +85,23 @@ pub struct Stored {
     pub bytes: u64,
 }
 
+/// What came of a commit.
+pub(crate) enum Committed<R> {
+    /// It ends at this place in the log. These wait for room and have to be woken.
+    Done(Lsn, Vec<Waiter>),
+    /// What it has read does not count, for this reason.
+    Refused(R),
+    /// Pages have to be written first.
+    NoSlots,
+}
+
 impl Guarded {
+    /// Why no transaction is accepted, if so.
+    pub(crate) fn refusal(&self) -> Option<TransactionError> {
+        let refused = || self.refused.clone().map(|reason| TransactionError::PagesFail { reason });
+        self.journal.ended().or_else(refused)
+    }
+
     /// How many wait for a flush.
     pub(crate) fn waiting_count(&self) -> usize {
         self.waiting.len() + self.tickets.len()
@@ -131,6 +155,8 @@ pub(crate) struct Persist {
     pub(crate) bytes_max: usize,
     /// The most pages that one transaction may store to.
     pub(crate) pages_max: usize,
+    /// The most words that one transaction may have to look at again when it commits.
+    pub(crate) reads_max: usize,
     /// Pages that a checkpoint waits for: any core writes them.
     pub(crate) to_clean: SegQueue<PageId>,
 }
@@ -178,6 +204,7 @@ impl Persist {
             starved: Vec::new(),
             behind_since: None,
             flush_asked: false,
+            refused: None,
             flush_asked_to: Lsn::ZERO,
             cleaning: false,
             stop: false,
@@ -198,6 +225,7 @@ impl Persist {
             recovered,
             bytes_max: transaction_bytes_max,
             pages_max: (frames / 8).clamp(1, limits.unmapped_pages_max),
+            reads_max: READS_MAX_MIN.max(READS_PER_FRAME * frames),
             to_clean: SegQueue::new(),
         })
     }
@@ -240,28 +268,71 @@ impl Persist {
         self.geometry.checksum(contents) == self.checksums.get(page)
     }
 
-    /// Commits `set`, for which `reserved` bytes are, if `is_valid` says so; `apply` then stores it in
-    /// memory. The reservation is given back if it was committed. Gives who waits for room and has to be
-    /// woken, too.
-    pub(crate) fn commit(
+    /// Commits `set`, for which `reserved` bytes are, unless `look` refuses it. `complete` then puts what is
+    /// missing into it, and `apply` stores it in memory. The reservation is given back if it was committed.
+    pub(crate) fn commit<R>(
         &self,
-        set: &WriteSet,
+        set: &mut WriteSet,
         reserved: usize,
-        is_valid: impl FnOnce() -> bool,
-        apply: impl FnOnce(),
-    ) -> Result<Option<(Lsn, Vec<Waiter>)>, TransactionError> {
+        look: impl FnOnce() -> Result<(), R>,
+        complete: impl FnOnce(&mut WriteSet),
+        apply: impl FnOnce(&WriteSet),
+    ) -> Result<Committed<R>, TransactionError> {
         let mut guarded = self.lock();
-        if !is_valid() {
-            return Ok(None);
+        if let Err(reason) = look() {
+            return Ok(Committed::Refused(reason));
         }
         if !guarded.journal.has_slots_for(set.pages().count()) {
-            guarded.journal.begin_checkpoint();
-            self.news.notify_one();
-            return Ok(None);
+            return Ok(Committed::NoSlots);
         }
-        let lsn = self.commit_guarded(&mut guarded, set, apply)?;
+        complete(set);
+        let set = &*set;
+        let lsn = self.commit_guarded(&mut guarded, set, || apply(set))?;
         guarded.journal.release(reserved);
-        Ok(Some((lsn, std::mem::take(&mut guarded.starved))))
+        Ok(Committed::Done(lsn, std::mem::take(&mut guarded.starved)))
+    }
+
+    /// The fibers that wait for the log, and for room in it.
+    pub(crate) fn waiting(&self) -> [(Does, Vec<Waiter>); 2] {
+        let guarded = self.lock();
+        let waiting = guarded.waiting.iter().map(|(_, waiter)| *waiter).collect();
+        [(Does::WaitsForLog, waiting), (Does::WaitsForRoom, guarded.starved.clone())]
+    }
+
+    /// Refuses transactions from now on, because pages cannot be written for this reason, or accepts them again.
+    /// Gives those that wait and have to be woken.
+    #[must_use]
+    pub(crate) fn refuse(&self, reason: Option<&str>) -> Vec<Waiter> {
+        let mut guarded = self.lock();
+        guarded.refused = reason.map(str::to_string);
+        // So that pages are tried again, also if none has to leave DRAM.
+        guarded.journal.begin_checkpoint();
+        self.news.notify_one();
+        std::mem::take(&mut guarded.starved)
+    }
+
+    /// Ends writing: an internal thread has died, as `reason` says.
+    pub(crate) fn end_writing(&self, reason: &str) {
+        self.lock().journal.end(reason.to_string());
+        self.news.notify_one();
+    }
+
+    /// Whether there are slots for a transaction that stores to so many more pages. If not, pages are written,
+    /// and `waiter` is woken when there may be.
+    pub(crate) fn has_slots_for(
+        &self,
+        pages: usize,
+        waiter: Waiter,
+    ) -> Result<bool, TransactionError> {
+        let mut guarded = self.lock();
+        guarded.refusal().map_or(Ok(()), Err)?;
+        if guarded.journal.has_slots_for(pages) {
+            return Ok(true);
+        }
+        guarded.journal.begin_checkpoint();
+        guarded.starved.push(waiter);
+        self.news.notify_one();
+        Ok(false)
     }
 
     /// Commits what `fill` puts into a set, of words of one page, seen while no transaction commits.
@@ -312,6 +383,7 @@ impl Persist {
         waiter: Option<Waiter>,
     ) -> Result<bool, TransactionError> {
         let mut guarded = self.lock();
+        guarded.refusal().map_or(Ok(()), Err)?;
         let reserved = guarded.journal.try_reserve(bytes)?;
         if !reserved && let Some(waiter) = waiter {
             guarded.starved.push(waiter);
@@ -422,6 +494,7 @@ impl Persist {
             durable: guarded.journal.durable(),
             committed: guarded.journal.committed(),
             ended: guarded.journal.ended(),
+            refused: guarded.refusal(),
             flushes: guarded.flushes.0,
             flush_time: guarded.flushes.1,
             written_bytes: guarded.written_bytes,
@@ -446,9 +519,7 @@ impl Persist {
             if guarded.journal.horizon() >= committed {
                 return Ok(true);
             }
-            if let Some(error) = guarded.journal.ended() {
-                return Err(error);
-            }
+            guarded.refusal().map_or(Ok(()), Err)?;
             if guarded.journal.is_pinned() {
                 return Ok(false);
             }
@@ -512,6 +583,8 @@ pub struct Progress {
     pub committed: Lsn,
     /// Why nothing more can become durable, if so.
     pub ended: Option<TransactionError>,
+    /// Why no transaction is accepted, if so. Unlike `ended`, it may pass.
+    pub refused: Option<TransactionError>,
     /// How often the log was flushed since the engine began.
     pub flushes: u64,
     /// How long these flushes took in all.
@@ -542,8 +615,8 @@ impl Store {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
-    use ebbtide_core::Addr;
     use ebbtide_core::durability::Io;
+    use ebbtide_core::{Addr, Span};
 
     use super::*;
     use crate::budget::Budget;
@@ -552,6 +625,10 @@ mod tests {
 
     /// The persist part of an engine without a log writer: nothing is written unless a test does it.
     fn persist() -> Persist {
+        persist_under(Policy::None)
+    }
+
+    fn persist_under(policy: Policy) -> Persist {
         let folder = tempfile::tempdir_in(".").unwrap();
         let path = folder.path().join("store");
         let tag = String::new();
@@ -561,7 +638,7 @@ mod tests {
         let sizes = (1 << 20, 32, 4);
         let geometry = store.header().persist().unwrap();
         let mut disk: LogDisk = Box::new(disk);
-        Persist::open(geometry, &mut disk, Policy::None, sizes, Watch::unattended()).unwrap()
+        Persist::open(geometry, &mut disk, policy, sizes, Watch::unattended()).unwrap()
     }
 
     fn commit(persist: &Persist) {
@@ -579,6 +656,21 @@ mod tests {
         assert!(wants(every));
         persist.ask_flush();
         assert!(wants(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_log_that_is_further_behind_than_the_policy_allows_holds_up_those_who_commit() {
+        let waits = |every: Span| {
+            let persist = persist_under(Policy::Every(every));
+            commit(&persist);
+            let lsn = persist.progress().committed;
+            std::thread::sleep(Duration::from_millis(3));
+            let waits = !persist.await_durable(lsn, Waiter { core: 0, fiber: 0 }).unwrap();
+            assert_eq!(persist.progress().acknowledged == lsn, !waits);
+            waits
+        };
+        assert!(waits(Span::from_us(2_000)), "nobody flushes");
+        assert!(!waits(Span::from_us(3_600_000_000)));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod monitoring;
 mod month;
 mod months;
 mod redis;
+mod retaken;
 mod sessions;
 mod space;
 mod stores;

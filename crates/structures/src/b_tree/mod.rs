@@ -170,10 +170,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// # Errors
     /// As for [`get`](BTree::get).
     pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Wrong> {
-        match self.own(memory).root() {
-            Some(_) => self.update(memory, key, |_| None),
-            None => Ok(None),
-        }
+        if self.is_empty(memory) { Ok(None) } else { self.update(memory, key, |_| None) }
     }
 
     /// Replaces the row of `key` by `change` of it in one atomic step, where `None` stands for no

@@ -89,6 +89,11 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory.load(self.base + OWN)
     }
 
+    /// Whether there is no root. A transaction that finds so looks again when it commits.
+    pub(super) fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
+        memory.load_checked(self.base + OWN) == 0
+    }
+
     /// The address of a page.
     ///
     /// # Errors
@@ -119,7 +124,12 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ) -> Result<Option<T>, Wrong> {
         loop {
             let own = self.own(memory);
-            let Some((number, root_level)) = own.root() else { return Ok(None) };
+            let Some((number, root_level)) = own.root() else {
+                if self.is_empty(memory) {
+                    return Ok(None);
+                }
+                continue;
+            };
             if root_level < level {
                 return Ok(None);
             }

@@ -4,7 +4,9 @@
 //! interleave between the steps of their transactions: reserving, bringing pages in, committing.
 
 use ebbtide_core::PageId;
-use ebbtide_core::durability::{Frozen, Io, Journal, Lsn, Mapped, Mistake, Page, WriteSet};
+use ebbtide_core::durability::{
+    Frozen, Io, Journal, Lsn, Mapped, Mistake, Page, StoredWord, WriteSet,
+};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -263,7 +265,7 @@ impl World {
         // What memory will hold comes from what was read, what it must hold from the state before.
         let before = &self.states.last().expect("there is a first").1;
         let (mut state, mut valued) = (before.clone(), WriteSet::default());
-        for (at, _) in set.words() {
+        for StoredWord { at, .. } in set.words() {
             let index = pages.binary_search(&at.page()).expect("it is one of them");
             let (value, right) = match at.page_offset() as u64 / 8 {
                 COUNT_WORD => (read.counts[index] + 1, before.get(at) + 1),
@@ -494,7 +496,7 @@ const LONG_WORDS: std::ops::Range<u64> = 16..496;
 const SETTLING_STEPS: u64 = 5_000;
 
 fn apply(set: &WriteSet, frames: &mut [Option<Box<Page>>], dirty: &mut [bool]) {
-    for (at, word) in set.words() {
+    for StoredWord { at, word, .. } in set.words() {
         let page = frames[at.page().index()].as_mut().expect("all are there");
         page[at.page_offset()..at.page_offset() + 8].copy_from_slice(&word.to_ne_bytes());
         dirty[at.page().index()] = true;

@@ -1,0 +1,211 @@
+//! The commit of a transaction: its pages in DRAM, what it has read looked at again, its stores logged and
+//! applied.
+
+use std::sync::Arc;
+
+use ebbtide_core::durability::{Lsn, TransactionError, WriteSet};
+use ebbtide_core::{Addr, FrameId, Hint, Memory, PageId};
+use smallvec::SmallVec;
+
+use super::reads::{Look, Reads};
+use super::{Again, Transaction};
+use crate::atomic_words;
+use crate::cache::HitPath;
+use crate::flash_memory::FlashMemory;
+use crate::persist::{Committed, Persist};
+
+/// Pages that were [claimed](crate::backside::Backside::claim), with their frames.
+type Claims = SmallVec<[(PageId, FrameId); 8]>;
+
+/// Pages and the frames that they stay in until the end of an epoch.
+pub(super) struct Places {
+    /// In order.
+    pages: SmallVec<[PageId; 16]>,
+    frames: SmallVec<[FrameId; 16]>,
+    hit_path: HitPath,
+}
+
+impl Places {
+    /// The frame of `page`, if it is one of them.
+    pub(super) fn frame_of(&self, page: PageId) -> Option<FrameId> {
+        self.pages.binary_search(&page).ok().map(|index| self.frames[index])
+    }
+
+    /// The frame of the word at `at`, which is in one of them, and where it is.
+    fn of(&self, at: Addr) -> (FrameId, *mut u8) {
+        let Some(frame) = self.frame_of(at.page()) else { unreachable!("its frame was found") };
+        (frame, self.hit_path.memory(frame, at.page_offset()))
+    }
+
+    /// The word at `at`.
+    fn load(&self, at: Addr) -> u64 {
+        // SAFETY: a word of a page that stays in its frame until the end of the epoch.
+        unsafe { atomic_words::load(self.of(at).1) }
+    }
+
+    /// Stores what was kept aside.
+    fn apply(&self, set: &WriteSet) {
+        for stored in set.words() {
+            let (frame, memory) = self.of(stored.at);
+            if stored.is_whole() {
+                // SAFETY: as in `load`.
+                unsafe { atomic_words::store(memory, stored.word) };
+            } else {
+                // Others may store to the bytes beside it.
+                let mut seen = self.load(stored.at);
+                let exchange = |seen| {
+                    // SAFETY: as in `load`.
+                    unsafe { atomic_words::compare_exchange(memory, seen, stored.over(seen)) }
+                };
+                while let Err(found) = exchange(seen) {
+                    seen = found;
+                }
+            }
+            self.hit_path.mark_dirty(frame);
+        }
+    }
+}
+
+impl<'a> FlashMemory<'a> {
+    /// Appends the stores and applies them, unless something that was read has changed.
+    pub(super) fn commit(
+        &mut self,
+        persist: &Arc<Persist>,
+        transaction: &mut Transaction,
+    ) -> Result<Result<Lsn, Again>, TransactionError> {
+        let stored: SmallVec<[PageId; 16]> = transaction.set.pages().collect();
+        if stored.len() > persist.pages_max {
+            let (what, max) = (format!("to {} pages", stored.len()), persist.pages_max as u64);
+            return Err(TransactionError::TooLarge { what, max });
+        }
+        let mut reads: Reads<'a> = Reads::of(&transaction.latches, &transaction.checked);
+        // What a page held is needed if some of it is looked at again, or a latch in it will be released.
+        let Transaction { latches, forgotten, .. } = transaction;
+        let is_held = |page| latches.held().iter().any(|at| at.page() == page);
+        forgotten.retain(|&page| !reads.looks_at(page) && !is_held(page));
+        let all = all_pages(&stored, &reads);
+        let in_parts = all.len() > persist.pages_max;
+        let needed = if in_parts { &stored } else { &all };
+        loop {
+            if in_parts && let Err(changed) = self.check_in_parts(&mut reads) {
+                return Ok(Err(Again::Changed(changed)));
+            }
+            match self.commit_once(persist, transaction, needed, &reads)? {
+                Committed::Done(lsn, starved) => {
+                    transaction.reserved = None;
+                    self.wake_starved(starved);
+                    return Ok(Ok(lsn));
+                }
+                Committed::Refused(Look::Changed(changed)) => {
+                    return Ok(Err(Again::Changed(changed)));
+                }
+                Committed::Refused(Look::Unknown(pages)) => reads.check_again(&pages),
+                Committed::NoSlots => return Ok(Err(Again::Slots(stored.len()))),
+            }
+        }
+    }
+
+    /// Tries to commit, with the `needed` pages in DRAM.
+    fn commit_once(
+        &mut self,
+        persist: &Persist,
+        transaction: &mut Transaction,
+        needed: &[PageId],
+        reads: &Reads<'_>,
+    ) -> Result<Committed<Look>, TransactionError> {
+        let (places, claimed) = self.places_of(needed, &transaction.forgotten);
+        let pool = &self.local.shared.pool;
+        // All under the journal's lock: who has committed under one of these latches before had taken it,
+        // and its word tells.
+        let committed = persist.commit(
+            &mut transaction.set,
+            transaction.reserved.unwrap_or(0),
+            || reads.look(pool, &places),
+            |set| set.complete(|at| places.load(at)),
+            |set| places.apply(set),
+        );
+        self.presence.exit();
+        self.end_claims(&claimed, matches!(committed, Ok(Committed::Done(..))));
+        committed
+    }
+
+    /// The frames of `needed` pages, inside an epoch that begins here: they stay until its end, even if a page
+    /// is given up meanwhile. Pages that are on flash alone and `forgotten` are claimed instead of read, and
+    /// given with their frames as well.
+    fn places_of(&mut self, needed: &[PageId], forgotten: &[PageId]) -> (Places, Claims) {
+        loop {
+            self.presence.enter();
+            let found: SmallVec<[Option<FrameId>; 16]> =
+                needed.iter().map(|&page| self.hit_path.find(page)).collect();
+            let absent = needed.iter().zip(&found).filter(|(_, frame)| frame.is_none());
+            let absent: SmallVec<[PageId; 8]> = absent.map(|(page, _)| *page).collect();
+            let mut read = absent.clone();
+            read.retain(|page| !forgotten.contains(page));
+            if read.is_empty() {
+                if let Some(claimed) = self.claim(&absent) {
+                    let mut fresh = claimed.iter().map(|(_, frame)| *frame);
+                    let frames = found.iter().map(|frame| frame.or_else(|| fresh.next()));
+                    let (pages, frames) = (needed.into(), frames.flatten().collect());
+                    return (Places { pages, frames, hit_path: self.hit_path }, claimed);
+                }
+                read = absent;
+            }
+            self.presence.exit();
+            // All of them at once.
+            for page in &read {
+                self.hint(Hint::WillNeed(page.start()));
+            }
+            for page in &read {
+                self.load::<u64>(page.start());
+            }
+        }
+    }
+
+    /// Claims all of `pages`, or has those read that could be claimed.
+    fn claim(&self, pages: &[PageId]) -> Option<Claims> {
+        let mut claimed = Claims::new();
+        if pages.is_empty() {
+            return Some(claimed);
+        }
+        let shared = &*self.local.shared;
+        let mut backside = self.local.backside();
+        for &page in pages {
+            match backside.claim(&shared.pool, page) {
+                Some(frame) => claimed.push((page, frame)),
+                None => {
+                    for (page, frame) in claimed {
+                        backside.unclaim(&shared.pool, page, frame);
+                    }
+                    return None;
+                }
+            }
+        }
+        Some(claimed)
+    }
+
+    /// Shows claimed pages to others, whose stores have taken effect. If they `have` not, the pages are as they
+    /// were.
+    fn end_claims(&mut self, claimed: &Claims, have: bool) {
+        if claimed.is_empty() {
+            return;
+        }
+        let shared = &*self.local.shared;
+        let mut backside = self.local.backside();
+        for &(page, frame) in claimed {
+            if have {
+                backside.reveal(&shared.pool, page, frame);
+            } else {
+                backside.unclaim(&shared.pool, page, frame);
+            }
+        }
+        self.accesses += if have { claimed.len() as u64 } else { 0 };
+    }
+}
+
+/// The pages that are `stored` to and those of `reads`, in order.
+fn all_pages(stored: &[PageId], reads: &Reads<'_>) -> SmallVec<[PageId; 16]> {
+    let mut all: SmallVec<[PageId; 16]> = stored.iter().copied().chain(reads.pages()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
