@@ -191,7 +191,6 @@ fn pipelines_over_nothing_durable_give_the_replies_of_redis() {
 }
 
 #[test]
-#[ignore = "a transaction that takes a page again that it has freed never ends"]
 fn pipelines_over_a_log_give_the_replies_of_redis() {
     compare(Policy::Every(Span::from_us(100_000)), 1);
 }

@@ -2,6 +2,7 @@
 
 mod commit;
 mod log;
+mod places;
 mod reads;
 
 use std::any::Any;

@@ -8,7 +8,7 @@ use ebbtide_core::durability::{Changed, HeldLatches, Noted};
 use ebbtide_core::{Addr, FrameId, Hint, Memory, PageId};
 use ebbtide_structures::latch;
 
-use super::commit::Places;
+use super::places::Places;
 use crate::atomic_words;
 use crate::buffer_pool::BufferPool;
 use crate::cache::PageState;
