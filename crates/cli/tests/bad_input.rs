@@ -54,7 +54,7 @@ fn what_was_meant_is_said_where_the_words_stand_in_the_wrong_place() {
         (&["trace", "sort", "numbers"], "ebbtide trace -o FILE -- COMMAND", "tip"),
         (&["trace", "-o", "t.ebt", "sort"], "ebbtide trace -o FILE -- COMMAND", "tip"),
         (&["bench", "--quiet"], "'--quiet'", "-- --quiet"),
-        (&["designs", "nope"], "unknown design 'nope' (known: ", "did you mean"),
+        (&["designs", "nope"], "unknown design 'nope'; known: ", "did you mean"),
     ] {
         let said = complaint(&mut ebbtide(folder.path(), arguments), 2);
         assert!(said.contains(expected) && !said.contains(never), "{said}");
@@ -205,7 +205,7 @@ fn durable_store(path: &Path) -> Vec<u8> {
 #[test]
 fn a_bench_leaves_a_store_with_a_log_alone_unless_it_is_its_own() {
     let folder = folder();
-    let base = ["array-swap", "--mode=ebbtide", "--durability=always"];
+    let base = ["tpcb", "--mode=ebbtide", "--durability=always"];
     for name in ["data", "data.durable"] {
         let path = folder.path().join(name);
         let before = durable_store(&path);

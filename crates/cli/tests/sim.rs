@@ -180,8 +180,10 @@ fn the_table_says_how_the_machine_was_warmed_up() {
 #[test]
 fn a_typical_miss_is_followed_from_its_issue_to_its_line() {
     let folder = folder();
-    let plain = json(&mut small_sim(folder.path(), &["--json"]));
-    let explained = json(&mut small_sim(folder.path(), &["--json", "--explain"]));
+    // Misses far apart: the page has the link for itself.
+    let apart = "--set=workload.miss_interval_us=50";
+    let plain = json(&mut small_sim(folder.path(), &["--json", apart]));
+    let explained = json(&mut small_sim(folder.path(), &["--json", "--explain", apart]));
     assert_eq!(plain["simulated_ns"], explained["simulated_ns"], "watching changes nothing");
     assert!(plain.get("typical_miss").is_none());
     let miss = &explained["typical_miss"];

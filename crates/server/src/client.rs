@@ -203,7 +203,7 @@ impl Client {
 
     /// Writes a message of a channel, unless the client has left the channel meanwhile.
     pub fn deliver(&mut self, message: &Message) {
-        if self.session.wants(message) {
+        if self.session.subscribes_to(message.pattern.as_deref(), &message.channel) {
             self.reply.message(message);
         }
     }

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 
 use ebbtide_core::durability::Lsn;
 
-use crate::channels::Message;
 use crate::large::Staged;
 use crate::resp::Protocol;
 
@@ -95,11 +94,11 @@ impl Session {
         self.subscribed_bytes + self.watched_bytes + queued + self.name.len() * 2
     }
 
-    /// Whether it subscribes to what a message was sent to.
-    pub fn wants(&self, message: &Message) -> bool {
-        match &message.pattern {
-            Some(pattern) => self.patterns.contains(&**pattern),
-            None => self.channels.contains(&*message.channel),
+    /// True if it subscribes to `pattern`, or without one to `channel`.
+    pub fn subscribes_to(&self, pattern: Option<&[u8]>, channel: &[u8]) -> bool {
+        match pattern {
+            Some(pattern) => self.patterns.contains(pattern),
+            None => self.channels.contains(channel),
         }
     }
 

@@ -70,9 +70,6 @@ const JOBS_STEP: u64 = 20;
 /// The most measurements that a calibration takes. The first has no added computing.
 const ROUNDS_MAX: u32 = 8;
 
-/// Measurements that a calibration usually takes.
-pub(crate) const ROUNDS_USUAL: u32 = 3;
-
 /// The measured interval differs from the wanted one by no more than this share.
 const INTERVAL_ERROR_MAX: f64 = 0.005;
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_workloads::Kind;
 
-use crate::calibration::ROUNDS_USUAL;
 use crate::plan::{Plan, jobs_in_dram_max};
+
+/// Measurements that a calibration usually takes.
+const ROUNDS_USUAL: u32 = 3;
 
 /// The time that the stages of a run take on a host, about. Relations between stages and between
 /// runs hold better than the times themselves.

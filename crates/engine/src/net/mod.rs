@@ -8,6 +8,7 @@
 //! is sent nothing, so a client that does not read its replies is not read either.
 
 mod shares;
+mod socket_options;
 pub(crate) mod sockets;
 
 use std::cell::{Cell, RefCell};

@@ -6,7 +6,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::sockets::{memory_bytes, set_option};
+use super::socket_options::{memory_bytes, set_option};
 
 /// What a socket has that is no user, and what a user has at most.
 pub(super) const LEAST_BYTES: usize = 4 << 10;

@@ -71,6 +71,11 @@ pub(super) fn open_to_make(path: &Path) -> Result<(File, bool), StoreError> {
         match open(path, Purpose::MakeFile) {
             Err(StoreError::Open { source, .. })
                 if source.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error @ StoreError::NoDirectIo(_)) => {
+                // The kernel refuses O_DIRECT only after it has made the file.
+                let _ = std::fs::remove_file(path);
+                return Err(error);
+            }
             made => return made.map(|file| (file, true)),
         }
     }

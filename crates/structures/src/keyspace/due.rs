@@ -6,31 +6,16 @@
 //! leaves it, so a record may be early and is never late. What is due stands at the left end of the tree.
 
 use ebbtide_core::{Addr, Memory};
-use smallvec::SmallVec;
 
+use super::due_record::{Named, Record, place, record_bytes, record_in};
 use super::entry::{Entry, Place, encode, expiry_in, load_key};
 use super::key::Key;
 use super::layout::{HASHES, PageHeader};
 use super::leaf::{self, Taken};
-use super::tree::{Held, Order, Step, Tree};
-use crate::hash;
+use super::tree::{Order, Step, Tree};
 
 /// Where the tree's words lie behind those of the tree of the keys.
 pub(super) const BESIDE: u64 = 16;
-
-/// Bits of a place that spread the records of one second.
-const SPREAD_BITS: u32 = 16;
-
-/// The second of a record, and the hash at which its leaf begins.
-pub(super) type Record = (u32, u64);
-
-/// The records that leaves had before they changed. Seconds of 0 say that there was none.
-pub(super) type Named = SmallVec<[Record; 3]>;
-
-/// The records of leaves.
-pub(super) fn records(leaves: &[Held]) -> Named {
-    leaves.iter().map(|(_, header)| (header.due, header.low)).collect()
-}
 
 /// Later seconds at which a record may stand if the places of its own second are full.
 const LATER_MAX: u32 = 8;
@@ -43,30 +28,6 @@ pub(super) fn second_of(expires_at_ms: u64) -> u32 {
 /// Whether a record of this second is due.
 pub(super) fn is_due(second: u32, now_ms: u64) -> bool {
     second != 0 && u64::from(second) * 1000 <= now_ms
-}
-
-/// Bytes of a record: its second and six of its hash, both from the highest byte on.
-const RECORD_BYTES: usize = 10;
-
-fn record_bytes((second, low): Record) -> [u8; RECORD_BYTES] {
-    let mut bytes = [0; RECORD_BYTES];
-    bytes[..4].copy_from_slice(&second.to_be_bytes());
-    bytes[4..].copy_from_slice(&low.to_be_bytes()[2..]);
-    bytes
-}
-
-/// The record of these bytes; zeros if they are none.
-fn record_in(bytes: &[u8]) -> Record {
-    let Ok(bytes) = <[u8; RECORD_BYTES]>::try_from(bytes) else { return (0, 0) };
-    let [a, b, c, d, hash @ ..] = bytes;
-    let low = hash.iter().fold(0, |low, byte| low << 8 | u64::from(*byte));
-    (u32::from_be_bytes([a, b, c, d]), low)
-}
-
-/// The place of a record in the tree.
-pub(super) fn place(bytes: &[u8]) -> u64 {
-    let (second, low) = record_in(bytes);
-    u64::from(second) << SPREAD_BITS | hash::mix(low) >> (u64::BITS - SPREAD_BITS)
 }
 
 impl Tree {

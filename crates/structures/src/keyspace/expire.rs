@@ -2,7 +2,8 @@
 
 use ebbtide_core::{Addr, Memory};
 
-use super::due::{self, Record};
+use super::due;
+use super::due_record::{Named, Record};
 use super::entry::{Entry, expiry_in, key_in, load_key};
 use super::tree::Step;
 use super::{Keyspace, leaf};
@@ -71,7 +72,7 @@ impl Keyspace {
             return Vec::new();
         }
         let written = tree.write(memory, record.1, |memory, page, header| {
-            let mut named = due::Named::new();
+            let mut named = Named::new();
             if (header.due, header.low) != record {
                 // The leaf was joined with another since.
                 tree.unname_due(memory, &[record]);

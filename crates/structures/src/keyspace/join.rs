@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::inner::{self, Child};
 use super::layout::{HASHES, LEAF_BYTES, PageHeader, PageNumber};
-use super::tree::{Held, Tree, sizes};
-use super::{due, leaf};
+use super::leaf;
+use super::tree::{self, Held, Tree, sizes};
 use crate::latch;
 
 /// Two leaves become one, three two or four three, if the entries of each then take at most this on average.
@@ -137,7 +137,7 @@ impl Tree {
         }
         let entries = self.entries(memory, leaves);
         let begins = leaf::spread(&sizes(&entries), kept, HASHES)?;
-        let named = due::records(leaves);
+        let named = tree::records(leaves);
         let (_, gone) = leaves[kept];
         let (_, last) = &mut leaves[kept - 1];
         (last.right, last.high) = (gone.right, gone.high);

@@ -40,6 +40,7 @@ mod change;
 mod detached;
 mod discard;
 mod due;
+mod due_record;
 mod entry;
 mod expire;
 mod inner;

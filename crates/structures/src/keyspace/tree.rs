@@ -13,7 +13,7 @@
 use ebbtide_core::{Addr, Hint, Memory};
 use smallvec::{SmallVec, smallvec};
 
-use super::due;
+use super::due_record::{Named, place};
 use super::inner;
 use super::key::HashSecret;
 use super::layout::{HASHES, LEAF_BYTES, PageHeader, PageNumber, SLOT_BYTES};
@@ -30,7 +30,7 @@ pub(super) const ROOT: u64 = 8;
 pub(super) enum Order {
     /// By the hash of a key of a database.
     Hashed(HashSecret),
-    /// By the time that a [record of what is due](super::due) begins with.
+    /// By the time that a [record of what is due](super::due_record) begins with.
     Due,
 }
 
@@ -39,7 +39,7 @@ impl Order {
     pub(super) fn of(&self, key: &[u8]) -> u64 {
         match self {
             Order::Hashed(secret) => secret.key(key).hash,
-            Order::Due => due::place(key),
+            Order::Due => place(key),
         }
     }
 }
@@ -50,6 +50,11 @@ pub(super) struct Tree {
     pub(super) line: Addr,
     pub(super) pages: Pages,
     pub(super) order: Order,
+}
+
+/// The records of leaves.
+pub(super) fn records(leaves: &[Held]) -> Named {
+    leaves.iter().map(|(_, header)| (header.due, header.low)).collect()
 }
 
 /// What a writer says of the leaf that it was shown.
@@ -299,7 +304,7 @@ impl Tree {
         let first_end = leaves[0].1.high;
         let shared = || (leaves.len() > 1).then(|| leaf::spread(&sizes, leaves.len(), first_end));
         let early = may_share(&sizes, leaves.len(), more.bytes).then(shared).flatten().flatten();
-        let named = due::records(&leaves);
+        let named = records(&leaves);
         let mut new = None;
         let begins = match early {
             Some(begins) => begins,
@@ -350,14 +355,14 @@ impl Tree {
     }
 
     /// Writes entries to neighbouring leaves, whose latches are held. Those after the first begin anew at
-    /// `begins`. `named` are the [records](due::records) of the leaves that had the entries.
+    /// `begins`. `named` are the [records] of the leaves that had the entries.
     pub(super) fn fill<M: Memory>(
         &self,
         memory: &mut M,
         leaves: &mut [Held],
         begins: &[u64],
         entries: &[Taken],
-        mut named: due::Named,
+        mut named: Named,
     ) {
         for (index, begin) in begins.iter().enumerate() {
             leaves[index].1.high = *begin;

@@ -10,14 +10,14 @@
 use std::ffi::OsString;
 use std::fs::{self, DirEntry, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 use tempfile::TempDir;
 
-use super::process_log::ProcessLog;
+use super::process_log::{ProcessLog, is_alive};
 
 /// How often the files of processes that are not traced are emptied.
 const EMPTY_EVERY: Duration = Duration::from_millis(100);
@@ -118,9 +118,4 @@ impl LogFolder {
     fn path(&self, id: u32) -> PathBuf {
         self.folder.path().join(id.to_string())
     }
-}
-
-/// Whether the process is there, if only as one whose parent has not asked for its end.
-pub(super) fn is_alive(id: u32) -> bool {
-    Path::new("/proc").join(id.to_string()).exists()
 }

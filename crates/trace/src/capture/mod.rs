@@ -19,8 +19,7 @@ use std::time::{Duration, Instant};
 
 use ebbtide_core::Stop;
 pub use error::CaptureError;
-use log_folder::is_alive;
-use process_log::Found;
+use process_log::{Found, is_alive};
 use program::{Program, Stream};
 use recorder::Recorder;
 use rustix::process::Signal;

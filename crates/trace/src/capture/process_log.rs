@@ -10,7 +10,6 @@ use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, mknodat
 use rustix::pipe::fcntl_setpipe_size;
 
 use super::BUFFER_BYTES;
-use super::log_folder::is_alive;
 use crate::lackey::LineSplitter;
 
 /// Valgrind's output on one process, read without waiting.
@@ -24,6 +23,11 @@ pub(super) struct ProcessLog {
     pipe_lines: LineSplitter,
     /// The last read found nothing.
     is_idle: bool,
+}
+
+/// Whether the process is there, if only as one whose parent has not asked for its end.
+pub(super) fn is_alive(id: u32) -> bool {
+    Path::new("/proc").join(id.to_string()).exists()
 }
 
 /// What a read found.
