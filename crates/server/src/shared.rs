@@ -16,7 +16,6 @@ use ebbtide_structures::keyspace::{self, DATABASES, HASHES, Keyspace};
 use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
-use crate::command::QUEUED_BYTES_MAX;
 use crate::large::Holds;
 use crate::log::Journal;
 use crate::reserved::Reserved;
@@ -29,6 +28,9 @@ use crate::watched::Watched;
 
 /// Stripes of keys by whose last change an answer waits.
 const STRIPES: usize = keyspace::STRIPES as usize;
+
+/// The most bytes of commands that wait for `EXEC`.
+pub(crate) const QUEUED_BYTES_MAX: usize = 4 << 20;
 
 /// What the server was set up with, and what it may tell of itself.
 #[derive(Debug, Clone)]

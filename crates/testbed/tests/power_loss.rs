@@ -98,7 +98,6 @@ planted! {
     a_log_block_of_an_older_boot_is_noticed: AcceptsOldBoot,
     records_that_are_applied_twice_are_noticed: AppliesOldLap,
     half_a_record_is_noticed: AppliesHalfRecord,
-    an_end_of_the_log_that_is_named_before_it_is_durable_is_noticed: NamesLogEndBeforeFlush,
 }
 
 macro_rules! planted_in_engine {

@@ -478,8 +478,7 @@ impl Journal {
     /// where the log ends, so that damage there is told from its end. True if there is something to write
     /// for that; call it again when that is done. Nothing may be committed from then on.
     pub fn close(&mut self) -> bool {
-        let early = self.planted.is(Mistake::NamesLogEndBeforeFlush);
-        let end = if early { self.log.written() } else { self.log.durable() };
+        let end = self.log.durable();
         let begins = self.ended.is_none()
             && !self.pinned
             && matches!(self.checkpoint, Checkpoint::Idle | Checkpoint::Cleaning { .. })

@@ -29,8 +29,6 @@ pub enum Mistake {
     BelievesOldSuperblock,
     /// A store is closed without a superblock that says where the log ends.
     ForgetsLogEnd,
-    /// That superblock names the end of what was written, though it was not flushed.
-    NamesLogEndBeforeFlush,
     /// Checksums of pages are not looked at.
     IgnoresChecksums,
     /// A flush that failed is tried again.

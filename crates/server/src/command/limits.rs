@@ -2,11 +2,12 @@
 
 use ebbtide_structures::keyspace::{DATABASES, KEY_BYTES_MAX, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
+use super::QUEUED_MAX;
 use super::arguments::EXPIRY_MS_MAX;
 use super::clients::NAME_BYTES_MAX;
 use super::pubsub::SUBSCRIPTIONS_MAX;
 use super::transactions::WATCHED_MAX;
-use super::{QUEUED_BYTES_MAX, QUEUED_MAX};
+use crate::shared::QUEUED_BYTES_MAX;
 
 /// What is limited, and how.
 pub fn limits() -> Vec<(&'static str, String)> {

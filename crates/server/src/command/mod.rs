@@ -38,9 +38,8 @@ pub use pubsub::leave_all;
 pub use table::{Access, Id, Spec, TABLE, counted_names, find};
 pub use transactions::forget;
 
-/// The most commands that wait for `EXEC`, and their bytes.
+/// The most commands that wait for `EXEC`.
 pub(crate) const QUEUED_MAX: usize = 100_000;
-pub(crate) const QUEUED_BYTES_MAX: usize = 4 << 20;
 
 /// The largest buffer for a value that a core keeps for its next command.
 const SPARE_BYTES_MAX: usize = 4 << 10;

@@ -12,7 +12,8 @@ use super::entry::{Entry, Place, encode, expiry_in, load_key};
 use super::key::Key;
 use super::layout::{HASHES, PageHeader};
 use super::leaf::{self, Taken};
-use super::tree::{Order, Step, Tree};
+use super::order::Order;
+use super::tree::{Step, Tree};
 
 /// Where the tree's words lie behind those of the tree of the keys.
 pub(super) const BESIDE: u64 = 16;

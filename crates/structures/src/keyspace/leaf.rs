@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::entry::{ENTRY_BYTES_MIN, EntryBytes, entry_bytes, has_key, key_in};
 use super::key::Key;
 use super::layout::{LEAF_BYTES, PAGE_HEADER_BYTES, PageHeader, SLOT_BYTES, copy_in, copy_out};
-use super::tree::Order;
+use super::order::Order;
 
 /// The most entries that are looked at: what was torn by a writer may claim any number.
 const ENTRIES_MAX: u16 = (LEAF_BYTES / (SLOT_BYTES + ENTRY_BYTES_MIN)) as u16;

@@ -49,6 +49,7 @@ mod key;
 mod large;
 mod layout;
 mod leaf;
+mod order;
 mod pages;
 mod tree;
 mod values;
@@ -67,8 +68,9 @@ pub use pages::Full;
 use crate::latch;
 use entry::load_key;
 use layout::PageNumber;
+use order::Order;
 use pages::Pages;
-use tree::{Order, Tree};
+use tree::Tree;
 
 /// Databases of a keyspace.
 pub const DATABASES: usize = 16;

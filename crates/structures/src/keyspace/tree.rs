@@ -13,36 +13,17 @@
 use ebbtide_core::{Addr, Hint, Memory};
 use smallvec::{SmallVec, smallvec};
 
-use super::due_record::{Named, place};
+use super::due_record::Named;
 use super::inner;
-use super::key::HashSecret;
 use super::layout::{HASHES, LEAF_BYTES, PageHeader, PageNumber, SLOT_BYTES};
 use super::leaf::{self, NoRoom, Taken};
+use super::order::Order;
 use super::pages::{Full, Pages, RESERVE_PAGES};
 use crate::latch;
 
 /// Where the words of a tree lie in the line of its database in the header page.
 const LATCH: u64 = 0;
 pub(super) const ROOT: u64 = 8;
-
-/// How the key of an entry gives its place.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
-    /// By the hash of a key of a database.
-    Hashed(HashSecret),
-    /// By the time that a [record of what is due](super::due_record) begins with.
-    Due,
-}
-
-impl Order {
-    /// The place of an entry with this key.
-    pub(super) fn of(&self, key: &[u8]) -> u64 {
-        match self {
-            Order::Hashed(secret) => secret.key(key).hash,
-            Order::Due => place(key),
-        }
-    }
-}
 
 /// A tree, by the address of its words in the header page.
 #[derive(Clone, Copy, Debug)]
