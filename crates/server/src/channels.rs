@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::client_id::ClientId;
 use crate::glob;
-use crate::session::ClientId;
 
 /// A message that was published.
 #[derive(Debug, Clone)]

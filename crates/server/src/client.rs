@@ -1,14 +1,14 @@
 //! [`Client`]: one connection's requests and replies, without its socket.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
 use crate::channels::Message;
+use crate::clock::now_ms;
 use crate::command::{self, Access, Arguments, STAGED_BYTES};
 use crate::large::{PIECE_BYTES, Staged};
-use crate::resp::{Coming, Limits, Parser, Protocol, Reply, Request};
+use crate::protocol::Protocol;
+use crate::resp::{Coming, Limits, Parser, Reply, Request};
 use crate::session::Session;
 use crate::state::State;
 
@@ -258,10 +258,4 @@ fn fetch_ahead<M: Memory>(
             keyspace.fetch_ahead(memory, database, &keyspace.key(key));
         }
     }
-}
-
-/// Milliseconds since the Unix epoch.
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis() as u64
 }

@@ -17,7 +17,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::beneath::Beneath;
-use crate::client::now_ms;
+use crate::clock::now_ms;
 use crate::log;
 use crate::metrics::{Asked, Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};

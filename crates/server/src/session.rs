@@ -6,11 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use ebbtide_core::durability::Lsn;
 
+use crate::client_id::ClientId;
 use crate::large::Staged;
-use crate::resp::Protocol;
-
-/// The number of a connection. It is never used again.
-pub type ClientId = u64;
+use crate::protocol::Protocol;
 
 /// Commands that wait for `EXEC`.
 #[derive(Debug, Default)]

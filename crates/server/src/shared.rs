@@ -16,11 +16,11 @@ use ebbtide_structures::keyspace::{self, DATABASES, HASHES, Keyspace};
 use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
-use crate::large::Holds;
+use crate::client_id::ClientId;
+use crate::holds::Holds;
 use crate::log::Journal;
+use crate::protocol::Protocol;
 use crate::reserved::Reserved;
-use crate::resp::Protocol;
-use crate::session::ClientId;
 use crate::slow::SlowOfCores;
 use crate::statistics::{Counter, Statistics};
 use crate::storage::Storage;

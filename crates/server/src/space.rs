@@ -14,27 +14,6 @@ const PREPARED_PAGES: u64 = 256;
 /// Leaves that are looked at for a command, for some that can be joined.
 const LEAVES: usize = 8;
 
-/// Joins the leaves of a hash that have lost so many entries that it is worth it.
-pub(crate) fn join_sparse<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
-    for database in 0..DATABASES {
-        if keyspace.is_sparse(memory, database, hash) {
-            // If the log cannot be written, the command says so.
-            let _ =
-                keyspace.exclusive(memory, &[hash], |memory| keyspace.join(memory, database, hash));
-        }
-    }
-}
-
-/// As [`join_sparse`], for a command that holds stripes.
-pub(crate) fn join_sparse_held<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
-    for database in 0..DATABASES {
-        if keyspace.is_sparse(memory, database, hash) {
-            // As above.
-            let _ = memory.transaction(|memory| keyspace.join(memory, database, hash));
-        }
-    }
-}
-
 /// Gives back pages before commands that cannot run again.
 pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) {
     for _ in 0..PREPARED_PAGES {
@@ -48,7 +27,7 @@ pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keysp
 /// Gives back pages for a command that found none. Returns true if there were any. The command holds no stripe.
 pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     reclaim(memory, state, keyspace)
-        || crate::upkeep::expire(memory, state, keyspace)
+        || expire(memory, state, keyspace)
         || join(memory, state, |memory, database, from| {
             let join = |memory: &mut M| keyspace.join_from(memory, database, from);
             keyspace.exclusive(memory, &[from], join).ok().map(|(joined, _)| joined)
@@ -104,5 +83,27 @@ fn join<M: Memory>(
         }
     }
     state.shared.joined_to(database, from);
+    any
+}
+
+/// Removes expired keys of one leaf of each database: the one whose first key expired earliest. Returns true if there
+/// was one.
+pub(crate) fn expire<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    let keyspace = keyspace.at(crate::clock::now_ms());
+    let mut any = false;
+    for database in 0..DATABASES {
+        let Some(due) = keyspace.first_due(memory, database) else { continue };
+        let hashes = keyspace.expired(memory, database, due.hash());
+        let leaf = [due.hash()];
+        let held = if hashes.is_empty() { &leaf } else { &hashes[..] };
+        let removed = state.exclusive(memory, &keyspace, held, |memory| {
+            let expired = keyspace.expire(memory, database, due, held);
+            expired.iter().for_each(|(key, _)| state.changed(database, key));
+            expired.len() as u64
+        });
+        let Ok((removed, _)) = removed else { return any };
+        state.statistics().expired.add(removed);
+        any = true;
+    }
     any
 }

@@ -11,11 +11,11 @@ use ebbtide_structures::keyspace::Keyspace;
 use parking_lot::MutexGuard;
 
 use crate::channels::{Message, Subscriber};
+use crate::client_id::ClientId;
 use crate::log::Journal;
-use crate::session::ClientId;
 use crate::shared::{ClientInfo, Note, Settings, Shared};
 use crate::slow::Slow;
-use crate::space;
+use crate::sparse;
 use crate::statistics::Statistics;
 
 /// What the commands of one core see.
@@ -97,7 +97,7 @@ impl State {
             }
             ran
         })?;
-        hashes.iter().for_each(|hash| space::join_sparse(memory, keyspace, *hash));
+        hashes.iter().for_each(|hash| sparse::join_sparse(memory, keyspace, *hash));
         Ok(ran)
     }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{DATABASES, Keyspace};
+use ebbtide_structures::keyspace::Keyspace;
 
 use crate::space;
 use crate::state::State;
@@ -45,30 +45,8 @@ impl Upkeep {
 
 /// Does a little of each kind of work. Returns true if there was any.
 fn work<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
-    let expired = expire(memory, state, keyspace);
+    let expired = space::expire(memory, state, keyspace);
     let large = space::reclaim_large(memory, state, keyspace);
     let cleared = space::reclaim_cleared(memory, keyspace);
     expired || large || cleared
-}
-
-/// Removes expired keys of one leaf of each database: the one whose first key expired earliest. Returns true if there
-/// was one.
-pub(crate) fn expire<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
-    let keyspace = keyspace.at(crate::client::now_ms());
-    let mut any = false;
-    for database in 0..DATABASES {
-        let Some(due) = keyspace.first_due(memory, database) else { continue };
-        let hashes = keyspace.expired(memory, database, due.hash());
-        let leaf = [due.hash()];
-        let held = if hashes.is_empty() { &leaf } else { &hashes[..] };
-        let removed = state.exclusive(memory, &keyspace, held, |memory| {
-            let expired = keyspace.expire(memory, database, due, held);
-            expired.iter().for_each(|(key, _)| state.changed(database, key));
-            expired.len() as u64
-        });
-        let Ok((removed, _)) = removed else { return any };
-        state.statistics().expired.add(removed);
-        any = true;
-    }
-    any
 }

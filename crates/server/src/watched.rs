@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::session::ClientId;
+use crate::client_id::ClientId;
 
 /// A client that watches a key: its number, and what is set when the key changes.
 type Watcher = (ClientId, Arc<AtomicBool>);

@@ -6,7 +6,7 @@ use super::keys::database;
 use super::transactions::forget;
 use super::{Call, Failure, Outcome, SYNTAX};
 use crate::number::integer;
-use crate::resp::Protocol;
+use crate::protocol::Protocol;
 use crate::session::{Session, Silent};
 use crate::shared::{ClientInfo, Note};
 use crate::statistics::Counter;

@@ -14,7 +14,7 @@ use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
 use super::table::Spec;
 use super::{Call, Failure, Outcome, Steps, TOO_LONG, run_by_id};
 use crate::large::{PIECE_BYTES, begin, write};
-use crate::space;
+use crate::{space, sparse};
 
 /// Runs a command that needs several transactions. `hashes` are those of its keys.
 ///
@@ -139,7 +139,7 @@ pub(super) fn step<M: Memory, R>(
         }?;
         if result.is_ok() || !space::make_held(*memory, state, &keyspace) {
             for hash in hashes {
-                space::join_sparse_held(*memory, &keyspace, *hash);
+                sparse::join_sparse_held(*memory, &keyspace, *hash);
             }
             return Ok(result?);
         }

@@ -488,7 +488,7 @@ fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> 
 }
 
 fn state_protocol_is_two(session: &Session) -> bool {
-    session.protocol == crate::resp::Protocol::Two
+    session.protocol == crate::protocol::Protocol::Two
 }
 
 fn queue(

@@ -5,4 +5,4 @@ mod parse;
 mod reply;
 
 pub use parse::{Coming, Limits, Parser, ProtocolError, Request};
-pub use reply::{Protocol, Reply};
+pub use reply::Reply;

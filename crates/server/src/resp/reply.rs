@@ -8,17 +8,8 @@ use ebbtide_structures::keyspace::Keyspace;
 use crate::channels::Message;
 use crate::failure::Failure;
 use crate::large::{Outgoing, PIECE_BYTES};
+use crate::protocol::Protocol;
 use crate::state::State;
-
-/// A version of the protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Protocol {
-    /// RESP2, which every client speaks.
-    #[default]
-    Two,
-    /// RESP3, chosen by `HELLO 3`.
-    Three,
-}
 
 /// Replies of one connection, in order, as bytes.
 #[derive(Debug, Default)]

@@ -14,9 +14,11 @@ use rustix::net::sockopt;
 
 use super::Front;
 use crate::channels::Message;
-use crate::client::{Client, REPLY_BYTES_MAX, now_ms};
+use crate::client::{Client, REPLY_BYTES_MAX};
+use crate::client_id::ClientId;
+use crate::clock::now_ms;
 use crate::command::{forget, leave_all};
-use crate::session::{ClientId, Session};
+use crate::session::Session;
 use crate::shared::{ClientInfo, Note};
 use crate::statistics::Counter;
 use crate::tls::{TLS_BYTES, Tls};

@@ -3,7 +3,8 @@
 use ebbtide_core::durability::Lsn;
 
 use super::Front;
-use crate::client::{Client, now_ms};
+use crate::client::Client;
+use crate::clock::now_ms;
 
 impl Front {
     /// Sends the replies that what is durable by now allows.

@@ -16,7 +16,7 @@ use ebbtide_structures::keyspace::{HashSecret, Keyspace};
 use rustls::ServerConfig;
 
 use crate::client::Client;
-use crate::session::ClientId;
+use crate::client_id::ClientId;
 use crate::shared::Note;
 use crate::state::State;
 use crate::upkeep::Upkeep;

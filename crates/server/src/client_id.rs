@@ -1,0 +1,4 @@
+//! The number of a client.
+
+/// The number of a connection. It is never used again.
+pub type ClientId = u64;

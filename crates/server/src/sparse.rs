@@ -1,0 +1,25 @@
+//! Joins leaves that a command has left with few entries.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{DATABASES, Keyspace};
+
+/// Joins the leaves of a hash that have lost so many entries that it is worth it.
+pub(crate) fn join_sparse<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
+    for database in 0..DATABASES {
+        if keyspace.is_sparse(memory, database, hash) {
+            // If the log cannot be written, the command says so.
+            let _ =
+                keyspace.exclusive(memory, &[hash], |memory| keyspace.join(memory, database, hash));
+        }
+    }
+}
+
+/// As [`join_sparse`], for a command that holds stripes.
+pub(crate) fn join_sparse_held<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
+    for database in 0..DATABASES {
+        if keyspace.is_sparse(memory, database, hash) {
+            // As above.
+            let _ = memory.transaction(|memory| keyspace.join(memory, database, hash));
+        }
+    }
+}
