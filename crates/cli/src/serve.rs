@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
 use ebbtide_engine::device::path::{self, DevicePath};
-use ebbtide_server::{ServeOptions, Started, TlsFiles, serve};
+use ebbtide_server::log::Log as ServerLog;
+use ebbtide_server::{KEEPALIVE_S, ServeOptions, Started, TlsFiles, serve};
 use serde_json::json;
 
 use crate::exit::{Failure, print, say};
@@ -53,6 +54,12 @@ pub(crate) struct Arguments {
     /// The most connections at once
     #[arg(long, default_value = "10000")]
     maxclients: usize,
+    /// Close a client that sends nothing for so many seconds; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value = "0")]
+    timeout: u64,
+    /// Ask a silent client after so many seconds whether it is there; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = KEEPALIVE_S)]
+    tcp_keepalive: u64,
     /// Listen beyond this machine even without a password
     #[arg(long)]
     allow_open: bool,
@@ -100,6 +107,7 @@ impl Log {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (data, device_path) = path::resolve(&arguments.data, arguments.device_path);
+    let log = arguments.log;
     let options = ServeOptions {
         data,
         device_path,
@@ -120,9 +128,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             .tls_cert
             .zip(arguments.tls_key)
             .map(|(certificate, key)| TlsFiles { certificate, key }),
+        timeout_s: arguments.timeout,
+        keepalive_s: arguments.tcp_keepalive,
+        log: ServerLog::to(move |event| log.tell(event.name, &event.text, json!({}))),
     };
     let stop = progress::on_interrupt()?;
-    let log = arguments.log;
     let told = |started: &Started| tell(&options, started, log);
     let ended = serve(&options, stop, told);
     if log == Log::Json {

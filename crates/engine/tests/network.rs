@@ -60,6 +60,7 @@ impl Service for Echo {
                     network.close(socket);
                 }
             },
+            NetEvent::Stalled { socket } => network.close(socket),
             NetEvent::Sent { socket, buffer, result } => {
                 assert!(buffer.is_empty());
                 if result.is_ok() {

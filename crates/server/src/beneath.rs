@@ -83,7 +83,12 @@ impl Storage for Beneath {
     }
 
     fn committed(&self) -> Lsn {
-        self.engine.progress().map_or(Lsn::ZERO, |progress| progress.committed)
+        let progress = self.engine.progress();
+        progress.map_or(Lsn::ZERO, |progress| match progress.ended {
+            // A reply about all keys does not wait for what will never be durable.
+            Some(_) => progress.acknowledged,
+            None => progress.committed,
+        })
     }
 
     fn has_failed(&self) -> bool {

@@ -6,7 +6,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
 use crate::channels::Message;
-use crate::command::{self, Access, Arguments};
+use crate::command::{self, Access, Arguments, STAGED_BYTES};
 use crate::large::{PIECE_BYTES, Staged};
 use crate::resp::{Coming, Limits, Parser, Protocol, Reply, Request};
 use crate::session::Session;
@@ -83,9 +83,13 @@ impl Client {
         self.input.len()
     }
 
-    /// Bytes that its buffers hold.
-    pub fn buffered(&self) -> usize {
-        self.input.capacity() + self.reply.len()
+    /// Bytes of memory that it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.input.capacity()
+            + self.reply.len()
+            + self.parser.held_bytes()
+            + self.staged.len() * STAGED_BYTES
+            + self.session.held_bytes()
     }
 
     /// Runs the requests that have come whole, or some of them, and writes their replies.
@@ -197,18 +201,11 @@ impl Client {
         self.fail(reason);
     }
 
-    /// Writes a message of a channel.
+    /// Writes a message of a channel, unless the client has left the channel meanwhile.
     pub fn deliver(&mut self, message: &Message) {
-        self.reply.push(if message.pattern.is_some() { 4 } else { 3 });
-        match &message.pattern {
-            Some(pattern) => {
-                self.reply.bulk(b"pmessage");
-                self.reply.bulk(pattern);
-            }
-            None => self.reply.bulk(b"message"),
+        if self.session.wants(message) {
+            self.reply.message(message);
         }
-        self.reply.bulk(&message.channel);
-        self.reply.bulk(&message.text);
     }
 
     /// Keeps what is behind the requests that are done.

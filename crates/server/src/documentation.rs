@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::command::{Spec, TABLE};
+use crate::command::{Spec, TABLE, limits};
 
 /// `docs/COMMANDS.md`.
 pub fn commands_page() -> String {
@@ -24,6 +24,13 @@ pub fn commands_page() -> String {
             let name = spec.name.to_uppercase();
             let _ = writeln!(page, "| `{name}` | {} | {} |", spec.arity, spec.summary);
         }
+    }
+    page.push_str(
+        "\n## Limits\n\nA command beyond a limit answers with an error that names it.\n\n",
+    );
+    page.push_str("| what | at most |\n|---|---|\n");
+    for (what, most) in limits() {
+        let _ = writeln!(page, "| {what} | {most} |");
     }
     page
 }

@@ -20,7 +20,7 @@ impl Failure {
         match self {
             Failure::Reply(text) => text,
             Failure::TooLarge => {
-                "ERR a value of this size cannot be written by this command, or not between MULTI and EXEC"
+                "ERR a value of more than 32704 bytes cannot be written by this command, or not between MULTI and EXEC"
             }
         }
     }

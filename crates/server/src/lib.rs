@@ -20,6 +20,7 @@ mod documentation;
 pub mod failure;
 mod glob;
 pub mod large;
+pub mod log;
 mod metrics;
 mod number;
 mod options;
@@ -38,5 +39,5 @@ mod upkeep;
 pub mod watched;
 
 pub use documentation::commands_page;
-pub use options::{CAPACITY_BYTES, ServeError, ServeOptions, TlsFiles};
+pub use options::{CAPACITY_BYTES, KEEPALIVE_S, ServeError, ServeOptions, TlsFiles};
 pub use run::{STORE_TAG, Started, serve};

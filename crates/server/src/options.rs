@@ -10,6 +10,8 @@ use ebbtide_engine::device::path::DevicePath;
 use ebbtide_engine::store::StoreError;
 use thiserror::Error;
 
+use crate::log::Log;
+
 /// The capacity of a new store.
 pub const CAPACITY_BYTES: u64 = 4 << 30;
 
@@ -58,7 +60,16 @@ pub struct ServeOptions {
     pub metrics: Option<SocketAddr>,
     /// With these the TCP port speaks TLS. The Unix socket does not.
     pub tls: Option<TlsFiles>,
+    /// Seconds after which a client that sends nothing is closed; 0 for never.
+    pub timeout_s: u64,
+    /// Seconds after which the kernel asks a silent client whether it is there; 0 for never.
+    pub keepalive_s: u64,
+    /// Where the server tells what happens while it runs.
+    pub log: Log,
 }
+
+/// The usual [`ServeOptions::keepalive_s`], as in Redis.
+pub const KEEPALIVE_S: u64 = 300;
 
 impl Default for ServeOptions {
     fn default() -> ServeOptions {
@@ -79,6 +90,9 @@ impl Default for ServeOptions {
             cpus: Vec::new(),
             metrics: None,
             tls: None,
+            timeout_s: 0,
+            keepalive_s: KEEPALIVE_S,
+            log: Log::default(),
         }
     }
 }
@@ -125,6 +139,8 @@ pub enum ServeError {
     NoRing,
     #[error("the keyspace cannot be made: {0}")]
     Keyspace(String),
+    #[error("not all changes are saved: {0}")]
+    Unsaved(String),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -139,7 +155,10 @@ impl ServeError {
             ServeError::Engine(EngineError::NoCpu { .. } | EngineError::LockedMemory { .. }) => {
                 true
             }
-            ServeError::Engine(_) | ServeError::NoRing | ServeError::Keyspace(_) => false,
+            ServeError::Engine(_)
+            | ServeError::NoRing
+            | ServeError::Keyspace(_)
+            | ServeError::Unsaved(_) => false,
             _ => true,
         }
     }

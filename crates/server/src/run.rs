@@ -18,9 +18,10 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::beneath::Beneath;
 use crate::client::now_ms;
+use crate::log;
 use crate::metrics::{Asked, Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
-use crate::service::{Front, SOCKET_BYTES_MAX, Setup};
+use crate::service::{Front, Setup};
 use crate::shared::{Settings, Shared};
 use crate::state::State;
 use crate::tls;
@@ -122,7 +123,8 @@ pub fn serve(
     let listeners = Mutex::new(Some(listeners));
     let over = Stop::new();
     let beneath = Box::new(Beneath::new(engine.clone(), capacity_bytes));
-    let shared = Arc::new(Shared::new(settings, beneath, now_ms()));
+    let (journal, teller) = log::start(&options.log);
+    let shared = Arc::new(Shared::new(settings, beneath, journal, now_ms()));
     let always = options.durability == Policy::Always;
     std::thread::scope(|scope| {
         let (told, started, engine, listeners) = (&told, &started, &engine, &listeners);
@@ -172,12 +174,16 @@ pub fn serve(
         }
         ended
     })?;
+    teller.end();
     if let Some(path) = &options.unix {
         // Gone already is as good.
         let _ = std::fs::remove_file(path);
     }
-    match shared.failure.get() {
-        Some(failure) => Err(ServeError::Keyspace(failure.clone())),
+    if let Some(failure) = shared.failure.get() {
+        return Err(ServeError::Keyspace(failure.clone()));
+    }
+    match engine.progress().and_then(|progress| progress.ended) {
+        Some(reason) => Err(ServeError::Unsaved(reason.to_string())),
         None => Ok(()),
     }
 }
@@ -258,6 +264,8 @@ fn settings(
         port,
         durability: options.durability.to_string(),
         data: options.data.display().to_string(),
+        timeout_s: options.timeout_s,
+        keepalive_s: options.keepalive_s,
     }
 }
 
@@ -267,7 +275,7 @@ fn listen(options: &ServeOptions) -> Result<(SocketAddr, Vec<OwnedFd>), ServeErr
     let failed = |at: String| move |source| ServeError::Listen { at, source };
     let tcp = TcpListener::bind(at).map_err(failed(at.to_string()))?;
     // What comes before a client is accepted.
-    set_socket_recv_buffer_size(&tcp, SOCKET_BYTES_MAX)
+    set_socket_recv_buffer_size(&tcp, Network::SOCKET_BYTES)
         .map_err(|error| failed(at.to_string())(error.into()))?;
     // The standard library asks for a short queue.
     rustix::net::listen(&tcp, BACKLOG).map_err(|error| failed(at.to_string())(error.into()))?;

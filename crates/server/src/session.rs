@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use ebbtide_core::durability::Lsn;
 
+use crate::channels::Message;
 use crate::large::Staged;
 use crate::resp::Protocol;
 
@@ -55,6 +56,12 @@ pub struct Session {
     pub channels: BTreeSet<Vec<u8>>,
     /// Patterns of channels that it is subscribed to.
     pub patterns: BTreeSet<Vec<u8>>,
+    /// Bytes that its subscriptions take.
+    pub subscribed_bytes: usize,
+    /// Bytes that the keys that it watches take.
+    pub watched_bytes: usize,
+    /// Channels and texts of the messages of the `EXEC` under way.
+    pub published: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     /// The last change that its replies tell of.
     pub written: Lsn,
     /// What must survive a crash, whatever the durability, before its replies go.
@@ -82,6 +89,20 @@ pub enum Silent {
 }
 
 impl Session {
+    /// Bytes of memory that it holds.
+    pub fn held_bytes(&self) -> usize {
+        let queued = self.queued.as_ref().map_or(0, |queued| queued.bytes);
+        self.subscribed_bytes + self.watched_bytes + queued + self.name.len() * 2
+    }
+
+    /// Whether it subscribes to what a message was sent to.
+    pub fn wants(&self, message: &Message) -> bool {
+        match &message.pattern {
+            Some(pattern) => self.patterns.contains(&**pattern),
+            None => self.channels.contains(&*message.channel),
+        }
+    }
+
     /// Subscriptions of both kinds.
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len()

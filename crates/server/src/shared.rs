@@ -16,7 +16,9 @@ use ebbtide_structures::keyspace::{self, Keyspace};
 use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
+use crate::command::QUEUED_BYTES_MAX;
 use crate::large::Holds;
+use crate::log::Journal;
 use crate::reserved::Reserved;
 use crate::resp::Protocol;
 use crate::session::ClientId;
@@ -49,6 +51,17 @@ pub struct Settings {
     pub durability: String,
     /// Where the data are.
     pub data: String,
+    /// Seconds after which a silent client is closed; never if 0.
+    pub timeout_s: u64,
+    /// Seconds after which the kernel asks a silent client whether it is there; never if 0.
+    pub keepalive_s: u64,
+}
+
+impl Settings {
+    /// The most bytes of commands that wait for `EXEC`.
+    pub fn queued_bytes_max(&self) -> usize {
+        self.argument_bytes_max.min(QUEUED_BYTES_MAX)
+    }
 }
 
 /// What others may know of a connection.
@@ -105,8 +118,6 @@ pub enum Note {
     Message(ClientId, Message),
     /// A client wants a connection closed.
     Kill(ClientId),
-    /// The buffers that sockets may have in the kernel have shrunk.
-    LimitSockets,
 }
 
 /// What is a core's own, but others may look at.
@@ -152,6 +163,14 @@ pub struct Shared {
     pub watched: Watched,
     /// Who subscribes to what.
     pub channels: Channels,
+    /// Why changes can no longer be saved, if so.
+    pub unsaved: Mutex<Option<String>>,
+    /// What the operator is told.
+    pub journal: Journal,
+    /// [`Settings::timeout_s`] as of now.
+    pub timeout_s: AtomicU64,
+    /// [`Settings::keepalive_s`] for the connections to come.
+    pub keepalive_s: AtomicU64,
     /// When the last save was complete, in milliseconds since the Unix epoch; the start before that.
     pub saved_ms: AtomicU64,
     /// What the last save waits for; zero if it is complete.
@@ -169,7 +188,12 @@ pub struct Shared {
 
 impl Shared {
     /// The state of a server that starts now.
-    pub fn new(settings: Settings, storage: Box<dyn Storage>, now_ms: u64) -> Shared {
+    pub fn new(
+        settings: Settings,
+        storage: Box<dyn Storage>,
+        journal: Journal,
+        now_ms: u64,
+    ) -> Shared {
         let cores: Box<[CachePadded<Core>]> =
             (0..settings.cores).map(|_| CachePadded::default()).collect();
         cores.iter().for_each(|core| core.oldest_job.store(u64::MAX, Ordering::SeqCst));
@@ -180,6 +204,10 @@ impl Shared {
             counted: Mutex::new((Instant::now(), 0)),
             slow: SlowOfCores::new(settings.cores),
             cores,
+            unsaved: Mutex::default(),
+            journal,
+            timeout_s: AtomicU64::new(settings.timeout_s),
+            keepalive_s: AtomicU64::new(settings.keepalive_s),
             settings,
             storage,
             keys: OnceLock::new(),

@@ -34,7 +34,7 @@ pub struct SlowCommand {
     pub took: Duration,
     /// Its first arguments, cut where they are long.
     pub arguments: Vec<Vec<u8>>,
-    /// The name of its client.
+    /// The name of its client, cut where it is long.
     pub client: Vec<u8>,
 }
 
@@ -143,7 +143,7 @@ impl Slow {
                 at_s: now_ms / 1000,
                 took,
                 arguments: kept(arguments),
-                client: client.to_vec(),
+                client: client[..client.len().min(ARGUMENT_BYTES_KEPT)].to_vec(),
             });
             self.log.truncate(self.kept_max);
         }

@@ -10,6 +10,8 @@ use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_structures::keyspace::Keyspace;
 use parking_lot::MutexGuard;
 
+use crate::channels::{Message, Subscriber};
+use crate::log::Journal;
 use crate::session::ClientId;
 use crate::shared::{ClientInfo, Note, Settings, Shared};
 use crate::slow::Slow;
@@ -44,6 +46,11 @@ impl State {
     /// What the server was set up with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// What the operator is told.
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
     }
 
     /// What this core counts.
@@ -120,10 +127,8 @@ impl State {
         self.shared.watched.changed_all(database, but);
     }
 
-    /// Sends a message to all who subscribe to its channel. Gives how many they are.
-    pub fn publish(&self, channel: &[u8], text: &[u8]) -> usize {
-        self.shared.channels.publish(channel, text, |(client, core), message| {
-            self.shared.tell(core, Note::Message(client, message), self.core);
-        })
+    /// Sends a message to a client that subscribes.
+    pub fn send(&self, (client, core): Subscriber, message: Message) {
+        self.shared.tell(core, Note::Message(client, message), self.core);
     }
 }

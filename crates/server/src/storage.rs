@@ -9,7 +9,7 @@ pub trait Storage: Send + Sync {
     /// The section of `INFO` on it, after so many commands, with buffers of connections of so many bytes.
     fn section(&self, commands: u64, buffers_bytes: u64) -> String;
 
-    /// How far the log is; zero without one.
+    /// How far the log is, or will be if nothing more can be written; zero without one.
     fn committed(&self) -> Lsn;
 
     /// Whether nothing more can be written, because the device has failed.

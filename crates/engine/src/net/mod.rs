@@ -7,6 +7,7 @@
 //! A socket has at most one receive and one send under way. A service that does not ask to receive
 //! is sent nothing, so a client that does not read its replies is not read either.
 
+mod shares;
 pub(crate) mod sockets;
 
 use std::cell::{Cell, RefCell};
@@ -54,12 +55,10 @@ pub enum NetRequest {
     Receive(SocketId),
     /// [`Network::send`].
     Send(SocketId, Vec<u8>),
-    /// [`Network::limit_buffers`].
-    LimitBuffers {
-        /// The socket.
-        socket: SocketId,
-        /// Bytes each way.
-        bytes: u32,
+    /// [`Network::balance`].
+    Balance {
+        /// Bytes of memory that the kernel may take each way.
+        pool_bytes: usize,
     },
     /// [`Network::close`].
     Close(SocketId),
@@ -99,6 +98,11 @@ pub enum NetEvent {
         /// Whether all of it was taken.
         result: io::Result<()>,
     },
+    /// The client takes nothing of what is sent, and others need the room in the kernel that it holds.
+    Stalled {
+        /// The socket.
+        socket: SocketId,
+    },
 }
 
 /// A core's way to the network, for its service. Every call returns at once.
@@ -117,6 +121,10 @@ struct Port {
 impl Network {
     /// The bytes that buffers for receives take on a core with sockets, whatever its clients send.
     pub const BUFFERS_BYTES: usize = sockets::BUFFERS_BYTES;
+
+    /// The bytes that a socket's buffers in the kernel begin with. A listener should have them too, as a client
+    /// sends what they take before it is accepted.
+    pub const SOCKET_BYTES: usize = shares::LEAST_BYTES;
 
     pub(crate) fn new(available: bool) -> Network {
         let requests = RefCell::default();
@@ -157,10 +165,10 @@ impl Network {
         self.push(NetRequest::Send(socket, bytes));
     }
 
-    /// Lets the kernel buffer about so many bytes of a socket each way, or its least. It takes up to four times as
-    /// much memory for that, as it counts its own records of what is buffered too.
-    pub fn limit_buffers(&self, socket: SocketId, bytes: u32) {
-        self.push(NetRequest::LimitBuffers { socket, bytes });
+    /// Begins a round of sharing the kernel's memory for sockets, about every 100 ms. All sockets that have large
+    /// transfers share `pool_bytes` each way; others have a few kilobytes.
+    pub fn balance(&self, pool_bytes: usize) {
+        self.push(NetRequest::Balance { pool_bytes });
     }
 
     /// Closes a socket. What is under way on it ends without an event.

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use io_uring::{Submitter, cqueue, opcode, squeue, types};
 
+use super::shares::{LEAST_BYTES, MOST_BYTES, Owner, Share, Shares, Sharing, Way};
 use super::{NetEvent, NetRequest, SocketId};
 use crate::mapping::Mapping;
 
@@ -36,6 +37,16 @@ const GROUP: u16 = 0;
 /// io_uring_enter(2)): a client seldom sends its next command before it has its answer.
 const RECEIVE_WAITS: u16 = 1;
 
+/// The kernel's memory for sockets each way until [`Sockets::balance`] says otherwise.
+const POOL_BYTES: usize = 8 << 20;
+
+/// Rounds between two looks for clients that take nothing: about a second.
+const ROUNDS_PER_LOOK: u64 = 10;
+
+/// A client that takes less between two looks takes nothing, and after so many looks it is stalled.
+const TAKEN_BYTES_MIN: u64 = 4 << 10;
+const STILL_MAX: u32 = 5;
+
 /// Whether a completion belongs to a socket.
 pub(crate) fn is_network(token: u64) -> bool {
     token & NETWORK != 0 && token != u64::MAX
@@ -49,11 +60,40 @@ struct Slot {
     receiving: bool,
     /// The buffer of the send under way, with how much of it has been sent.
     sending: Option<(Vec<u8>, usize)>,
+    /// Bytes that the kernel has taken of all sends, and the client as of the last look that found some.
+    sent_bytes: u64,
+    taken_bytes: u64,
+    /// Looks since then.
+    still: u32,
+    /// The kernel's buffers, by [`Way`].
+    shares: [Share; 2],
     closing: bool,
 }
 
+impl Owner for Vec<Slot> {
+    fn sharing(&mut self, way: Way, slot: u32) -> Sharing<'_> {
+        let slot = &mut self[slot as usize];
+        let socket = slot.socket.as_ref().expect("an open slot has a socket");
+        Sharing { socket, share: &mut slot.shares[way as usize] }
+    }
+}
+
+impl Slot {
+    /// Looks how much the client has taken. Says whether it has taken nothing for long.
+    fn is_stalled(&mut self) -> bool {
+        let socket = self.socket.as_ref().expect("an open slot has a socket");
+        let taken_bytes = self.sent_bytes.saturating_sub(untaken_bytes(socket));
+        let moves = self.sending.is_none() || taken_bytes >= self.taken_bytes + TAKEN_BYTES_MIN;
+        if moves {
+            (self.taken_bytes, self.still) = (taken_bytes, 0);
+        } else {
+            self.still += 1;
+        }
+        self.still >= STILL_MAX
+    }
+}
+
 /// The listening and connected sockets of one ring.
-#[derive(Default)]
 pub(crate) struct Sockets {
     listeners: Vec<OwnedFd>,
     slots: Vec<Slot>,
@@ -64,6 +104,26 @@ pub(crate) struct Sockets {
     /// Operations with the ring or on their way to it.
     under_way: usize,
     events: Vec<NetEvent>,
+    /// By [`Way`].
+    shares: [Shares; 2],
+    /// Rounds of [`balance`](Sockets::balance).
+    round: u64,
+}
+
+impl Default for Sockets {
+    fn default() -> Sockets {
+        Sockets {
+            listeners: Vec::new(),
+            slots: Vec::new(),
+            idle_slots: Vec::new(),
+            buffers: None,
+            waiting: VecDeque::new(),
+            under_way: 0,
+            events: Vec::new(),
+            shares: [Way::In, Way::Out].map(|way| Shares::new(way, POOL_BYTES)),
+            round: 0,
+        }
+    }
 }
 
 impl Sockets {
@@ -85,20 +145,17 @@ impl Sockets {
             }
             NetRequest::Receive(id) => self.receive(id),
             NetRequest::Send(id, bytes) => {
+                let is_large = bytes.len() > LEAST_BYTES;
                 if let Some(slot) = self.slot(id) {
                     assert!(slot.sending.is_none(), "one send of a socket at a time");
                     slot.sending = Some((bytes, 0));
+                    if is_large {
+                        self.uses(Way::Out, id.slot);
+                    }
                     self.send(id);
                 }
             }
-            NetRequest::LimitBuffers { socket, bytes } => {
-                if let Some(slot) = self.slot(socket) {
-                    let socket = slot.socket.as_ref().expect("an open slot has a socket");
-                    for direction in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
-                        set_option(socket, libc::SOL_SOCKET, direction, bytes as libc::c_int);
-                    }
-                }
-            }
+            NetRequest::Balance { pool_bytes } => self.balance(pool_bytes),
             NetRequest::Close(id) => {
                 if let Some(slot) = self.slot(id) {
                     slot.closing = true;
@@ -182,6 +239,31 @@ impl Sockets {
         (slot.generation == id.generation && slot.socket.is_some() && !slot.closing).then_some(slot)
     }
 
+    /// Begins a round, and looks for clients that take nothing while others need the room that they hold.
+    fn balance(&mut self, pool_bytes: usize) {
+        self.round += 1;
+        self.shares.iter_mut().for_each(|shares| shares.set_pool(pool_bytes));
+        if !self.round.is_multiple_of(ROUNDS_PER_LOOK) {
+            return;
+        }
+        let short = self.shares.iter().filter(|shares| shares.is_short());
+        let mut holders: Vec<u32> = short.flat_map(|shares| shares.users()).copied().collect();
+        holders.sort_unstable();
+        holders.dedup();
+        for slot in holders {
+            let place = &mut self.slots[slot as usize];
+            if !place.closing && place.is_stalled() {
+                let socket = SocketId { slot, generation: place.generation };
+                self.events.push(NetEvent::Stalled { socket });
+            }
+        }
+    }
+
+    /// A socket has a large transfer.
+    fn uses(&mut self, way: Way, number: u32) {
+        self.shares[way as usize].uses(number, self.round, &mut self.slots);
+    }
+
     fn accept(&mut self, listener: u32) {
         let socket = self.listeners[listener as usize].as_raw_fd();
         let accept =
@@ -242,7 +324,16 @@ impl Sockets {
         });
         let place = &mut self.slots[slot as usize];
         place.socket = Some(socket);
-        SocketId { slot, generation: place.generation }
+        (place.sent_bytes, place.taken_bytes, place.still) = (0, 0, 0);
+        let (generation, window) = (place.generation, MOST_BYTES as libc::c_int);
+        if let Some(socket) = &place.socket {
+            // The kernel takes the buffer that a socket begins with for its largest.
+            set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window);
+        }
+        for way in [Way::In, Way::Out] {
+            self.shares[way as usize].begin(self.slots.sharing(way, slot));
+        }
+        SocketId { slot, generation }
     }
 
     fn received(&mut self, id: SocketId, result: io::Result<usize>, flags: u32) {
@@ -258,6 +349,11 @@ impl Sockets {
         slot.receiving = false;
         let out_of_buffers =
             matches!(&bytes, Err(error) if error.raw_os_error() == Some(libc::ENOBUFS));
+        let is_large = matches!(&bytes, Ok(bytes) if bytes.len() >= LEAST_BYTES / 2);
+        if is_large && !slot.closing {
+            self.uses(Way::In, id.slot);
+        }
+        let slot = &mut self.slots[id.slot as usize];
         if slot.closing {
             self.free_if_unused(id.slot);
         } else if out_of_buffers || interrupted(&bytes) {
@@ -279,6 +375,7 @@ impl Sockets {
         let result = match result {
             Ok(moved) if moved > 0 => {
                 *done += moved;
+                slot.sent_bytes += moved as u64;
                 if *done < bytes.len() {
                     return self.send(id);
                 }
@@ -299,6 +396,9 @@ impl Sockets {
         if slot.closing && !slot.receiving && slot.sending.is_none() {
             slot.socket = None;
             slot.closing = false;
+            for way in [Way::In, Way::Out] {
+                self.shares[way as usize].end(number, &mut slot.shares[way as usize]);
+            }
             slot.generation = (slot.generation + 1) & ((1 << GENERATION_BITS) - 1);
             self.idle_slots.push(number);
         }
@@ -319,13 +419,51 @@ fn interrupted<T>(result: &io::Result<T>) -> bool {
 }
 
 /// Sets an option that may not exist for this kind of socket.
-fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) {
+pub(super) fn set_option(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) {
     let value: *const libc::c_int = &value;
     // SAFETY: reads one `int` from `value` and nothing else. An error leaves the default.
     unsafe {
         let length = size_of::<libc::c_int>() as libc::socklen_t;
         libc::setsockopt(socket.as_raw_fd(), level, name, value.cast(), length);
     }
+}
+
+/// Words of `SO_MEMINFO` (`linux/sock_diag.h`): bytes received, bytes on their way out, bytes to be sent, and
+/// bytes received while the socket was in use.
+const RECEIVED: usize = 0;
+const LEAVING: usize = 2;
+const QUEUED: usize = 5;
+const BACKLOG: usize = 7;
+const MEMORY_WORDS: usize = 9;
+
+/// The option that tells them, for any kind of socket (`asm-generic/socket.h`, since Linux 4.12).
+const SO_MEMINFO: libc::c_int = 55;
+
+/// Bytes of memory that the kernel holds for a socket; 0 if it does not say.
+pub(super) fn memory_bytes(socket: &OwnedFd) -> usize {
+    let mut words = [0u32; MEMORY_WORDS];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: writes at most `length` bytes to `words`. After an error all words are zero.
+    unsafe {
+        let words = words.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO, words, &mut length);
+    }
+    // TCP counts what it sends as queued; other sockets count it as leaving.
+    let out = words[LEAVING].max(words[QUEUED]);
+    words[RECEIVED] as usize + words[BACKLOG] as usize + out as usize
+}
+
+/// Bytes sent that the other side has not taken (`SIOCOUTQ`); 0 if the kernel does not say.
+fn untaken_bytes(socket: &OwnedFd) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: writes one `int` to `bytes`. After an error it is zero.
+    unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    u64::try_from(bytes).unwrap_or(0)
 }
 
 /// Buffers that the kernel picks from when bytes come, so that idle connections hold none

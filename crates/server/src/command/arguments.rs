@@ -4,7 +4,7 @@ use super::{Failure, NOT_INTEGER, SYNTAX};
 use crate::number::integer;
 
 /// Times of expiry are kept below this, which is far beyond any calendar.
-const EXPIRY_MS_MAX: i64 = 1 << 47;
+pub(super) const EXPIRY_MS_MAX: i64 = 1 << 47;
 
 /// How a time of expiry is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

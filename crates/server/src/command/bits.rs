@@ -313,6 +313,11 @@ impl Width {
         }
     }
 
+    /// A number that a client gives. Where no sign is kept, a negative one is a large one, as in Redis.
+    fn given(self, number: i64) -> i128 {
+        if self.signed { number.into() } else { (number as u64).into() }
+    }
+
     /// A number as it fits.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (least, most) = if self.signed {
@@ -400,7 +405,7 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
         let (new, told) = match operation {
             Operation::Get => (None, Some(found)),
             Operation::Set(number) => {
-                let new = width.fit(number.into(), overflow);
+                let new = width.fit(width.given(number), overflow);
                 (Some(new.unwrap_or(found)), new.map(|_| found))
             }
             Operation::Add(by) => {

@@ -156,7 +156,13 @@ pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
+/// The longest name of a client.
+pub(crate) const NAME_BYTES_MAX: usize = 4096;
+
 fn checked_name(name: &[u8]) -> Result<Vec<u8>, Failure> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(format!("ERR a client's name has at most {NAME_BYTES_MAX} bytes").into());
+    }
     if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
         return Err(
             "ERR Client names cannot contain spaces, newlines or special characters.".into()
@@ -182,7 +188,14 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             call.reply.ok();
         }
         // Names of libraries are of no use here.
-        (b"SETINFO", 4) | (b"NO-EVICT", 3) | (b"NO-TOUCH", 3) => call.reply.ok(),
+        (b"SETINFO", 4) if call.is(2, "LIB-NAME") || call.is(2, "LIB-VER") => call.reply.ok(),
+        (b"SETINFO", 4) => {
+            let name = String::from_utf8_lossy(call.arguments[2]);
+            return Err(format!("ERR Unrecognized option '{name}'").into());
+        }
+        // Nothing is evicted, and no time of use is kept.
+        (b"NO-EVICT" | b"NO-TOUCH", 3) if call.is(2, "ON") || call.is(2, "OFF") => call.reply.ok(),
+        (b"NO-EVICT" | b"NO-TOUCH", 3) => return Err(SYNTAX.into()),
         (b"REPLY", 3) => {
             call.session.silent = match call.arguments[2].to_ascii_uppercase().as_slice() {
                 b"ON" => Silent::Never,
@@ -193,66 +206,135 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             };
             call.reply.ok();
         }
-        (b"LIST", _) | (b"INFO", 2) => {
-            let only = (subcommand == b"INFO").then_some(call.session.id);
-            let text = list(call, only);
+        (b"INFO", 2) => {
+            let me = Filter { ids: Some(vec![call.session.id]), ..Filter::default() };
+            let text = list(call, &me);
             call.reply.verbatim(&text);
         }
+        (b"LIST", _) => {
+            let filter = list_filter(call)?;
+            let text = list(call, &filter);
+            call.reply.verbatim(&text);
+        }
+        (b"KILL", 3) => {
+            let filter = Filter { address: Some(text_of(call.arguments[2])), ..Filter::default() };
+            if kill(call, &filter) == 0 {
+                return Err("ERR No such client".into());
+            }
+            call.reply.ok();
+        }
         (b"KILL", 4..) => {
-            let killed = kill(call)?;
+            let filter = kill_filter(call)?;
+            let killed = kill(call, &filter);
             call.reply.integer(killed as i64);
         }
-        _ => {
-            let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
-            let text = format!("ERR wrong number of arguments for 'client|{name}' command");
-            return Err(text.into());
-        }
+        _ => return Err(SYNTAX.into()),
     }
     Ok(())
 }
 
-/// Closes the connections that all of the filters `ID`, `TYPE`, `USER` and `SKIPME` name. Gives how many they are.
-fn kill<M: Memory>(call: &mut Call<'_, M>) -> Result<usize, Failure> {
-    let (mut only, mut subscribed, mut skips_me) = (None, None, true);
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Which connections `CLIENT LIST` and `CLIENT KILL` are about: those that match all that is given.
+#[derive(Default)]
+struct Filter {
+    ids: Option<Vec<u64>>,
+    kind: Option<Kind>,
+    address: Option<String>,
+    own_address: Option<String>,
+    /// But not this one.
+    skips: Option<u64>,
+}
+
+/// A type of clients, of which servers of Redis have more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    Pubsub,
+    /// A type of which there is none here.
+    Other,
+}
+
+impl Filter {
+    fn matches(&self, id: u64, client: &ClientInfo) -> bool {
+        let kind = if client.is_subscribed() { Kind::Pubsub } else { Kind::Normal };
+        let [address, own_address] = &client.addresses;
+        self.ids.as_ref().is_none_or(|ids| ids.contains(&id))
+            && self.kind.is_none_or(|wanted| wanted == kind)
+            && self.address.as_ref().is_none_or(|wanted| wanted == address)
+            && self.own_address.as_ref().is_none_or(|wanted| wanted == own_address)
+            && self.skips != Some(id)
+    }
+}
+
+fn kind(text: &[u8]) -> Result<Kind, Failure> {
+    match text.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok(Kind::Normal),
+        b"pubsub" => Ok(Kind::Pubsub),
+        b"master" | b"replica" | b"slave" => Ok(Kind::Other),
+        _ => Err(format!("ERR Unknown client type '{}'", text_of(text)).into()),
+    }
+}
+
+fn list_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
+    let given = &call.arguments[2..];
+    match given {
+        [] => Ok(Filter::default()),
+        [_, name] if call.is(2, "TYPE") => {
+            Ok(Filter { kind: Some(kind(name)?), ..Filter::default() })
+        }
+        [_, ids @ ..] if call.is(2, "ID") && !ids.is_empty() => {
+            let ids = ids.iter().map(|id| integer(id).map(|id| id as u64));
+            let ids: Option<Vec<u64>> = ids.collect();
+            let ids = ids.ok_or(Failure::from("ERR Invalid client ID"))?;
+            Ok(Filter { ids: Some(ids), ..Filter::default() })
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// The filters `ID`, `TYPE`, `ADDR`, `LADDR`, `USER` and `SKIPME`.
+fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
+    let me = call.session.id;
+    let mut filter = Filter { skips: Some(me), ..Filter::default() };
     for index in (2..call.arguments.len()).step_by(2) {
         let Some(value) = call.arguments.get(index + 1) else { return Err(SYNTAX.into()) };
         if call.is(index, "ID") {
             let id = integer(value).filter(|id| *id > 0);
             let id = id.ok_or(Failure::from("ERR client-id should be greater than 0"))?;
-            only = Some(id as u64);
+            filter.ids = Some(vec![id as u64]);
         } else if call.is(index, "TYPE") {
-            subscribed = match value.to_ascii_lowercase().as_slice() {
-                b"normal" => Some(false),
-                b"pubsub" => Some(true),
-                _ => {
-                    let text = String::from_utf8_lossy(value);
-                    return Err(format!("ERR Unknown client type '{text}'").into());
-                }
-            };
+            filter.kind = Some(kind(value)?);
+        } else if call.is(index, "ADDR") {
+            filter.address = Some(text_of(value));
+        } else if call.is(index, "LADDR") {
+            filter.own_address = Some(text_of(value));
         } else if call.is(index, "USER") {
             if *value != b"default" {
-                let text = String::from_utf8_lossy(value);
-                return Err(format!("ERR No such user '{text}'").into());
+                return Err(format!("ERR No such user '{}'", text_of(value)).into());
             }
         } else if call.is(index, "SKIPME") {
-            skips_me = match value.to_ascii_lowercase().as_slice() {
-                b"yes" => true,
-                b"no" => false,
+            filter.skips = match value.to_ascii_lowercase().as_slice() {
+                b"yes" => Some(me),
+                b"no" => None,
                 _ => return Err(SYNTAX.into()),
             };
         } else {
             return Err(SYNTAX.into());
         }
     }
+    Ok(filter)
+}
+
+/// Closes the connections that match. Gives how many they are.
+fn kill<M: Memory>(call: &mut Call<'_, M>, filter: &Filter) -> usize {
     let me = call.session.id;
     let clients = call.state.shared.clients();
-    let named = clients.iter().filter(|(id, (_, client))| {
-        only.is_none_or(|only| **id == only)
-            && subscribed.is_none_or(|subscribed| client.is_subscribed() == subscribed)
-            && !(skips_me && **id == me)
-    });
+    let matching = clients.iter().filter(|(id, (_, client))| filter.matches(**id, client));
     let mut count = 0;
-    for (id, (core, _)) in named {
+    for (id, (core, _)) in matching {
         count += 1;
         if *id == me {
             // It gets its reply before it goes.
@@ -261,14 +343,14 @@ fn kill<M: Memory>(call: &mut Call<'_, M>) -> Result<usize, Failure> {
             call.state.shared.tell(*core, Note::Kill(*id), call.state.core);
         }
     }
-    Ok(count)
+    count
 }
 
-/// The connections as `CLIENT LIST` tells them, or one.
-fn list<M: Memory>(call: &Call<'_, M>, only: Option<u64>) -> String {
+/// The connections that match as `CLIENT LIST` tells them.
+fn list<M: Memory>(call: &Call<'_, M>, filter: &Filter) -> String {
     let clients = call.state.shared.clients();
     let now_ms = call.state.now_ms.get();
-    let shown = clients.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
+    let shown = clients.iter().filter(|(id, (_, client))| filter.matches(**id, client));
     shown.map(|(id, (_, client))| line(*id, client, now_ms)).collect()
 }
 

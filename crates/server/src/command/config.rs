@@ -1,5 +1,7 @@
 //! `CONFIG`: the settings of the server.
 
+use std::sync::atomic::Ordering;
+
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
@@ -13,6 +15,8 @@ use crate::state::State;
 const LATENCY_THRESHOLD: &str = "latency-monitor-threshold";
 const SLOWLOG_THRESHOLD: &str = "slowlog-log-slower-than";
 const SLOWLOG_LENGTH: &str = "slowlog-max-len";
+const TIMEOUT: &str = "timeout";
+const KEEPALIVE: &str = "tcp-keepalive";
 
 /// The settings that `CONFIG GET` tells.
 fn settings(state: &State) -> Vec<(&'static str, String)> {
@@ -31,6 +35,8 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
         ("port", settings.port.to_string()),
         ("proto-max-bulk-len", VALUE_BYTES_MAX.to_string()),
         ("save", String::new()),
+        (KEEPALIVE, state.shared.keepalive_s.load(Ordering::Relaxed).to_string()),
+        (TIMEOUT, state.shared.timeout_s.load(Ordering::Relaxed).to_string()),
     ]
 }
 
@@ -40,6 +46,7 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     let most = match name.as_str() {
         SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
         SLOWLOG_LENGTH => KEPT_MAX as i64,
+        TIMEOUT | KEEPALIVE => i64::from(i32::MAX),
         name => {
             let is_it =
                 |(of, value): &(&str, String)| *of == name && value.as_bytes() == call.arguments[3];
@@ -55,11 +62,14 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
         );
         return Err(text.into());
     };
-    call.state.shared.slow.change(|slow| match name.as_str() {
-        SLOWLOG_THRESHOLD => slow.threshold_us = value,
-        LATENCY_THRESHOLD => slow.spike_ms = value as u64,
-        _ => slow.kept_max = value as usize,
-    });
+    let shared = &call.state.shared;
+    match name.as_str() {
+        TIMEOUT => shared.timeout_s.store(value as u64, Ordering::Relaxed),
+        KEEPALIVE => shared.keepalive_s.store(value as u64, Ordering::Relaxed),
+        SLOWLOG_THRESHOLD => shared.slow.change(|slow| slow.threshold_us = value),
+        LATENCY_THRESHOLD => shared.slow.change(|slow| slow.spike_ms = value as u64),
+        _ => shared.slow.change(|slow| slow.kept_max = value as usize),
+    }
     Ok(true)
 }
 

@@ -113,11 +113,17 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         time if absolute => Some(clamp(time)),
         time => Some(clamp(time.saturating_add(now_ms))),
     };
+    let is_over = expires_at_ms.is_some_and(|at| at <= now_ms as u64);
     if let Some(staged) = call.staged.iter().find(|staged| staged.argument == 3) {
         restore_large(call, &key, staged.value()?, expires_at_ms)?;
     } else {
         let value = restored(call.arguments[3], call.state.settings().argument_bytes_max)?;
-        call.set(&key, &value, expires_at_ms)?;
+        if is_over {
+            // Nothing comes, and only what was there has changed.
+            call.remove(&key)?;
+        } else {
+            call.set(&key, &value, expires_at_ms)?;
+        }
     }
     call.reply.ok();
     Ok(())

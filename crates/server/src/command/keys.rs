@@ -324,8 +324,24 @@ fn encoding(value: &[u8]) -> &'static str {
     }
 }
 
+/// The option `SAMPLES` of `MEMORY USAGE`. A string has no elements to sample.
+fn check_samples<M: Memory>(call: &Call<'_, M>) -> Outcome {
+    let mut index = 3;
+    while index < call.arguments.len() {
+        if !call.is(index, "SAMPLES") || index + 1 == call.arguments.len() {
+            return Err(SYNTAX.into());
+        }
+        if call.integer(index + 1)? < 0 {
+            return Err(SYNTAX.into());
+        }
+        index += 2;
+    }
+    Ok(())
+}
+
 pub(super) fn memory<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    if call.is(1, "USAGE") && call.arguments.len() >= 3 {
+    if call.is(1, "USAGE") {
+        check_samples(call)?;
         let key = call.key(2);
         match call.find(&key, &mut Vec::new()) {
             None => call.reply.null(),

@@ -10,6 +10,7 @@ mod info;
 mod keys;
 mod large;
 mod lcs;
+mod limits;
 mod pubsub;
 mod server;
 mod slow;
@@ -31,13 +32,14 @@ use crate::resp::Reply;
 use crate::session::{Queued, QueuedCommand, Session, Silent};
 use crate::state::State;
 
+pub use limits::limits;
 pub use pubsub::leave_all;
 pub use table::{Access, Id, Spec, TABLE, counted_names, find};
 pub use transactions::forget;
 
 /// The most commands that wait for `EXEC`, and their bytes.
-const QUEUED_MAX: usize = 100_000;
-const QUEUED_BYTES_MAX: usize = 4 << 20;
+pub(crate) const QUEUED_MAX: usize = 100_000;
+pub(crate) const QUEUED_BYTES_MAX: usize = 4 << 20;
 
 /// The largest buffer for a value that a core keeps for its next command.
 const SPARE_BYTES_MAX: usize = 4 << 10;
@@ -49,7 +51,7 @@ const KEYS_AT_ONCE_MAX: usize = 256;
 const KEYS_BETWEEN_PAUSES: usize = 32;
 
 /// What an argument that lies in memory takes of DRAM.
-const STAGED_BYTES: usize = 1 << 10;
+pub(crate) const STAGED_BYTES: usize = 1 << 10;
 
 /// What came of a command: its reply is written, or it is an error.
 pub type Outcome = Result<(), Failure>;
@@ -370,6 +372,17 @@ fn dispatch<M: Memory>(
     Arguments { words: arguments, staged }: Arguments<'_>,
     reply: &mut Reply,
 ) -> Outcome {
+    if is_http(arguments[0]) {
+        session.closing = true;
+        let id = session.id;
+        state.journal().tell(
+            "http",
+            format!(
+                "closed connection {id}: it sent POST or Host:, perhaps a browser that was sent here"
+            ),
+        );
+        return Ok(());
+    }
     let found = table::find(arguments[0]).ok_or_else(|| unknown(arguments));
     let checked = found.and_then(|spec| {
         let checked = check(spec, state, session, arguments);
@@ -379,6 +392,14 @@ fn dispatch<M: Memory>(
     let spec = match checked {
         Ok(spec) => spec,
         Err(failure) => {
+            if arguments[0].eq_ignore_ascii_case(b"exec") {
+                session.queued = None;
+                forget(state, session);
+                let reason = failure.text();
+                let reason = reason.strip_prefix("ERR ").unwrap_or(reason);
+                let text = format!("EXECABORT Transaction discarded because of: {reason}");
+                return Err(text.into());
+            }
             if let Some(queued) = &mut session.queued {
                 queued.failed = true;
             }
@@ -393,7 +414,8 @@ fn dispatch<M: Memory>(
     if let Some(queued) = &mut session.queued
         && !spec.in_transaction
     {
-        let outcome = queue(queued, arguments, staged, reply);
+        let most = state.settings().queued_bytes_max();
+        let outcome = queue(queued, most, arguments, staged, reply);
         tell_session(state, session);
         return outcome;
     }
@@ -412,6 +434,11 @@ fn dispatch<M: Memory>(
     outcome
 }
 
+/// Whether a request is a line of HTTP. What follows it may be commands that an attacker has made a browser send.
+fn is_http(word: &[u8]) -> bool {
+    [&b"post"[..], b"host:"].iter().any(|line| word.eq_ignore_ascii_case(line))
+}
+
 /// Lets others know what a connection is in the middle of.
 fn tell_session(state: &State, session: &Session) {
     state.tell_of(session.id, |client| {
@@ -428,12 +455,17 @@ fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> 
     if !spec.takes(arguments.len()) {
         return Err(format!("ERR wrong number of arguments for '{}' command", spec.name).into());
     }
-    if let (Some(known), Some(name)) = (spec.subcommands(), arguments.get(1))
-        && !known.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-    {
-        let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
-        let command = spec.name.to_uppercase();
-        return Err(format!("ERR unknown subcommand '{name}'. Try {command} HELP.").into());
+    if let (Some(known), Some(name)) = (spec.subcommands(), arguments.get(1)) {
+        let found = known.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+        let Some((subcommand, arity)) = found else {
+            let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+            let command = spec.name.to_uppercase();
+            return Err(format!("ERR unknown subcommand '{name}'. Try {command} HELP.").into());
+        };
+        if !table::takes(*arity, arguments.len()) {
+            let name = format!("{}|{}", spec.name, subcommand.to_lowercase());
+            return Err(format!("ERR wrong number of arguments for '{name}' command").into());
+        }
     }
     if !session.authenticated && state.settings().password.is_some() && !spec.before_authentication
     {
@@ -460,18 +492,25 @@ fn state_protocol_is_two(session: &Session) -> bool {
 
 fn queue(
     queued: &mut Queued,
+    bytes_max: usize,
     arguments: &[&[u8]],
     staged: &[Staged],
     reply: &mut Reply,
 ) -> Outcome {
-    let bytes: usize = arguments.iter().map(|argument| argument.len() + 32).sum();
-    let bytes = bytes + staged.len() * STAGED_BYTES;
-    if queued.commands.len() >= QUEUED_MAX || queued.bytes + bytes > QUEUED_BYTES_MAX {
-        queued.failed = true;
+    // A vector, and an allocation for each word.
+    let bytes: usize = arguments.iter().map(|argument| argument.len() + 48).sum();
+    let bytes = bytes + size_of::<QueuedCommand>() + staged.len() * STAGED_BYTES;
+    if queued.commands.len() >= QUEUED_MAX || queued.bytes + bytes > bytes_max {
+        // EXEC will fail: what waits for it is of no use.
+        *queued = Queued { failed: true, ..Queued::default() };
         return Err(format!(
-            "ERR a transaction has at most {QUEUED_MAX} commands of {QUEUED_BYTES_MAX} bytes together"
+            "ERR a transaction has at most {QUEUED_MAX} commands of {bytes_max} bytes together"
         )
         .into());
+    }
+    if queued.failed {
+        reply.status("QUEUED");
+        return Ok(());
     }
     queued.bytes += bytes;
     let words = arguments.iter().map(|argument| argument.to_vec()).collect();

@@ -8,7 +8,14 @@ use crate::session::Session;
 use crate::state::State;
 
 /// The most channels and patterns of a connection.
-const SUBSCRIPTIONS_MAX: usize = 10_000;
+pub(crate) const SUBSCRIPTIONS_MAX: usize = 10_000;
+
+/// What a subscription takes beside the channel's name, which the client and the list of channels have.
+const SUBSCRIPTION_BYTES: usize = 256;
+
+fn subscription_bytes(channel: &[u8]) -> usize {
+    channel.len() * 2 + SUBSCRIPTION_BYTES
+}
 
 pub(super) fn subscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     join(call, "subscribe", false)
@@ -23,8 +30,16 @@ fn join<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcome
         if call.session.subscriptions() >= SUBSCRIPTIONS_MAX {
             return Err(format!("ERR a connection has at most {SUBSCRIPTIONS_MAX} channels").into());
         }
+        let bytes = subscription_bytes(channel);
+        let most = call.state.settings().argument_bytes_max;
+        if call.session.subscribed_bytes + bytes > most {
+            return Err(
+                format!("ERR the channels of a connection take at most {most} bytes").into()
+            );
+        }
         let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
         if joined.insert(channel.to_vec()) {
+            call.session.subscribed_bytes += bytes;
             let subscriber = (call.session.id, call.state.core);
             call.state.shared.channels.subscribe(subscriber, channel, pattern);
         }
@@ -56,6 +71,7 @@ fn leave<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcom
     for channel in channels {
         let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
         if joined.remove(&channel) {
+            call.session.subscribed_bytes -= subscription_bytes(&channel);
             call.state.shared.channels.unsubscribe(call.session.id, &channel, pattern);
         }
         tell(call, word, Some(&channel));
@@ -73,6 +89,7 @@ fn tell<M: Memory>(call: &mut Call<'_, M>, word: &str, channel: Option<&[u8]>) {
 
 /// Ends all subscriptions of a connection.
 pub fn leave_all(state: &State, session: &mut Session) {
+    session.subscribed_bytes = 0;
     for channel in std::mem::take(&mut session.channels) {
         state.shared.channels.unsubscribe(session.id, &channel, false);
     }
@@ -81,10 +98,39 @@ pub fn leave_all(state: &State, session: &mut Session) {
     }
 }
 
+/// A client that publishes to itself gets the message at once, before the replies of its next commands. Others get
+/// what is published within `EXEC` once that has succeeded.
 pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let receivers = call.state.publish(call.arguments[1], call.arguments[2]);
+    let (channel, text) = (call.arguments[1], call.arguments[2]);
+    let (state, me) = (call.state, call.session.id);
+    let at_once = call.session.published.is_none();
+    let mut own = Vec::new();
+    let receivers = state.shared.channels.publish(channel, text, |subscriber, message| {
+        if subscriber.0 == me {
+            own.push(message);
+        } else if at_once {
+            state.send(subscriber, message);
+        }
+    });
+    if let Some(published) = &mut call.session.published {
+        published.push((channel.to_vec(), text.to_vec()));
+    }
+    call.session.pushed |= !own.is_empty();
+    own.iter().for_each(|message| call.reply.message(message));
     call.reply.integer(receivers as i64);
     Ok(())
+}
+
+/// Sends others what a client has published within `EXEC`.
+pub(super) fn send_published(state: &State, session: &mut Session) {
+    let me = session.id;
+    for (channel, text) in session.published.take().into_iter().flatten() {
+        state.shared.channels.publish(&channel, &text, |subscriber, message| {
+            if subscriber.0 != me {
+                state.send(subscriber, message);
+            }
+        });
+    }
 }
 
 pub(super) fn pubsub<M: Memory>(call: &mut Call<'_, M>) -> Outcome {

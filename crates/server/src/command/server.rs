@@ -70,6 +70,10 @@ pub(super) fn swapdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     parse(1).ok_or_else(|| bad("first"))?;
     parse(2).ok_or_else(|| bad("second"))?;
     let (one, other) = (database(call, 1)?, database(call, 2)?);
+    if one == other {
+        call.reply.ok();
+        return Ok(());
+    }
     let absent = [one, other].map(|database| absent(call, database, &[one, other]));
     call.keyspace().swap(call.memory, one, other);
     call.state.changed_all(one, &absent[0]);
@@ -86,7 +90,22 @@ pub(super) fn time<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
+/// As the server always saves what is to be kept, the modes mean the same.
 pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let modes = &call.arguments[1..];
+    let names = |word: &str| modes.iter().any(|mode| mode.eq_ignore_ascii_case(word.as_bytes()));
+    let known = ["SAVE", "NOSAVE", "NOW", "FORCE", "ABORT"];
+    let is_known =
+        |mode: &&[u8]| known.iter().any(|word| mode.eq_ignore_ascii_case(word.as_bytes()));
+    if !modes.iter().all(is_known)
+        || names("SAVE") && names("NOSAVE")
+        || names("ABORT") && modes.len() > 1
+    {
+        return Err(SYNTAX.into());
+    }
+    if names("ABORT") {
+        return Err("ERR No shutdown in progress.".into());
+    }
     call.state.shared.shut_down();
     call.session.closing = true;
     Ok(())
@@ -141,11 +160,30 @@ pub(super) fn lastsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// There are no functions to be listed or removed.
 pub(super) fn function<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    if call.is(1, "LIST") {
-        call.reply.array(0);
-    } else {
+    let options = &call.arguments[2..];
+    let is_mode =
+        |mode: &&[u8]| [&b"SYNC"[..], b"ASYNC"].iter().any(|word| mode.eq_ignore_ascii_case(word));
+    if call.is(1, "FLUSH") {
+        if options.len() > 1 || !options.iter().all(is_mode) {
+            return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into());
+        }
         call.reply.ok();
+        return Ok(());
     }
+    let mut index = 2;
+    while index < call.arguments.len() {
+        if call.is(index, "LIBRARYNAME") {
+            index += 1;
+            if index == call.arguments.len() {
+                return Err("ERR library name argument was not given".into());
+            }
+        } else if !call.is(index, "WITHCODE") {
+            let option = String::from_utf8_lossy(call.arguments[index]);
+            return Err(format!("ERR Unknown argument {option}").into());
+        }
+        index += 1;
+    }
+    call.reply.array(0);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use ebbtide_core::Memory;
 
 use super::{Call, Outcome, SYNTAX, counted_names};
+use crate::number::integer;
 use crate::slow::Slow;
 
 /// What spikes are called: every command is one event.
@@ -17,10 +18,9 @@ pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         call.state.shared.slow.change(Slow::reset_log);
         call.reply.ok();
     } else if call.is(1, "GET") && count <= 3 {
-        let wanted = if count == 3 { call.integer(2)? } else { 10 };
-        if wanted < -1 {
-            return Err("ERR count should be greater than or equal to -1".into());
-        }
+        let given = if count == 3 { integer(call.arguments[2]) } else { Some(10) };
+        let wanted = given.filter(|count| *count >= -1);
+        let wanted = wanted.ok_or("ERR count should be greater than or equal to -1")?;
         let log = call.state.shared.slow.log();
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(log.len());
         call.reply.array(wanted);

@@ -3,7 +3,7 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
-use super::arguments::{expiry_option, positive_expiry, range, syntax};
+use super::arguments::{From, Unit, expiry_option, positive_expiry, range, syntax};
 use super::large::{self, Source};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
@@ -29,7 +29,6 @@ fn set_options<M: Memory>(call: &Call<'_, M>) -> Result<SetOptions, Failure> {
     let mut expiry = None;
     let mut index = 3;
     while index < call.arguments.len() {
-        let has_expiry = expiry.is_some() || options.keep_expiry;
         if call.is(index, "NX") && !options.if_present {
             options.if_absent = true;
         } else if call.is(index, "XX") && !options.if_absent {
@@ -38,11 +37,10 @@ fn set_options<M: Memory>(call: &Call<'_, M>) -> Result<SetOptions, Failure> {
             options.get = true;
         } else if call.is(index, "KEEPTTL") && expiry.is_none() {
             options.keep_expiry = true;
-        } else if let Some(kind) = expiry_option(call.arguments[index])
-            && !has_expiry
-            && index + 1 < call.arguments.len()
+        } else if !options.keep_expiry
+            && let Some(given) = expiry_at(call, index, &expiry)?
         {
-            expiry = Some((kind, call.arguments[index + 1]));
+            expiry = Some(given);
             index += 1;
         } else {
             return Err(SYNTAX.into());
@@ -54,6 +52,23 @@ fn set_options<M: Memory>(call: &Call<'_, M>) -> Result<SetOptions, Failure> {
         options.expires_at_ms = Some(positive_expiry(text, unit, from, now_ms, "set")?);
     }
     Ok(options)
+}
+
+/// An option of expiry and its number.
+type Expiry<'a> = ((Unit, From), &'a [u8]);
+
+/// The option of expiry at `index`. It may replace an earlier one of the same name, as in Redis.
+fn expiry_at<'a, M>(
+    call: &Call<'a, M>,
+    index: usize,
+    earlier: &Option<Expiry<'a>>,
+) -> Result<Option<Expiry<'a>>, Failure> {
+    let Some(kind) = expiry_option(call.arguments[index]) else { return Ok(None) };
+    let text = syntax(call.arguments.get(index + 1))?;
+    match earlier {
+        Some((earlier, _)) if *earlier != kind => Err(SYNTAX.into()),
+        _ => Ok(Some((kind, text))),
+    }
 }
 
 pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -125,27 +140,30 @@ pub(super) fn getdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let persist = call.arguments.len() == 3 && call.is(2, "PERSIST");
-    let expiry = match call.arguments.len() {
-        4 => Some(syntax(expiry_option(call.arguments[2]))?),
-        2 => None,
-        3 if persist => None,
-        _ => return Err(SYNTAX.into()),
-    };
-    let key = call.key(1);
-    if call.reply_key(&key)?.is_none() {
-        return Ok(());
+    let (mut persist, mut expiry) = (false, None);
+    let mut index = 2;
+    while index < call.arguments.len() {
+        if call.is(index, "PERSIST") && expiry.is_none() {
+            persist = true;
+        } else if !persist && let Some(given) = expiry_at(call, index, &expiry)? {
+            expiry = Some(given);
+            index += 1;
+        } else {
+            return Err(SYNTAX.into());
+        }
+        index += 1;
     }
+    let key = call.key(1);
+    let Some(entry) = call.reply_key(&key)? else { return Ok(()) };
     let now_ms = call.state.now_ms.get();
     let expires_at_ms = match expiry {
-        Some((unit, from)) => {
-            Some(positive_expiry(call.arguments[3], unit, from, now_ms, "getex")?)
-        }
+        Some(((unit, from), text)) => Some(positive_expiry(text, unit, from, now_ms, "getex")?),
         None => None,
     };
+    let ends = persist && entry.expires_at_ms.is_some();
     if expires_at_ms.is_some_and(|at| at <= now_ms) {
         call.remove(&key)?;
-    } else if persist || expires_at_ms.is_some() {
+    } else if ends || expires_at_ms.is_some() {
         call.set_expiry(&key, expires_at_ms)?;
     }
     Ok(())

@@ -20,6 +20,12 @@ pub enum Access {
     Unordered,
 }
 
+/// Whether a command of this [`arity`](Spec::arity) takes so many arguments.
+pub fn takes(arity: i32, count: usize) -> bool {
+    let wanted = arity.unsigned_abs() as usize;
+    if arity < 0 { count >= wanted } else { count == wanted }
+}
+
 /// A command.
 #[derive(Debug)]
 pub struct Spec {
@@ -55,8 +61,7 @@ pub struct Spec {
 impl Spec {
     /// Whether it takes so many arguments, its name included.
     pub fn takes(&self, count: usize) -> bool {
-        let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { count >= wanted } else { count == wanted }
+        takes(self.arity, count)
     }
 
     /// Whether it may change more than one key, each in a step of its own.
@@ -64,21 +69,36 @@ impl Spec {
         matches!(self.id, Id::Del | Id::Mset | Id::Msetnx | Id::Unlink)
     }
 
-    /// The words that may follow its name, if only some may.
-    pub fn subcommands(&self) -> Option<&'static [&'static str]> {
+    /// The words that may follow its name, if only some may, and how many arguments each takes, as
+    /// [`arity`](Spec::arity) says it.
+    pub fn subcommands(&self) -> Option<&'static [(&'static str, i32)]> {
         Some(match self.id {
             Id::Client => &[
-                "GETNAME", "ID", "INFO", "KILL", "LIST", "NO-EVICT", "NO-TOUCH", "REPLY",
-                "SETINFO", "SETNAME",
+                ("GETNAME", 2),
+                ("ID", 2),
+                ("INFO", 2),
+                ("KILL", -3),
+                ("LIST", -2),
+                ("NO-EVICT", 3),
+                ("NO-TOUCH", 3),
+                ("REPLY", 3),
+                ("SETINFO", 4),
+                ("SETNAME", 3),
             ],
-            Id::Command => &["COUNT", "DOCS", "GETKEYS", "INFO", "LIST"],
-            Id::Config => &["GET", "RESETSTAT", "SET"],
-            Id::Function => &["FLUSH", "LIST"],
-            Id::Latency => &["HELP", "HISTOGRAM", "HISTORY", "LATEST", "RESET"],
-            Id::Memory => &["USAGE"],
-            Id::Object => &["ENCODING", "FREQ", "HELP", "IDLETIME", "REFCOUNT"],
-            Id::Pubsub => &["CHANNELS", "NUMPAT", "NUMSUB"],
-            Id::Slowlog => &["GET", "HELP", "LEN", "RESET"],
+            Id::Command => {
+                &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)]
+            }
+            Id::Config => &[("GET", -3), ("RESETSTAT", 2), ("SET", -4)],
+            Id::Function => &[("FLUSH", -2), ("LIST", -2)],
+            Id::Latency => {
+                &[("HELP", 2), ("HISTOGRAM", -2), ("HISTORY", 3), ("LATEST", 2), ("RESET", -2)]
+            }
+            Id::Memory => &[("USAGE", -3)],
+            Id::Object => {
+                &[("ENCODING", 3), ("FREQ", 3), ("HELP", 2), ("IDLETIME", 3), ("REFCOUNT", 3)]
+            }
+            Id::Pubsub => &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2)],
+            Id::Slowlog => &[("GET", -2), ("HELP", 2), ("LEN", 2), ("RESET", 2)],
             _ => return None,
         })
     }
@@ -87,7 +107,7 @@ impl Spec {
     pub fn counted(&self, arguments: &[&[u8]]) -> usize {
         let own = self.id as usize;
         let (Some(known), Some(given)) = (self.subcommands(), arguments.get(1)) else { return own };
-        let place = known.iter().position(|name| given.eq_ignore_ascii_case(name.as_bytes()));
+        let place = known.iter().position(|(name, _)| given.eq_ignore_ascii_case(name.as_bytes()));
         let before = || {
             let before = TABLE[..own].iter().filter_map(Spec::subcommands);
             TABLE.len() + before.map(<[_]>::len).sum::<usize>()
@@ -126,7 +146,7 @@ pub fn counted_names() -> &'static [String] {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let subcommands = TABLE.iter().flat_map(|spec| {
             let known = spec.subcommands().unwrap_or_default().iter();
-            known.map(|name| format!("{}|{}", spec.name, name.to_lowercase()))
+            known.map(|(name, _)| format!("{}|{}", spec.name, name.to_lowercase()))
         });
         TABLE.iter().map(|spec| spec.name.to_string()).chain(subcommands).collect()
     });
@@ -208,11 +228,12 @@ macro_rules! for_each_command {
     Bitpos "bitpos" -3 Read (1 1 1) "bitmap" "2.8.7" bits::bitpos,
         "Finds the first one or zero in a value or a range of it.";
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
-        "ID, GETNAME, SETNAME, SETINFO, LIST, INFO, KILL by ID, TYPE, USER and SKIPME, REPLY, NO-EVICT and NO-TOUCH.";
+        "ID, GETNAME, SETNAME, SETINFO, LIST by ID or TYPE, INFO, KILL by address or by ID, TYPE, ADDR, LADDR, USER and SKIPME, \
+         REPLY, NO-EVICT and NO-TOUCH.";
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
-        "GET tells settings, SET changes those of SLOWLOG and LATENCY, RESETSTAT sets counters to zero.";
+        "GET tells settings, SET changes timeout, tcp-keepalive and those of SLOWLOG and LATENCY, RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
         "Gives a second key the same value and expiry.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,

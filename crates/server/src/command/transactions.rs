@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::KEY_BYTES_MAX;
 
+use super::pubsub::send_published;
 use super::table::{self, Access};
 use super::{Call, Outcome};
 use crate::large::Staged;
@@ -11,7 +13,10 @@ use crate::session::{Queued, QueuedCommand, Session};
 use crate::state::State;
 
 /// The most keys that a connection watches.
-const WATCHED_MAX: usize = 10_000;
+pub(crate) const WATCHED_MAX: usize = 10_000;
+
+/// What a watched key takes beside its name, which the client and the list of watched keys have.
+const WATCHED_BYTES: usize = 256;
 
 pub(super) fn multi<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if call.session.queued.is_some() {
@@ -38,9 +43,11 @@ pub(super) fn watch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if call.session.watched.len() + call.arguments.len() > WATCHED_MAX {
         return Err(format!("ERR a connection watches at most {WATCHED_MAX} keys").into());
     }
-    for key in &call.arguments[1..] {
+    // A longer key is never there, so it never changes.
+    for key in call.arguments[1..].iter().filter(|key| key.len() <= KEY_BYTES_MAX) {
         let database = call.session.database;
         if call.session.watched.insert((database, key.to_vec())) {
+            call.session.watched_bytes += key.len() * 2 + WATCHED_BYTES;
             call.state.watch(call.session.id, database, key, &call.session.broken);
         }
     }
@@ -57,6 +64,7 @@ pub(super) fn unwatch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 /// Ends the watching of all keys.
 pub fn forget(state: &State, session: &mut Session) {
     state.unwatch(session.id, std::mem::take(&mut session.watched));
+    session.watched_bytes = 0;
     session.broken.store(false, Ordering::SeqCst);
 }
 
@@ -103,6 +111,7 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
             return;
         }
         session.database = database;
+        session.published = Some(Vec::new());
         reply.array(commands.len());
         for (arguments, staged) in &commands {
             let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
@@ -111,14 +120,20 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
     };
     if keyless {
         body(memory);
+        send_published(state, session);
         return Ok(());
     }
-    match state.exclusive(*memory, &keyspace, &hashes, body) {
+    let ran = state.exclusive(*memory, &keyspace, &hashes, body);
+    match ran {
         Ok(((), lsn)) => {
+            send_published(state, session);
             session.written = session.written.max(lsn);
             Ok(())
         }
-        Err(error) => Err(format!("EXECABORT Transaction discarded: {error}").into()),
+        Err(error) => {
+            session.published = None;
+            Err(format!("EXECABORT Transaction discarded: {error}").into())
+        }
     }
 }
 

@@ -42,11 +42,29 @@ impl Limits {
 #[error("Protocol error: {0}")]
 pub struct ProtocolError(pub String);
 
+/// Where an argument lies. It takes half of a range's memory, as a request may have a million of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    start: u32,
+    end: u32,
+}
+
+impl Place {
+    fn of(range: Range<usize>) -> Place {
+        let number = |at: usize| u32::try_from(at).expect("a request has a limit of bytes");
+        Place { start: number(range.start), end: number(range.end) }
+    }
+
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
 /// A request: where its arguments lie, and how many bytes it took.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
     /// Where the arguments lie, the first of which is the command. Empty for a request without one.
-    places: Vec<Range<usize>>,
+    places: Vec<Place>,
     /// What the places are in, of a request that was typed as a line; the input otherwise.
     typed: Option<Vec<u8>>,
     /// Bytes from the start of the input to the end of the request.
@@ -57,7 +75,7 @@ impl Request {
     /// The arguments, the first of which is the command; `input` begins with the request.
     pub fn arguments<'a>(&'a self, input: &'a [u8]) -> SmallVec<[&'a [u8]; 8]> {
         let text = self.typed.as_deref().unwrap_or(input);
-        self.places.iter().map(|at| &text[at.clone()]).collect()
+        self.places.iter().map(|at| &text[at.range()]).collect()
     }
 }
 
@@ -83,7 +101,7 @@ pub struct Parser {
     bytes: Option<usize>,
     /// Whether the caller takes that out of the input as it comes.
     streams: bool,
-    arguments: Vec<Range<usize>>,
+    arguments: Vec<Place>,
     /// How much of a line that has no end yet was looked at.
     searched: usize,
 }
@@ -132,7 +150,7 @@ impl Parser {
                     let Some(bytes) = self.count(input, "bulk", "bulk")? else { return Ok(None) };
                     self.streams = bytes > PIECE_BYTES as i64
                         && (self.arguments.first())
-                            .is_some_and(|name| (limits.streams)(&input[name.clone()]));
+                            .is_some_and(|name| (limits.streams)(&input[name.range()]));
                     let most = match self.streams {
                         true => VALUE_BYTES_MAX as usize,
                         false => limits.argument_bytes_max,
@@ -153,13 +171,18 @@ impl Parser {
             if self.streams && bytes > 0 || input.len() < self.position + bytes + 2 {
                 return Ok(None);
             }
-            self.arguments.push(self.position..self.position + bytes);
+            self.arguments.push(Place::of(self.position..self.position + bytes));
             self.position += bytes + 2;
             self.bytes = None;
             self.streams = false;
             self.left -= 1;
         }
         Ok(Some(self.finish()))
+    }
+
+    /// Bytes of memory that what it knows of the request takes.
+    pub fn held_bytes(&self) -> usize {
+        self.arguments.capacity() * size_of::<Place>()
     }
 
     /// The long argument that is coming, which the caller has to take out of the input.
@@ -232,6 +255,7 @@ impl Parser {
         let Some((text, places)) = inline::words(&input[line]) else {
             return Err(ProtocolError("unbalanced quotes in request".into()));
         };
+        let places = places.into_iter().map(Place::of).collect();
         Ok(Some(Request { places, typed: Some(text), ..self.finish() }))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
+use crate::channels::Message;
 use crate::failure::Failure;
 use crate::large::{Holds, Outgoing, PIECE_BYTES};
 
@@ -232,6 +233,20 @@ impl Reply {
             Protocol::Two => self.array(count),
             Protocol::Three => self.number_line(b'>', count as i64),
         }
+    }
+
+    /// A message of a channel.
+    pub fn message(&mut self, message: &Message) {
+        self.push(if message.pattern.is_some() { 4 } else { 3 });
+        match &message.pattern {
+            Some(pattern) => {
+                self.bulk(b"pmessage");
+                self.bulk(pattern);
+            }
+            None => self.bulk(b"message"),
+        }
+        self.bulk(&message.channel);
+        self.bulk(&message.text);
     }
 
     /// Text for people.

@@ -5,8 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use ebbtide_core::{Span, Time};
 use ebbtide_engine::SocketId;
+use rustix::net::sockopt;
 
 use super::Front;
 use crate::channels::Message;
@@ -17,17 +21,20 @@ use crate::shared::{ClientInfo, Note};
 use crate::statistics::Counter;
 use crate::tls::{TLS_BYTES, Tls};
 
-/// A connection may always hold this; beyond, all share what is left of the budget.
-const BUFFERS_EACH: usize = 96 << 10;
+/// What the kernel may hold each way of all sockets that have large transfers. Each of the others has a few
+/// kilobytes beside that.
+const SOCKETS_BYTES: usize = 8 << 20;
 
-/// What the kernel may hold of all sockets' bytes, whatever clients do, while there are not too many for its least.
-const SOCKETS_BYTES: usize = 16 << 20;
+/// Time between two rounds in which sockets share that.
+const BALANCE_EVERY: Span = Span::from_us(100_000);
 
-/// The most bytes that the kernel buffers of a socket each way.
-pub(crate) const SOCKET_BYTES_MAX: usize = 64 << 10;
+/// Probes of a client that is silent: the time between two, and after how many without an answer the connection
+/// ends.
+const PROBE_EVERY: Duration = Duration::from_secs(100);
+const PROBES: u32 = 3;
 
-/// What the kernel takes for a byte each way.
-const PER_SOCKET_BYTE: usize = 4;
+/// Time between two looks for connections whose clients send nothing.
+const IDLE_EVERY: Span = Span::from_us(1_000_000);
 
 /// The listener of TCP: it is the first.
 const TCP: u32 = 0;
@@ -53,6 +60,10 @@ pub(super) struct Connection {
     pub(super) ended: bool,
     /// It is closed without another reply.
     pub(super) killed: bool,
+    /// When the client last sent something or took a reply.
+    pub(super) active: Time,
+    /// What its client held at last.
+    pub(super) client_bytes: usize,
     /// What it is counted for in the bytes of all buffers.
     pub(super) counted: usize,
     /// Where others see that.
@@ -94,6 +105,16 @@ fn look_at(listener: u32, socket: OwnedFd) -> (OwnedFd, ClientInfo) {
     (socket, info)
 }
 
+/// Sets the options of a socket. One that the kernel does not take stays as it is.
+fn set_up(listener: u32, socket: &OwnedFd, keepalive_s: u64) {
+    if listener == TCP && keepalive_s > 0 {
+        let _ = sockopt::set_socket_keepalive(socket, true);
+        let _ = sockopt::set_tcp_keepidle(socket, Duration::from_secs(keepalive_s));
+        let _ = sockopt::set_tcp_keepintvl(socket, PROBE_EVERY);
+        let _ = sockopt::set_tcp_keepcnt(socket, PROBES);
+    }
+}
+
 impl Front {
     /// A client has connected to the first core: the core with the fewest connections gets it.
     pub(super) fn accepted(&self, listener: u32, socket: OwnedFd) {
@@ -106,14 +127,12 @@ impl Front {
         let (core, statistics) = fewest.expect("there are cores");
         statistics.clients.add(1);
         shared.tell(core, Note::Connection { listener, socket, id, refused }, self.state.core);
-        if clients.is_power_of_two() {
-            let cores = 0..shared.cores.len();
-            cores.for_each(|core| shared.tell(core, Note::LimitSockets, self.state.core));
-        }
     }
 
     /// Takes a connection over.
     pub(super) fn open_socket(&self, listener: u32, socket: OwnedFd, id: ClientId, refused: bool) {
+        let keepalive_s = self.state.shared.keepalive_s.load(Ordering::Relaxed);
+        set_up(listener, &socket, keepalive_s);
         let (socket, info) = look_at(listener, socket);
         self.arriving.borrow_mut().push_back(Arriving { id, refused, info });
         self.network().open(listener, socket);
@@ -151,33 +170,63 @@ impl Front {
             messages: Vec::new(),
             queued: false,
             ended: false,
+            active: self.now.get(),
+            client_bytes: 0,
             counted: 0,
             shown: info.buffers.clone(),
         });
         drop(connections);
         self.by_id.borrow_mut().insert(id, index);
-        self.network().limit_buffers(socket, self.socket_bytes());
         let clients = &self.state.shared.cores[self.state.core].clients;
         clients.lock().insert(id, info);
         self.advance(index);
     }
 
-    /// What the kernel may buffer of a socket each way, so that those of all sockets stay within [`SOCKETS_BYTES`]:
-    /// half as much whenever clients have doubled.
-    fn socket_bytes(&self) -> u32 {
-        let clients = self.state.shared.total(|core| &core.clients).max(1) as usize;
-        let bytes = SOCKETS_BYTES / PER_SOCKET_BYTE / clients.next_power_of_two();
-        bytes.min(SOCKET_BYTES_MAX) as u32
-    }
-
-    /// Limits the kernel's buffers of all sockets of this core anew.
-    pub(super) fn limit_sockets(&self) {
-        let (network, bytes) = (self.network(), self.socket_bytes());
-        if bytes < SOCKET_BYTES_MAX as u32 {
-            for connection in self.connections.borrow().iter().flatten() {
-                network.limit_buffers(connection.socket, bytes);
+    /// Lets sockets share the kernel's memory anew.
+    pub(super) fn balance(&self, now: Time) {
+        if now >= self.balance_at.get() {
+            self.balance_at.set(now + BALANCE_EVERY);
+            self.network().balance(SOCKETS_BYTES / self.state.settings().cores);
+            if self.is_first() {
+                self.watch_log();
             }
         }
+    }
+
+    /// A client takes nothing of its replies, and others need the room that they take.
+    pub(super) fn stalled(&self, socket: SocketId) {
+        self.with(socket, |connection| {
+            connection.killed = true;
+            self.state.statistics().rejected.add(1);
+            let id = connection.id;
+            let text = format!(
+                "closed connection {id}: its client does not read, and others need the room"
+            );
+            self.state.journal().tell("closed", text);
+        });
+    }
+
+    /// Closes the connections whose clients have sent and taken nothing for the time of `timeout`. Those that are
+    /// subscribed to channels stay, as in Redis.
+    pub(super) fn close_idle(&self, now: Time) {
+        let timeout_s = self.state.shared.timeout_s.load(Ordering::Relaxed);
+        if timeout_s == 0 || now < self.idle_at.get() {
+            return;
+        }
+        self.idle_at.set(now + IDLE_EVERY);
+        let timeout = Span::from_us(timeout_s.saturating_mul(1_000_000));
+        let is_idle = |connection: &Connection| {
+            let client = connection.client.as_ref();
+            !connection.queued
+                && client.is_some_and(|client| client.session.subscriptions() == 0)
+                && now.since(connection.active) > timeout
+        };
+        let connections = self.connections.borrow();
+        let idle = connections.iter().flatten().filter(|connection| is_idle(connection));
+        let idle: Vec<SocketId> = idle.map(|connection| connection.socket).collect();
+        drop(connections);
+        idle.into_iter()
+            .for_each(|socket| self.with(socket, |connection| connection.killed = true));
     }
 
     /// Changes the connection of a socket, if it is open, and does what follows.
@@ -200,8 +249,18 @@ impl Front {
         self.advance(index);
     }
 
-    /// Does what can be done for a connection now: sends, runs, receives or closes.
+    /// Does what can be done for a connection now, and closes others if it holds too much.
     pub(super) fn advance(&self, index: usize) {
+        self.step(index);
+        // Closing advances connections as well.
+        if self.buffered.get() > self.buffers_max && !self.shedding.replace(true) {
+            self.shed();
+            self.shedding.set(false);
+        }
+    }
+
+    /// Sends, runs, receives or closes.
+    fn step(&self, index: usize) {
         let mut connections = self.connections.borrow_mut();
         let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else { return };
         let network = self.network();
@@ -260,27 +319,85 @@ impl Front {
         }
     }
 
-    /// Counts the bytes of a connection's buffers. One that grows when nothing is left is closed.
+    /// Counts the bytes that a connection holds.
     fn count(&self, connection: &mut Connection) {
-        let Some(client) = &connection.client else { return };
         let messages: usize = connection.messages.iter().map(|m| m.text.len() + 64).sum();
-        let bytes = client.buffered()
+        let sending = connection.sending.unwrap_or(0);
+        if let Some(client) = &connection.client {
+            connection.client_bytes = client.held_bytes();
+            let shown = [client.unread(), sending + client.reply.len(), connection.counted];
+            connection.shown.iter().zip(shown).for_each(|(shown, bytes)| shown.set(bytes as u64));
+        }
+        let bytes = connection.client_bytes
             + connection.spare.capacity()
-            + connection.sending.unwrap_or(0)
+            + sending
             + connection.tls.as_ref().map_or(0, |_| TLS_BYTES)
             + messages;
         let all = self.buffered.get() - connection.counted + bytes;
-        if bytes > BUFFERS_EACH && bytes > connection.counted && all > self.buffers_max {
-            self.state.statistics().rejected.add(1);
-            connection.killed = true;
-        }
         self.buffered.set(all);
         self.state.statistics().buffers.set(all as u64);
         connection.counted = bytes;
-        let unsent = connection.sending.unwrap_or(0) + client.reply.len();
-        for (shown, bytes) in connection.shown.iter().zip([client.unread(), unsent, bytes]) {
-            shown.set(bytes as u64);
+    }
+
+    /// Closes the connections that hold most while all together hold more than they may.
+    fn shed(&self) {
+        while self.buffered.get() > self.buffers_max
+            && let Some(index) = self.guilty()
+        {
+            self.close_guilty(index);
         }
+    }
+
+    /// The connection that holds most, the one that has been idle longest if several do. None if those that are on
+    /// their way out leave enough.
+    fn guilty(&self) -> Option<usize> {
+        let connections = self.connections.borrow();
+        let open = || connections.iter().flatten();
+        let leaving: usize = open().filter(|one| one.killed).map(|one| one.counted).sum();
+        if self.buffered.get() - leaving <= self.buffers_max {
+            return None;
+        }
+        let staying = open().filter(|one| !one.killed && one.counted > 0);
+        let most = staying.max_by_key(|one| (one.counted, std::cmp::Reverse(one.active)));
+        most.map(|connection| connection.socket.index())
+    }
+
+    /// Takes from a connection what it holds, and closes it. The client gets an error, unless it does not read.
+    fn close_guilty(&self, index: usize) {
+        let mut connections = self.connections.borrow_mut();
+        let connection = connections[index].as_mut().expect("it is open");
+        let (id, bytes) = (connection.id, connection.counted);
+        let all = self.buffered.get();
+        self.state.statistics().rejected.add(1);
+        self.state.journal().tell(
+            "closed",
+            format!(
+                "closed connection {id}: it holds {} KiB, and the connections of its core {} of {} KiB",
+                bytes >> 10,
+                all >> 10,
+                self.buffers_max >> 10
+            ),
+        );
+        connection.killed = connection.sending.is_some() || connection.client.is_none();
+        connection.messages = Vec::new();
+        if !connection.killed
+            && let Some(client) = connection.client.take()
+        {
+            let session = Session { id, closing: true, ..Session::default() };
+            let mut last = Box::new(Client::new(session));
+            last.reply
+                .error("ERR connections hold more memory than they may, and this one the most");
+            connection.client = Some(last);
+            self.leave(*client);
+        }
+        drop(connections);
+        self.advance(index);
+    }
+
+    /// Ends what a client has begun.
+    fn leave(&self, mut client: Client) {
+        forget(&self.state, &mut client.session);
+        leave_all(&self.state, &mut client.session);
     }
 
     /// Forgets a connection, and closes its socket.
@@ -290,9 +407,8 @@ impl Front {
         self.by_id.borrow_mut().remove(&connection.id);
         self.state.shared.cores[self.state.core].clients.lock().remove(&connection.id);
         self.state.statistics().clients.subtract(1);
-        if let Some(mut client) = connection.client {
-            forget(&self.state, &mut client.session);
-            leave_all(&self.state, &mut client.session);
+        if let Some(client) = connection.client {
+            self.leave(*client);
         }
     }
 }

@@ -31,6 +31,22 @@ impl Front {
         }
     }
 
+    /// Tells the operator when changes can no longer be saved, and when they can be again.
+    pub(super) fn watch_log(&self) {
+        let Some(progress) = (self.progress)() else { return };
+        let reason = progress.ended.map(|error| error.to_string());
+        let mut unsaved = self.state.shared.unsaved.lock();
+        if *unsaved == reason {
+            return;
+        }
+        let text = match &reason {
+            Some(reason) => format!("changes can no longer be saved, reads go on: {reason}"),
+            None => "changes are saved again".into(),
+        };
+        self.state.journal().tell("unsaved", text);
+        *unsaved = reason;
+    }
+
     /// Fails the replies of a connection that wait for what will never be durable.
     fn give_up(&self, index: usize, reason: &str) {
         let mut connections = self.connections.borrow_mut();

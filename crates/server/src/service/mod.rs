@@ -20,7 +20,6 @@ use crate::session::ClientId;
 use crate::shared::Note;
 use crate::state::State;
 use crate::upkeep::Upkeep;
-pub(crate) use connection::SOCKET_BYTES_MAX;
 use connection::{Arriving, Connection};
 
 /// Time between two rounds of upkeep.
@@ -79,6 +78,12 @@ pub(crate) struct Front {
     durable: Cell<Lsn>,
     /// Rounds of upkeep so far.
     rounds: Cell<u64>,
+    /// When sockets share the kernel's memory anew.
+    balance_at: Cell<Time>,
+    /// Connections are being closed because all hold too much.
+    shedding: Cell<bool>,
+    /// When connections are looked at whose clients send nothing.
+    idle_at: Cell<Time>,
 }
 
 /// How a [`Front`] is set up.
@@ -127,6 +132,9 @@ impl Front {
             acknowledged: Cell::new(Lsn::ZERO),
             durable: Cell::new(Lsn::ZERO),
             rounds: Cell::new(0),
+            balance_at: Cell::new(Time::ZERO),
+            shedding: Cell::new(false),
+            idle_at: Cell::new(Time::ZERO),
         }
     }
 
@@ -154,7 +162,6 @@ impl Front {
                     self.with_id(id, |connection| connection.messages.push(message));
                 }
                 Note::Kill(id) => self.with_id(id, |connection| connection.killed = true),
-                Note::LimitSockets => self.limit_sockets(),
             }
         }
     }
@@ -269,6 +276,7 @@ impl Service for Front {
             }
             NetEvent::Received { socket, bytes } => self.with(socket, |connection| {
                 connection.receiving = false;
+                connection.active = self.now.get();
                 match (bytes, &mut connection.client) {
                     (Ok(bytes), Some(client)) if !bytes.is_empty() => {
                         self.state.statistics().input_bytes.add(bytes.len() as u64);
@@ -285,11 +293,13 @@ impl Service for Front {
             }),
             NetEvent::Sent { socket, buffer, result } => self.with(socket, |connection| {
                 connection.sending = None;
+                connection.active = self.now.get();
                 if buffer.capacity() <= 4 << 10 {
                     connection.spare = buffer;
                 }
                 connection.killed |= result.is_err();
             }),
+            NetEvent::Stalled { socket } => self.stalled(socket),
         }
     }
 
@@ -298,6 +308,8 @@ impl Service for Front {
         self.accept_again(now);
         self.take_notes();
         self.release();
+        self.balance(now);
+        self.close_idle(now);
         if self.is_stopping() || self.state.shared.failure.get().is_some() {
             return Offer::End;
         }

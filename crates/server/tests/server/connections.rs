@@ -3,11 +3,16 @@
 
 use std::io::Write;
 use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use ebbtide_core::Stop;
+use ebbtide_server::log::Log;
 use ebbtide_server::{ServeError, ServeOptions, serve};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rustix::net::sockopt;
 
 use super::client::{Client, Reply, Server, bulk, encode, ok};
 
@@ -199,4 +204,176 @@ fn a_file_of_something_else_is_left_alone() {
     drop(ebbtide_engine::store::Store::create_blank(&new).unwrap());
     let error = refused(|options| options.data = new.path.clone());
     assert!(matches!(error, ServeError::OtherStore { .. }), "{error}");
+}
+
+/// Milliseconds that `work` takes.
+fn took_ms(work: impl FnOnce()) -> u128 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_millis()
+}
+
+#[test]
+fn idle_connections_do_not_slow_those_that_move_much() {
+    let server = Server::start(|options| options.dram_bytes = 32 << 20);
+    let mut client = server.client();
+    let value = vec![b'v'; 30_000];
+    let mut moves = || {
+        took_ms(|| {
+            for _ in 0..40 {
+                assert_eq!(client.command(&[b"set", b"k", &value]), ok());
+                assert_eq!(client.call("get k"), Reply::Bulk(value.clone()));
+            }
+            let pipeline = encode(&[b"set", b"p", &value[..2_000]]).repeat(1_000);
+            let mut sender = client.other_end();
+            let sending = std::thread::spawn(move || sender.write_all(&pipeline));
+            (0..1_000).for_each(|_| assert_eq!(client.reply(), Some(ok())));
+            sending.join().expect("no panic").expect("sent");
+        })
+    };
+    let alone_ms = moves();
+    let idle: Vec<Client> = (0..300).map(|_| server.client()).collect();
+    let beside_ms = moves();
+    // Stalls of the kernel's timers would be 200 ms for each command.
+    assert!(beside_ms < alone_ms * 5 + 2_000, "{alone_ms} ms alone, {beside_ms} ms beside others");
+    drop(idle);
+}
+
+#[test]
+fn clients_that_take_no_replies_are_closed_when_others_need_their_room() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let told = log.clone();
+    let server = Server::start(|options| {
+        options.dram_bytes = 64 << 20;
+        options.log = Log::to(move |event| told.lock().unwrap().push(event));
+    });
+    let mut good = server.client();
+    let value = vec![b'v'; 60_000];
+    assert_eq!(good.command(&[b"set", b"large", &value]), ok());
+    let mut bad: Vec<Client> = (0..100).map(|_| server.client()).collect();
+    for client in &mut bad {
+        client.send(&encode(&[b"get", b"large"]).repeat(50));
+    }
+    let is_told = || log.lock().unwrap().iter().any(|event| event.text.contains("does not read"));
+    let until = Instant::now() + Duration::from_secs(120);
+    while !is_told() {
+        assert!(Instant::now() < until, "they stay");
+        assert_eq!(good.call("get large"), Reply::Bulk(value.clone()));
+    }
+    drop(bad);
+}
+
+#[test]
+fn a_silent_client_is_closed_after_the_timeout_unless_it_is_subscribed() {
+    let server = Server::start(|options| options.timeout_s = 1);
+    let mut silent = server.client();
+    let mut subscribed = server.client();
+    subscribed.call("subscribe news");
+    assert_eq!(silent.call("config get timeout"), Reply::Array(vec![bulk("timeout"), bulk("1")]));
+    assert!(silent.is_closed());
+    let mut other = server.client();
+    assert_eq!(other.call("config set timeout 0"), ok());
+    assert_eq!(other.call("publish news x"), Reply::Integer(1));
+    assert_eq!(other.call("config set timeout x"), other.call("config set timeout -1"));
+}
+
+#[test]
+fn the_kernel_asks_silent_clients_whether_they_are_there() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    let keepalive = |client: &mut Client| {
+        let Reply::Bulk(info) = client.call("client info") else { panic!("text") };
+        let info = String::from_utf8(info).unwrap();
+        let fd = info.split(' ').find_map(|field| field.strip_prefix("fd=")).unwrap();
+        // SAFETY: the server is in this process, and the connection is open.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd.parse().unwrap()) };
+        let is_asked = sockopt::socket_keepalive(socket).unwrap();
+        is_asked.then(|| sockopt::tcp_keepidle(socket).unwrap().as_secs())
+    };
+    assert_eq!(keepalive(&mut client), Some(300));
+    assert_eq!(client.call("config set tcp-keepalive 60"), ok());
+    assert_eq!(keepalive(&mut server.client()), Some(60));
+    assert_eq!(client.call("config set tcp-keepalive 0"), ok());
+    assert_eq!(keepalive(&mut server.client()), None);
+}
+
+#[test]
+fn a_request_of_a_browser_closes_the_connection_before_its_body_is_run() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let told = log.clone();
+    let server = Server::start(|options| {
+        options.log = Log::to(move |event| told.lock().unwrap().push(event));
+    });
+    for head in ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n", "post /\r\n"] {
+        let mut browser = server.client();
+        browser.send(format!("{head}\r\nSET pwned 1\r\n").as_bytes());
+        while browser.reply().is_some() {}
+    }
+    assert_eq!(server.client().call("exists pwned"), Reply::Integer(0));
+    let until = Instant::now() + Duration::from_secs(60);
+    while log.lock().unwrap().iter().filter(|event| event.name == "http").count() < 3 {
+        assert!(Instant::now() < until, "it is logged");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn connections_that_hold_most_are_told_and_closed_when_all_hold_too_much() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let told = log.clone();
+    // 2 MiB for connections.
+    let server = Server::start(|options| {
+        options.log = Log::to(move |event| told.lock().unwrap().push(event));
+    });
+    let mut good = server.client();
+    let mut queueing: Vec<Client> = (0..8).map(|_| server.client()).collect();
+    let text = vec![b'x'; 10_000];
+    let mut errors = Vec::new();
+    for client in &mut queueing {
+        assert_eq!(client.call("multi"), ok());
+        for _ in 0..60 {
+            client.request(&[b"echo", &text]);
+            match client.reply() {
+                Some(Reply::Status(_)) => {}
+                Some(Reply::Error(error)) => errors.push(error),
+                _ => break,
+            }
+        }
+    }
+    assert_eq!(good.call("ping"), Reply::Status("PONG".into()));
+    // The first ones were told when later ones took the room.
+    for client in &mut queueing {
+        client.request(&[b"ping"]);
+        if let Some(Reply::Error(error)) = client.reply() {
+            errors.push(error);
+        }
+    }
+    let told = errors.iter().filter(|error| error.contains("hold more memory"));
+    assert!(told.count() >= 4, "{errors:?}");
+    assert!(log.lock().unwrap().iter().any(|event| event.name == "closed"));
+    assert_eq!(good.call("publish nothing x"), Reply::Integer(0));
+}
+
+#[test]
+fn what_a_connection_may_hold_for_itself_has_bounds_that_are_told() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    let long = vec![b'n'; 400_000];
+    let error = |reply: Reply| match reply {
+        Reply::Error(error) => error,
+        other => panic!("{other:?}"),
+    };
+    let name = error(client.command(&[b"client", b"setname", &long]));
+    assert!(name.contains("4096 bytes"), "{name}");
+    assert!(matches!(client.command(&[b"subscribe", &long]), Reply::Array(_)));
+    let channels = error(client.command(&[b"subscribe", &[b'm'; 400_000]]));
+    assert!(channels.contains("1048576 bytes"), "{channels}");
+    let mut client = server.client();
+    assert_eq!(client.call("multi"), ok());
+    let queued = Reply::Status("QUEUED".into());
+    assert_eq!(client.command(&[b"echo", &long]), queued);
+    assert_eq!(client.command(&[b"echo", &long]), queued);
+    let full = error(client.command(&[b"echo", &long]));
+    assert!(full.contains("1048576 bytes"), "{full}");
+    assert!(error(client.call("exec")).starts_with("EXECABORT"));
 }

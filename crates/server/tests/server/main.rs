@@ -1,11 +1,13 @@
 //! The server over the real engine and a real file, driven over real sockets; and its commands over
 //! plain memory, without any.
 
+mod arguments;
 mod client;
 mod cold;
 mod commands;
 mod connections;
 mod cores;
+mod differential;
 mod documentation;
 mod large;
 mod many;

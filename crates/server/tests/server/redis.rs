@@ -9,14 +9,14 @@ use rand_pcg::Pcg64Mcg;
 use super::client::{Client, Reply, Server};
 
 /// A stock server; `None` where there is none.
-struct Redis {
+pub(crate) struct Redis {
     process: Child,
-    client: Client,
+    pub(crate) client: Client,
     _folder: tempfile::TempDir,
 }
 
 impl Redis {
-    fn start() -> Option<Redis> {
+    pub(crate) fn start() -> Option<Redis> {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let port = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let process = Command::new("redis-server")
@@ -75,6 +75,9 @@ fn command(rng: &mut Pcg64Mcg) -> Vec<String> {
         "getex K ex 1000",
         "getex K ex P",
         "getex K bogus",
+        "getex K ex 1000 ex 2000",
+        "set K V ex 1000 ex 2000",
+        "set K V nx nx get",
         "mget K K K",
         "mset K V K V",
         "mset K V K",
@@ -146,6 +149,9 @@ fn command(rng: &mut Pcg64Mcg) -> Vec<String> {
         "bitfield K incrby u4 S I",
         "bitfield K overflow sat incrby i8 #S I",
         "bitfield K overflow fail incrby u2 S I get u2 S",
+        "bitfield K overflow sat set u8 S I",
+        "bitfield K overflow fail set i9 S I",
+        "bitfield K overflow sat set u63 0 I",
         "bitfield K get u64 0",
         "bitfield K set u8 S V",
         "bitfield_ro K get u8 0",
@@ -169,6 +175,7 @@ fn command(rng: &mut Pcg64Mcg) -> Vec<String> {
         "watch K",
         "unwatch",
         "swapdb 0 3",
+        "swapdb 0 0",
         "flushdb",
         "scan x",
         "scan 0 count 0",
@@ -185,6 +192,11 @@ fn command(rng: &mut Pcg64Mcg) -> Vec<String> {
         "lcs K K idx len",
         "lcs K K bogus",
         "lcs K",
+        "client kill nobody",
+        "client list id x",
+        "client no-evict maybe",
+        "command count x",
+        "memory usage K samples -1",
         "memory usage nothing",
         "expire K 9223372036854775807",
         "set K V ex 9223372036854775807",

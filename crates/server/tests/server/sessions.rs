@@ -179,3 +179,85 @@ fn a_bit_that_is_set_to_what_it_is_changes_nothing() {
         assert_eq!(client.call("exec") == Reply::Null, changes, "{change}");
     }
 }
+
+/// The bytes that come until a reply to `PING end` has come.
+fn bytes_until_end(client: &mut super::client::Client, requests: &str) -> Vec<u8> {
+    use std::io::Read;
+    client.send(format!("{requests}PING end\r\n").as_bytes());
+    let (mut all, mut socket) = (Vec::new(), client.other_end());
+    while !all.ends_with(b"$3\r\nend\r\n") {
+        let mut piece = [0; 4096];
+        let count = socket.read(&mut piece).expect("a socket");
+        assert!(count > 0, "{}", String::from_utf8_lossy(&all));
+        all.extend_from_slice(&piece[..count]);
+    }
+    all
+}
+
+#[test]
+fn no_message_comes_after_the_end_of_its_subscription() {
+    let requests = "MULTI\r\nSUBSCRIBE t\r\nPUBLISH t m\r\nUNSUBSCRIBE t\r\nEXEC\r\n";
+    let expected = "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nt\r\n:1\r\n\
+                    *3\r\n$7\r\nmessage\r\n$1\r\nt\r\n$1\r\nm\r\n:1\r\n\
+                    *3\r\n$11\r\nunsubscribe\r\n$1\r\nt\r\n:0\r\n$3\r\nend\r\n";
+    let server = Server::start(|options| (options.cores, options.dram_bytes) = (2, 24 << 20));
+    let came = bytes_until_end(&mut server.client(), requests);
+    assert_eq!(String::from_utf8_lossy(&came), expected);
+    if let Some(mut redis) = super::redis::Redis::start() {
+        let came = bytes_until_end(&mut redis.client, requests);
+        assert_eq!(String::from_utf8_lossy(&came), expected, "Redis");
+    }
+    // Another client publishes all the while, on another core.
+    let (mut publisher, mut subscriber) = (server.client(), server.client());
+    publisher.send("PUBLISH t m\r\n".repeat(3_000).as_bytes());
+    for _ in 0..300 {
+        let came = bytes_until_end(&mut subscriber, "SUBSCRIBE t\r\nUNSUBSCRIBE t\r\n");
+        let came = String::from_utf8_lossy(&came).into_owned();
+        let (_, after) = came.split_once("unsubscribe").expect("it is told");
+        assert!(!after.contains("message"), "{came}");
+    }
+    (0..3_000).for_each(|_| drop(publisher.reply().expect("a count")));
+}
+
+#[test]
+fn what_changes_nothing_lets_a_transaction_run() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    client.call("set k v");
+    let reply = client.command(&[b"dump", b"k"]);
+    let Reply::Bulk(dump) = reply else { panic!("a dump") };
+    let restore: &[&[u8]] = &[b"restore", b"absent", b"1", &dump, b"absttl"];
+    let changes: [&[&[u8]]; 3] = [&[b"getex", b"k", b"persist"], &[b"swapdb", b"0", b"0"], restore];
+    for change in changes {
+        assert_eq!(client.call("watch k absent"), ok());
+        assert!(!matches!(client.command(change), Reply::Error(_)));
+        assert_eq!(client.call("multi"), ok());
+        client.call("get k");
+        assert_eq!(client.call("exec"), Reply::Array(vec![bulk("v")]), "{change:?}");
+    }
+}
+
+#[test]
+fn clients_are_listed_and_closed_by_address_id_and_type() {
+    let server = Server::start(|_| ());
+    let (mut me, mut other) = (server.client(), server.client());
+    let address = other.other_end().local_addr().expect("a socket").to_string();
+    let Reply::Integer(id) = other.call("client id") else { panic!("a number") };
+    let lines = |reply: Reply| match reply {
+        Reply::Bulk(text) => String::from_utf8(text).unwrap().lines().count(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(lines(me.call("client list")), 2);
+    assert_eq!(lines(me.call(&format!("client list id {id} 999"))), 1);
+    assert_eq!(lines(me.call("client list type pubsub")), 0);
+    assert_eq!(lines(me.call("client list type normal")), 2);
+    assert_eq!(me.call("client kill laddr 127.0.0.1:1"), Reply::Integer(0));
+    assert_eq!(me.call(&format!("client kill addr {address}")), Reply::Integer(1));
+    assert!(other.is_closed());
+    let mut other = server.client();
+    other.call("ping");
+    let address = other.other_end().local_addr().expect("a socket").to_string();
+    assert_eq!(me.call(&format!("client kill {address}")), ok());
+    assert!(other.is_closed());
+    assert_eq!(me.call(&format!("client kill laddr {}", server.address)), Reply::Integer(0));
+}
