@@ -112,7 +112,8 @@ fn all_learn_that_it_ended(does_now: u8, reason: &str) {
         let error = ticket.wait().unwrap().unwrap_err();
         assert!(ended(&error), "{error}");
     }
-    assert!(with_bomb.wait().unwrap().is_err());
+    // Its job may run after the log has ended. The value then drops in the job, which panics.
+    assert!(!matches!(with_bomb.wait(), Ok(Ok(_))));
     let error = waits.wait().unwrap().unwrap_err();
     assert!(ended(&error), "{error}");
     let later = commit(&jobs, 7).wait().unwrap().unwrap_err();
