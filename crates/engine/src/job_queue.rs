@@ -144,8 +144,19 @@ impl Jobs {
     /// # Panics
     /// Inside a job, whose core would wait for itself.
     pub fn checkpoint(&self) -> Result<bool, TransactionError> {
+        self.checkpoint_within(Duration::MAX)
+    }
+
+    /// As [`checkpoint`](Jobs::checkpoint). Gives `false` also when it would take longer than `patience`.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Jobs::checkpoint).
+    ///
+    /// # Panics
+    /// As [`checkpoint`](Jobs::checkpoint).
+    pub fn checkpoint_within(&self, patience: Duration) -> Result<bool, TransactionError> {
         check_not_in_a_job("waiting for a checkpoint");
-        self.engine.persist().map_or(Ok(false), |persist| persist.checkpoint())
+        self.engine.persist().map_or(Ok(false), |persist| persist.checkpoint(patience))
     }
 
     /// The engine, for its counters, budget and notices.

@@ -26,6 +26,8 @@ struct FiberJob {
     started: AtomicU64,
     /// How often it has run its transaction again.
     reruns: AtomicU32,
+    /// What the job has called itself.
+    label: AtomicU64,
 }
 
 /// A job that has been under way for long.
@@ -43,6 +45,8 @@ pub struct LongJob {
     pub reruns: u32,
     /// What it does.
     pub does: Does,
+    /// What it has called itself ([`FlashMemory::label_job`](crate::FlashMemory::label_job)); zero otherwise.
+    pub label: u64,
 }
 
 /// What a job does.
@@ -106,6 +110,7 @@ impl JobTable {
         let job = self.job(core, fiber);
         job.started.store(now.as_ns(), Ordering::Relaxed);
         job.reruns.store(0, Ordering::Relaxed);
+        job.label.store(0, Ordering::Relaxed);
         job.number.store(number, Ordering::Relaxed);
     }
 
@@ -123,6 +128,11 @@ impl JobTable {
     /// The fiber that `core` ran gives its core up.
     pub(crate) fn halts(&self, core: usize) {
         self.cores[core].running.store(0, Ordering::Relaxed);
+    }
+
+    /// The job of `fiber` calls itself `label`.
+    pub(crate) fn label(&self, core: usize, fiber: u32, label: u64) {
+        self.job(core, fiber).label.store(label, Ordering::Relaxed);
     }
 
     /// The job of `fiber` has run its transaction again so often.
@@ -149,8 +159,9 @@ impl JobTable {
                     true => Does::Runs(duration(lasts(&jobs.since))),
                     false => Does::WaitsForCore,
                 };
+                let label = job.label.load(Ordering::Relaxed);
                 let lasts = duration(for_long);
-                long.push(LongJob { core, fiber, number, lasts, reruns, does });
+                long.push(LongJob { core, fiber, number, lasts, reruns, does, label });
             }
         }
         long
@@ -170,10 +181,12 @@ mod tests {
         let table = JobTable::new(2, 3);
         table.begin((1, 2), 7, us(10));
         table.runs(1, 2, us(15));
+        table.label(1, 2, 42);
         let listed = |at| table.long(us(at), Span::from_us(100));
         assert_eq!(listed(109), []);
         let [job] = &listed(110)[..] else { panic!("one is long") };
-        assert_eq!((job.core, job.number, job.does), (1, 7, Does::Runs(Duration::from_micros(95))));
+        assert_eq!((job.core, job.number, job.label), (1, 7, 42));
+        assert_eq!(job.does, Does::Runs(Duration::from_micros(95)));
         table.halts(1);
         table.reran(1, 2, 3);
         let said = listed(1_010)[0].to_string();
@@ -183,5 +196,7 @@ mod tests {
         );
         table.end(1, 2);
         assert_eq!(listed(1_010), []);
+        table.begin((1, 2), 8, us(0));
+        assert_eq!(listed(100)[0].label, 0, "the label was that of another job");
     }
 }

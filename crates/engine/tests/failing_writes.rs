@@ -103,5 +103,6 @@ fn an_engine_stops_while_pages_cannot_be_written() {
         }
     });
     store.wait().unwrap();
+    assert_eq!(jobs.checkpoint_within(std::time::Duration::from_millis(50)), Ok(false));
     jobs.stop().unwrap();
 }

@@ -40,6 +40,7 @@ mod sparse;
 pub mod state;
 pub mod statistics;
 pub mod storage;
+mod supervisor;
 mod tls;
 mod upkeep;
 pub mod watched;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ebbtide_core::Span;
 use ebbtide_core::durability::Policy;
@@ -141,6 +142,10 @@ pub enum ServeError {
     Keyspace(String),
     #[error("not all changes are saved: {0}")]
     Unsaved(String),
+    #[error(
+        "told to stop, and {within:?} later jobs have not ended, so their clients have no answer: {jobs}"
+    )]
+    Stuck { within: Duration, jobs: String },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -158,7 +163,8 @@ impl ServeError {
             ServeError::Engine(_)
             | ServeError::NoRing
             | ServeError::Keyspace(_)
-            | ServeError::Unsaved(_) => false,
+            | ServeError::Unsaved(_)
+            | ServeError::Stuck { .. } => false,
             _ => true,
         }
     }

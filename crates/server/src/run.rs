@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
 use crate::service::{Front, Setup};
 use crate::shared::{Settings, Shared};
 use crate::state::State;
+use crate::supervisor::{JOBS_END_WITHIN, Supervisor};
 use crate::tls;
 
 /// The tag of a server's store.
@@ -126,23 +128,12 @@ pub fn serve(
     let (journal, teller) = log::start(&options.log);
     let shared = Arc::new(Shared::new(settings, beneath, journal, now_ms()));
     let always = options.durability == Policy::Always;
-    std::thread::scope(|scope| {
-        let (told, started, engine, listeners) = (&told, &started, &engine, &listeners);
-        let (send, receive) = std::sync::mpsc::channel();
-        scope.spawn(move || {
-            if receive.recv().is_ok() {
-                started(told);
-            }
-        });
-        let send = Mutex::new(Some(send));
-        let shared = &shared;
-        let answers = metrics.as_ref().zip(way.clone()).map(|(metrics, way)| {
-            let (over, password) = (&over, options.password.clone());
-            let asked = Arc::new(Asked { way, password, shared: Arc::downgrade(shared) });
-            scope.spawn(move || metrics.answer(&asked, over))
-        });
-        let make = move |core| {
-            let log = engine.clone();
+    let (tell, news) = channel();
+    let make = {
+        let (shared, log, tell) = (shared.clone(), engine.clone(), tell.clone());
+        let send = Mutex::new(Some(tell));
+        move |core| {
+            let log = log.clone();
             let state = State::new(shared.clone(), core, now_ms());
             let send = send.lock().ok().filter(|_| core == 0).and_then(|mut send| send.take());
             let listeners = listeners.lock().ok().filter(|_| core == 0);
@@ -159,26 +150,50 @@ pub fn serve(
                     }
                     log.progress()
                 }),
-                // Nobody waits when the server has stopped meanwhile.
+                // Nobody listens when the server has given its jobs up.
                 ready: Box::new(move || {
                     if let Some(send) = &send {
                         let _ = send.send(());
                     }
                 }),
             })
+        }
+    };
+    let cores = {
+        let engine = engine.clone();
+        let run = move || {
+            // Once it is dropped, the cores have ended.
+            let _runs = tell;
+            engine.run(make, drop).map(drop)
         };
-        let ended = engine.run(make, drop).and_then(|_| checkpoint(engine));
+        std::thread::Builder::new().name("ebbtide-cores".into()).spawn(run)
+    };
+    let doing = "start the thread of the cores";
+    let cores = cores.map_err(|source| EngineError::Io { doing, source })?;
+    let watched = std::thread::scope(|scope| {
+        let answers = metrics.as_ref().zip(way).map(|(metrics, way)| {
+            let (over, password) = (&over, options.password.clone());
+            let asked = Arc::new(Asked { way, password, shared: Arc::downgrade(&shared) });
+            scope.spawn(move || metrics.answer(&asked, over))
+        });
+        let stops = || stop.is_stopped() || shared.is_shut_down();
+        let watched = Supervisor::new(&engine, &shared, &stops).watch(&news, || started(&told));
         over.stop();
         if let (Some(metrics), Some(_)) = (&metrics, answers) {
             metrics.rouse();
         }
-        ended
-    })?;
+        watched
+    });
+    let ended = watched.and_then(|()| {
+        cores.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))?;
+        Ok(checkpoint(&engine)?)
+    });
     teller.end();
     if let Some(path) = &options.unix {
         // Gone already is as good.
         let _ = std::fs::remove_file(path);
     }
+    ended?;
     if let Some(failure) = shared.failure.get() {
         return Err(ServeError::Keyspace(failure.clone()));
     }
@@ -192,7 +207,7 @@ pub fn serve(
 fn checkpoint(engine: &Arc<Engine>) -> Result<(), EngineError> {
     let jobs = engine.start()?;
     // What was answered is in the log if this cannot be done.
-    let _ = jobs.checkpoint();
+    let _ = jobs.checkpoint_within(JOBS_END_WITHIN);
     jobs.stop()
 }
 

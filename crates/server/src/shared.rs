@@ -33,7 +33,7 @@ const STRIPES: usize = keyspace::STRIPES as usize;
 pub(crate) const QUEUED_BYTES_MAX: usize = 4 << 20;
 
 /// What the server was set up with, and what it may tell of itself.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Its cores.
     pub cores: usize,

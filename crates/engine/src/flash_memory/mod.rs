@@ -341,6 +341,12 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
+    /// Calls the job under way by a number of the program's choice, until it ends, for
+    /// [`Engine::long_jobs`](crate::Engine::long_jobs).
+    pub fn label_job(&mut self, label: u64) {
+        self.local.shared.jobs.label(self.local.core, self.fiber, label);
+    }
+
     fn waiter(&self) -> Waiter {
         Waiter { core: self.local.core as u32, fiber: self.fiber }
     }

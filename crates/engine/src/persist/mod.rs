@@ -511,8 +511,9 @@ impl Persist {
     }
 
     /// Has all pages that were stored to so far written, by cores that run, and waits until recovery would
-    /// redo nothing of that. Gives up, with `false`, while the store is copied.
-    pub(crate) fn checkpoint(&self) -> Result<bool, TransactionError> {
+    /// redo nothing of that. Gives up, with `false`, while the store is copied, and after `patience`.
+    pub(crate) fn checkpoint(&self, patience: Duration) -> Result<bool, TransactionError> {
+        let began = Instant::now();
         let committed = self.lock().journal.committed();
         loop {
             let mut guarded = self.lock();
@@ -520,7 +521,7 @@ impl Persist {
                 return Ok(true);
             }
             guarded.refusal().map_or(Ok(()), Err)?;
-            if guarded.journal.is_pinned() {
+            if guarded.journal.is_pinned() || began.elapsed() >= patience {
                 return Ok(false);
             }
             // If one is under way, it may have begun too early: another follows it.

@@ -287,7 +287,10 @@ impl Service for Front {
     fn run(&self, job: &mut Job, memory: &mut FlashMemory<'_>) {
         match job {
             Job::Open => self.open(memory),
-            Job::Requests { client, .. } => client.run(memory, &self.state),
+            Job::Requests { client, .. } => {
+                memory.label_job(client.session.id);
+                client.run(memory, &self.state);
+            }
             Job::Upkeep => {
                 let pause = self.upkeep.run(memory, &self.state);
                 let now = self.now.get();
