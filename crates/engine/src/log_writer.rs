@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ebbtide_core::PAGE_BYTES;
-use ebbtide_core::durability::{Disk, Io, Lsn};
+use ebbtide_core::durability::{Disk, DiskError, Fault, Io, Lsn};
 use parking_lot::MutexGuard;
 
 use crate::engine_state::EngineState;
@@ -17,6 +17,13 @@ use crate::persist::{Guarded, LogDisk, Persist};
 
 /// While pages are to be written, cores are asked again this often.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// A device without room for the log is tried again after this time, and after twice as long each time.
+const FULL_PAUSE_MIN: Duration = Duration::from_millis(5);
+const FULL_PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// When it has had none for so long, transactions are refused until it has some.
+const FULL_AFTER: Duration = Duration::from_secs(1);
 
 /// The log writer of one engine. Dropping it makes all that is committed durable first.
 pub(crate) struct LogWriter {
@@ -102,11 +109,7 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
             Io::Flush => (true, 0),
             Io::Write(blocks) => (false, blocks.len() * PAGE_BYTES),
         };
-        let result = match io {
-            Io::Write(blocks) if flush => disk.write_to_flush(&blocks),
-            Io::Write(blocks) => disk.write_blocks(&blocks),
-            Io::Flush => disk.flush(),
-        };
+        let result = perform(persist, state, &mut disk, &io, flush);
         guarded = persist.lock();
         guarded.written_bytes += written as u64;
         guarded.journal.done(result.map_err(|error| error.to_string()));
@@ -118,13 +121,50 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
     }
 }
 
+/// Does what the journal says. A write for which the device has no room has changed nothing that counts: it is
+/// tried again until there is room, or the log writer ends. Returns how it ended.
+fn perform(
+    persist: &Persist,
+    state: &EngineState,
+    disk: &mut LogDisk,
+    io: &Io,
+    flush: bool,
+) -> Result<(), DiskError> {
+    let (since, mut pause, mut is_full) = (Instant::now(), FULL_PAUSE_MIN, false);
+    loop {
+        let result = match io {
+            Io::Write(blocks) if flush => disk.write_to_flush(blocks),
+            Io::Write(blocks) => disk.write_blocks(blocks),
+            Io::Flush => disk.flush(),
+        };
+        let waits = |error: &DiskError| error.fault == Fault::Room && !matches!(io, Io::Flush);
+        let Some(error) = result.as_ref().err().filter(|error| waits(error)) else {
+            if is_full {
+                persist.note_log_full(None);
+            }
+            return result;
+        };
+        if since.elapsed() >= FULL_AFTER {
+            is_full = true;
+            persist.note_log_full(Some(&error.to_string()));
+            let mut guarded = persist.lock();
+            wake_waiting(state, &mut guarded);
+            drop(tell_tickets(persist, guarded));
+        }
+        if !persist.pause(pause) {
+            return result;
+        }
+        pause = (pause * 2).min(FULL_PAUSE_MAX);
+    }
+}
+
 /// Completes the tickets of transactions that are durable or never will be. Programs learn of it
 /// without the lock.
 fn tell_tickets<'a>(
     persist: &'a Persist,
     mut guarded: MutexGuard<'a, Guarded>,
 ) -> MutexGuard<'a, Guarded> {
-    let (durable, ended) = (guarded.journal.durable(), guarded.journal.ended());
+    let (durable, ended) = (guarded.journal.durable(), guarded.gives_up());
     let all = std::mem::take(&mut guarded.tickets);
     let over = |lsn: Lsn| lsn <= durable || ended.is_some();
     let (told, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|(lsn, _)| over(*lsn));
@@ -162,7 +202,7 @@ fn ask_cores(persist: &Persist, state: &EngineState, guarded: &mut Guarded) {
 /// Wakes the fibers whose transactions are durable or never will be, and those that wait for room.
 fn wake_waiting(state: &EngineState, guarded: &mut Guarded) {
     let durable = guarded.journal.durable();
-    let ended = guarded.journal.ended().is_some();
+    let ended = guarded.gives_up().is_some();
     let mailboxes = &state.pool.mailboxes;
     guarded.waiting.retain(|&(lsn, waiter)| {
         let over = lsn <= durable || ended;

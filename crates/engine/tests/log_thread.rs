@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use ebbtide_core::durability::{Block, Disk, DiskError, Page, Policy, TransactionError};
+use ebbtide_core::durability::{Block, Disk, DiskError, Fault, Page, Policy, TransactionError};
 use ebbtide_core::{Addr, Memory, Time};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{NewStore, Store};
@@ -35,7 +35,7 @@ impl Disk for Flushes {
             FAILS => Err(DiskError {
                 doing: "flush".into(),
                 reason: "on purpose".into(),
-                of_block: false,
+                fault: Fault::Device,
             }),
             _ => panic!("on purpose"),
         }

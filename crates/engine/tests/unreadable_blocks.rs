@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::watched;
 use ebbtide_core::durability::{
-    Block, Disk, DiskError, Geometry, Page, RecoveryError, SUPERBLOCKS,
+    Block, Disk, DiskError, Fault, Geometry, Page, RecoveryError, SUPERBLOCKS,
 };
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::device::threads::Threads;
@@ -28,7 +28,7 @@ impl Disk for Unreadable {
     fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
         if block == self.1 {
             let (doing, reason) = ("read".into(), "injected".into());
-            return Err(DiskError { doing, reason, of_block: true });
+            return Err(DiskError { doing, reason, fault: Fault::Block });
         }
         self.0.read_block(block, into)
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ebbtide_core::PAGE_BYTES;
-use ebbtide_core::durability::Lsn;
-use ebbtide_engine::{Engine, Snapshot};
+use ebbtide_core::durability::{Lsn, TransactionError};
+use ebbtide_engine::{Engine, Progress, Snapshot};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -42,6 +42,13 @@ impl Beneath {
     fn log_bytes(&self) -> u64 {
         self.committed().0.saturating_sub(self.log_start.0)
     }
+}
+
+/// Why nothing waits for the log, if so: writing has ended, or the device has no room for it.
+pub(crate) fn gives_up(progress: &Progress) -> Option<&TransactionError> {
+    let full = progress.refused.as_ref();
+    let full = full.filter(|error| matches!(error, TransactionError::LogFull { .. }));
+    progress.ended.as_ref().or(full)
 }
 
 impl Storage for Beneath {
@@ -84,15 +91,15 @@ impl Storage for Beneath {
 
     fn committed(&self) -> Lsn {
         let progress = self.engine.progress();
-        progress.map_or(Lsn::ZERO, |progress| match progress.ended {
-            // A reply about all keys does not wait for what will never be durable.
+        progress.map_or(Lsn::ZERO, |progress| match gives_up(&progress) {
+            // A reply about all keys does not wait for what may never be durable.
             Some(_) => progress.acknowledged,
             None => progress.committed,
         })
     }
 
-    fn has_failed(&self) -> bool {
-        self.engine.progress().is_some_and(|progress| progress.ended.is_some())
+    fn refuses(&self) -> bool {
+        self.engine.progress().is_some_and(|progress| progress.refused.is_some())
     }
 
     fn save(&self) -> Option<Lsn> {

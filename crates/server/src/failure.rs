@@ -43,7 +43,9 @@ impl From<String> for Failure {
 
 impl From<TransactionError> for Failure {
     fn from(error: TransactionError) -> Failure {
-        format!("ERR {error}").into()
+        // Clients know this word of Redis for a server that cannot save changes.
+        let word = if error.is_input() { "ERR" } else { "MISCONF" };
+        format!("{word} {error}").into()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
 use crate::service::{Front, Setup};
 use crate::shared::{Settings, Shared};
 use crate::state::State;
-use crate::supervisor::{JOBS_END_WITHIN, Supervisor};
+use crate::supervisor::{self, JOBS_END_WITHIN, Supervisor};
 use crate::tls;
 
 /// The tag of a server's store.
@@ -197,10 +197,18 @@ pub fn serve(
     if let Some(failure) = shared.failure.get() {
         return Err(ServeError::Keyspace(failure.clone()));
     }
-    match engine.progress().and_then(|progress| progress.ended) {
-        Some(reason) => Err(ServeError::Unsaved(reason.to_string())),
-        None => Ok(()),
-    }
+    unsaved(&engine).map_or(Ok(()), |reason| Err(ServeError::Unsaved(reason)))
+}
+
+/// Why not all changes survive the end of the server, if so.
+fn unsaved(engine: &Engine) -> Option<String> {
+    supervisor::flush(engine);
+    let progress = engine.progress()?;
+    let unsaved = progress.durable < progress.committed;
+    let refused = progress.refused.filter(|_| unsaved).map(|error| error.to_string());
+    let ended = progress.ended.map(|error| error.to_string());
+    let slow = unsaved.then(|| "the device does not take them".to_string());
+    ended.or(refused).or(slow)
 }
 
 /// Spares the next start a recovery. All clients are gone.

@@ -12,8 +12,8 @@ pub trait Storage: Send + Sync {
     /// How far the log is, or will be if nothing more can be written; zero without one.
     fn committed(&self) -> Lsn;
 
-    /// Whether nothing more can be written, because the device has failed.
-    fn has_failed(&self) -> bool;
+    /// Whether changes are refused, because the device fails or has no room.
+    fn refuses(&self) -> bool;
 
     /// Asks for a flush of all changes. Gives the place in the log from which on they survive a crash;
     /// `None` if nothing does.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ebbtide_engine::{Engine, LongJob};
 
+use crate::beneath::gives_up;
 use crate::options::ServeError;
 use crate::shared::Shared;
 
@@ -19,11 +20,24 @@ pub(crate) const JOBS_END_WITHIN: Duration = Duration::from_secs(30);
 /// The time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How long the log is waited for when jobs do not end.
+/// How long the log is waited for at the end.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Jobs that an error names.
 const NAMED_MAX: usize = 8;
+
+/// Waits until all that is committed survives a crash, at most [`FLUSHED_WITHIN`], unless that cannot be.
+pub(crate) fn flush(engine: &Engine) {
+    let since = Instant::now();
+    let behind = || {
+        let progress = engine.progress();
+        progress.is_some_and(|log| gives_up(&log).is_none() && log.durable < log.committed)
+    };
+    while behind() && since.elapsed() < FLUSHED_WITHIN {
+        engine.flush_soon();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// Watches the jobs of a server while its cores run on threads of their own.
 pub(crate) struct Supervisor<'a> {
@@ -104,15 +118,7 @@ impl<'a> Supervisor<'a> {
 
     /// Jobs do not end. Their cores go on with them until the process ends, and the log gets what is committed.
     fn give_up(&self) -> ServeError {
-        let since = Instant::now();
-        let behind = || {
-            let progress = self.engine.progress();
-            progress.is_some_and(|log| log.ended.is_none() && log.durable < log.committed)
-        };
-        while behind() && since.elapsed() < FLUSHED_WITHIN {
-            self.engine.flush_soon();
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        flush(self.engine);
         let long = self.engine.long_jobs(Duration::ZERO);
         let mut jobs: Vec<_> = long.iter().take(NAMED_MAX).map(|job| self.named(job)).collect();
         if long.len() > NAMED_MAX {

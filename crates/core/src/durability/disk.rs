@@ -82,9 +82,19 @@ pub struct DiskError {
     pub doing: String,
     /// What it said.
     pub reason: String,
-    /// True if the device works and cannot give what one block holds. Recovery takes such a block for
-    /// damaged.
-    pub of_block: bool,
+    /// What is at fault.
+    pub fault: Fault,
+}
+
+/// What is at fault when a device could not do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The device, or the way to it.
+    Device,
+    /// One block: the device works and cannot give what the block holds. Recovery takes it for damaged.
+    Block,
+    /// The room: the device has none left for what is written. There may be some later.
+    Room,
 }
 
 /// Why a store cannot be recovered. Nothing of it was changed.

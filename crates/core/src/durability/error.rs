@@ -35,6 +35,13 @@ pub enum TransactionError {
         /// What the device said, in one line.
         reason: String,
     },
+    /// The device has had no room for the log for a while. Memory can be read. What was committed and is not
+    /// durable is written as soon as there is room, and transactions are accepted again.
+    #[error("the log cannot be written, transactions are refused until it can: {reason}")]
+    LogFull {
+        /// What the device said, in one line.
+        reason: String,
+    },
     /// A write or a flush of the log has failed, so nothing more can be made durable. Memory can still
     /// be read. The store must be opened again, which recovers all that is durable.
     #[error("the log cannot be written any more: {reason}")]
@@ -51,7 +58,9 @@ impl TransactionError {
             TransactionError::TooLarge { .. }
             | TransactionError::Inside
             | TransactionError::NoProgress { .. } => true,
-            TransactionError::PagesFail { .. } | TransactionError::WritingEnded { .. } => false,
+            TransactionError::PagesFail { .. }
+            | TransactionError::LogFull { .. }
+            | TransactionError::WritingEnded { .. } => false,
         }
     }
 }

@@ -43,7 +43,7 @@ mod write_set;
 
 pub use base_map::{BLANK_SLOT, Checksums, Mapped, POISONED_SLOT, PageMap, SLOTS_MAX, SlotTable};
 pub use copy::{CopyPoint, InUse, copy_log, copy_pages};
-pub use disk::{Disk, DiskError, RecoveryError};
+pub use disk::{Disk, DiskError, Fault, RecoveryError};
 pub use error::{Aborted, TransactionError};
 pub use geometry::{Block, Geometry, LOG_BLOCKS_MIN, Page, SUPERBLOCKS};
 pub use growth::copy_larger;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::disk::{Disk, DiskError};
+use super::disk::{Disk, DiskError, Fault};
 use super::geometry::{Block, Page};
 
 /// How often a block is tried before it counts as damaged: cables and controllers fail in passing.
@@ -35,7 +35,7 @@ impl<'a, D: Disk> Readable<'a, D> {
         error: DiskError,
         into: &mut Page,
     ) -> Result<(), DiskError> {
-        if !error.of_block || self.unreadable.len() >= UNREADABLE_MAX {
+        if error.fault != Fault::Block || self.unreadable.len() >= UNREADABLE_MAX {
             return Err(error);
         }
         into.fill(0);
@@ -52,7 +52,7 @@ impl<D: Disk> Disk for Readable<'_, D> {
         }
         let mut result = self.disk.read_block(block, into);
         for _ in 1..ATTEMPTS {
-            if result.as_ref().is_err_and(|error| error.of_block) {
+            if result.as_ref().is_err_and(|error| error.fault == Fault::Block) {
                 result = self.disk.read_block(block, into);
             }
         }
@@ -64,7 +64,7 @@ impl<D: Disk> Disk for Readable<'_, D> {
 
     fn read_blocks(&mut self, blocks: &[Block], into: &mut [Page]) -> Result<(), DiskError> {
         match self.disk.read_blocks(blocks, into) {
-            Err(error) if error.of_block => {
+            Err(error) if error.fault == Fault::Block => {
                 let mut pairs = blocks.iter().zip(into);
                 pairs.try_for_each(|(&block, page)| self.read_block(block, page))
             }
@@ -108,7 +108,8 @@ mod tests {
             if self.is_gone || *left > 0 {
                 *left = left.saturating_sub(1);
                 let (doing, reason) = ("read".into(), "injected".into());
-                return Err(DiskError { doing, reason, of_block: !self.is_gone });
+                let fault = if self.is_gone { Fault::Device } else { Fault::Block };
+                return Err(DiskError { doing, reason, fault });
             }
             into.fill(1);
             Ok(())

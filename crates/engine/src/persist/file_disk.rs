@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ebbtide_core::PAGE_BYTES;
-use ebbtide_core::durability::{Block, Disk, DiskError, Page};
+use ebbtide_core::durability::{Block, Disk, DiskError, Fault, Page};
 
 use crate::device::LogWrites;
 use crate::store::{Buffer, StoreError, buffer};
@@ -93,9 +93,17 @@ impl FileDisk {
     }
 }
 
+/// What is at fault when a write fails.
+fn fault_of(error: &io::Error) -> Fault {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => Fault::Room,
+        _ => Fault::Device,
+    }
+}
+
 fn failed(doing: &str, block: Block, error: &io::Error) -> DiskError {
     let doing = format!("{doing} block {} of the persist part", block.0);
-    DiskError { doing, reason: error.to_string(), of_block: false }
+    DiskError { doing, reason: error.to_string(), fault: fault_of(error) }
 }
 
 /// Reads `buffer` from `at` on, as far as the file goes. Gives how many whole blocks there are.
@@ -105,7 +113,8 @@ fn read(reads: &dyn Reads, at: u64, block: Block, buffer: &mut [u8]) -> Result<u
         Ok(_) => Err(failed("read", block, &io::ErrorKind::UnexpectedEof.into())),
         Err(error) => {
             let of_block = error.raw_os_error().is_some_and(|code| OF_BLOCK.contains(&code));
-            Err(DiskError { of_block, ..failed("read", block, &error) })
+            let fault = if of_block { Fault::Block } else { Fault::Device };
+            Err(DiskError { fault, ..failed("read", block, &error) })
         }
     }
 }
@@ -168,7 +177,7 @@ impl Disk for FileDisk {
         self.writes.flush().map_err(|error| DiskError {
             doing: "flush".into(),
             reason: error.to_string(),
-            of_block: false,
+            fault: Fault::Device,
         })
     }
 }
@@ -223,13 +232,13 @@ mod tests {
 
     #[test]
     fn a_block_that_cannot_be_read_is_alone_and_told_from_a_device_that_is_gone() {
-        for (code, of_block) in [
-            (libc::EIO, true),
-            (libc::ENODATA, true),
-            (libc::EILSEQ, true),
-            (libc::EBADMSG, true),
-            (libc::ENODEV, false),
-            (libc::ENXIO, false),
+        for (code, fault) in [
+            (libc::EIO, Fault::Block),
+            (libc::ENODATA, Fault::Block),
+            (libc::EILSEQ, Fault::Block),
+            (libc::EBADMSG, Fault::Block),
+            (libc::ENODEV, Fault::Device),
+            (libc::ENXIO, Fault::Device),
         ] {
             let mut disk = FileDisk { reads: Arc::new(Bad(vec![5, 9], code)), ..disk() };
             let mut page = [0; PAGE_BYTES];
@@ -238,13 +247,13 @@ mod tests {
                     Ok(()) => assert_eq!(page, [block as u8; PAGE_BYTES]),
                     Err(error) => {
                         assert!(matches!(block, 5 | 9), "block {block}");
-                        assert_eq!(error.of_block, of_block, "{error}");
+                        assert_eq!(error.fault, fault, "{error}");
                     }
                 }
             }
             let mut pages = [page; 2];
             let together = disk.read_blocks(&[Block(4), Block(5)], &mut pages);
-            assert_eq!(together.unwrap_err().of_block, of_block);
+            assert_eq!(together.unwrap_err().fault, fault);
             disk.read_blocks(&[Block(4), Block(6)], &mut pages).unwrap();
         }
     }

@@ -58,7 +58,9 @@ pub(crate) struct Guarded {
     pub(crate) behind_since: Option<Instant>,
     pub(crate) flush_asked: bool,
     /// Why pages cannot be written, if they could not for long.
-    refused: Option<String>,
+    pages_fail: Option<String>,
+    /// Why the log cannot be written, if the device has had no room for it for long.
+    log_full: Option<String>,
     /// A flush was asked for of what was committed before this place.
     flush_asked_to: Lsn,
     /// Cores have been asked to write pages, and are asked again soon: nobody needs to say so.
@@ -98,8 +100,14 @@ pub(crate) enum Committed<R> {
 impl Guarded {
     /// Why no transaction is accepted, if so.
     pub(crate) fn refusal(&self) -> Option<TransactionError> {
-        let refused = || self.refused.clone().map(|reason| TransactionError::PagesFail { reason });
-        self.journal.ended().or_else(refused)
+        let pages = || self.pages_fail.clone().map(|reason| TransactionError::PagesFail { reason });
+        self.gives_up().or_else(pages)
+    }
+
+    /// Why what waits for the log is told of an error, if so.
+    pub(crate) fn gives_up(&self) -> Option<TransactionError> {
+        let full = || self.log_full.clone().map(|reason| TransactionError::LogFull { reason });
+        self.journal.ended().or_else(full)
     }
 
     /// How many wait for a flush.
@@ -204,7 +212,8 @@ impl Persist {
             starved: Vec::new(),
             behind_since: None,
             flush_asked: false,
-            refused: None,
+            pages_fail: None,
+            log_full: None,
             flush_asked_to: Lsn::ZERO,
             cleaning: false,
             stop: false,
@@ -304,11 +313,24 @@ impl Persist {
     #[must_use]
     pub(crate) fn refuse(&self, reason: Option<&str>) -> Vec<Waiter> {
         let mut guarded = self.lock();
-        guarded.refused = reason.map(str::to_string);
+        guarded.pages_fail = reason.map(str::to_string);
         // So that pages are tried again, also if none has to leave DRAM.
         guarded.journal.begin_checkpoint();
         self.news.notify_one();
         std::mem::take(&mut guarded.starved)
+    }
+
+    /// The device has had no room for the log for long, as this reason says, or has some again.
+    pub(crate) fn note_log_full(&self, reason: Option<&str>) {
+        self.lock().log_full = reason.map(str::to_string);
+    }
+
+    /// Waits for a while, or until the log writer is to end. Returns false in the latter case.
+    pub(crate) fn pause(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        let mut guarded = self.lock();
+        while !guarded.stop && !self.news.wait_until(&mut guarded, until).timed_out() {}
+        !guarded.stop
     }
 
     /// Ends writing: an internal thread has died, as `reason` says.
@@ -417,7 +439,7 @@ impl Persist {
         if lsn <= self.acknowledged(&guarded) {
             return Ok(true);
         }
-        if let Some(error) = guarded.journal.ended() {
+        if let Some(error) = guarded.gives_up() {
             return Err(error);
         }
         guarded.waiting.push((lsn, waiter));
@@ -450,7 +472,7 @@ impl Persist {
             drop(guarded);
             return tell(Ok(()));
         }
-        if let Some(error) = guarded.journal.ended() {
+        if let Some(error) = guarded.gives_up() {
             drop(guarded);
             return tell(Err(error));
         }

@@ -92,6 +92,7 @@ fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let state = call.state;
     let log = u8::from(state.settings().durability != "none");
     let unsaved = state.shared.unsaved.lock().clone();
+    let refuses = state.shared.storage.refuses();
     let (status, copied) = match state.shared.storage.copied() {
         Copied::Never => ("ok", "never".into()),
         Copied::UnderWay => ("ok", "under way".into()),
@@ -99,13 +100,14 @@ fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
         Copied::Failed(reason) => ("err", format!("failed:{reason}")),
     };
     format!(
-        "loading:0\r\nrdb_changes_since_last_save:{}\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
+        "loading:0\r\nwrites_refused:{}\r\nrdb_changes_since_last_save:{}\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
          rdb_last_bgsave_status:{status}\r\nlast_copy:{copied}\r\naof_enabled:{log}\r\naof_rewrite_in_progress:0\r\n\
          aof_last_write_status:{}\r\n{}",
+        u8::from(refuses),
         state.shared.changes_since_save(),
         u8::from(state.shared.saving().is_some() || copied == "under way"),
         state.shared.saved_ms.load(Ordering::SeqCst) / 1000,
-        if state.shared.storage.has_failed() { "err" } else { "ok" },
+        if refuses { "err" } else { "ok" },
         unsaved.map_or(String::new(), |reason| format!("last_write_error:{reason}\r\n")),
     )
 }

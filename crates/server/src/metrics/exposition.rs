@@ -22,6 +22,7 @@ const FIELDS: &[(&str, Kind, &str)] = &[
     ("maxmemory", Gauge, "The DRAM budget in bytes."),
     ("flash_bytes", Gauge, "Bytes of flash for keys and values."),
     ("flash_bytes_free", Gauge, "Bytes of flash that nothing uses."),
+    ("writes_refused", Gauge, "1 while changes are refused: the device fails or is full."),
     ("rdb_changes_since_last_save", Gauge, "Changes since the last save."),
     ("rdb_bgsave_in_progress", Gauge, "1 while a save or a copy is under way."),
     ("rdb_last_save_time", Gauge, "The Unix time of the last save, in seconds."),

@@ -3,6 +3,7 @@
 use ebbtide_core::durability::Lsn;
 
 use super::Front;
+use crate::beneath::gives_up;
 use crate::client::Client;
 use crate::clock::now_ms;
 
@@ -13,7 +14,7 @@ impl Front {
             return;
         }
         let Some(progress) = (self.progress)() else { return };
-        let ended = progress.ended.map(|error| error.to_string());
+        let ended = gives_up(&progress).map(ToString::to_string);
         let news = progress.acknowledged > self.acknowledged.get()
             || progress.durable > self.durable.get();
         self.acknowledged.set(progress.acknowledged);
@@ -35,14 +36,14 @@ impl Front {
     /// Tells the operator when changes can no longer be saved, and when they can be again.
     pub(super) fn watch_log(&self) {
         let Some(progress) = (self.progress)() else { return };
-        let reason = progress.ended.map(|error| error.to_string());
+        let reason = progress.refused.map(|error| error.to_string());
         let mut unsaved = self.state.shared.unsaved.lock();
         if *unsaved == reason {
             return;
         }
         let text = match &reason {
-            Some(reason) => format!("changes can no longer be saved, reads go on: {reason}"),
-            None => "changes are saved again".into(),
+            Some(reason) => format!("changes are refused, reads go on: {reason}"),
+            None => "changes are taken and saved again".into(),
         };
         self.state.journal().tell("unsaved", text);
         *unsaved = reason;

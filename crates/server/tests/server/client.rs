@@ -152,14 +152,22 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Tells it to end, and waits for that.
+    pub(crate) fn end(mut self) -> Result<(), ServeError> {
+        self.stop.stop();
+        self.runner.take().expect("it runs once").join().expect("no panic")
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
+        let Some(runner) = self.runner.take() else { return };
         self.stop.stop();
         if std::thread::panicking() {
             // A server that does not answer may not stop either.
             return;
         }
-        let ended = self.runner.take().expect("it runs once").join();
-        ended.expect("no panic").expect("it ended well");
+        runner.join().expect("no panic").expect("it ended well");
     }
 }

@@ -9,6 +9,7 @@ mod connections;
 mod cores;
 mod differential;
 mod documentation;
+mod full_disk;
 mod large;
 mod many;
 mod monitoring;

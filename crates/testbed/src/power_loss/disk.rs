@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use ebbtide_core::durability::{Block, Disk, DiskError, Page};
+use ebbtide_core::durability::{Block, Disk, DiskError, Fault, Page};
 
 const ZEROS: Page = [0; 4096];
 
@@ -163,7 +163,7 @@ impl DiskModel {
         match &mut self.power {
             Some(0) => {
                 let reason = "power is gone".to_string();
-                return Err(DiskError { doing: doing.into(), reason, of_block: false });
+                return Err(DiskError { doing: doing.into(), reason, fault: Fault::Device });
             }
             Some(left) => *left -= 1,
             None => {}
@@ -178,7 +178,7 @@ impl Disk for DiskModel {
         self.reads += 1;
         if self.unreadable.contains(&block) {
             let (doing, reason) = ("read".into(), "the block is unreadable".into());
-            return Err(DiskError { doing, reason, of_block: true });
+            return Err(DiskError { doing, reason, fault: Fault::Block });
         }
         into.copy_from_slice(self.contents(block));
         Ok(())

@@ -1,0 +1,170 @@
+//! A disk without room: changes are refused, reads go on, all of it is told, and changes are taken again when there
+//! is room.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::channel;
+
+use ebbtide_core::durability::Policy;
+use ebbtide_server::ServeError;
+use ebbtide_server::log::Log;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::client::{Reply, Server, bulk, ok};
+
+const BLOCK_BYTES: usize = 4096;
+
+/// A small file system that only a child process has mounted. It ends with this value.
+struct SmallDisk {
+    child: Child,
+    input: Option<ChildStdin>,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// One of `bytes` bytes, if this process may mount it.
+    fn mounted(bytes: u64) -> Option<SmallDisk> {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let at = folder.path().join("mounted");
+        fs::create_dir(&at).expect("a folder");
+        let script = "mount -t tmpfs -o size=$1 small \"$0\" && echo mounted && read end";
+        let mut child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", script])
+            .arg(&at)
+            .arg(bytes.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let mut said = String::new();
+        BufReader::new(output?).read_line(&mut said).expect("a pipe");
+        let root = PathBuf::from(format!("/proc/{}/root", child.id()));
+        let path = root.join(at.strip_prefix("/").expect("an absolute path"));
+        let disk = SmallDisk { child, input, path, _folder: folder };
+        if said == "mounted\n" {
+            return Some(disk);
+        }
+        eprintln!("not tested without the right to mount a file system");
+        None
+    }
+
+    /// Takes all room that is left.
+    fn fill(&self) {
+        let mut ballast = File::create(self.path.join("ballast")).expect("a file");
+        let full = loop {
+            if let Err(error) = ballast.write_all(&[1; BLOCK_BYTES]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+    }
+
+    /// Gives back what [`fill`](SmallDisk::fill) has taken.
+    fn free(&self) {
+        fs::remove_file(self.path.join("ballast")).expect("it is there");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // It may have ended.
+        let _ = self.child.wait();
+    }
+}
+
+/// Gives back the room of all blocks of zeros, as a disk that promises more than it has.
+fn thin(path: &Path) {
+    let mut file = File::options().read(true).write(true).open(path).expect("the store");
+    let mut block = [0; BLOCK_BYTES];
+    let mut at = 0;
+    while file.read_exact(&mut block).is_ok() {
+        if block == [0; BLOCK_BYTES] {
+            let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            fallocate(&file, how, at, BLOCK_BYTES as u64).expect("a hole");
+        }
+        at += BLOCK_BYTES as u64;
+    }
+}
+
+/// Sets a key until that is refused because the disk is full.
+fn set_until_refused(server: &Server) {
+    loop {
+        match server.client().call("set b 1") {
+            Reply::Error(text) if text.starts_with("MISCONF") => {
+                return assert!(text.contains("No space left on device"), "{text}");
+            }
+            // Acknowledged before, or not known to be durable.
+            Reply::Error(text) => assert!(text.contains("No space left on device"), "{text}"),
+            reply => assert_eq!(reply, ok()),
+        }
+    }
+}
+
+fn persistence(server: &Server) -> String {
+    let Reply::Bulk(text) = server.client().call("info persistence") else { panic!("text") };
+    String::from_utf8(text).expect("text")
+}
+
+#[test]
+fn a_full_disk_refuses_changes_and_tells_and_takes_them_again_when_there_is_room() {
+    let Some(disk) = SmallDisk::mounted(64 << 20) else { return };
+    let (tell, told) = channel();
+    let start = || {
+        let (data, tell) = (disk.path.join("store"), tell.clone());
+        Server::start(|options| {
+            options.data = data;
+            options.capacity_bytes = Some(8 << 20);
+            options.durability = Policy::Every(ebbtide_core::Span::from_us(1_000_000));
+            options.log = Log::to(move |event| drop(tell.send(event)));
+        })
+    };
+    start().end().expect("a new store");
+    thin(&disk.path.join("store"));
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("set a 1"), ok());
+    assert_eq!(client.call("save"), ok());
+    let before = persistence(&server);
+    assert!(
+        before.contains("writes_refused:0") && !before.contains("last_write_error"),
+        "{before}"
+    );
+
+    disk.fill();
+    set_until_refused(&server);
+    let event = told.recv().expect("an event");
+    assert_eq!(event.name, "unsaved");
+    assert!(event.text.starts_with("changes are refused, reads go on"), "{}", event.text);
+    assert!(event.text.contains("No space left on device"), "{}", event.text);
+    let info = persistence(&server);
+    for field in
+        ["writes_refused:1\r\n", "aof_last_write_status:err\r\n", "last_write_error:the log"]
+    {
+        assert!(info.contains(field), "{field} in {info}");
+    }
+    assert_eq!(client.call("get a"), bulk("1"));
+    for line in ["dbsize", "keys *", "scan 0", "randomkey", "exists a", "ttl a"] {
+        assert!(!matches!(client.call(line), Reply::Error(_)), "{line}");
+    }
+
+    disk.free();
+    while !matches!(client.call("set c 1"), Reply::Status(_)) {}
+    assert_eq!(client.call("save"), ok());
+    let event = told.recv().expect("an event");
+    assert_eq!(event.text, "changes are taken and saved again");
+    let info = persistence(&server);
+    assert!(info.contains("writes_refused:0") && info.contains("write_status:ok"), "{info}");
+
+    disk.fill();
+    set_until_refused(&server);
+    let error = server.end().expect_err("the last change is not saved");
+    assert!(matches!(error, ServeError::Unsaved(_)) && !error.is_input(), "{error}");
+    disk.free();
+    let again = start();
+    assert_eq!(again.client().call("get c"), bulk("1"));
+}
