@@ -196,9 +196,17 @@ fn a_file_cut_short_is_refused() {
         file.set_len(length).expect("cut");
         let error = open(&new).unwrap_err();
         assert!(matches!(error, StoreError::Short { .. }) && error.is_input(), "{error}");
-        assert!(error.to_string().contains(&format!("cut short: {length} bytes, expected")));
+        assert!(error.to_string().contains(&format!("truncated: has {length} bytes, needs ")));
     }
-    assert_kept_without_force(&new, "cut short: 100 bytes, expected 4096");
+    // It is no place for a new store either, and the error says what is wrong with it.
+    let before = fs::read(&new.path).expect("the file");
+    for error in [new.is_there().unwrap_err(), create(&new).unwrap_err()] {
+        let text = error.to_string();
+        assert!(text.ends_with("truncated: has 100 bytes, needs 4096"), "{text}");
+    }
+    assert!(fs::read(&new.path).expect("the file") == before, "not a byte is touched");
+    create(&NewStore { force: true, ..new.clone() }).expect("overwritten");
+    assert!(new.is_there().expect("a store"));
 }
 
 #[test]

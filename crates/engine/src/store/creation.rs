@@ -150,6 +150,7 @@ impl NewStore {
                 Err(StoreError::Io { path, doing, source })
             }
             Err(_) if self.force => Ok(None),
+            Err(error @ StoreError::Short { .. }) => Err(error),
             Err(found) => match self.contents(file, &found)? {
                 Contents::Blank => Ok(None),
                 Contents::Something(Some(what)) if matches!(found, StoreError::NotAStore(_)) => {

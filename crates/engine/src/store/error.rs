@@ -52,7 +52,7 @@ pub enum StoreError {
     Version { path: PathBuf, found: u32 },
     #[error("{}: its pages were changed, by an engine or by a write that was cut off, and are no longer its image; create it again", .0.display())]
     Dirty(PathBuf),
-    #[error("{}: an Ebbtide data file cut short: {found_bytes} bytes, expected {expected_bytes}", path.display())]
+    #[error("{}: an Ebbtide data file that is truncated: has {found_bytes} bytes, needs {expected_bytes}", path.display())]
     Short { path: PathBuf, found_bytes: u64, expected_bytes: u64 },
     #[error(
         "{}: no space left: {} MiB are needed, reserved at once for the pages, the spare pages and the log",
