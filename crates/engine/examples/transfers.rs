@@ -3,7 +3,7 @@
 //! `cargo run --release -p ebbtide-engine --example transfers -- FOLDER SECONDS CORES`
 //!
 //! Jobs move amounts between the accounts of a group, whose sum stays zero, and look at the sum of a group.
-//! Some give up in the middle, by a panic. In each round the store is opened, used for two seconds, and
+//! Some give up in the middle, by an error or a panic. In each round the store is opened, used for two seconds, and
 //! closed, with a checkpoint every second round. Nothing that was acknowledged may be missing in the next.
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ebbtide_core::durability::{Policy, TransactionError};
+use ebbtide_core::durability::{Aborted, Policy};
 use ebbtide_core::{Addr, Memory, PageId, Span};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Jobs, Options, Ticket};
@@ -29,6 +29,7 @@ enum Kind {
     Transfer,
     Look,
     GiveUp,
+    Panic,
 }
 
 /// Draws numbers (xorshift64*).
@@ -58,37 +59,45 @@ fn change(memory: &mut FlashMemory<'_>, at: Addr, by: u64) -> u64 {
     }
 }
 
+/// Why a transfer was given up.
+type Declined = &'static str;
+
 /// Gives the sum of the group, which must be zero, and how many transfers it has seen.
 fn run(
     memory: &mut FlashMemory<'_>,
     kind: Kind,
     group: u64,
     [from, to, amount]: [u64; 3],
-) -> Result<(u64, u64), TransactionError> {
-    let (seen, lsn) = memory.transaction(|memory| {
+) -> Result<(u64, u64), Aborted<Declined>> {
+    let (seen, lsn) = memory.try_transaction(|memory| {
         if let Kind::Look = kind {
             let accounts = 0..ACCOUNTS;
             let sum = accounts.fold(0u64, |sum, account| {
                 sum.wrapping_add(change(memory, balance(group, account), 0))
             });
-            return (sum, change(memory, balance(group, 0) + 8, 0));
+            return Ok((sum, change(memory, balance(group, 0) + 8, 0)));
         }
         change(memory, balance(group, from), amount.wrapping_neg());
-        assert!(!matches!(kind, Kind::GiveUp), "gives up");
+        match kind {
+            Kind::GiveUp => return Err("declined"),
+            Kind::Panic => panic!("on purpose"),
+            Kind::Transfer | Kind::Look => {}
+        }
         change(memory, balance(group, to), amount);
-        (0, change(memory, balance(group, 0) + 8, 1) + 1)
+        Ok((0, change(memory, balance(group, 0) + 8, 1) + 1))
     })?;
     memory.durable(lsn)?;
     Ok(seen)
 }
 
 /// A job under way: its group, and what it gives.
-type UnderWay = (Kind, u64, Ticket<Result<(u64, u64), TransactionError>>);
+type UnderWay = (Kind, u64, Ticket<Result<(u64, u64), Aborted<Declined>>>);
 
 fn submit(jobs: &Jobs, random: &mut Random) -> UnderWay {
     let kind = match random.below(20) {
         0 => Kind::GiveUp,
-        1..5 => Kind::Look,
+        1 => Kind::Panic,
+        2..6 => Kind::Look,
         _ => Kind::Transfer,
     };
     let group = random.below(GROUPS);
@@ -99,7 +108,8 @@ fn submit(jobs: &Jobs, random: &mut Random) -> UnderWay {
 /// Waits for a job, and notes how many transfers its group has seen.
 fn end((kind, group, ticket): UnderWay, seen: &mut [u64]) -> Result<(), Box<dyn Error>> {
     match (kind, ticket.wait()) {
-        (Kind::GiveUp, Err(JobError::Panicked(_))) => Ok(()),
+        (Kind::Panic, Err(JobError::Panicked(_))) => Ok(()),
+        (Kind::GiveUp, Ok(Err(Aborted::GivenUp(_)))) => Ok(()),
         (_, Ok(done)) => {
             let (sum, count) = done?;
             if sum != 0 {

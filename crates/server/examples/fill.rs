@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ebbtide_core::durability::{Policy, TransactionError};
+use ebbtide_core::durability::{Aborted, Policy};
 use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES};
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Options};
@@ -46,7 +46,7 @@ fn main() -> Result<(), Failure> {
     let order = by_hash(keys);
     println!("{keys} keys in the order of their hashes after {:.1?}", began.elapsed());
     let began = Instant::now();
-    jobs.submit(move |memory| fill(memory, pages, &order, value_bytes)).wait()???;
+    jobs.submit(move |memory| fill(memory, pages, &order, value_bytes)).wait()??;
     let filled = began.elapsed();
     println!("written in {filled:.1?}: {:.0} keys/s", f64::from(keys) / filled.as_secs_f64());
     jobs.checkpoint()?;
@@ -73,23 +73,20 @@ fn fill(
     pages: u64,
     order: &[u32],
     value_bytes: usize,
-) -> Result<Result<(), Full>, TransactionError> {
+) -> Result<(), Aborted<Full>> {
     let (keyspace, _) =
         memory.transaction(|memory| Keyspace::format(memory, Addr(0), pages, SECRET))?;
     let value = vec![7; value_bytes];
     for batch in order.chunks(BATCH) {
-        let (set, _) = memory.transaction(|memory| {
+        memory.try_transaction(|memory| {
             batch.iter().try_for_each(|key| {
                 let name = name(*key);
                 let key = keyspace.key(name.as_bytes());
                 keyspace.set(memory, 0, &key, &value, None).map(drop)
             })
         })?;
-        if set.is_err() {
-            return Ok(set);
-        }
     }
     let (free, all) = keyspace.free_pages(memory);
     println!("{} of {all} pages are in use", all - free);
-    Ok(Ok(()))
+    Ok(())
 }
