@@ -20,59 +20,66 @@ impl Default for Reserved {
 }
 
 impl Reserved {
-    /// Runs `body` with the latches of the stripes of these hashes held, once none of them is reserved. No hash
-    /// stands for all stripes.
-    pub fn alone<M: Memory, R>(
-        &self,
-        memory: &mut M,
-        keyspace: &Keyspace,
-        hashes: &[u64],
-        body: impl FnOnce(&mut M) -> R,
-    ) -> R {
-        let mut body = Some(body);
-        loop {
-            let ran = keyspace.alone(memory, hashes, |memory| match self.first(hashes) {
-                Some(stripe) => Err(stripe),
-                None => Ok(body.take().map(|body| body(memory))),
-            });
-            match ran {
-                Ok(result) => return result.expect("it runs once"),
-                Err(stripe) => keyspace.wait_for(memory, stripe, || self.has(stripe)),
-            }
-        }
-    }
-
-    /// Runs `body` with the stripes of these hashes reserved.
-    pub fn reserved<M: Memory, R>(
-        &self,
-        memory: &mut M,
-        keyspace: &Keyspace,
-        hashes: &[u64],
-        body: impl FnOnce(&mut M) -> R,
-    ) -> R {
-        self.alone(memory, keyspace, hashes, |_| self.set(hashes, true));
-        // A job that ends by a device's error ends its reservation as well.
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(memory)));
-        keyspace.alone(memory, hashes, |_| self.set(hashes, false));
-        keyspace.wake(memory, hashes);
-        ran.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-    }
-
-    fn set(&self, hashes: &[u64], reserved: bool) {
-        hashes.iter().for_each(|hash| {
-            self.0[(hash % STRIPES) as usize].store(reserved, Ordering::SeqCst);
-        });
+    /// The stripes of these hashes. No hash stands for all stripes.
+    pub fn of<'a>(&'a self, keyspace: &'a Keyspace, hashes: &'a [u64]) -> Stripes<'a> {
+        Stripes { reserved: self, keyspace, hashes }
     }
 
     fn has(&self, stripe: u64) -> bool {
         self.0[stripe as usize].load(Ordering::SeqCst)
     }
+}
 
-    /// A stripe of these hashes that is reserved, if there is one.
-    fn first(&self, hashes: &[u64]) -> Option<u64> {
-        match hashes {
-            [] => (0..STRIPES).find(|stripe| self.has(*stripe)),
-            hashes => hashes.iter().map(|hash| hash % STRIPES).find(|stripe| self.has(*stripe)),
+/// Some stripes of a keyspace.
+#[derive(Debug, Clone, Copy)]
+pub struct Stripes<'a> {
+    reserved: &'a Reserved,
+    keyspace: &'a Keyspace,
+    hashes: &'a [u64],
+}
+
+impl Stripes<'_> {
+    /// Runs `body` with the latches of the stripes held, once none of them is reserved.
+    pub fn alone<M: Memory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
+        let Stripes { reserved, keyspace, hashes } = *self;
+        let mut body = Some(body);
+        loop {
+            let ran = keyspace.alone(memory, hashes, |memory| match self.first_reserved() {
+                Some(stripe) => Err(stripe),
+                None => Ok(body.take().map(|body| body(memory))),
+            });
+            match ran {
+                Ok(result) => return result.expect("it runs once"),
+                Err(stripe) => keyspace.wait_for(memory, stripe, || reserved.has(stripe)),
+            }
+        }
+    }
+
+    /// Runs `body` with the stripes reserved.
+    pub fn reserved<M: Memory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
+        let Stripes { keyspace, hashes, .. } = *self;
+        self.alone(memory, |_| self.set(true));
+        // A job that ends by a device's error ends its reservation as well.
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(memory)));
+        keyspace.alone(memory, hashes, |_| self.set(false));
+        keyspace.wake(memory, hashes);
+        ran.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+    }
+
+    fn set(&self, reserved: bool) {
+        self.hashes.iter().for_each(|hash| {
+            self.reserved.0[(hash % STRIPES) as usize].store(reserved, Ordering::SeqCst);
+        });
+    }
+
+    /// A stripe of them that is reserved, if there is one.
+    fn first_reserved(&self) -> Option<u64> {
+        match self.hashes {
+            [] => (0..STRIPES).find(|stripe| self.reserved.has(*stripe)),
+            hashes => {
+                let mut stripes = hashes.iter().map(|hash| hash % STRIPES);
+                stripes.find(|stripe| self.reserved.has(*stripe))
+            }
         }
     }
 }

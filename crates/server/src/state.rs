@@ -90,7 +90,7 @@ impl State {
         hashes: &[u64],
         body: impl FnMut(&mut M) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
-        let ran = self.shared.reserved.alone(memory, keyspace, hashes, |memory| {
+        let ran = self.shared.reserved.of(keyspace, hashes).alone(memory, |memory| {
             let ran = memory.transaction(body);
             if let Ok((_, lsn)) = &ran {
                 self.shared.wrote(hashes, *lsn);

@@ -25,14 +25,14 @@ pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]
     let reserves = !spec.changes_several();
     let steps = Steps { last: Cell::new(Lsn::ZERO), reserves };
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let reserved = &state.shared.reserved;
+    let stripes = state.shared.reserved.of(&keyspace, hashes);
     let body = |memory: &mut M| {
         let steps = Some(&steps);
         run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
     let outcome = match reserves {
-        true => reserved.reserved(*memory, &keyspace, hashes, body),
-        false => reserved.alone(*memory, &keyspace, hashes, body),
+        true => stripes.reserved(*memory, body),
+        false => stripes.alone(*memory, body),
     };
     session.written = session.written.max(steps.last.get());
     outcome

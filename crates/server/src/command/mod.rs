@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::{Lsn, TransactionError};
-use ebbtide_structures::keyspace::{Entry, Key, Keyspace, STRIPES, WHOLE_BYTES_MAX};
+use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, STRIPES, WHOLE_BYTES_MAX};
 use smallvec::SmallVec;
 
 use crate::failure::Failure;
@@ -208,6 +208,19 @@ impl<'a, M: Memory> Call<'a, M> {
         let large = staged.value()?;
         check_key(key)?;
         let database = self.session.database;
+        let keyspace = self.keyspace();
+        self.set_or_remove((database, key), expires_at_ms, |memory| {
+            keyspace.attach_large(memory, database, key, large, expires_at_ms).map(drop)
+        })
+    }
+
+    /// Runs `set`, which gives a key a value with this time of expiry. Removes the key instead if that has passed.
+    fn set_or_remove(
+        &mut self,
+        (database, key): (usize, &Key<'_>),
+        expires_at_ms: Option<u64>,
+        mut set: impl FnMut(&mut M) -> Result<(), Full>,
+    ) -> Outcome {
         let over = expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get());
         let keyspace = self.keyspace();
         large::step(self, &[key.hash], |call| {
@@ -215,7 +228,7 @@ impl<'a, M: Memory> Call<'a, M> {
                 keyspace.remove(call.memory, database, key);
                 return Ok(());
             }
-            keyspace.attach_large(call.memory, database, key, large, expires_at_ms).map(drop)
+            set(call.memory)
         })?;
         self.state.changed(database, key.bytes);
         Ok(())
@@ -245,17 +258,10 @@ impl<'a, M: Memory> Call<'a, M> {
         if is_large {
             return Err(Failure::TooLarge);
         }
-        let over = expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get());
         let keyspace = self.keyspace();
-        large::step(self, &[key.hash], |call| {
-            if over {
-                keyspace.remove(call.memory, database, key);
-                return Ok(());
-            }
-            keyspace.set(call.memory, database, key, value, expires_at_ms).map(drop)
-        })?;
-        self.state.changed(database, key.bytes);
-        Ok(())
+        self.set_or_remove((database, key), expires_at_ms, |memory| {
+            keyspace.set(memory, database, key, value, expires_at_ms).map(drop)
+        })
     }
 
     /// Removes a key. Returns true if it was there and had not expired.
@@ -615,7 +621,7 @@ fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let reserved = &state.shared.reserved;
+    let stripes = state.shared.reserved.of(&keyspace, hashes);
     let all = Steps::default();
     let mut body = |memory: &mut M, steps| {
         reply.truncate(start);
@@ -627,14 +633,12 @@ fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
             keyspace.consistent(*memory, hash, |memory| body(memory, None))
         }
         _ if arguments.len() <= KEYS_AT_ONCE_MAX => {
-            reserved.alone(*memory, &keyspace, hashes, |memory| body(memory, None))
+            stripes.alone(*memory, |memory| body(memory, None))
         }
         _ => Err(Failure::TooLarge),
     };
     let outcome = match outcome {
-        Err(Failure::TooLarge) => {
-            reserved.reserved(*memory, &keyspace, hashes, |memory| body(memory, Some(&all)))
-        }
+        Err(Failure::TooLarge) => stripes.reserved(*memory, |memory| body(memory, Some(&all))),
         outcome => outcome,
     };
     session.written = session.written.max(state.shared.last_written(hashes));
