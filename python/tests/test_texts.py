@@ -66,7 +66,7 @@ def test_a_store_that_is_in_order_opens(library: Library, store: Path) -> None:
     [
         (of_another_version, INPUT, "of version 99, expected"),
         (with_a_damaged_header, INPUT, "header is damaged"),
-        (cut_short, INPUT, "cut short: 20480 bytes, expected"),
+        (cut_short, INPUT, "truncated: has 20480 bytes, needs"),
         (without_superblocks, FAILED, "superblock"),
         (no_store, INPUT, "not an Ebbtide data file"),
         (a_folder, INPUT, "neither a file nor a block device"),

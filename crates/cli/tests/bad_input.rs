@@ -172,7 +172,7 @@ fn a_data_file_that_is_short_damaged_or_newer_is_kept() {
     let whole = folder.path().join("data");
     let length = 60 << 20;
     let short = |path: &Path| data_file(&whole, path, b"", 0, 5000);
-    assert_data_refused("data", short, &["cut short: 5000 bytes, expected"]);
+    assert_data_refused("data", short, &["truncated: has 5000 bytes, needs"]);
     let damaged = |path: &Path| data_file(&whole, path, b"rot", 2000, length);
     assert_data_refused("data", damaged, &["header is damaged"]);
     let newer = |path: &Path| data_file(&whole, path, &9u32.to_le_bytes(), 8, length);
