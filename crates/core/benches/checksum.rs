@@ -1,5 +1,5 @@
-//! What the checksum of a page costs: of two pages in turns, which stay in the core's own cache, and of
-//! pages anywhere in 256 MiB, as a page is that the drive has just written to memory.
+//! Time to checksum a page. The pages are either two in turn, which stay in the core's cache, or any of 256
+//! MiB, as after a read from the drive.
 //!
 //!     cargo bench -p ebbtide-core --bench checksum
 

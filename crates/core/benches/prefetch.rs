@@ -1,4 +1,4 @@
-//! What a prefetcher costs: one demand access it is told of, with what it then fetches arriving.
+//! Time of one demand access with a prefetcher, including the arrival of the pages that it fetches.
 //!
 //!     cargo bench -p ebbtide-core --bench prefetch
 

@@ -1,12 +1,12 @@
-//! [`Archive`]: state on its way out of a simulated machine, or back into one.
+//! [`Archive`]: saves the state of an object as bytes, or restores it from them.
 
 use std::any::type_name;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// State on its way out of an object or back into one. A single function names the parts of the state to
-/// the archive, and serves both ways:
+/// Saves the state of an object as bytes, or restores it from them. One function names the parts of the
+/// state to the archive, and serves both ways:
 ///
 /// ```
 /// use ebbtide_core::Archive;
@@ -26,20 +26,20 @@ use serde::de::DeserializeOwned;
 /// assert_eq!((other.step, other.count), (2, 7));
 /// ```
 ///
-/// The bytes say nothing of themselves. They fit an object whose parts have the same
-/// [types](Archive::types_of), in the program that made them.
+/// The bytes carry no description. They fit an object whose parts have the same [types](Archive::types_of),
+/// in the program that made them.
 pub struct Archive<'a>(Way<'a>);
 
 enum Way<'a> {
-    /// Only the types of the parts are asked for. `None` once a part cannot be archived.
+    /// Collects the types of the parts only. `None` once a part cannot be archived.
     Types(Option<String>),
     Out(Vec<u8>),
-    /// What is left of the bytes. `None` once a part was not there.
+    /// Restores from these bytes, the rest of the archive. `None` once a part was missing.
     In(Option<&'a [u8]>),
 }
 
 impl<'a> Archive<'a> {
-    /// The types of the parts of a state, or `None` if it cannot be archived.
+    /// Returns the types of the parts of a state, or `None` if it cannot be archived.
     pub fn types_of(state: impl FnOnce(&mut Archive<'a>)) -> Option<String> {
         let mut archive = Archive(Way::Types(Some(String::new())));
         state(&mut archive);
@@ -49,7 +49,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// A state that can be archived.
+    /// Returns the bytes of a state that can be archived.
     pub fn bytes_of(state: impl FnOnce(&mut Archive<'a>)) -> Vec<u8> {
         let mut archive = Archive(Way::Out(Vec::new()));
         state(&mut archive);
@@ -59,15 +59,15 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// Gives a state its parts from `bytes`. Gives whether all of them were there, and nothing else. If
-    /// not, some parts may be new and others not.
+    /// Restores the parts of a state from `bytes`. Returns true if `bytes` has exactly these parts.
+    /// Otherwise some parts may be restored and others not.
     pub fn restore(bytes: &'a [u8], state: impl FnOnce(&mut Archive<'a>)) -> bool {
         let mut archive = Archive(Way::In(Some(bytes)));
         state(&mut archive);
         matches!(archive.0, Way::In(Some([])))
     }
 
-    /// Puts `part` into the archive, or takes it from there. Gives whether it was taken.
+    /// Saves `part` to the archive, or restores it from there. Returns true if it was restored.
     pub fn part<T: Serialize + DeserializeOwned>(&mut self, part: &mut T) -> bool {
         match &mut self.0 {
             Way::Types(types) => {
@@ -90,7 +90,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The state has a part that cannot be archived.
+    /// Notes that the state has a part that cannot be archived.
     pub fn cannot(&mut self) {
         match &mut self.0 {
             Way::Types(types) => *types = None,

@@ -1,4 +1,4 @@
-//! [`Bytes`]: a size, as users write it.
+//! [`Bytes`]: a size in bytes, and its text form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use thiserror::Error;
 
 /// A number of bytes.
 ///
-/// It is written the same on the command line, in a TOML file and in an error: a whole number of
-/// bytes, or a number with a unit. `KiB`, `MiB`, `GiB` and `TiB` are powers of 1,024; `kB`, `MB`,
-/// `GB` and `TB` are powers of 1,000.
+/// The text form is the same on the command line, in TOML files and in errors. It is a whole number of
+/// bytes, or a number with a unit. `KiB`, `MiB`, `GiB` and `TiB` are powers of 1,024. `kB`, `MB`, `GB` and
+/// `TB` are powers of 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
@@ -30,7 +30,7 @@ impl FromStr for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest unit of which it is a whole number.
+    /// Writes the value in the largest unit that divides it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, shift) = UNITS
             .into_iter()

@@ -8,7 +8,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// The CRC32C of bytes of which those before `bytes` have the CRC32C `before`.
+/// Returns the CRC32C of two byte strings in a row. `before` is the CRC32C of the first, `bytes` the
+/// second.
 pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
     digest.update(bytes);

@@ -1,7 +1,7 @@
 //! [`choice!`](crate::choice!): an enum whose variants users choose by name.
 //!
-//! A choice has one name a variant, and that name is the same on the command line, in a TOML file,
-//! in JSON and in an error. An unknown name is an error that offers the nearest known one.
+//! Each variant has one name. The command line, TOML files, JSON and errors all use it. The error for an
+//! unknown name suggests the nearest known one.
 
 /// Defines an enum whose variants users choose by name.
 ///
@@ -40,7 +40,7 @@ macro_rules! choice {
         }
 
         impl $Choice {
-            /// Every choice, in the order in which errors list them.
+            /// Every choice, as errors list them.
             pub const ALL: [$Choice; [$($name),+].len()] = [$($Choice::$Variant),+];
 
             /// The name users type.

@@ -1,17 +1,18 @@
-//! [`Footprints`]: which lines of a page will be used while it is cached, so that the others need not
-//! be fetched.
+//! [`Footprints`]: predicts which lines of a page will be used while it is cached. The others need not be
+//! fetched.
 //!
-//! The predictor of Footprint Cache (Jevdjic, Volos and Falsafi, "Die-Stacked DRAM Caches for
-//! Servers", ISCA'13), which AstriFlash names as an option for its own cache (HPCA'23 §II-A). A page
-//! that is evicted tells which of its lines were used. That is kept under the access that had brought
-//! it, by *where in the program* that stood and *which line* it wanted, and is what the next page is
-//! expected to need that the same place in the program brings by the same line.
+//! This is the predictor of Footprint Cache (Jevdjic, Volos and Falsafi, "Die-Stacked DRAM Caches for
+//! Servers", ISCA'13). AstriFlash names it as an option for its own cache (HPCA'23 §II-A).
+//!
+//! When a page is evicted, the lines that were used are recorded under the access that brought it. That
+//! access is known by its *place in the program* and the *line* it wanted. The next page that the same
+//! place brings by the same line is expected to need the same lines.
 
 use serde::{Deserialize, Serialize};
 
 use crate::addr::{LINE_BYTES, PAGE_BYTES};
 
-/// Lines of a page.
+/// Number of lines in a page.
 const LINES: u8 = (PAGE_BYTES / LINE_BYTES) as u8;
 
 /// A set of lines of a page: bit `n` is line `n`.
@@ -33,46 +34,46 @@ impl Lines {
         Lines(1 << line)
     }
 
-    /// Those of either.
+    /// Returns the lines that either set has.
     #[must_use]
     pub fn and(self, other: Lines) -> Lines {
         Lines(self.0 | other.0)
     }
 
-    /// Those of `self` that `other` has not.
+    /// Returns the lines of `self` that are not in `other`.
     #[must_use]
     pub fn without(self, other: Lines) -> Lines {
         Lines(self.0 & !other.0)
     }
 
-    /// Whether `line` is one of them.
+    /// Returns true if `line` is one of them.
     pub fn contains(self, line: u8) -> bool {
         self.0 >> line & 1 == 1
     }
 
-    /// How many.
+    /// Returns the number of lines.
     pub fn count(self) -> u64 {
         u64::from(self.0.count_ones())
     }
 }
 
-/// The access that brings a page.
+/// The access that made a page come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Trigger {
-    /// Where in the program it stands: its instruction's address, or what stands for it.
+    /// The place in the program: the instruction's address, or a number that stands for it.
     pub site: u32,
-    /// The line it wants.
+    /// The line that it accessed.
     pub line: u8,
 }
 
-/// A trigger, and what its last page used.
+/// A trigger, and the lines used of its last page.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Entry {
     trigger: Trigger,
     used: Lines,
 }
 
-/// Entries of the table: assumption. Footprint Cache's has 16 Ki too.
+/// Entries of the table. Assumption: Footprint Cache's table has 16 Ki too.
 const ENTRIES: usize = 1 << 14;
 
 /// A table of the last footprint of every trigger, direct-mapped.
@@ -93,8 +94,8 @@ impl Footprints {
         Footprints::default()
     }
 
-    /// The lines that the page which `trigger` brings is expected to need, its own among them; the
-    /// whole page of a trigger that is not known.
+    /// Returns the lines expected to be used of the page that `trigger` brings, its own line among them.
+    /// For an unknown trigger that is the whole page.
     pub fn expected(&self, trigger: Trigger) -> Lines {
         match self.entries[index(trigger)] {
             Some(entry) if entry.trigger == trigger => entry.used.and(Lines::one(trigger.line)),
@@ -102,13 +103,13 @@ impl Footprints {
         }
     }
 
-    /// A page that `trigger` had brought leaves, of which `used` were used.
+    /// Records that a page brought by `trigger` leaves, and that its lines `used` were used.
     pub fn left(&mut self, trigger: Trigger, used: Lines) {
         self.entries[index(trigger)] = Some(Entry { trigger, used });
     }
 }
 
-/// Lines lie side by side, and sites are spread (by the golden ratio).
+/// Returns the entry of a trigger. Lines are neighbours, and sites are spread by the golden ratio.
 fn index(trigger: Trigger) -> usize {
     let spread = trigger.site.wrapping_mul(0x9e37_79b9) >> 24;
     (spread as usize * usize::from(LINES) + usize::from(trigger.line)) % ENTRIES

@@ -1,8 +1,8 @@
 //! [`Memory`]: the trait every program is written against, in plain direct style.
 //!
-//! The same code runs over DRAM, over the engine's DRAM cache on real flash, under OS paging, and
-//! on any simulated machine. A call may suspend the fiber it runs on; nothing borrowed from memory
-//! survives it, because everything is passed by value and every call takes `&mut self`.
+//! The same code runs over DRAM, over the engine's DRAM cache on real flash, under OS paging, and on any
+//! simulated machine. A call may suspend the fiber it runs on. No reference survives a call: values are
+//! passed by value and every call takes `&mut self`.
 
 use std::any::Any;
 
@@ -14,13 +14,13 @@ use crate::durability::{Aborted, HeldLatches, Lsn, TransactionError};
 
 /// A plain value that memory holds: 8 to 64 bytes, a whole number of 8-byte words.
 ///
-/// Any [`bytemuck::Pod`] type of that size is one. Memory is made of 8-byte words, and a word is
-/// the unit that never tears: a larger value is read and written word by word, so one that other
-/// cores change meanwhile needs a latch (`ebbtide_structures::latch`).
+/// Any [`bytemuck::Pod`] type of that size is one. Memory is made of 8-byte words, and a word never tears.
+/// A larger value is read and written word by word. It needs a latch (`ebbtide_structures::latch`) if other
+/// cores may change it at the same time.
 pub trait Value: Pod {}
 impl<T: Pod> Value for T {}
 
-/// What a program knows of its coming accesses, for memories that can use it.
+/// A program's knowledge of its coming accesses, for memories that can use it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hint {
     /// The line at this address will be needed soon.
@@ -32,24 +32,23 @@ pub enum Hint {
 /// One flat, byte-addressable address space over flash.
 ///
 /// # Ordering and races
-/// Jobs interleave at every access and across cores. Words are atomic, loads acquire and stores
-/// release, so jobs may race by design without undefined behaviour: once a job sees a word another
-/// stored, it sees all that the other stored before it. Anything more needs a
-/// latch (`ebbtide_structures::latch`).
+/// Jobs interleave at every access and across cores. Words are atomic, loads acquire and stores release, so
+/// jobs may race by design without undefined behaviour. A job that sees a word of another job also sees all
+/// that the other stored before it. Anything more needs a latch (`ebbtide_structures::latch`).
 ///
 /// # Suspension
-/// Any call may suspend the fiber it runs on, so that other jobs run on the same kernel thread before
-/// it returns. Hold no lock guard, no `RefCell` borrow and no thread-local reference across a memory
-/// call: the next job that wants it would block its own thread for ever, or panic. A job that unwinds
-/// cannot be suspended: what it drops must not make a call that has to wait.
+/// Any call may suspend the fiber it runs on, and other jobs then run on the same kernel thread. Hold no
+/// lock guard, no `RefCell` borrow and no thread-local reference across a memory call. The next job that
+/// wants it would block its own thread for ever, or panic. A job that unwinds cannot be suspended, so
+/// destructors must not make a call that has to wait.
 ///
 /// # Errors
-/// A page that the device cannot read or write ends the job that touches it: the call unwinds with
-/// a [`MemoryFault`], and whoever started the job gets that fault as its result.
+/// A page that the device cannot read or write ends the job that touches it. The call unwinds with a
+/// [`MemoryFault`], which becomes the result of the job.
 ///
 /// # Panics
-/// An address out of bounds, one that is not a multiple of 8, or a value that would cross a line is
-/// a bug in the program; it panics, which ends the job alone.
+/// A program must not use an address out of bounds or one that is not a multiple of 8. Nor may a value
+/// cross a line. Such a bug panics, which ends only the job.
 pub trait Memory {
     /// Size of the address space in bytes.
     fn size_bytes(&self) -> u64;
@@ -60,16 +59,16 @@ pub trait Memory {
     /// Stores `value` at `at`.
     fn store<T: Value>(&mut self, at: Addr, value: T);
 
-    /// Stores `new` in the word at `at` if that word is `current`, in one atomic step. Gives the
-    /// word found: `Ok` if it was exchanged, `Err` if not.
+    /// Stores `new` in the word at `at` if that word is `current`, in one atomic step. Returns the word
+    /// found: `Ok` if it was exchanged, `Err` if not.
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// Computes for `instructions` simple instructions between accesses: executed for real by real
-    /// memories, charged by simulated ones.
+    /// Computes for `instructions` simple instructions between accesses. Real memories execute them;
+    /// simulated ones charge their time.
     fn work(&mut self, instructions: u64);
 
-    /// Lets other jobs run for as long as the word at `at` is `seen` and no job calls
-    /// [`wake`](Memory::wake) for it. May return early: the caller looks at the word again.
+    /// Lets other jobs run while the word at `at` is `seen` and no job calls [`wake`](Memory::wake) for it.
+    /// May return early: the caller must check the word again.
     fn wait(&mut self, at: Addr, seen: u64);
 
     /// Makes every job that waits on the word at `at` runnable.
@@ -81,38 +80,38 @@ pub trait Memory {
     /// Announces pages that will be needed. A hint never changes what a program computes.
     fn hint(&mut self, _hint: Hint) {}
 
-    /// Says that nobody needs what `page` holds. Each of its words is what it was or zero from now on, also
-    /// after a crash, until it is stored to again. A memory over flash may then give the page a frame
-    /// without reading it.
+    /// Discards the contents of `page`. Until it is stored to again, each of its words reads as its old
+    /// value or zero, also after a crash. A memory over flash may then give the page a frame without
+    /// reading it.
     ///
-    /// Nobody may be using the page, nor wait on a word of it, except as one whose words may change at any
+    /// No other job may use the page or wait on a word of it, unless it accepts that words change at any
     /// moment. A latch in it is free, and remains so. Inside a transaction the page is forgotten when the
-    /// stores take effect, and loads of the transaction itself give zeros until it has stored something.
+    /// stores take effect. Loads of the transaction itself return zeros until it has stored something.
     fn forget(&mut self, _page: PageId) {}
 
-    /// Runs `body` as a transaction: all that it stores takes effect in one step at its end, and
-    /// survives a crash as a whole or not at all. Gives what `body` returned, and the transaction's
-    /// place in the log, which [`durable`](Memory::durable) waits for.
+    /// Runs `body` as a transaction. All its stores take effect in one step at its end, and survive a crash
+    /// as a whole or not at all. Returns the result of `body` and the transaction's place in the log, for
+    /// [`durable`](Memory::durable).
     ///
     /// A memory without a persist part runs `body` once, on itself, and gives [`Lsn::ZERO`]. Programs
     /// mark their transactions once and run on every memory.
     ///
-    /// * *Rerunnable.* `body` may run more than once, and only its last run counts. Whatever it changes
-    ///   outside of memory must begin anew at each run.
-    /// * *Atomic.* Stores to the persist part are kept aside until `body` returns; its own loads see
-    ///   them, no other job does. A `body` that returns is committed, whatever it returns: one that may
-    ///   give up is for [`try_transaction`](Memory::try_transaction). If `body` unwinds, a memory with a
-    ///   persist part drops what it stored. Other memories keep it.
-    /// * *Of one moment.* What was read under a latch of `ebbtide_structures::latch`, by
-    ///   [`load_checked`](Memory::load_checked) or by [`compare_exchange`](Memory::compare_exchange) is
-    ///   looked at again when the transaction commits. A plain [`load`](Memory::load) outside of a latch is
-    ///   not.
-    /// * *Bounded.* What one transaction may store is limited; see [`TransactionError::TooLarge`].
-    /// * *Latches are not data.* A latch may be held around the transaction, or taken inside it by
-    ///   `ebbtide_structures::latch`, which then keeps it until the stores have taken effect. It is
-    ///   never logged. Two transactions that store to the same words need a latch between them, or
-    ///   [`compare_exchange`](Memory::compare_exchange): a word that was exchanged is looked at again
-    ///   at the end, and if another job has changed it, `body` runs again.
+    /// * *Rerunnable.* `body` may run more than once, and only its last run counts. Its changes outside of
+    ///   memory must begin anew at each run.
+    /// * *Atomic.* Stores to the persist part are kept aside until `body` returns; its own loads see them,
+    ///   no other job does. A `body` that returns is committed, even if it returns an error: for one that
+    ///   may give up use [`try_transaction`](Memory::try_transaction). If `body` unwinds, a memory with a
+    ///   persist part drops its stores. Other memories keep them.
+    /// * *Of one moment.* The commit checks every word that was read under a latch of
+    ///   `ebbtide_structures::latch`, by [`load_checked`](Memory::load_checked) or by
+    ///   [`compare_exchange`](Memory::compare_exchange). It does not check a plain [`load`](Memory::load)
+    ///   outside of a latch.
+    /// * *Bounded.* The size of a transaction is limited; see [`TransactionError::TooLarge`].
+    /// * *Latches are not data.* A latch may be held around the transaction. It may also be taken inside by
+    ///   `ebbtide_structures::latch`, which keeps it until the stores have taken effect. It is never
+    ///   logged. Two transactions that store to the same words need a latch between them, or
+    ///   [`compare_exchange`](Memory::compare_exchange). An exchanged word is checked again at the end. If
+    ///   another job has changed it, `body` runs again.
     /// * *Not nested.* A transaction inside a transaction is part of the outer one.
     ///
     /// # Errors
@@ -125,8 +124,8 @@ pub trait Memory {
     }
 
     /// As [`transaction`](Memory::transaction), of a `body` that may give up. If it returns an error, a memory
-    /// with a persist part drops what `body` stored, and other memories keep it. The error is of one moment
-    /// as well: if what `body` read has changed meanwhile, `body` runs again.
+    /// with a persist part drops the stores of `body`, and other memories keep them. The error is of one
+    /// moment as well: if a checked word has changed by then, `body` runs again.
     ///
     /// # Errors
     /// [`Aborted::GivenUp`] with the error of `body`, else as `transaction`.
@@ -137,8 +136,8 @@ pub trait Memory {
         body(self).map(|value| (value, Lsn::ZERO)).map_err(Aborted::GivenUp)
     }
 
-    /// Waits until the transaction that gave `lsn`, and with it every earlier one, survives a crash.
-    /// The job keeps its fiber meanwhile, and other jobs run. [`Lsn::ZERO`] waits for nothing.
+    /// Waits until the transaction at `lsn` and all earlier ones survive a crash. The job keeps its fiber,
+    /// and other jobs run. [`Lsn::ZERO`] waits for nothing.
     ///
     /// # Errors
     /// When it cannot become durable, because the log cannot be written any more, and inside a transaction.
@@ -163,8 +162,8 @@ pub trait Memory {
         self.compare_exchange(at, current, new)
     }
 
-    /// The word of the latch at `at` as it is now. Inside a transaction, too: what the transaction has stored or
-    /// [forgotten](Memory::forget) changes no latch.
+    /// Loads the current word of the latch at `at`. Inside a transaction as well: its stores and
+    /// [forgotten](Memory::forget) pages change no latch.
     fn load_latch(&mut self, at: Addr) -> u64 {
         self.load(at)
     }
@@ -181,8 +180,8 @@ pub trait Memory {
         None
     }
 
-    /// How many times the store behind this memory was opened. A latch carries it: what an earlier time
-    /// held is free.
+    /// Returns how many times the store behind this memory was opened. A latch carries that number. One
+    /// with an older number counts as free.
     fn boot(&self) -> u32 {
         0
     }
@@ -250,7 +249,7 @@ impl MemoryFault {
     /// The fault a job ended with, if `payload` (as `catch_unwind` gives it) is one.
     ///
     /// # Errors
-    /// Gives the payload back when it is something else, such as a panic of the program.
+    /// Returns the payload as the error if it is something else, such as a panic of the program.
     pub fn from_unwind(payload: Box<dyn Any + Send>) -> Result<MemoryFault, Box<dyn Any + Send>> {
         payload.downcast::<MemoryFault>().map(|fault| *fault)
     }

@@ -1,16 +1,16 @@
-//! Names that users type: an unknown one is an error that says which name is nearest.
+//! Names that users type. The error for an unknown name suggests the nearest known one.
 
 use thiserror::Error;
 
-/// A name that is not among those a choice offers.
+/// A name that a choice does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown {what} '{}'; {}", .given.escape_debug(), suggestion(.nearest.as_deref(), .known))]
 pub struct UnknownName {
-    /// What kind of name it is: "replacement policy", "workload", …
+    /// The kind of name: "replacement policy", "workload", …
     pub what: &'static str,
-    /// What the user wrote.
+    /// The text that the user wrote.
     pub given: String,
-    /// The known name most like it, when one is close.
+    /// The nearest known name, if one is close.
     pub nearest: Option<String>,
     /// Every known name.
     pub known: Vec<String>,
@@ -24,7 +24,7 @@ fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// The item of `known` whose name is `given`.
+/// Returns the item of `known` whose name is `given`.
 ///
 /// # Errors
 /// [`UnknownName`], carrying the nearest name when it is close enough to be a misspelling.

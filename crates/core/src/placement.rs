@@ -1,12 +1,12 @@
-//! Placement: where on flash a dirty page is written back to.
+//! Placement: the slots on flash that dirty pages are written to.
 //!
-//! Writing every page back to where it came from costs a request a page. An address space that need
-//! not survive the process can put it anywhere, so dirty pages that leave together are written
-//! together: *slots* (page-sized places on flash) are handed out in runs of neighbours, taken from
-//! the segment of 64 that is emptiest. Nothing is ever moved to make room, so no page is written more
-//! than once; with spare slots, segments empty themselves as their pages are written elsewhere. This
-//! is how log-structured stores fill holes instead of cleaning ("hole plugging", Matthews et al.,
-//! SOSP 1997).
+//! To write every page back to its old place costs one request a page. An address space that need not
+//! survive the process can put pages anywhere. So dirty pages that leave together are written together.
+//!
+//! *Slots* (page-sized places on flash) are handed out in runs of neighbours, from the emptiest segment of
+//! 64. No page is moved to make room, so none is written more than once. With spare slots, segments empty
+//! themselves as their pages are written elsewhere. Log-structured stores fill holes in this way instead of
+//! cleaning ("hole plugging", Matthews et al., SOSP 1997).
 
 /// Slots in a segment.
 const SEGMENT: u64 = 64;
@@ -22,12 +22,12 @@ pub struct Run {
     pub count: u32,
 }
 
-/// Which slots are free, and where the longest runs of them are likely to be.
+/// The free slots, and where the longest runs of them are likely to be.
 #[derive(Debug)]
 pub struct Placement {
     /// Free slots of each segment, a bit each.
     free: Vec<u64>,
-    /// Segments by how many free slots they have, as doubly linked lists.
+    /// Doubly linked lists of segments, one list for each number of free slots.
     heads: [u32; SEGMENT as usize + 1],
     next: Vec<u32>,
     previous: Vec<u32>,
@@ -42,7 +42,7 @@ pub struct Placement {
 const RETIRED_MAX: usize = 1024;
 
 impl Placement {
-    /// `slots` slots, of which the first `used` hold a page.
+    /// Makes the table of `slots` slots. The first `used` hold a page.
     ///
     /// # Panics
     /// If there are fewer slots than pages, or more than 2³⁰.
@@ -61,7 +61,7 @@ impl Placement {
         for slot in used..slots {
             placement.free[(slot / SEGMENT) as usize] |= 1 << (slot % SEGMENT);
         }
-        // The last first: equal segments are then filled from the start.
+        // The last first, so that equal segments are filled from the start.
         for segment in (0..segments as u32).rev() {
             placement.link(segment);
         }
@@ -88,9 +88,9 @@ impl Placement {
         self.take_room(1, |room| room.min(count_max))
     }
 
-    /// Takes a run for groups of these sizes, as many as it has room for, in order. The pages of a group will be
-    /// read together: none is divided if the segment being filled or the emptiest other one has room for the
-    /// first. Without that, the run holds a part of the first. Otherwise as [`take`](Placement::take).
+    /// Takes a run for as many groups of these sizes as it has room for, in order. The pages of a group will be
+    /// read together. No group is divided if the first fits in the segment being filled or in the emptiest other
+    /// one. Otherwise the run holds a part of the first group. All else is as in [`take`](Placement::take).
     ///
     /// # Panics
     /// If there is no group, or the first is empty.
@@ -109,7 +109,8 @@ impl Placement {
         })
     }
 
-    /// Takes as many slots as `count_in` says of a run of free ones, of at least `whole` if there is one.
+    /// Takes as many free slots as `count_in` returns for a run of them. The run has at least `whole` slots
+    /// if there is such a one.
     fn take_room(&mut self, whole: u32, count_in: impl FnOnce(u32) -> u32) -> Option<Run> {
         if self.free_count == 0 {
             std::mem::take(&mut self.retired).into_iter().for_each(|slot| self.release(slot));
@@ -132,18 +133,18 @@ impl Placement {
         Some(Run { first: self.open * SEGMENT as u32 + start, count })
     }
 
-    /// Where `count` free slots in a row begin in a segment, if there are as many.
+    /// Returns where `count` free slots in a row begin in a segment, if there are that many.
     fn room_in(&self, segment: u32, count: u32) -> Option<u32> {
         let mut free = self.free[segment as usize];
-        // Each bit that stays begins one more free slot in a row.
+        // Each bit that remains begins a run one slot longer.
         for _ in 1..count.min(SEGMENT as u32 + 1) {
             free &= free >> 1;
         }
         (free != 0).then(|| free.trailing_zeros())
     }
 
-    /// `slot` could not be written: it holds no page, and is used again only when no other slot is
-    /// free. From the 1,025th retired slot on, slots are free at once.
+    /// Retires `slot`, which could not be written. It holds no page, and is used again only when no other
+    /// slot is free. From the 1,025th retired slot on, a slot becomes free at once.
     ///
     /// # Panics
     /// If it held no page.
@@ -157,7 +158,7 @@ impl Placement {
         }
     }
 
-    /// `slot` holds a page no longer.
+    /// Frees `slot`: it no longer holds a page.
     ///
     /// # Panics
     /// If it held none.
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(placement.take_for(&[9]), Some(Run { first: 5, count: 5 }));
     }
 
-    /// Groups of five pages, and as many single ones as a third of the groups, of which any may be next.
+    /// Groups of five pages, and one single page for every three groups. Each step writes any of them.
     #[test]
     fn groups_that_are_written_again_and_again_stay_together() {
         const GROUPS: usize = 3_000;

@@ -1,7 +1,7 @@
 //! The job scheduler (AstriFlash §IV-D): which job a core runs next.
 //!
-//! Run to completion except on a miss. A core asks at every miss and after every finished job. It
-//! keeps new jobs in a queue outside; here are the *pending* ones, halted by a miss.
+//! A job runs to completion except on a miss. A core asks at every miss and after every finished job. The
+//! core keeps new jobs in its own queue. This scheduler holds the *pending* jobs, which a miss has halted.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use crate::choice;
 use crate::time::{Span, Time};
 
 choice! {
-    /// In what order jobs run.
+    /// The order of jobs.
     pub enum Discipline as "scheduler" {
-        /// AstriFlash's: a pending job whose page has arrived, or that is older than the mean flash
-        /// response, goes before a new one; else new jobs go first.
+        /// AstriFlash's. A pending job goes before a new one if its page has arrived, or if it is
+        /// older than the mean flash response. Otherwise new jobs go first.
         Priority = "priority",
-        /// The ablation noPS (AstriFlash §VI-B): new jobs go first for as long as a thread is free; a
-        /// pending one is looked at only when none is, oldest first. A halted job so waits for about
-        /// `threads − 1` misses of others, arrived or not.
+        /// The ablation noPS (AstriFlash §VI-B). New jobs go first while a thread is free. Only when
+        /// none is free, the oldest pending job is considered. So a halted job waits for about
+        /// `threads − 1` misses of others, even if its page has arrived.
         Fifo = "fifo",
     }
 }
@@ -24,17 +24,18 @@ choice! {
 /// How the scheduler learns that a page has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wakeup {
-    /// It is told ([`Scheduler::arrived`]), and never resumes a job whose page is not there: the
-    /// queue pairs of AstriFlash §IV-D, and what the engine does.
+    /// The scheduler is told by [`Scheduler::arrived`], and never resumes a job whose page is not there.
+    /// These are the queue pairs of AstriFlash §IV-D, and the engine does the same.
     Notified,
-    /// It guesses from the job's age; a job resumed too early blocks its core until the page comes.
+    /// The scheduler guesses from the job's age. A job resumed too early blocks its core until the page
+    /// comes.
     Guessed {
-        /// Age from which a page is taken to have arrived: the mean flash response.
+        /// The age when a page is assumed to have arrived: the mean flash response.
         ripe_after: Span,
     },
 }
 
-/// What the core does next.
+/// The next action of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next<J> {
     /// Resume this pending job.
@@ -51,16 +52,16 @@ pub struct Scheduler<J> {
     discipline: Discipline,
     arrivals: Wakeup,
     threads: usize,
-    /// Not known to be resumable, oldest first. Only counted when arrivals are notified.
+    /// Jobs not known to be resumable, oldest first. Only counted when arrivals are notified.
     halted: VecDeque<(J, Time)>,
     halted_unlisted: usize,
-    /// Known to be resumable, in the order of arrival.
+    /// Jobs known to be resumable, in the order of arrival.
     ripe: VecDeque<J>,
 }
 
 impl<J> Scheduler<J> {
-    /// A scheduler for a core of `threads` user-level threads: with that many jobs pending, no new
-    /// one is started.
+    /// A scheduler for a core of `threads` user-level threads. While that many jobs are pending, it starts
+    /// no new one.
     ///
     /// # Panics
     /// If `threads` is zero.
@@ -76,7 +77,7 @@ impl<J> Scheduler<J> {
         }
     }
 
-    /// The running job halted on a miss. With notified arrivals `job` comes back through
+    /// Notes that the running job halted on a miss. With notified arrivals `job` comes back through
     /// [`arrived`](Scheduler::arrived).
     pub fn halted(&mut self, job: J, now: Time) {
         match self.arrivals {
@@ -86,7 +87,7 @@ impl<J> Scheduler<J> {
         debug_assert!(self.pending() <= self.threads, "more jobs pending than there are threads");
     }
 
-    /// What a halted job waited for is there.
+    /// Notes that the page of a halted job has arrived.
     ///
     /// # Panics
     /// If arrivals are guessed, or nothing is halted.
@@ -97,7 +98,7 @@ impl<J> Scheduler<J> {
         self.ripe.push_back(job);
     }
 
-    /// What to run now, given whether a new job is at hand.
+    /// Returns what to run now. `new_job` is true if a new job is at hand.
     pub fn next(&mut self, now: Time, new_job: bool) -> Next<J> {
         let start = new_job && self.pending() < self.threads;
         if start && self.discipline == Discipline::Fifo {
@@ -119,33 +120,34 @@ impl<J> Scheduler<J> {
         }
     }
 
-    /// What to run on a core that leaves its pending jobs alone until the next miss, given whether a
-    /// new job is at hand: after a job that ended, noPS does not look at them (AstriFlash §VI-B).
+    /// Returns what to run on a core that leaves its pending jobs alone until the next miss. `new_job` is
+    /// true if a new job is at hand. After a job has ended, noPS does not look at pending ones (AstriFlash
+    /// §VI-B).
     pub fn next_new(&self, new_job: bool) -> Next<J> {
         if new_job && self.pending() < self.threads { Next::Start } else { Next::Wait }
     }
 
-    /// How this scheduler learns that a page is there.
+    /// Returns how this scheduler learns that a page has arrived.
     pub fn arrivals(&self) -> Wakeup {
         self.arrivals
     }
 
-    /// Whether a job that is known to be ready goes before a new one now.
+    /// Returns true if a job that is known to be ready goes before a new one now.
     pub fn resumes_first(&self) -> bool {
         self.discipline == Discipline::Priority && !self.ripe.is_empty()
     }
 
-    /// Jobs halted or ready to be resumed.
+    /// Returns the number of jobs that are halted or ready.
     pub fn pending(&self) -> usize {
         self.halted.len() + self.halted_unlisted + self.ripe.len()
     }
 
-    /// The job that is resumed next, if one is known to be ready.
+    /// Returns the job that is resumed next, if one is known to be ready.
     pub fn next_ripe(&self) -> Option<&J> {
         self.ripe.front()
     }
 
-    /// Jobs known to be ready to be resumed.
+    /// Returns the number of jobs known to be ready.
     pub fn ripe(&self) -> usize {
         self.ripe.len()
     }

@@ -1,7 +1,7 @@
 //! Points in time and spans between them, in integer picoseconds.
 //!
-//! Every clock and transfer time of the modelled systems is a whole number of picoseconds
-//! (DDR4-1600's 0.625 ns beat, a 2 GHz cycle), so simulated runs are reproducible to the bit. 64
+//! Every clock and transfer time of the modelled systems is a whole number of picoseconds. Examples are the
+//! beat of DDR4-1600, 0.625 ns, and a cycle at 2 GHz. So simulated runs are reproducible to the bit. 64
 //! bits last 213 days.
 
 use std::fmt;
@@ -43,14 +43,14 @@ impl Time {
         self.0 / 1_000
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the time from `earlier` to this; zero if this is not after `earlier`.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Span = Span(0);
 
     /// A span of `ps` picoseconds.
@@ -155,7 +155,7 @@ impl fmt::Debug for Span {
 }
 
 impl fmt::Display for Span {
-    /// The largest unit of which it is at least one, such as `1.5ms`.
+    /// Writes the value in the largest unit that it reaches, such as `1.5ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)];
         let fits = |(_, ps): &(&str, f64)| self.0 as f64 >= *ps;

@@ -11,17 +11,17 @@ use thiserror::Error;
 pub struct Stop(AtomicBool);
 
 impl Stop {
-    /// No request yet.
+    /// A stop that is not requested.
     pub const fn new() -> Stop {
         Stop(AtomicBool::new(false))
     }
 
-    /// Requests the stop. It cannot be taken back.
+    /// Requests the stop. A request cannot be withdrawn.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was requested.
+    /// Returns true if the stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -42,7 +42,7 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'static> {
-    /// A watch that shows nothing and never stops.
+    /// A watch that reports nothing and never stops.
     pub const fn unattended() -> Watch<'static> {
         static NEVER: Stop = Stop::new();
         Watch { tell: &|_, _| (), stop: &NEVER }
@@ -50,13 +50,13 @@ impl Watch<'static> {
 }
 
 impl<'a> Watch<'a> {
-    /// A watch that reports to `tell` the stage and the share of all work that is done, from 0 to
-    /// 1, and that stops on `stop`.
+    /// Returns a watch that reports to `tell` and stops on `stop`. It reports the stage and the share of
+    /// all work done, from 0 to 1.
     pub const fn new(tell: &'a (dyn Fn(&str, f64) + Sync), stop: &'a Stop) -> Watch<'a> {
         Watch { tell, stop }
     }
 
-    /// The same stop request, with progress reported to `tell`: for a part of a run.
+    /// Returns a watch with the same stop request that reports progress to `tell`. For a part of a run.
     pub const fn telling<'b>(&self, tell: &'b (dyn Fn(&str, f64) + Sync)) -> Watch<'b>
     where
         'a: 'b,
@@ -64,8 +64,8 @@ impl<'a> Watch<'a> {
         Watch { tell, stop: self.stop }
     }
 
-    /// Runs `part` of a run, which tells its own share from 0 to 1: it is the part of all work from
-    /// the share `from` to the share `to`.
+    /// Runs `part`, which is the work between the shares `from` and `to` of the whole. `part` reports its
+    /// own share from 0 to 1.
     pub fn within<T>(&self, from: f64, to: f64, part: impl FnOnce(Watch<'_>) -> T) -> T {
         let show = |stage: &str, share: f64| self.show(stage, from + (to - from) * share);
         part(self.telling(&show))
@@ -80,7 +80,7 @@ impl<'a> Watch<'a> {
         self.go_on()
     }
 
-    /// Reports progress without checking for a stop: for a part that checks by itself.
+    /// Reports progress without checking for a stop, for a part that has its own check.
     pub fn show(&self, stage: &str, share: f64) {
         (self.tell)(stage, share);
     }
@@ -93,7 +93,7 @@ impl<'a> Watch<'a> {
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }
 
-    /// Whether the run is to stop.
+    /// Returns true if the run must stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_stopped()
     }
@@ -105,9 +105,9 @@ const EXPECTED_WEIGHT: f64 = 0.02;
 /// Share of a run after which its own speed alone gives an estimate.
 const ENOUGH: f64 = 0.01;
 
-/// An estimate of the time left of a run of which `share` was done in the first `elapsed`.
-/// `expected` is the time that the whole run was expected to take: it counts as much as the first
-/// fiftieth of the run. `None` while nothing is known.
+/// Estimates the time left of a run that has done `share` of its work in the first `elapsed`. `expected` is
+/// the time that the whole run was expected to take; it counts as much as the first fiftieth of the run.
+/// `None` while nothing is known.
 pub fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
     let (weight, expected) = match expected {
         Some(expected) => (EXPECTED_WEIGHT, expected),

@@ -1,12 +1,12 @@
-//! [`WriteHealth`]: when a device that refuses writes is tried again, and when to give it up.
+//! [`WriteHealth`]: decides when a device that refuses writes is tried again, and when it is given up.
 
 use crate::time::{Span, Time};
 
-/// How writes to a device go.
+/// The state of a device's writes.
 ///
-/// After 16 failures in a row the device counts as failing. It is then tried with one write at a time, at first
-/// after 1 ms, and after twice as long each time, up to 1 s. When it has failed for 5 s it is given up, until a
-/// write succeeds.
+/// After 16 failures in a row the device counts as failing. It is then tried with one write at a time, first
+/// after 1 ms. The delay doubles each time, up to 1 s. When it has failed for 5 s it is given up, until a write
+/// succeeds.
 #[derive(Debug, Default)]
 pub struct WriteHealth {
     failed_in_a_row: u32,
@@ -21,7 +21,7 @@ struct Failing {
 }
 
 impl WriteHealth {
-    /// From so many failures in a row on the device counts as failing.
+    /// After this many failures in a row the device counts as failing.
     pub const FAILED_IN_A_ROW_MAX: u32 = 16;
 
     /// The first pause between two tries.
@@ -30,10 +30,10 @@ impl WriteHealth {
     /// The longest pause between two tries.
     pub const PAUSE_MAX: Span = Span::from_us(1_000_000);
 
-    /// A device that fails for so long is given up.
+    /// A device that fails for this long is given up.
     pub const GIVEN_UP_AFTER: Span = Span::from_us(5_000_000);
 
-    /// A write has failed.
+    /// Notes that a write has failed.
     pub fn failed(&mut self, now: Time) {
         self.failed_in_a_row = self.failed_in_a_row.saturating_add(1);
         if self.failed_in_a_row >= WriteHealth::FAILED_IN_A_ROW_MAX && self.failing.is_none() {
@@ -42,22 +42,22 @@ impl WriteHealth {
         }
     }
 
-    /// A write has succeeded.
+    /// Notes that a write has succeeded.
     pub fn succeeded(&mut self) {
         *self = WriteHealth::default();
     }
 
-    /// Whether the device counts as failing.
+    /// Returns true if the device counts as failing.
     pub fn is_failing(&self) -> bool {
         self.failing.is_some()
     }
 
-    /// Whether the device is failing and not to be tried now.
+    /// Returns true if the device is failing and must not be tried now.
     pub fn pauses(&self, now: Time) -> bool {
         self.failing.as_ref().is_some_and(|failing| now < failing.next_try)
     }
 
-    /// How many of `wanted` writes may begin now.
+    /// Returns how many of `wanted` writes may begin now.
     pub fn permits(&mut self, wanted: usize, now: Time) -> usize {
         let Some(failing) = &mut self.failing else { return wanted };
         if wanted == 0 || now < failing.next_try {
@@ -68,7 +68,7 @@ impl WriteHealth {
         1
     }
 
-    /// Whether the device has failed for so long that it is given up.
+    /// Returns true if the device has failed for at least [`GIVEN_UP_AFTER`](WriteHealth::GIVEN_UP_AFTER).
     pub fn is_given_up(&self, now: Time) -> bool {
         let since = self.failing.as_ref().map(|failing| now.since(failing.since));
         since.is_some_and(|since| since >= WriteHealth::GIVEN_UP_AFTER)

@@ -1,5 +1,5 @@
-//! A cache as its replacement policy sees it, for measuring policies: the touches of each frame;
-//! nothing is dirty or pinned.
+//! A cache as its replacement policy sees it, for measuring policies. It has the touches of each frame; no
+//! frame is dirty or pinned.
 
 use ebbtide_core::FrameId;
 use ebbtide_core::replacement::{Frames, TOUCHES_MAX};
@@ -8,7 +8,7 @@ use ebbtide_core::replacement::{Frames, TOUCHES_MAX};
 pub(crate) struct Touches(Vec<u8>);
 
 impl Touches {
-    /// No touches of so many frames.
+    /// Touches of a cache with `frames` frames; none yet.
     pub(crate) fn new(frames: usize) -> Touches {
         Touches(vec![0; frames])
     }

@@ -1,10 +1,11 @@
-//! The page map: where each page's copy lies and its checksum; in DRAM, and as blocks of a base map.
+//! The page map: the slot of each page's copy and its checksum. It is in DRAM, and on flash as blocks of a
+//! base map.
 //!
-//! A checksum lies in the map and not in the page, so that a write that was lost or went elsewhere is
-//! found as well as one that was torn.
+//! The checksum of a page lies in the map, not in the page. So it also reveals a write that was lost or
+//! went to the wrong place, not only a torn one.
 //!
-//! A cache knows the slot of every page as well: it has to find the pages that it does not hold. So that
-//! a slot is in DRAM once, the map keeps the checksums alone and asks a [`SlotTable`] for the slots.
+//! A cache also knows the slot of every page, because it must find the pages that it does not hold. To have
+//! each slot in DRAM only once, the map keeps the checksums alone and asks a [`SlotTable`] for the slots.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::geometry::{ENTRIES_PER_BLOCK, Geometry, Page, get_u32, get_u64, put_u32, put_u64};
 use crate::addr::{PAGE_BYTES, PageId};
 
-/// Bytes before the entries of a block: checksum, index, generation.
+/// Bytes in front of the entries of a block: checksum, index, generation.
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 8;
 
@@ -22,9 +23,9 @@ const _: () = assert!(HEADER_BYTES + ENTRIES_PER_BLOCK * ENTRY_BYTES <= PAGE_BYT
 /// Where a page is on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapped {
-    /// Nowhere: it was never written, and is zeros.
+    /// Not on flash: the page was never written, and is zeros.
     Blank,
-    /// Its copy was damaged beyond repair. To touch it is an error.
+    /// Its copy was damaged beyond repair. An access to the page is an error.
     Poisoned,
     /// In a slot.
     Slot {
@@ -35,13 +36,13 @@ pub enum Mapped {
     },
 }
 
-/// In place of a slot: the page was never written, and is zeros.
+/// Stands for a slot: the page was never written, and is zeros.
 pub const BLANK_SLOT: u32 = u32::MAX;
 
-/// In place of a slot: the page's copy is damaged.
+/// Stands for a slot: the page's copy is damaged.
 pub const POISONED_SLOT: u32 = u32::MAX - 1;
 
-/// The most slots that a map can name; slot numbers share a word with two flags in the engine.
+/// The most slots that a map can name. In the engine a slot number shares a word with two flags.
 pub const SLOTS_MAX: u64 = (1 << 30) - 2;
 
 impl Mapped {
@@ -53,7 +54,7 @@ impl Mapped {
         }
     }
 
-    /// The slot, or what is in place of it, and the checksum.
+    /// Returns the slot, or the constant that stands for it, and the checksum.
     fn parts(self) -> (u32, u32) {
         match self {
             Mapped::Blank => (BLANK_SLOT, 0),
@@ -62,7 +63,7 @@ impl Mapped {
         }
     }
 
-    /// The entry of a base map: the checksum first.
+    /// Returns the entry of a base map. The checksum comes first.
     fn word(self) -> u64 {
         let (slot, checksum) = self.parts();
         u64::from(slot) << 32 | u64::from(checksum)
@@ -73,15 +74,15 @@ impl Mapped {
     }
 }
 
-/// Which slot each page's newest copy is in.
+/// The slot of each page's newest copy.
 ///
-/// What it says of a page changes by [`set_slot`](SlotTable::set_slot) alone, so that the journal, which
-/// makes that call under its lock, sees the map as it is at one place of the log.
+/// Only [`set_slot`](SlotTable::set_slot) changes it. The journal calls that under its lock, so it sees the
+/// map as of one place in the log.
 pub trait SlotTable: fmt::Debug + Send + Sync {
     /// The slot of `page`, [`BLANK_SLOT`] or [`POISONED_SLOT`].
     fn slot(&self, page: PageId) -> u32;
 
-    /// `page` is in `slot` from now on.
+    /// Moves `page` to `slot`.
     fn set_slot(&self, page: PageId, slot: u32);
 }
 
@@ -118,7 +119,7 @@ impl SlotTable for Words {
     }
 }
 
-/// The checksums of all pages' copies. Any thread may look while the journal changes one.
+/// The checksums of all pages' copies. Any thread may read them while the journal changes one.
 #[derive(Debug)]
 pub struct Checksums(Words);
 
@@ -126,7 +127,7 @@ impl Checksums {
     /// Bytes of DRAM a page.
     pub const ENTRY_BYTES: usize = size_of::<AtomicU32>();
 
-    /// The CRC32C of the copy of `page`, which has one.
+    /// Returns the CRC32C of the copy of `page`. The page must have a copy.
     ///
     /// # Panics
     /// If there is no such page.
@@ -135,7 +136,7 @@ impl Checksums {
     }
 }
 
-/// Where all pages are, as the next base map will say.
+/// Where all pages are now. The next base map will hold the same.
 #[derive(Debug)]
 pub struct PageMap {
     checksums: Arc<Checksums>,
@@ -151,7 +152,7 @@ impl PageMap {
         }
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u64 {
         self.checksums.0.0.len() as u64
     }
@@ -161,7 +162,7 @@ impl PageMap {
         &self.checksums
     }
 
-    /// Asks `slots` from now on, which names the same slot for every page.
+    /// Asks `slots` from now on. It must name the same slot for every page.
     pub(super) fn keep_slots_in(&mut self, slots: Arc<dyn SlotTable>) {
         self.slots = slots;
     }
@@ -198,14 +199,15 @@ impl PageMap {
         put_u32(out, 0, checksum);
     }
 
-    /// The entries of a block of a base map, which may be fewer pages than it has room for: those are blank.
+    /// Returns the entries of a block of a base map. The last block may cover fewer pages; the rest is
+    /// blank.
     pub(super) fn entries(block: &Page) -> impl Iterator<Item = Mapped> {
         (0..ENTRIES_PER_BLOCK)
             .map(|place| Mapped::of_word(get_u64(block, HEADER_BYTES + place * ENTRY_BYTES)))
     }
 
-    /// Takes over block `index` of the base map of `generation`. If it is damaged, its pages are
-    /// poisoned and this is false.
+    /// Loads block `index` of the base map of `generation`. If the block is damaged, poisons its pages and
+    /// returns false.
     pub(super) fn decode(
         &self,
         geometry: &Geometry,

@@ -1,4 +1,4 @@
-//! [`Checkpoint`]: how far a checkpoint has come.
+//! [`Checkpoint`]: the progress of a checkpoint.
 
 use super::Lsn;
 use super::base_map::PageMap;
@@ -6,26 +6,27 @@ use super::geometry::{Block, Geometry, Page};
 use super::superblock::Superblock;
 use crate::addr::PAGE_BYTES;
 
-/// The most blocks of a base map that are written at once. They are made under the journal's lock, a block in
-/// some microseconds.
+/// The most blocks of a base map that are written at once. They are made under the journal's lock, and each
+/// takes some microseconds.
 const BASE_BLOCKS_AT_ONCE: u64 = 16;
 
 /// A checkpoint's progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Checkpoint {
-    /// There is none.
+    /// No checkpoint is under way.
     Idle,
     /// Pages stored to before `target` are being written.
     Cleaning { target: Lsn },
     /// The base map is being written, from block `index` on. It began when the log ended at `start`.
     Base { start: Lsn, index: u64 },
-    /// The base map is written. It may name places of which the log knows only up to `end`.
+    /// The base map is written. Some slots that it names may have their records anywhere in the log before
+    /// `end`.
     BaseWritten {
         start: Lsn,
         end: Lsn,
-        /// A flush has ended that began afterwards.
+        /// True once a flush that began afterwards has ended.
         flushed: bool,
-        /// What names the map, once it may be written.
+        /// The superblock that names the map, once it may be written.
         superblock: Option<Superblock>,
     },
     /// The superblock is written and waits for a flush.
@@ -33,13 +34,14 @@ pub(super) enum Checkpoint {
 }
 
 impl Checkpoint {
-    /// One that writes `superblock` alone, which names the base map and the horizon of the one before.
+    /// A checkpoint that only writes `superblock`, with the base map and the horizon of the superblock
+    /// before.
     pub(super) fn closing(superblock: Superblock) -> Checkpoint {
         let (start, end) = (superblock.horizon, superblock.log_end);
         Checkpoint::BaseWritten { start, end, flushed: true, superblock: Some(superblock) }
     }
 
-    /// The next blocks of the base map of `generation`, if it is their turn.
+    /// Returns the next blocks of the base map of `generation`, if it is their turn.
     pub(super) fn base_blocks(
         &self,
         geometry: &Geometry,
@@ -57,7 +59,7 @@ impl Checkpoint {
         Some((index..end).map(block).collect())
     }
 
-    /// Those blocks are written; the log ends at `tail` now.
+    /// Notes that those blocks are written. The log ends at `tail` now.
     pub(super) fn base_written(&mut self, geometry: &Geometry, tail: Lsn) {
         let Checkpoint::Base { start, index } = *self else {
             unreachable!("a base map is written in its turn")
@@ -70,7 +72,7 @@ impl Checkpoint {
         };
     }
 
-    /// The superblock to write, if it is its turn.
+    /// Returns the superblock to write, if it is its turn.
     pub(super) fn superblock(&self) -> Option<Superblock> {
         match *self {
             Checkpoint::BaseWritten { superblock, .. } => superblock,
@@ -78,13 +80,13 @@ impl Checkpoint {
         }
     }
 
-    /// The superblock is written.
+    /// Notes that the superblock is written.
     pub(super) fn superblock_written(&mut self) {
         let superblock = self.superblock().expect("a superblock is written in its turn");
         *self = Checkpoint::SuperblockWritten { superblock };
     }
 
-    /// Whether it goes on only after a flush.
+    /// Returns true if it needs a flush to go on.
     pub(super) fn waits_for_flush(&self) -> bool {
         matches!(
             self,
@@ -92,8 +94,8 @@ impl Checkpoint {
         )
     }
 
-    /// A flush has ended that began after the last step. Gives the superblock if that ends the
-    /// checkpoint.
+    /// Notes the end of a flush that began after the last step. Returns the superblock to write if this
+    /// ends the checkpoint.
     pub(super) fn flushed(&mut self) -> Option<Superblock> {
         match self {
             Checkpoint::BaseWritten { flushed, .. } => {

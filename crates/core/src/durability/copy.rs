@@ -1,9 +1,10 @@
-//! Copying a store that is in use, so that the copy is what a crash at one moment would have left.
+//! Copying a store that is in use. The copy equals the store as of one moment, as if it had crashed then.
 //!
-//! From [`Journal::hold`] on, no slot that held a page is written over before it is copied, and no new superblock is
-//! written before the log is copied. So the base map that the newest superblock names, the log from its horizon to a
-//! place that is on the device, and every slot that either of them names are a store by themselves. They are copied in
-//! this order. What happens after that place is not a part of the copy.
+//! From [`Journal::hold`] on, a slot that held a page is not overwritten before it is copied. No new superblock is
+//! written before the log is copied.
+//!
+//! Three parts form a complete store: the base map of the newest superblock, the log from its horizon to a durable
+//! place, and the slots that these two name. They are copied in this order. The copy ends at that place of the log.
 //!
 //! Slots that pages have left are copied before others. The store goes on with them at once, so a copy ends at any rate
 //! of writes. Writes that find no free slot wait for it.
@@ -34,7 +35,7 @@ pub struct CopyPoint {
     planted: Planted,
 }
 
-/// Copies the log and the base map. The log must be pinned meanwhile.
+/// Copies the log and the base map. The log must stay pinned during the call.
 ///
 /// # Errors
 /// When either device fails.
@@ -57,18 +58,18 @@ pub fn copy_log(
 
 /// The store that is copied, while it is in use.
 pub trait InUse {
-    /// Runs `body` on its journal.
+    /// Runs `body` on the journal of the store.
     fn journal(&mut self, body: &mut dyn FnMut(&mut Journal));
 
-    /// Whether the copy goes on. Asked now and then.
+    /// Returns true if the copy should go on. Called now and then.
     fn goes_on(&mut self) -> bool;
 }
 
 /// Copies the pages that the copied log and base map name, then the superblock. `log` reads from the copy. Returns
-/// false if the copy was not to go on: it is then of no use.
+/// false if the copy was stopped; it is then of no use.
 ///
 /// # Errors
-/// When a device fails, or what was copied is damaged.
+/// If a device fails, or a part that was copied is damaged.
 pub fn copy_pages<D: Disk>(
     geometry: &Geometry,
     point: &CopyPoint,
@@ -129,7 +130,7 @@ fn named_slots(
     Ok(named)
 }
 
-/// Copies blocks of one device to as many of another.
+/// Copies blocks of one device to the same number of blocks of another.
 pub(super) fn copy_blocks(
     (sources, from): (&[Block], &mut impl Disk),
     (targets, to): (&[Block], &mut impl Disk),
@@ -142,9 +143,9 @@ pub(super) fn copy_blocks(
 }
 
 impl Journal {
-    /// Begins a copy: no slot that holds a page is written over before it is copied, or
-    /// [the copy ends](Journal::let_go). No new superblock is written until [`unpin`](Journal::unpin). False if a copy
-    /// is under way.
+    /// Begins a copy. Until [the copy ends](Journal::let_go), no slot that holds a page is overwritten before it
+    /// is copied. No new superblock is written until [`unpin`](Journal::unpin). Returns false if a copy is under
+    /// way.
     pub fn hold(&mut self) -> bool {
         let free = !self.pinned && !self.slots.is_held();
         if free {
@@ -154,8 +155,8 @@ impl Journal {
         free
     }
 
-    /// Where the copy that was begun begins and ends: it has what is on the device now. `None` while a superblock
-    /// is on its way there.
+    /// Returns the range of the log for the copy that was begun. It ends with what is on the device now. `None`
+    /// while a superblock is on its way to the device.
     pub fn copy_point(&self) -> Option<CopyPoint> {
         let under_way = matches!(self.checkpoint, Checkpoint::SuperblockWritten { .. });
         let (superblock, end, planted) = (self.superblock, self.durable(), self.planted);
@@ -163,12 +164,12 @@ impl Journal {
         (!under_way && !self.writes_superblock()).then_some(point)
     }
 
-    /// The log and the base map are copied: checkpoints go on.
+    /// Lets checkpoints go on, once the log and the base map are copied.
     pub fn unpin(&mut self) {
         self.pinned = false;
     }
 
-    /// Bytes of DRAM that a copy takes.
+    /// Returns the bytes of DRAM that a copy takes.
     pub const fn copy_bytes(geometry: &Geometry) -> usize {
         3 * SlotSet::bytes(geometry.slots)
     }

@@ -1,4 +1,4 @@
-//! [`Disk`]: where recovery reads and writes, and what may be wrong there.
+//! [`Disk`]: the device that recovery reads and writes, and its errors.
 
 use thiserror::Error;
 
@@ -6,7 +6,7 @@ use super::geometry::{Block, Page};
 use crate::addr::PageId;
 use crate::watch::Stopped;
 
-/// Where recovery reads and writes, a call at a time.
+/// The device that recovery reads and writes, one call at a time.
 pub trait Disk {
     /// Reads a block.
     ///
@@ -78,26 +78,26 @@ impl<D: Disk + ?Sized> Disk for Box<D> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{doing}: {reason}")]
 pub struct DiskError {
-    /// What it was asked to do.
+    /// The operation that failed.
     pub doing: String,
-    /// What it said.
+    /// The device's error message.
     pub reason: String,
-    /// What is at fault.
+    /// The part that failed.
     pub fault: Fault,
 }
 
-/// What is at fault when a device could not do something.
+/// The part of a device that failed an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The device, or the way to it.
     Device,
-    /// One block: the device works and cannot give what the block holds. Recovery takes it for damaged.
+    /// One block: the device works but cannot read it. Recovery treats the block as damaged.
     Block,
-    /// The room: the device has none left for what is written. There may be some later.
+    /// The space: the device has no room for the write. There may be some later.
     Room,
 }
 
-/// Why a store cannot be recovered. Nothing of it was changed.
+/// Why a store cannot be recovered. The store is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RecoveryError {
     /// The device fails.
@@ -106,10 +106,10 @@ pub enum RecoveryError {
     /// No copy of the superblock is sound.
     #[error("no copy of the superblock is sound, so nothing says where recovery begins")]
     NoSuperblock,
-    /// The newest superblock is gone.
+    /// The newest superblock is gone: the log names a newer one than any copy that is sound.
     #[error("the newest superblock is damaged: block {} of the log names a newer one", block.0)]
     OldSuperblock {
-        /// The block that names it.
+        /// The log block that names it.
         block: Block,
     },
     /// The log is damaged where it was on the device.
@@ -119,12 +119,12 @@ pub enum RecoveryError {
         block.0
     )]
     DamagedLog {
-        /// Where it lies.
+        /// Its place in the persist part.
         block: Block,
-        /// Its number.
+        /// Its number in the log.
         number: u64,
     },
-    /// Two pages are said to be in one slot, or one beyond the last.
+    /// The page map has two pages in one slot, or a page in a slot beyond the last.
     #[error("the page map is wrong: page {} is said to be in slot {slot}, {problem}", page.0)]
     WrongMap {
         /// One of the pages.
@@ -134,10 +134,10 @@ pub enum RecoveryError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The log changes more pages than there are spare slots, which no journal lets happen.
+    /// The log changes more pages than there are spare slots. No journal lets that happen.
     #[error("the log changes more pages than there are free slots to write them to")]
     NoFreeSlot,
-    /// It was stopped.
+    /// The user stopped the recovery.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }

@@ -1,4 +1,4 @@
-//! [`Geometry`]: where the parts of a persist part lie, in blocks of a page each.
+//! [`Geometry`]: where the parts of a persist part lie. It consists of blocks of one page each.
 //!
 //! ```text
 //! | 4 superblocks | log ring | base map A | base map B | slots |
@@ -27,11 +27,12 @@ pub const LOG_BLOCKS_MIN: u64 = 16;
 /// The sizes of a persist part, which stay the same over the life of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Tells this store from any other. All checksums begin with it.
+    /// A random identity of the store. All checksums begin with it.
     pub id: u64,
-    /// Pages of memory.
+    /// Pages of the address space.
     pub pages: u64,
-    /// Places for pages, more than pages: a page is never written over its last copy.
+    /// Slots for pages. There are more slots than pages, because a page is never written over its last
+    /// copy.
     pub slots: u64,
     /// Blocks of the log ring.
     pub log_blocks: u64,
@@ -49,7 +50,7 @@ impl Geometry {
         Block(copy)
     }
 
-    /// The block in which the log's block number `number` lies.
+    /// Returns the block that holds block `number` of the log.
     pub const fn log(&self, number: u64) -> Block {
         Block(SUPERBLOCKS + number % self.log_blocks)
     }
@@ -64,45 +65,45 @@ impl Geometry {
         Block(self.slots_start() + slot as u64)
     }
 
-    /// Where slot 0 lies.
+    /// Returns the number of the block of slot 0.
     pub const fn slots_start(&self) -> u64 {
         SUPERBLOCKS + self.log_blocks + 2 * self.base_blocks()
     }
 
-    /// Blocks of everything.
+    /// Returns the number of blocks of the whole persist part.
     pub const fn blocks(&self) -> u64 {
         self.slots_start() + self.slots
     }
 
-    /// The CRC32C of `bytes`, begun with the store's number.
+    /// Returns the CRC32C of the store's identity and `bytes`.
     pub fn checksum(&self, bytes: &[u8]) -> u32 {
         crc32c_append(crc32c(&self.id.to_le_bytes()), bytes)
     }
 }
 
 impl Lsn {
-    /// The place `offset` bytes into the log's block `number`.
+    /// Returns the place `offset` bytes into block `number` of the log.
     pub(super) const fn at(number: u64, offset: usize) -> Lsn {
         Lsn(number * PAGE_BYTES as u64 + offset as u64)
     }
 
-    /// The number of the log block that the place lies in.
+    /// Returns the number of the log block that has this place.
     pub(super) const fn block(self) -> u64 {
         self.0 / PAGE_BYTES as u64
     }
 
-    /// Bytes from the start of that block.
+    /// Returns the bytes from the start of that block.
     pub(super) const fn offset(self) -> usize {
         (self.0 % PAGE_BYTES as u64) as usize
     }
 }
 
-/// The number of 4 bytes that begins at `at`.
+/// Returns the 4-byte number at `at`, little-endian.
 pub(super) fn get_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-/// The number of 8 bytes that begins at `at`.
+/// Returns the 8-byte number at `at`, little-endian.
 pub(super) fn get_u64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }

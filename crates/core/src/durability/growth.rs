@@ -1,7 +1,8 @@
-//! [`copy_larger`]: a store with more pages, made of one that nobody uses.
+//! [`copy_larger`]: makes a store with more pages from one that is not in use.
 //!
-//! The parts of a store lie one behind the other, so a store with more pages is a new one. It has the old one's number,
-//! pages and count of openings, and an empty log. Latches carry that count, so those of the old store stay free.
+//! The parts of a store lie one behind the other, so a store with more pages is a new one. It has the identity,
+//! the pages and the count of openings of the old one, and an empty log. Latches carry that count, so the free
+//! latches of the old store stay free.
 
 use super::base_map::{Mapped, PageMap};
 use super::copy::copy_blocks;

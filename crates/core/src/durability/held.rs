@@ -4,22 +4,21 @@ use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
 
-/// So many entries are looked through one by one. More have an index.
+/// Up to this many entries are searched one by one. More have an index.
 const LISTED_MAX: usize = 16;
 
-/// Words that a transaction has read, each with what it was. They are looked at again when the
-/// transaction commits.
+/// Words that a transaction has read, with their values then. The commit compares them with memory.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
     words: Vec<(Addr, u64)>,
-    /// What each word was first, once there are many.
+    /// The first value noted for each word. Filled only once there are more than `LISTED_MAX`.
     first: HashMap<Addr, u64>,
 }
 
 impl Noted {
-    /// Notes that the word at `at` was `seen`.
+    /// Notes that the transaction read `seen` in the word at `at`.
     pub fn note(&mut self, at: Addr, seen: u64) {
-        // A word that was read twice with a change between is noted twice: one of the two is wrong for
+        // A word that was read twice with a change between is noted twice. One of the two differs for
         // certain when the transaction commits.
         if self.first(at) == Some(seen) || self.words.last() == Some(&(at, seen)) {
             return;
@@ -35,7 +34,7 @@ impl Noted {
         }
     }
 
-    /// What the word at `at` was when it was noted first.
+    /// Returns the value of the word at `at` when it was noted first.
     pub fn first(&self, at: Addr) -> Option<u64> {
         if self.words.len() > LISTED_MAX {
             return self.first.get(&at).copied();
@@ -43,7 +42,7 @@ impl Noted {
         self.words.iter().find(|(noted, _)| *noted == at).map(|(_, seen)| *seen)
     }
 
-    /// All of them, in the order in which they were noted.
+    /// Returns the noted words, oldest first.
     pub fn words(&self) -> &[(Addr, u64)] {
         &self.words
     }
@@ -55,15 +54,15 @@ impl Noted {
     }
 }
 
-/// The latches that a transaction has taken and keeps until its stores have taken effect, and those
-/// that it has read under. `ebbtide_structures::latch` keeps it; a memory releases what it names.
+/// The latches that a transaction holds until its stores have taken effect, and those that it has read
+/// under. `ebbtide_structures::latch` fills it; a memory releases the latches in it.
 #[derive(Clone, Debug, Default)]
 pub struct HeldLatches {
     held: Vec<Addr>,
-    /// As `held`, once there are many.
+    /// The same latches as `held`. Filled only once there are many.
     index: HashSet<Addr>,
     highest: Option<Addr>,
-    /// Words of latches as they were when something was read under them.
+    /// Words of latches, with their values when data was read under them.
     read: Noted,
     rerun: Option<Rerun>,
     /// True if the transaction takes latches to read as well.
@@ -71,7 +70,7 @@ pub struct HeldLatches {
 }
 
 impl HeldLatches {
-    /// Whether the transaction holds the latch at `at`.
+    /// Returns true if the transaction holds the latch at `at`.
     pub fn holds(&self, at: Addr) -> bool {
         match self.held.len() {
             len if len > LISTED_MAX => self.index.contains(&at),
@@ -79,7 +78,7 @@ impl HeldLatches {
         }
     }
 
-    /// The transaction has taken the latch at `at`.
+    /// Notes that the transaction has taken the latch at `at`.
     pub fn take(&mut self, at: Addr) {
         debug_assert!(!self.holds(at));
         self.held.push(at);
@@ -91,50 +90,51 @@ impl HeldLatches {
         }
     }
 
-    /// Whether waiting for the latch at `at` may end in a circle: another is held that comes after it.
+    /// Returns true if waiting for the latch at `at` may deadlock: the transaction holds a latch with a
+    /// higher address.
     pub fn may_not_wait_for(&self, at: Addr) -> bool {
         self.highest > Some(at)
     }
 
-    /// True if reading takes latches, too: other jobs have made the transaction begin again so often that
-    /// it would otherwise never end.
+    /// Returns true if reading takes latches, too. Other jobs have restarted the transaction too often for it
+    /// to end otherwise.
     pub fn reads_take(&self) -> bool {
         self.reads_take
     }
 
-    /// Says whether reading takes latches from now on.
+    /// Sets whether reading takes latches from now on.
     pub fn set_reads_take(&mut self, reads_take: bool) {
         self.reads_take = reads_take;
     }
 
-    /// Something was read while the word of the latch at `at` was `seen`.
+    /// Notes that data was read while the word of the latch at `at` was `seen`.
     pub fn note_read(&mut self, at: Addr, seen: u64) {
         self.read.note(at, seen);
     }
 
-    /// What the word of the latch at `at` was when something was first read under it.
+    /// Returns the word of the latch at `at` when data was first read under it.
     pub fn first_read(&self, at: Addr) -> Option<u64> {
         self.read.first(at)
     }
 
-    /// The latches that were read under, with their words then.
+    /// Returns the latches that were read under, with their words then.
     pub fn read(&self) -> &[(Addr, u64)] {
         self.read.words()
     }
 
-    /// The latches that are held, in the order in which they were taken.
+    /// Returns the latches held, oldest first.
     pub fn held(&self) -> &[Addr] {
         &self.held
     }
 
-    /// Ends this run of the body, which has to begin again, by unwinding without a panic message. A body
-    /// that catches it does not commit all the same.
+    /// Ends this run of the body by unwinding without a panic message; the body then begins again. A body
+    /// that catches the unwinding does not commit.
     pub fn run_again(&mut self, rerun: Rerun) -> ! {
         self.rerun.get_or_insert(rerun);
         std::panic::resume_unwind(Box::new(rerun))
     }
 
-    /// Why the body has to begin again, if so.
+    /// Returns why the body must begin again, if it must.
     pub fn rerun(&self) -> Option<Rerun> {
         self.rerun
     }
@@ -150,11 +150,11 @@ impl HeldLatches {
     }
 }
 
-/// Why a run of a transaction's body must begin again: what
-/// [`run_again`](HeldLatches::run_again) unwinds with.
+/// Why a run of a transaction's body must begin again. [`run_again`](HeldLatches::run_again) unwinds with
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rerun {
-    /// The latch at this address has to be free first.
+    /// The latch at this address must become free first.
     Waits(Addr),
     /// A word that was read has changed since.
     Changed(Changed),
@@ -165,9 +165,9 @@ pub enum Rerun {
 pub struct Changed {
     /// Where the word is.
     pub at: Addr,
-    /// What it was when the transaction read it.
+    /// Its value when the transaction read it.
     pub read: u64,
-    /// What it was when the transaction looked again.
+    /// Its value when the transaction checked it.
     pub found: u64,
 }
 

@@ -1,4 +1,4 @@
-//! [`inspect`]: what is in a store, and whether it is sound. Nothing is changed.
+//! [`inspect`]: reports the contents of a store and whether it is sound. Changes nothing.
 
 use super::base_map::Mapped;
 use super::disk::{Disk, RecoveryError};
@@ -13,7 +13,7 @@ use crate::watch::Watch;
 /// Pages whose copies are read at once.
 const PAGES_AT_ONCE: usize = 1024;
 
-/// What is in a store.
+/// The contents of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// The superblock that recovery would begin with.
@@ -26,20 +26,20 @@ pub struct Inspection {
     pub pages_to_redo: u64,
     /// Pages with a copy in a slot.
     pub pages_in_slots: u64,
-    /// Pages that were given up as damaged before, or whose map is.
+    /// Pages that an earlier recovery gave up as damaged, and pages of a damaged block of the map.
     pub poisoned: Vec<PageId>,
     /// Blocks of the base map that are damaged.
     pub damaged_map_blocks: u64,
-    /// Pages whose copies are not what was written. Empty if pages were not read.
+    /// Pages whose copies do not match their checksums. Empty if pages were not read.
     pub damaged: Vec<PageId>,
     /// Blocks that the device could not read.
     pub unreadable: Vec<Block>,
-    /// Whether all copies were read.
+    /// True if all copies were read.
     pub pages_were_read: bool,
 }
 
 impl Inspection {
-    /// Whether nothing is wrong, as far as was looked.
+    /// Returns true if nothing that was read is wrong.
     pub fn is_sound(&self) -> bool {
         self.poisoned.is_empty()
             && self.damaged.is_empty()
@@ -48,7 +48,7 @@ impl Inspection {
     }
 }
 
-/// Looks at a store: its superblock, base map and log, and with `read_pages` the copy of every page.
+/// Reads a store: its superblock, base map and log. With `read_pages` also the copy of every page.
 ///
 /// # Errors
 /// When recovery would refuse it, or it was stopped.

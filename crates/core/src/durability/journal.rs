@@ -1,8 +1,8 @@
 //! [`Journal`]: the running half of the protocol, as a state machine without I/O.
 //!
-//! One lock around it gives all the orders that matter: a transaction takes its place in the log and
-//! takes effect under it, so that both orders are the same. Whoever drives it asks [`next`](Journal::next)
-//! what to write or flush, does that, and says how it ended.
+//! One lock around it gives all the orders that matter. A transaction takes its place in the log and takes
+//! effect under that lock, so both orders are the same. The driver asks [`next`](Journal::next) what to
+//! write or flush, does it, and reports how it ended.
 
 use std::sync::Arc;
 
@@ -23,30 +23,30 @@ use crate::placement::Run;
 /// The most blocks that one [`Io::Write`] has.
 const WRITE_BLOCKS_MAX: usize = 64;
 
-/// The bounds of a journal, which depend on the DRAM that an engine has and not on the store.
+/// The bounds of a journal. They depend on the DRAM of an engine and not on the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most bytes that one transaction may store, in whole words.
     pub transaction_bytes_max: usize,
     /// The most log blocks in DRAM that were not written yet or are reserved.
     pub buffer_blocks_max: u64,
-    /// The most pages with stores that no copy on flash has. Transactions wait at this bound.
+    /// The most pages whose newest stores are in no copy on flash. Transactions wait at this bound.
     pub unmapped_pages_max: usize,
-    /// From this many pages with stores in DRAM alone on, some are to be written. With an eighth of the bound
-    /// above, which may wait for their map records, it must be less than that bound.
+    /// From this many pages with stores in DRAM alone on, some must be written. At most an eighth of the
+    /// bound above may wait for map records; this plus that eighth must be below the bound.
     pub dirty_pages_max: usize,
 }
 
-/// What the device is to do next. Nothing else of the journal may be under way meanwhile.
+/// The next operation of the device. Only one may be under way at a time.
 #[derive(Debug)]
 pub enum Io {
     /// Write these blocks, in any order.
     Write(Vec<(Block, Box<Page>)>),
-    /// Make everything survive that was written before, by anyone.
+    /// Make all earlier writes survive a loss of power.
     Flush,
 }
 
-/// What is under way.
+/// The operation under way.
 #[derive(Debug, Clone, Copy)]
 enum Doing {
     Log,
@@ -60,7 +60,7 @@ enum Doing {
 pub struct Frozen {
     /// The page.
     pub page: PageId,
-    /// The copy has every record before this.
+    /// The copy contains every record before this place in the log.
     pub covers: Lsn,
 }
 
@@ -72,7 +72,7 @@ pub struct Journal {
     map: PageMap,
     pub(super) slots: Slots,
     pub(super) unmapped: Unmapped,
-    /// The newest on the device.
+    /// The newest superblock on the device.
     pub(super) superblock: Superblock,
     pub(super) checkpoint: Checkpoint,
     limits: Limits,
@@ -81,13 +81,14 @@ pub struct Journal {
     /// Where the newest transaction ends.
     committed: Lsn,
     doing: Option<Doing>,
-    /// Blocks below this number belong to the group that the next flush makes durable. What is committed
-    /// while they are written waits for the flush after it: to write it too would delay those that wait, and
-    /// end one more block before it is full.
+    /// Blocks below this number belong to the group that the next flush makes durable. A transaction that
+    /// commits during their write waits for the flush after it. To add it would delay the jobs that wait for
+    /// the group, and end one more block before it is full.
     group_end: Option<u64>,
-    /// The last flush came after the last blocks of a base map: both are to go on.
+    /// True if the last flush came after the last blocks of a base map. The next blocks of the map then go
+    /// first, so that flushes and the checkpoint alternate.
     flushed_last: bool,
-    /// The log from the horizon on stays, and so no new superblock is written.
+    /// True if the log from the horizon on must stay. No new superblock is written then.
     pub(super) pinned: bool,
     ended: Option<String>,
     record: Vec<u8>,
@@ -125,13 +126,13 @@ impl Journal {
         }
     }
 
-    /// Where all pages are.
+    /// Returns the map of all pages.
     pub fn map(&self) -> &PageMap {
         &self.map
     }
 
-    /// Asks `slots` from now on where pages are. It names the same slots as the [map](Journal::map), which
-    /// frees its own table of them.
+    /// Asks `slots` for the slots of pages from now on. It names the same slots as the [map](Journal::map),
+    /// which frees its own table.
     pub fn keep_slots_in(&mut self, slots: Arc<dyn SlotTable>) {
         self.map.keep_slots_in(slots);
     }
@@ -146,12 +147,12 @@ impl Journal {
         &self.limits
     }
 
-    /// The number of this time that the store is open.
+    /// Returns how many times the store was opened.
     pub fn boot(&self) -> u32 {
         self.superblock.boot
     }
 
-    /// All transactions up to here are on the device.
+    /// Returns the place up to which all transactions are on the device.
     pub fn durable(&self) -> Lsn {
         if self.planted.is(Mistake::AcknowledgesBeforeFlush) {
             return self.log.written();
@@ -159,58 +160,58 @@ impl Journal {
         self.log.durable()
     }
 
-    /// Where the newest transaction ends.
+    /// Returns the place where the newest transaction ends.
     pub fn committed(&self) -> Lsn {
         self.committed
     }
 
-    /// Recovery would redo nothing of what was committed before this place in the log.
+    /// Returns the horizon: recovery would redo no transaction before this place in the log.
     pub fn horizon(&self) -> Lsn {
         self.superblock.horizon
     }
 
-    /// Whether a copy of the store keeps a checkpoint from ending.
+    /// Returns true if a copy of the store keeps a checkpoint from ending.
     pub fn is_pinned(&self) -> bool {
         self.pinned
     }
 
-    /// Ends all writing, for this reason.
+    /// Ends all writing, with this reason.
     pub fn end(&mut self, reason: String) {
         self.ended.get_or_insert(reason);
     }
 
-    /// Why nothing more can be written, if so.
+    /// Returns why nothing more can be written, if that is so.
     pub fn ended(&self) -> Option<TransactionError> {
         self.ended.clone().map(|reason| TransactionError::WritingEnded { reason })
     }
 
-    /// Blocks of the log that recovery would read.
+    /// Returns the blocks of the log that recovery would read.
     pub fn log_blocks_used(&self) -> u64 {
         self.geometry.log_blocks - self.log.free_blocks()
     }
 
-    /// The DRAM that a page with stores that no copy has takes here, in bytes.
+    /// DRAM in bytes for a page with stores that are in no copy.
     pub const UNMAPPED_PAGE_BYTES: usize = Unmapped::PAGE_BYTES_MAX;
 
-    /// Pages with stores that no copy on flash has.
+    /// Returns the number of pages with stores that no copy on flash has.
     pub fn unmapped_pages(&self) -> usize {
         self.unmapped.len()
     }
 
-    /// Slots that hold no page now, or will not once the log is on the device.
+    /// Returns the number of slots that hold no page now, or will hold none once the log is on the device.
     pub fn free_slots(&self) -> u64 {
         self.slots.free_count() + self.slots.leaving_count() as u64
     }
 
-    /// Log blocks that a transaction of `bytes` bytes may need: one more than it fills, since a group
-    /// may end in the middle of a block.
+    /// Returns the log blocks that a transaction of `bytes` bytes may need. That is one more than it fills,
+    /// since a group may end in the middle of a block.
     pub fn blocks_for(bytes: usize) -> u64 {
         stores_bytes_max(bytes).div_ceil(super::log_block::PAYLOAD_BYTES) as u64 + 1
     }
 
-    /// Reserves room in the log for a transaction of at most `bytes` bytes, to be given back by
-    /// [`release`](Journal::release). If there is none, it may come with the next flush or checkpoint.
-    /// Waiting for it must hold nothing that another transaction needs.
+    /// Reserves room in the log for a transaction of at most `bytes` bytes. [`release`](Journal::release)
+    /// returns the reservation. Without room this is false; room may come with the next flush or
+    /// checkpoint. A job that waits for it must hold nothing that another transaction needs.
     ///
     /// # Errors
     /// When nothing can be written any more, or the size is beyond the bound.
@@ -223,7 +224,8 @@ impl Journal {
             return Err(TransactionError::TooLarge { what, max });
         }
         let blocks = Journal::blocks_for(bytes);
-        // A quarter of the ring is left to map records, without which it would never be free again.
+        // A quarter of the ring is left to map records. Without them the ring would never become
+        // free again.
         let spends_all = self.planted.is(Mistake::SpendsRoomOfMaps);
         let of_maps = if spends_all { 0 } else { self.geometry.log_blocks / 4 };
         let room = self.log.free_blocks().saturating_sub(of_maps);
@@ -237,20 +239,20 @@ impl Journal {
         Ok(fits)
     }
 
-    /// Gives back what was reserved for `bytes` bytes.
+    /// Returns the reservation for `bytes` bytes.
     pub fn release(&mut self, bytes: usize) {
         self.reserved -= Journal::blocks_for(bytes);
     }
 
-    /// Whether a transaction that stores to `pages` more pages leaves recovery a free slot for every page
-    /// that it may have to write. If not, some have to be written first.
+    /// Returns true if recovery still has a free slot for every page to write after a transaction that
+    /// stores to `pages` more pages. If false, some pages must be written first.
     pub fn has_slots_for(&self, pages: usize) -> bool {
         let spare = self.geometry.slots - self.geometry.pages;
         (self.unmapped.len() + pages) as u64 <= spare
     }
 
-    /// Appends a transaction for which there is a reservation, lets `apply` store it in memory, and
-    /// gives where it ends. Whoever calls this holds all latches that the transaction took.
+    /// Appends a transaction that has a reservation, and lets `apply` store it in memory. Returns where it
+    /// ends. The caller must hold all latches that the transaction took.
     ///
     /// # Errors
     /// When nothing can be written any more. Nothing is applied then.
@@ -292,18 +294,18 @@ impl Journal {
         self.slots.take_for(groups)
     }
 
-    /// `page`, which nobody can store to until its copy is made, is about to be written.
+    /// Notes that `page` is about to be written. No job may store to it until its copy is made.
     pub fn freeze(&mut self, page: PageId) -> Frozen {
         self.unmapped.freeze(page);
         Frozen { page, covers: self.log.tail() }
     }
 
-    /// The copy of `page` was written to `slot`. Where it was before is free once the log says so on the
-    /// device. False if that cannot be logged; the slot is then free again.
-    /// `checksum` is that of the copy ([`Geometry::checksum`]).
+    /// Notes that the copy of `page` was written to `slot`. The old slot is free once the record of that is
+    /// on the device. `checksum` is that of the copy ([`Geometry::checksum`]). Returns false if that cannot
+    /// be logged; the slot is then free again.
     pub fn written(&mut self, frozen: Frozen, slot: u32, checksum: u32) -> bool {
         let Frozen { page, covers } = frozen;
-        // The one being filled may end in the middle of it.
+        // The block being filled may end in the middle of it.
         let needed = MAP_RECORD_BYTES.div_ceil(super::log_block::PAYLOAD_BYTES) as u64 + 1;
         if self.ended.is_some() || self.log.free_blocks() < needed {
             self.slots.release(slot);
@@ -335,12 +337,12 @@ impl Journal {
         true
     }
 
-    /// `slot` could not be written. The page has to be written to another one.
+    /// Notes that `slot` could not be written. The page must be written to another one.
     pub fn write_failed(&mut self, slot: u32) {
         self.slots.retire(slot);
     }
 
-    /// Whether `contents`, read from where the map says that `page` is, are what was written there.
+    /// Returns true if `contents`, read from the slot of `page`, match its checksum.
     pub fn is_sound(&self, page: PageId, contents: &Page) -> bool {
         match self.map.get(page) {
             Mapped::Slot { checksum, .. } => self.geometry.checksum(contents) == checksum,
@@ -349,58 +351,58 @@ impl Journal {
         }
     }
 
-    /// Begins a checkpoint, unless one is under way: the pages that were stored to so far are written,
-    /// then the map, so that the log before is not needed any more.
+    /// Begins a checkpoint, unless one is under way. It writes the pages stored to so far and then the map.
+    /// Afterwards the log before this point is no longer needed.
     pub fn begin_checkpoint(&mut self) {
         if matches!(self.checkpoint, Checkpoint::Idle) && self.ended.is_none() {
             self.checkpoint = Checkpoint::Cleaning { target: self.log.tail() };
         }
     }
 
-    /// Whether a checkpoint is under way.
+    /// Returns true if a checkpoint is under way.
     pub fn in_checkpoint(&self) -> bool {
         !matches!(self.checkpoint, Checkpoint::Idle)
     }
 
-    /// Whether so much of the log is used that a checkpoint should begin.
+    /// True if the log is full enough that a checkpoint should begin.
     pub fn wants_checkpoint(&self) -> bool {
         self.log.free_blocks() <= self.geometry.log_blocks / 2
     }
 
-    /// How many pages should be written because too many have stores that are in DRAM alone.
+    /// Returns how many pages should be written because too many have stores in DRAM alone.
     fn wants_cleaned(&self) -> usize {
         let without_copy = self.unmapped.len().saturating_sub(self.unmapped.mapping_len());
         without_copy.saturating_sub(self.limits.dirty_pages_max)
     }
 
-    /// Whether so many pages wait for their map records to be on the device that it is time. When the
-    /// log is nearly full, that is left to the checkpoint: every flush ends a block.
+    /// True if enough pages wait for their map records to be on the device. When the log is nearly full,
+    /// the checkpoint does that work instead, because every flush ends a block.
     fn wants_settled(&self) -> bool {
         self.unmapped.mapping_len() >= self.limits.unmapped_pages_max.div_ceil(8)
             && !self.wants_checkpoint()
     }
 
-    /// Whether there are pages to write because too many have stores that are in DRAM alone.
+    /// Returns true if pages should be written because too many have stores in DRAM alone.
     pub fn wants_cleaning(&self) -> bool {
         self.wants_cleaned() > 0
     }
 
-    /// Whether whoever writes the log has something to do, beside cleaning, that is more urgent than the
-    /// next flush in time.
+    /// True if the thread that writes the log has work more urgent than the next timed flush. Cleaning does
+    /// not count.
     pub fn wants_attention(&self) -> bool {
         self.wants_write()
             || self.wants_settled()
             || self.wants_checkpoint() && !self.in_checkpoint()
     }
 
-    /// Whether so many full blocks are in DRAM that they should be written.
+    /// True if enough full blocks are in DRAM that they should be written.
     pub fn wants_write(&self) -> bool {
         let many = (self.limits.buffer_blocks_max / 4).clamp(1, WRITE_BLOCKS_MAX as u64);
         self.log.unwritten_blocks() >= many
     }
 
-    /// Pages that should be written: a checkpoint under way waits for them, or too many have stores that
-    /// no copy has.
+    /// Returns pages to write. Either a checkpoint under way waits for them, or too many pages have stores
+    /// that no copy has.
     pub fn next_to_clean(&mut self) -> Vec<PageId> {
         match self.checkpoint {
             Checkpoint::Cleaning { target } => self.unmapped.to_clean(target).collect(),
@@ -411,7 +413,7 @@ impl Journal {
         }
     }
 
-    /// Whether something waits for a flush that nobody has asked for.
+    /// True if a record waits for a flush that no job has asked for.
     pub fn wants_flush(&self) -> bool {
         let waits = match self.checkpoint {
             Checkpoint::Cleaning { target } => {
@@ -425,8 +427,8 @@ impl Journal {
         waits || self.wants_settled() || self.slots.wants_flush()
     }
 
-    /// What to do next; `flush` asks that all that is committed becomes durable. Call
-    /// [`done`](Journal::done) when it is done.
+    /// Returns the next operation. `flush` asks that all committed transactions become durable. Call
+    /// [`done`](Journal::done) after it.
     ///
     /// # Panics
     /// When something is under way.
@@ -474,9 +476,9 @@ impl Journal {
         (flush && (unflushed || waits)).then(|| self.begin_flush())
     }
 
-    /// Begins to close the store, once [`next`](Journal::next) has nothing to do: the last superblock says
-    /// where the log ends, so that damage there is told from its end. True if there is something to write
-    /// for that; call it again when that is done. Nothing may be committed from then on.
+    /// Begins to close the store. Call it once [`next`](Journal::next) has nothing left. The last
+    /// superblock records where the log ends, so that damage there can be told from its end. Returns true
+    /// if there is something to write; call it again after that. Nothing may be committed from then on.
     pub fn close(&mut self) -> bool {
         let end = self.log.durable();
         let begins = self.ended.is_none()
@@ -492,7 +494,7 @@ impl Journal {
         begins
     }
 
-    /// Whether a superblock is being written.
+    /// Returns true if a superblock is being written.
     pub(super) fn writes_superblock(&self) -> bool {
         matches!(self.doing, Some(Doing::Superblock))
     }
@@ -503,8 +505,8 @@ impl Journal {
         Io::Flush
     }
 
-    /// What [`next`](Journal::next) gave is done. A write or a flush that failed ends all writing: what
-    /// is on the device is no longer known, and trying again would not tell.
+    /// Notes that the operation that [`next`](Journal::next) returned has ended. A failed write or flush
+    /// ends all writing. The contents of the device are then unknown, and a retry would not reveal them.
     pub fn done(&mut self, result: Result<(), String>) {
         let doing = self.doing.take().expect("something is under way");
         if let Err(reason) = result {
@@ -546,7 +548,7 @@ impl Journal {
         }
     }
 
-    /// Moves a checkpoint on that waits for no device.
+    /// Advances a checkpoint whose next step needs no device.
     fn advance_checkpoint(&mut self) {
         match self.checkpoint {
             Checkpoint::Cleaning { target }

@@ -1,8 +1,8 @@
 //! [`Log`]: the end of the log that is being written.
 //!
-//! Records go into blocks in DRAM; full blocks, and the last one when a group is to be made durable,
-//! are *sealed* and then written once, in order. No block is ever written twice, so what was on the
-//! device stays as it was.
+//! Records go into blocks in DRAM. Full blocks are *sealed* and then written once, in order. So is the last
+//! block when a group must become durable. No block is ever written twice, so the blocks on the device stay
+//! as they were.
 
 use std::collections::VecDeque;
 
@@ -35,8 +35,8 @@ pub(super) struct Log {
     /// The checksum of the block before.
     previous: u32,
     sealed: VecDeque<Box<Page>>,
-    /// Blocks below this have been handed out to be written; below the next, written; below the last,
-    /// on the device.
+    /// Blocks below `taken` were handed out to be written. Blocks below the next field are written, and
+    /// below the last on the device.
     taken: u64,
     written: u64,
     flushed: u64,
@@ -45,8 +45,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// A log that goes on with block `number` after one with the checksum `previous`, all of which is
-    /// on the device.
+    /// A log that continues with block `number`. The block before has the checksum `previous`, and all
+    /// blocks before are on the device.
     pub(super) fn new(
         geometry: Geometry,
         boot: u32,
@@ -72,32 +72,32 @@ impl Log {
         }
     }
 
-    /// Where the next record begins.
+    /// Returns the place where the next record begins.
     pub(super) fn tail(&self) -> Lsn {
         Lsn::at(self.number, self.end)
     }
 
-    /// All records that end here or before are on the device.
+    /// Returns the place up to which all records are on the device.
     pub(super) fn durable(&self) -> Lsn {
         Lsn::at(self.flushed, HEADER_BYTES)
     }
 
-    /// All records that end here or before were written, though perhaps not flushed.
+    /// Returns the place up to which all records were written, though perhaps not flushed.
     pub(super) fn written(&self) -> Lsn {
         Lsn::at(self.written, HEADER_BYTES)
     }
 
-    /// Blocks that can still be filled before the ring is full.
+    /// Returns how many blocks can still be filled before the ring is full.
     pub(super) fn free_blocks(&self) -> u64 {
         (self.horizon + self.geometry.log_blocks).saturating_sub(self.number)
     }
 
-    /// Blocks in DRAM that were not written yet.
+    /// Returns how many blocks in DRAM were not written yet.
     pub(super) fn unwritten_blocks(&self) -> u64 {
         self.number - self.written
     }
 
-    /// Appends a record. Gives where it begins; it ends at the tail.
+    /// Appends a record. Returns where it begins; it ends at the tail.
     ///
     /// # Panics
     /// If the ring is full, which reservations keep from happening.
@@ -140,7 +140,7 @@ impl Log {
         self.first_record = None;
     }
 
-    /// Takes at most `count_max` sealed blocks to be written, once those taken before are.
+    /// Takes at most `count_max` sealed blocks to write, once those taken before are written.
     pub(super) fn take(&mut self, count_max: usize) -> Option<LogBlocks> {
         if self.sealed.is_empty() || self.taken != self.written {
             return None;
@@ -152,7 +152,7 @@ impl Log {
         Some(LogBlocks { first, blocks })
     }
 
-    /// What was taken is written.
+    /// Notes that the blocks taken for writing are written.
     pub(super) fn note_written(&mut self) {
         self.written = self.taken;
     }
@@ -167,18 +167,18 @@ impl Log {
         self.flushed
     }
 
-    /// The number below which a flush that begins now makes all blocks durable.
+    /// Returns the number below which a flush that begins now makes all blocks durable.
     pub(super) fn flushes_to(&self) -> u64 {
         self.written
     }
 
-    /// A flush has ended that began when [`flushes_to`](Log::flushes_to) was `through`.
+    /// Notes the end of a flush. It began when [`flushes_to`](Log::flushes_to) was `through`.
     pub(super) fn note_flushed(&mut self, through: u64) {
         assert!(through <= self.written, "only what was written can be flushed");
         self.flushed = self.flushed.max(through);
     }
 
-    /// A superblock of `generation` that names `horizon` is on the device.
+    /// Notes that a superblock of `generation` that names `horizon` is on the device.
     pub(super) fn note_superblock(&mut self, generation: u64, horizon: Lsn) {
         self.generation = generation;
         self.horizon = horizon.block();

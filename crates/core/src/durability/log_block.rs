@@ -1,12 +1,12 @@
 //! A block of the log: a header, and a piece of the stream of records.
 //!
-//! A header tells a torn end of the log from damage: it holds the checksum of the block before, the
-//! boot that wrote it, and how much of the log was on the device when it was made.
+//! The header tells a torn end of the log from damage. It holds the checksum of the block before and the
+//! boot that wrote it. It also holds how much of the log was on the device when the block was made.
 
 use super::geometry::{Geometry, Page, get_u32, get_u64, put_u32, put_u64};
 use crate::addr::PAGE_BYTES;
 
-/// Bytes before the records.
+/// Bytes in front of the records.
 pub(super) const HEADER_BYTES: usize = 48;
 
 /// Bytes of records in a block.
@@ -15,10 +15,10 @@ pub(super) const PAYLOAD_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 /// No log comes near this number: at a million blocks a second it takes seventy years.
 pub(super) const NUMBER_MAX: u64 = u64::MAX / PAGE_BYTES as u64 / 2;
 
-/// No record begins in this block.
+/// Means that no record begins in this block.
 const NO_RECORD: u32 = u32::MAX;
 
-/// What the header of a log block says.
+/// The header of a log block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     /// The number of the block since the store was made.
@@ -27,18 +27,18 @@ pub(super) struct Header {
     pub(super) previous: u32,
     /// The boot that wrote it.
     pub(super) boot: u32,
-    /// All blocks with smaller numbers were on the device.
+    /// All blocks with smaller numbers were on the device when this one was made.
     pub(super) flushed: u64,
     /// The generation of the newest superblock on the device.
     pub(super) generation: u64,
-    /// Where in the block the records end, in bytes from its start.
+    /// The end of the records, in bytes from the start of the block.
     pub(super) end: usize,
-    /// Where in the block the first record begins that is not the rest of an earlier one.
+    /// The start of the first record that is not the rest of an earlier one, in bytes.
     pub(super) first_record: Option<usize>,
 }
 
 impl Header {
-    /// Writes the header into `block`, whose records are in place, and gives the block's checksum.
+    /// Writes the header into `block`, whose records are in place. Returns the block's checksum.
     pub(super) fn seal(&self, geometry: &Geometry, block: &mut Page) -> u32 {
         put_u32(block, 4, self.previous);
         put_u64(block, 8, self.number);
@@ -53,7 +53,7 @@ impl Header {
         checksum
     }
 
-    /// The header of a block that is sound in itself, with its checksum.
+    /// Returns the header and the checksum of a block. `None` if the block is damaged.
     pub(super) fn read(geometry: &Geometry, block: &Page) -> Option<(Header, u32)> {
         let checksum = geometry.checksum(&block[4..]);
         if get_u32(block, 0) != checksum {
@@ -78,12 +78,12 @@ impl Header {
     }
 }
 
-/// How much of the log a block of it says was on the device when it was made.
+/// Returns the place up to which the log was on the device when this block was made.
 pub fn flushed_mark(geometry: &Geometry, block: &Page) -> Option<super::Lsn> {
     Header::read(geometry, block).map(|(header, _)| super::Lsn::at(header.flushed, HEADER_BYTES))
 }
 
-/// The generation of the superblock that was the newest when a log block was made.
+/// Returns the generation of the newest superblock when this log block was made.
 pub fn named_generation(geometry: &Geometry, block: &Page) -> Option<u64> {
     Header::read(geometry, block).map(|(header, _)| header.generation)
 }

@@ -1,19 +1,20 @@
-//! Durable memory: what a program is told of its transactions, and the protocol behind it.
+//! Durable memory: the results that a program sees of its transactions, and the protocol behind them.
 //!
 //! * [`Lsn`]: the place of a transaction in the log, and with it the order of all of them.
 //! * [`TransactionError`]: why a transaction did not take place, or cannot become durable.
-//! * [`WriteSet`]: what a transaction has stored and nobody else sees yet.
+//! * [`WriteSet`]: the stores of a transaction that no other job sees yet.
 //! * [`Journal`]: the log, the page map and the slots of a persist part that is in use.
-//! * [`recover`]: from what a crash has left to a journal that goes on.
+//! * [`recover`]: makes a journal from the store that a crash has left.
 //! * [`copy_log`], [`copy_pages`]: a copy of a store that is in use.
 //! * [`Policy`]: when a transaction is acknowledged.
 //! * [`Geometry`], [`format()`]: where everything lies, and what a new store begins with.
 //!
-//! Only committed stores ever reach the cache, so there is nothing to undo: one log of what was stored
-//! and of where pages were written to is read forwards. A page is never written over its last copy.
-//! `docs/DURABILITY.md` says what is promised, and `docs/STORE_FORMAT.md` describes every byte.
-//! ARIES (Mohan et al., TODS 1992) is where redo from a log with a horizon comes from; shadow copies
-//! of pages under a map are as old as System R (Gray et al., ACM Computing Surveys 1981).
+//! Only committed stores ever reach the cache, so there is nothing to undo. Recovery reads one log
+//! forwards: it has the stores, and the slots that pages were written to. A page is never written over its
+//! last copy. `docs/DURABILITY.md` states the guarantees, and `docs/STORE_FORMAT.md` describes every byte.
+//!
+//! Sources: redo from a log with a horizon comes from ARIES (Mohan et al., TODS 1992). Shadow copies of
+//! pages under a map are as old as System R (Gray et al., ACM Computing Surveys 1981).
 
 mod base_map;
 mod checkpoint;

@@ -8,17 +8,17 @@ use thiserror::Error;
 
 use crate::time::{NotSpan, Span};
 
-/// When a transaction counts as durable towards its program. The log is flushed at least every second
-/// whatever the policy.
+/// When a transaction counts as durable towards its program. Under every policy, the log is flushed at
+/// least once a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Policy {
-    /// At once. A crash loses what was not flushed yet.
+    /// At once. A crash loses the transactions that were not flushed yet.
     None,
-    /// When it is on the device.
+    /// Once it is on the device.
     #[default]
     Always,
-    /// At once, as long as everything older than this time is on the device; else when it is.
+    /// At once while all older than this time is on the device. Otherwise once that is so.
     Every(Span),
 }
 

@@ -1,19 +1,19 @@
-//! [`Readable`]: a disk on which a block that cannot be read is a damaged block.
+//! [`Readable`]: a disk that reports a block it cannot read as a damaged block.
 
 use std::collections::BTreeMap;
 
 use super::disk::{Disk, DiskError, Fault};
 use super::geometry::{Block, Page};
 
-/// How often a block is tried before it counts as damaged: cables and controllers fail in passing.
+/// Attempts to read a block before it counts as damaged. Cables and controllers have passing faults.
 const ATTEMPTS: usize = 3;
 
-/// From this many blocks that cannot be read on, the device fails and not its blocks. Recovery then gives
-/// up and changes nothing.
+/// From this many unreadable blocks on, the device counts as failed, not its blocks. Recovery then gives up
+/// and changes nothing.
 const UNREADABLE_MAX: usize = 64;
 
-/// A disk in which a block that cannot be read holds zeros. No superblock, block of the log or block of a
-/// map is sound with zeros alone. A page is sound with them only if it held zeros.
+/// A disk whose unreadable blocks read as zeros. No superblock, block of the log or block of a map is sound
+/// with zeros alone. A page is sound with them only if it held zeros.
 pub(super) struct Readable<'a, D> {
     disk: &'a mut D,
     unreadable: BTreeMap<Block, DiskError>,
@@ -24,7 +24,7 @@ impl<'a, D: Disk> Readable<'a, D> {
         Readable { disk, unreadable: BTreeMap::new() }
     }
 
-    /// The blocks that could not be read, and why.
+    /// Returns the blocks that could not be read, with the reasons.
     pub(super) fn unreadable(&self) -> &BTreeMap<Block, DiskError> {
         &self.unreadable
     }

@@ -1,4 +1,4 @@
-//! The records of the log: a transaction's stores, and where a page was written.
+//! The records of the log: the stores of a transaction, and the slot that a page was written to.
 
 use super::Lsn;
 use super::geometry::{get_u32, get_u64};
@@ -26,11 +26,11 @@ pub(super) struct Map {
     pub(super) page: PageId,
     pub(super) slot: u32,
     pub(super) checksum: u32,
-    /// Every record before this is in that copy of the page.
+    /// The copy of the page contains every record before this place.
     pub(super) covers: Lsn,
 }
 
-/// Words that were stored from an address on.
+/// Words that were stored at consecutive addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Run<'a> {
     pub(super) at: Addr,
@@ -46,7 +46,7 @@ pub(super) enum Record<'a> {
     Map(Map),
 }
 
-/// The most bytes that a record of `bytes` bytes in single words takes.
+/// Returns the most bytes that a record takes for `bytes` bytes of single words.
 pub(super) const fn stores_bytes_max(bytes: usize) -> usize {
     HEAD_BYTES + 2 * bytes
 }
@@ -56,12 +56,12 @@ fn head(kind: u8, contents: usize) -> [u8; HEAD_BYTES] {
     (u32::from(kind) | (contents as u32) << 8).to_le_bytes()
 }
 
-/// The bytes of the whole record that begins with `head`.
+/// Returns the bytes of the whole record that begins with `head`.
 pub(super) fn record_bytes(head: &[u8]) -> usize {
     HEAD_BYTES + (get_u32(head, 0) >> 8) as usize
 }
 
-/// Writes the record of a transaction's stores into `out`, which is empty.
+/// Writes the record of a transaction's stores into `out`, which must be empty.
 pub(super) fn encode_stores(set: &WriteSet, out: &mut Vec<u8>) {
     debug_assert!(out.is_empty());
     out.extend_from_slice(&[0; HEAD_BYTES]);
@@ -91,8 +91,7 @@ pub(super) fn encode_map(map: &Map, out: &mut Vec<u8>) {
     out.extend_from_slice(&map.covers.0.to_le_bytes());
 }
 
-/// The record in `bytes`, which are those of a whole one. `None` if it makes no sense for a store of
-/// `pages` pages.
+/// Decodes the whole record in `bytes`. `None` if it is not valid for a store of `pages` pages.
 pub(super) fn decode(bytes: &[u8], pages: u64) -> Option<Record<'_>> {
     let contents = &bytes[HEAD_BYTES..];
     match bytes[0] {
@@ -117,7 +116,7 @@ impl Run<'_> {
     }
 }
 
-/// The runs of a transaction's stores; `None` where they make no sense.
+/// Returns the runs of a transaction's stores; `None` where they are invalid.
 pub(super) fn runs(contents: &[u8]) -> impl Iterator<Item = Option<Run<'_>>> {
     let mut rest = contents;
     std::iter::from_fn(move || {

@@ -1,10 +1,12 @@
-//! Recovery: from what a crash has left to a journal that goes on.
+//! Recovery: makes a journal from the store that a crash has left.
 //!
-//! Nothing that an earlier recovery needs is written over: pages go to free slots, the base map to the
-//! area that is not in use, and only then does a new superblock name both. A recovery that is cut off
-//! therefore leaves everything as it was. It reads the pages that the log stores to in portions that
-//! fit in the DRAM it is given, and reads the log once for each portion. What it keeps of the log is a
-//! place for each page with stores that no copy has, and the map records since the last flush.
+//! Recovery overwrites nothing that an earlier recovery needs. Pages go to free slots, and the base map to
+//! the area that is not in use. Only then does a new superblock name both. So a recovery that is cut off
+//! leaves everything as it was.
+//!
+//! Recovery reads the pages that the log stores to in portions that fit in the DRAM it may use. It reads
+//! the log once for each portion. From the log it keeps a place for each page with stores that no copy has,
+//! and the map records since the last flush.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -32,35 +34,35 @@ const BASE_BLOCKS_AT_ONCE: usize = 64;
 /// Slots that are taken at once, to be written together.
 const SLOTS_AT_ONCE: u32 = 64;
 
-/// What recovery has found and done.
+/// The outcome of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Transactions in the log behind the horizon.
+    /// Transactions in the log from the horizon on.
     pub transactions: u64,
     /// Blocks of the log that were read.
     pub log_blocks: u64,
     /// Pages to which stores of the log were applied.
     pub pages: u64,
-    /// What it had to do, as it was told beforehand.
+    /// The work of the recovery, as estimated before it began.
     pub work: RecoveryWork,
-    /// Damaged pages, now or before. To touch one is an error.
+    /// Damaged pages, now or before. An access to one is an error.
     pub poisoned: Vec<PageId>,
-    /// Blocks that the device could not read, which recovery took for damaged.
+    /// Blocks that the device could not read. Recovery treated them as damaged.
     pub unreadable: Vec<Block>,
 }
 
-/// How recovery works.
+/// Options of recovery.
 #[derive(Debug, Clone, Copy)]
 pub struct RecoveryOptions {
     /// The most pages in DRAM at once.
     pub pages_at_once: usize,
     /// The bounds of the journal.
     pub limits: Limits,
-    /// The mistake to make, in tests.
+    /// The mistake to make on purpose, in tests.
     pub planted: Planted,
 }
 
-/// Reads the superblock, base map and log of a store: all that recovery starts from.
+/// The superblock, base map and log of a store: all that recovery starts from.
 pub(super) struct Found {
     pub(super) superblock: Superblock,
     pub(super) map: PageMap,
@@ -71,33 +73,33 @@ pub(super) struct Found {
     pub(super) records: u64,
     /// Damaged blocks of the base map.
     pub(super) damaged_blocks: u64,
-    /// Copies of pages that were looked at.
+    /// Copies of pages that were read to check them.
     pub(super) copies_read: u64,
 }
 
 /// Stores to a page that its copy on flash may not have.
 pub(super) struct Redo {
-    /// The copy has all before this place in the log.
+    /// The copy contains everything before this place in the log.
     from: Lsn,
-    /// The last of them.
+    /// The last of these stores.
     last: Lsn,
 }
 
-/// A copy that a map record names which may not have been flushed.
+/// A copy whose map record may not have been flushed.
 ///
-/// Such a record may survive a loss of power while the copy does not. The copy before is still there
+/// Such a record may survive a loss of power while the copy does not. The previous copy is still there
 /// then, since its slot is free only when the record is on the device.
 struct Unsure {
     /// Where the record ends.
     end: Lsn,
     page: PageId,
     copy: Mapped,
-    /// It has all stores before this place in the log.
+    /// The copy contains all stores before this place in the log.
     covers: Lsn,
 }
 
-/// What the log says of pages, as far as it was read. Keeps something of a page only while a store to it
-/// or its newest copy is in doubt, so that a long log takes no more DRAM than a short one.
+/// The state of pages according to the log, as far as it was read. A page has an entry only while a store
+/// to it or its newest copy is in doubt. So a long log takes no more DRAM than a short one.
 struct Pages<'a> {
     map: &'a PageMap,
     redo: BTreeMap<PageId, Redo>,
@@ -117,14 +119,14 @@ impl Pages<'_> {
         self.unsure.push_back(Unsure { end: place.end, page, copy, covers });
     }
 
-    /// Copies whose records end before `flushed` are on the device.
+    /// Accepts the copies whose records end before `flushed`: they are on the device.
     fn trust(&mut self, flushed: Lsn) {
         while let Some(named) = self.unsure.pop_front_if(|named| named.end <= flushed) {
             self.settle(&named);
         }
     }
 
-    /// `named` is the newest copy of its page so far.
+    /// Makes `named` the newest copy of its page so far.
     fn settle(&mut self, named: &Unsure) {
         self.map.set(named.page, named.copy);
         let Some(redo) = self.redo.get_mut(&named.page) else { return };
@@ -135,8 +137,8 @@ impl Pages<'_> {
         }
     }
 
-    /// Of the copies that are still in doubt when the log has been read, takes the newest of each page that
-    /// is whole. Gives how many were looked at.
+    /// Settles the copies that are still in doubt at the end of the log: takes the newest whole copy of
+    /// each page. Returns how many copies were read.
     fn settle_rest(
         &mut self,
         geometry: &Geometry,
@@ -165,7 +167,7 @@ impl Pages<'_> {
     }
 }
 
-/// Looks at a store without changing anything.
+/// Reads a store without changing anything.
 pub(super) fn look(
     geometry: &Geometry,
     disk: &mut Readable<'_, impl Disk>,
@@ -228,7 +230,7 @@ pub(super) fn look(
     Ok(Found { superblock, map, end, redo, transactions, records, damaged_blocks, copies_read })
 }
 
-/// The slots that hold a page, a bit each.
+/// Returns the slots that hold a page, one bit each.
 pub(super) fn used_slots(geometry: &Geometry, map: &PageMap) -> Result<Vec<u64>, RecoveryError> {
     let mut used = vec![0u64; geometry.slots.div_ceil(64) as usize];
     for page in (0..geometry.pages).map(PageId) {
@@ -243,7 +245,7 @@ pub(super) fn used_slots(geometry: &Geometry, map: &PageMap) -> Result<Vec<u64>,
     Ok(used)
 }
 
-/// Brings a store up to its last durable transaction, and gives the journal that goes on from there.
+/// Brings a store up to its last durable transaction. Returns the journal that continues from there.
 ///
 /// # Errors
 /// When that is not possible. The store is then as it was.
@@ -300,7 +302,7 @@ pub fn recover(
     };
     let poisons =
         || (0..geometry.pages).map(PageId).filter(|&page| map.get(page) == Mapped::Poisoned);
-    // An empty log and a sound base map say all there is to say.
+    // Otherwise an empty log and a sound base map hold everything already.
     if found.records > 0 || found.damaged_blocks > 0 {
         next.base = Some(superblock.base.map_or(0, |area| 1 - area));
         next.base_generation = next.generation;
@@ -337,7 +339,7 @@ pub fn recover(
     Ok((journal, recovered))
 }
 
-/// A free slot: the next of the run `free`, or of a new one.
+/// Returns a free slot: the next of the run `free`, or of a new one.
 fn next_slot(slots: &mut Slots, free: &mut Run) -> Result<u32, RecoveryError> {
     if free.count == 0 {
         *free = slots.take(SLOTS_AT_ONCE).ok_or(RecoveryError::NoFreeSlot)?;
@@ -347,7 +349,7 @@ fn next_slot(slots: &mut Slots, free: &mut Run) -> Result<u32, RecoveryError> {
     Ok(slot)
 }
 
-/// The newest copies of pages. A damaged one is poisoned and left out.
+/// Reads the newest copies of pages. A damaged one is poisoned and left out.
 fn read_pages(
     geometry: &Geometry,
     disk: &mut impl Disk,

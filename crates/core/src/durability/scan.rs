@@ -1,4 +1,4 @@
-//! Reading the log from the horizon to its end.
+//! Reads the log from the horizon to its end.
 
 use super::Lsn;
 use super::disk::{Disk, RecoveryError};
@@ -16,8 +16,8 @@ pub(super) struct End {
     pub(super) number: u64,
     /// The checksum of the block before.
     pub(super) previous: u32,
-    /// The log was on the device up to here, as its blocks and the superblock say. It may have been for
-    /// longer.
+    /// The log was on the device up to here, according to its blocks and the superblock. It may have been
+    /// on the device for longer.
     pub(super) flushed: Lsn,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Extent {
     pub(super) flushed: Lsn,
 }
 
-/// Puts records together from pieces.
+/// Joins records from their pieces in blocks.
 struct Assembly {
     bytes: Vec<u8>,
     start: Lsn,
@@ -38,8 +38,8 @@ struct Assembly {
 }
 
 impl Assembly {
-    /// Takes the records of a block from byte `at` on and gives `visit` the whole ones. False when they
-    /// make no sense.
+    /// Takes the records of a block from byte `at` on, and calls `visit` with each complete one. Returns
+    /// false if they are invalid.
     fn take(
         &mut self,
         block: &Page,
@@ -74,7 +74,7 @@ impl Assembly {
 }
 
 impl Assembly {
-    /// Takes what is there of a transaction for all of it: a mistake.
+    /// Visits the part of a transaction that is there as if it were the whole: a planted mistake.
     fn give_half(&mut self, flushed: Lsn, visit: &mut dyn FnMut(Extent, Record<'_>)) {
         let contents = self.bytes.get(HEAD_BYTES..).unwrap_or(&[]);
         let whole: usize = runs(contents).map_while(|run| Some(8 + run?.bytes.len())).sum();
@@ -85,7 +85,7 @@ impl Assembly {
     }
 }
 
-/// Gives `visit` every whole record from the horizon of `superblock` on, and says where the log ends.
+/// Calls `visit` with every whole record from the horizon of `superblock` on. Returns where the log ends.
 ///
 /// # Errors
 /// When the device fails, or the log is damaged where it was on the device.
@@ -115,7 +115,7 @@ pub(super) fn scan(
         }
         check_generation(superblock, &header, place, planted)?;
         if header.boot > boot {
-            // What an older boot left unfinished never took place.
+            // A record that an older boot left unfinished never took place.
             assembly.bytes.clear();
         }
         boot = header.boot;
@@ -138,8 +138,8 @@ pub(super) fn scan(
     Ok(end)
 }
 
-/// Whether the log really ends where a [`scan`] has found its end: nothing behind it, nor the
-/// superblock, says that more was on the device.
+/// Checks that the log really ends where a [`scan`] has found its end. Neither a block behind it nor the
+/// superblock may show that more was on the device.
 ///
 /// # Errors
 /// When it does not, or the device fails.
@@ -166,7 +166,7 @@ pub(super) fn check_end(
     Ok(())
 }
 
-/// A log block that names a newer superblock shows that the newest is gone.
+/// Fails if a log block names a newer superblock, because the newest is then gone.
 fn check_generation(
     superblock: &Superblock,
     header: &Header,

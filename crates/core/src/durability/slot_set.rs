@@ -1,4 +1,4 @@
-//! [`SlotSet`]: a set of slots, a bit each.
+//! [`SlotSet`]: a set of slots with one bit each.
 
 const BITS: u32 = u64::BITS;
 
@@ -10,24 +10,24 @@ pub struct SlotSet {
 }
 
 impl SlotSet {
-    /// None of `slots` slots.
+    /// The empty set, for a store of `slots` slots.
     pub fn empty(slots: u64) -> SlotSet {
         SlotSet { words: vec![0; slots.div_ceil(u64::from(BITS)) as usize], slots }
     }
 
-    /// All of `slots` slots.
+    /// The set of all of `slots` slots.
     pub(super) fn full(slots: u64) -> SlotSet {
         let mut full = SlotSet::empty(slots);
         full.words.fill(u64::MAX);
         full
     }
 
-    /// Bytes of DRAM for a set of some of `slots` slots.
+    /// Returns the bytes of DRAM of a set for a store of `slots` slots.
     pub const fn bytes(slots: u64) -> usize {
         slots.div_ceil(BITS as u64) as usize * size_of::<u64>()
     }
 
-    /// Adds a slot, if there is one of this number.
+    /// Adds a slot. Ignores a number beyond the last slot.
     pub fn insert(&mut self, slot: u32) {
         if u64::from(slot) < self.slots {
             self.words[(slot / BITS) as usize] |= 1 << (slot % BITS);

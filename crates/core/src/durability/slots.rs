@@ -1,4 +1,4 @@
-//! [`Slots`]: which places on flash are free, and which will be once the log is on the device.
+//! [`Slots`]: the slots on flash that are free, and those that will be once the log is on the device.
 
 use std::collections::VecDeque;
 
@@ -8,24 +8,24 @@ use crate::placement::{Placement, Run};
 
 /// The slots of the persist part.
 ///
-/// The slot that a page leaves stays as it is until the record of the page's next place is on the
-/// device: a crash before that goes back to it.
+/// The slot that a page leaves stays as it is until the record of the page's next slot is on the device. A
+/// crash before that goes back to the old slot.
 #[derive(Debug)]
 pub(super) struct Slots {
     placement: Placement,
-    /// Slots that are free once the log is on the device up to a place; in the order of those.
+    /// Slots that become free once the log is on the device up to a place, in the order of those places.
     leaving: VecDeque<(Lsn, u32)>,
-    /// While the store is copied: the slots that the copy needs.
+    /// The slots that a copy of the store needs, while there is one.
     held: Option<Held>,
     count: u64,
 }
 
-/// The slots that a copy of the store needs, and keeps as they are until it has them.
+/// The slots that a copy of the store needs. They stay as they are until they are copied.
 #[derive(Debug)]
 struct Held {
     /// Slots that are not copied yet.
     needed: SlotSet,
-    /// Those of them that hold no page any more.
+    /// Needed slots that hold no page any more.
     left: SlotSet,
     left_count: usize,
     /// The copy has all needed slots before this one.
@@ -33,7 +33,7 @@ struct Held {
 }
 
 impl Slots {
-    /// `slots` slots, of which those that `is_used` names hold a page.
+    /// Makes the table of `slots` slots. Those for which `is_used` is true hold a page.
     pub(super) fn new(slots: u64, is_used: impl Fn(u32) -> bool) -> Slots {
         let mut placement = Placement::new(slots, slots);
         (0..slots as u32).filter(|&slot| !is_used(slot)).for_each(|slot| placement.release(slot));
@@ -50,13 +50,13 @@ impl Slots {
         self.placement.take_for(groups)
     }
 
-    /// A page has left `slot`, as the record that ends at `end` says.
+    /// Notes that a page has left `slot`. The record of that ends at `end`.
     pub(super) fn leave(&mut self, slot: u32, end: Lsn) {
         debug_assert!(self.leaving.back().is_none_or(|&(last, _)| last <= end));
         self.leaving.push_back((end, slot));
     }
 
-    /// The log is on the device up to `durable`.
+    /// Frees slots, now that the log is on the device up to `durable`.
     pub(super) fn settle(&mut self, durable: Lsn) {
         while let Some((_, slot)) = self.leaving.pop_front_if(|(end, _)| *end <= durable) {
             match &mut self.held {
@@ -69,18 +69,18 @@ impl Slots {
         }
     }
 
-    /// A copy begins: from now on a slot that a page leaves becomes free only once it is [copied](Slots::copied).
+    /// Begins a copy. From now on a slot that a page leaves becomes free only once it is [copied](Slots::copied).
     pub(super) fn hold(&mut self) {
         let (needed, left) = (SlotSet::full(self.count), SlotSet::empty(self.count));
         self.held = Some(Held { needed, left, left_count: 0, next: 0 });
     }
 
-    /// Whether slots are held for a copy.
+    /// Returns true if slots are held for a copy.
     pub(super) fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// The copy needs these slots and no others.
+    /// Sets the slots that the copy needs.
     pub(super) fn copy_needs(&mut self, slots: &SlotSet) {
         let Some(held) = &mut self.held else { return };
         held.needed.keep(slots);
@@ -89,8 +89,8 @@ impl Slots {
         free.into_iter().for_each(|slot| self.free_left(slot));
     }
 
-    /// The slots to copy next, at most `count_max`: those that pages have left come first, since they become free
-    /// by that. None when the copy has all.
+    /// Returns the slots to copy next, at most `count_max`. Slots that pages have left come first, since copying
+    /// frees them. Empty when the copy has all.
     pub(super) fn next_to_copy(&mut self, count_max: usize) -> Vec<u32> {
         let Some(held) = &mut self.held else { return Vec::new() };
         if held.left_count > 0 {
@@ -101,7 +101,7 @@ impl Slots {
         next
     }
 
-    /// The copy has these slots.
+    /// Notes that these slots are copied.
     pub(super) fn copied(&mut self, slots: &[u32]) {
         for &slot in slots {
             if let Some(held) = &mut self.held {
@@ -127,18 +127,18 @@ impl Slots {
         left.into_iter().for_each(|slot| self.free_left(slot));
     }
 
-    /// The copy has ended.
+    /// Ends the copy.
     pub(super) fn let_go(&mut self) {
         self.free_all_left();
         self.held = None;
     }
 
-    /// `slot` was taken and holds nothing that is needed.
+    /// Frees `slot`, which was taken and holds nothing needed.
     pub(super) fn release(&mut self, slot: u32) {
         self.placement.release(slot);
     }
 
-    /// `slot` could not be written.
+    /// Notes that `slot` could not be written.
     pub(super) fn retire(&mut self, slot: u32) {
         self.placement.retire(slot);
     }
@@ -148,12 +148,12 @@ impl Slots {
         self.placement.free_count()
     }
 
-    /// Whether most of the slots without a page wait for a flush.
+    /// Returns true if most of the slots without a page wait for a flush.
     pub(super) fn wants_flush(&self) -> bool {
         self.free_count() < self.leaving.len() as u64
     }
 
-    /// Slots that will be free when the log is on the device, or the copy has them.
+    /// Returns the number of slots that will be free when the log is on the device, or the copy has them.
     pub(super) fn leaving_count(&self) -> usize {
         self.leaving.len() + self.held.as_ref().map_or(0, |held| held.left_count)
     }

@@ -1,4 +1,4 @@
-//! The superblock: where recovery begins.
+//! The superblock: the place where recovery begins.
 //!
 //! Each generation is written to two of four copies, so that the one before it stays whole until the
 //! new one is on the device.
@@ -11,7 +11,7 @@ use crate::addr::{PAGE_BYTES, PageId};
 
 const MAGIC: [u8; 8] = *b"EBBTSUPR";
 
-/// What a superblock says.
+/// The contents of a superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// Grows with every superblock.
@@ -31,7 +31,7 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// What a new store begins with.
+    /// The superblock of a new store.
     pub(super) const FIRST: Superblock = Superblock {
         generation: 1,
         boot: 0,
@@ -42,13 +42,13 @@ impl Superblock {
         log_end: Lsn::at(1, super::log_block::HEADER_BYTES),
     };
 
-    /// The two copies that this generation is written to.
+    /// Returns the blocks of the two copies that this generation is written to.
     pub(super) fn places(&self, geometry: &Geometry) -> [Block; 2] {
         let first = self.generation % 2 * 2;
         [geometry.superblock(first), geometry.superblock(first + 1)]
     }
 
-    /// The superblock as a block.
+    /// Encodes the superblock into a block.
     pub fn encode(&self, geometry: &Geometry, out: &mut Page) {
         out.fill(0);
         out[8..16].copy_from_slice(&MAGIC);
@@ -67,7 +67,7 @@ impl Superblock {
         put_u32(out, 0, checksum);
     }
 
-    /// The superblock in a block, unless it is damaged or that of another store.
+    /// Decodes the superblock in a block. `None` if it is damaged or belongs to another store.
     pub fn decode(geometry: &Geometry, block: &Page) -> Option<Superblock> {
         let sound = get_u32(block, 0) == geometry.checksum(&block[4..])
             && block[8..16] == MAGIC
@@ -100,7 +100,7 @@ impl Superblock {
         (sound && placed).then_some(superblock)
     }
 
-    /// The newest of the copies that are sound.
+    /// Returns the newest of the copies that are sound.
     pub(super) fn newest(
         geometry: &Geometry,
         copies: &[Page; SUPERBLOCKS as usize],
@@ -110,14 +110,14 @@ impl Superblock {
     }
 }
 
-/// The blocks that a new store of blank pages begins with, which must be on the device before it is used.
-/// A log of zeros is empty.
+/// Returns the blocks of a new store of blank pages. They must be on the device before the store is used. A
+/// log of zeros is empty.
 pub fn format(geometry: &Geometry) -> Vec<(Block, Box<Page>)> {
     format_as(geometry, &Superblock::FIRST)
 }
 
 /// As [`format()`], for a store whose page `n` has a copy with the checksum `checksums[n]` in slot `n`.
-/// Names a base map, so its blocks are many.
+/// Also returns the blocks of a base map, so there are many.
 ///
 /// # Panics
 /// If there is not one checksum a page.

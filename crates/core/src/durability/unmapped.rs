@@ -1,7 +1,7 @@
-//! [`Unmapped`]: the pages whose latest stores are in the log alone.
+//! [`Unmapped`]: the pages whose latest stores are only in the log.
 //!
-//! Recovery must begin before the first such store of every page. A page stays here, evicted or
-//! stored to again, until a record of a copy that has the store is on the device.
+//! Recovery must begin before the first such store of every page. A page stays in this set until a record
+//! of a copy that has the store is on the device. To be evicted or stored to again does not change that.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -11,13 +11,13 @@ use rustc_hash::FxHashMap;
 use super::Lsn;
 use crate::addr::PageId;
 
-/// No place in the log.
+/// Stands for no place in the log.
 const NONE: Lsn = Lsn::ZERO;
 
-/// A look for pages to clean ends after this many, or four times as many as are wanted.
+/// A search for pages to clean ends after this many pages, or after four times the number wanted.
 const LOOKS_MAX: usize = 256;
 
-/// What has become of the stores to a page since the first that is in the log alone.
+/// The state of the stores to a page since the first that is only in the log.
 #[derive(Clone, Copy, Debug)]
 struct Stores {
     first: Lsn,
@@ -30,24 +30,24 @@ struct Stores {
     lacks: Lsn,
 }
 
-/// There is no copy under way.
+/// Means that no copy is under way.
 const NOT_FROZEN: Lsn = Lsn(u64::MAX);
 
-/// The pages with stores that are in the log alone.
+/// The pages with stores that are only in the log.
 #[derive(Debug, Default)]
 pub(super) struct Unmapped {
     pages: FxHashMap<PageId, Stores>,
-    /// Every page by its first such store.
+    /// All pages, ordered by their first such store.
     by_first: BTreeSet<(Lsn, PageId)>,
-    /// Map records that are not on the device yet, by where they end.
+    /// Map records that are not on the device yet, ordered by their ends.
     mapping: VecDeque<(Lsn, PageId)>,
-    /// Where the last look for pages to clean has ended.
+    /// Where the last search for pages to clean has ended.
     hand: (Lsn, PageId),
 }
 
 impl Unmapped {
-    /// An upper bound on the memory of a page: its place in the table, of which 7/16 may be full, its
-    /// place in the order, and its map record.
+    /// An upper bound on the memory of a page, in bytes: its place in the table, its place in the order,
+    /// and its map record. The table may be as little as 7/16 full.
     pub(super) const PAGE_BYTES_MAX: usize =
         (size_of::<(PageId, Stores)>() + 1) * 16 / 7 + 4 * size_of::<(Lsn, PageId)>();
 
@@ -61,7 +61,7 @@ impl Unmapped {
         self.mapping.len()
     }
 
-    /// The record that begins at `start` stores to `page`.
+    /// Notes that the record that begins at `start` stores to `page`.
     pub(super) fn note_store(&mut self, page: PageId, start: Lsn) {
         let by_first = &mut self.by_first;
         let stores = self.pages.entry(page).or_insert_with(|| {
@@ -77,17 +77,17 @@ impl Unmapped {
         }
     }
 
-    /// A copy of `page` with all stores so far is about to be written.
+    /// Notes that a copy of `page` with all stores so far is about to be written.
     pub(super) fn freeze(&mut self, page: PageId) {
         if let Some(stores) = self.pages.get_mut(&page) {
             stores.lacks = NONE;
         }
     }
 
-    /// The map record that ends at `end` names the copy of `page` that was frozen last.
+    /// Notes the map record, ending at `end`, of the copy of `page` that was frozen last.
     pub(super) fn note_mapped(&mut self, page: PageId, end: Lsn) {
         let Some(stores) = self.pages.get_mut(&page) else { return };
-        // Else nothing of this was stored yet when it was frozen.
+        // Otherwise none of this was stored yet when it was frozen.
         if stores.lacks != NOT_FROZEN {
             stores.open = stores.lacks;
         }
@@ -96,11 +96,12 @@ impl Unmapped {
         self.mapping.push_back((end, page));
     }
 
-    /// The log is on the device up to `durable`.
+    /// Notes that the log is on the device up to `durable`.
     pub(super) fn settle(&mut self, durable: Lsn) {
         while let Some((end, page)) = self.mapping.pop_front_if(|(end, _)| *end <= durable) {
             let Some(stores) = self.pages.get_mut(&page) else { continue };
-            // Else there is a newer record, and the page stays until that one is on the device.
+            // Otherwise there is a newer record, and the page stays until that one is on the
+            // device.
             if stores.mapped != end {
                 continue;
             }
@@ -115,12 +116,12 @@ impl Unmapped {
         }
     }
 
-    /// The first store that is in the log alone.
+    /// Returns the first store that is only in the log.
     pub(super) fn first(&self) -> Option<Lsn> {
         self.by_first.first().map(|&(first, _)| first)
     }
 
-    /// Pages with stores before `target` that are in no copy yet, the oldest first.
+    /// Returns pages with stores before `target` that are in no copy yet, the oldest first.
     pub(super) fn to_clean(&self, target: Lsn) -> impl Iterator<Item = PageId> {
         let old = self.by_first.range(..(target, PageId(0)));
         old.map(|&(_, page)| page).filter(move |page| {
@@ -129,9 +130,9 @@ impl Unmapped {
         })
     }
 
-    /// At most `count` pages that are in no copy yet, the oldest first, from where the last call has ended.
-    /// Pages that are stored to again and again are left out, unless there are no others: jobs would have to
-    /// wait for them. One call looks at a few pages only, since jobs wait meanwhile.
+    /// Returns at most `count` pages that are in no copy yet, the oldest first, from where the last call
+    /// ended. Pages that are stored to again and again are left out, unless there are no others, because
+    /// jobs would have to wait for them. One call looks at a few pages only, since jobs wait for the lock.
     pub(super) fn next_to_clean(&mut self, tail: Lsn, count: usize) -> Vec<PageId> {
         let looks = self.by_first.len().min(LOOKS_MAX.max(4 * count));
         let behind = self.by_first.range((Excluded(self.hand), Unbounded));

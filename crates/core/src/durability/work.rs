@@ -1,22 +1,22 @@
-//! [`RecoveryWork`]: what recovery has to do, before it does it.
+//! [`RecoveryWork`]: an estimate of the work of a recovery, made before it.
 
 use std::fmt;
 
 use super::geometry::{Geometry, SUPERBLOCKS};
 
-/// The reads a second that times are given for: those of a slow NVMe drive.
+/// Reads a second for the estimate of time: those of a slow NVMe drive.
 const READS_PER_S: f64 = 50_000.0;
 
-/// What recovery has to read and write in all, known once the log was read for the first time.
+/// The total reads and writes of a recovery. Known once the log was read for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecoveryWork {
-    /// Pages with stores that are in the log alone. Each is read at most once and written.
+    /// Pages with stores that are only in the log. Each is read at most once and written.
     pub pages: u64,
-    /// Portions of pages that fit in the DRAM it is given.
+    /// Portions of pages that fit in the DRAM for recovery.
     pub portions: u64,
-    /// Blocks of the log with records, and the one behind them. They are read once for each portion.
+    /// Blocks of the log with records, and the next one. They are read once for each portion.
     pub log_blocks: u64,
-    /// Blocks that are read once: superblocks, the base map, the log ring, and copies that are looked at.
+    /// Blocks that are read once: superblocks, the base map, the log ring, and copies to check.
     pub once_blocks: u64,
 }
 
@@ -36,13 +36,13 @@ impl RecoveryWork {
         }
     }
 
-    /// The most blocks that are read.
+    /// Returns the most blocks that are read.
     pub fn reads_max(&self) -> u64 {
         self.once_blocks + self.portions * self.log_blocks + self.pages
     }
 }
 
-/// As a progress bar says it.
+/// Writes the text for a progress bar.
 impl fmt::Display for RecoveryWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (reads, pages) = (self.reads_max(), self.pages);

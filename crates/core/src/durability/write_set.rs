@@ -1,15 +1,15 @@
-//! [`WriteSet`]: what a transaction has stored and nobody else sees yet.
+//! [`WriteSet`]: the stores of a transaction that no other job sees yet.
 
 use crate::addr::{Addr, LINE_BYTES, PageId};
 
 const WORD: usize = 8;
 const WORDS_PER_LINE: usize = LINE_BYTES / WORD;
 
-/// What was stored within one line.
+/// The stored bytes of one line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     words: [u64; WORDS_PER_LINE],
-    /// Which bytes of each word, in the bits of a byte.
+    /// Which bytes of each word were stored: bit `n` is byte `n`.
     stored: [u8; WORDS_PER_LINE],
 }
 
@@ -21,26 +21,26 @@ const WHOLE: u8 = u8::MAX;
 pub struct StoredWord {
     /// Where it is.
     pub at: Addr,
-    /// Its bytes. Those that were not stored are what [`WriteSet::complete`] has put there.
+    /// Its bytes. [`WriteSet::complete`] fills in those that were not stored.
     pub word: u64,
-    /// Which bytes were stored, in the bits of a byte.
+    /// Which bytes were stored: bit `n` is byte `n`.
     stored: u8,
 }
 
 impl StoredWord {
-    /// Whether all of it was stored.
+    /// Returns true if all of it was stored.
     pub fn is_whole(&self) -> bool {
         self.stored == WHOLE
     }
 
-    /// What becomes of the word if it is `old`.
+    /// Returns the word with the stored bytes put over `old`.
     pub fn over(&self, old: u64) -> u64 {
         let mask = mask(self.stored);
         old & !mask | self.word & mask
     }
 }
 
-/// The bits of those bytes of a word that `stored` names.
+/// Returns the bit mask of the bytes that `stored` names.
 fn mask(stored: u8) -> u64 {
     let bytes: [u8; WORD] =
         std::array::from_fn(|byte| if stored & 1 << byte != 0 { 0xff } else { 0 });
@@ -50,20 +50,20 @@ fn mask(stored: u8) -> u64 {
 /// Words stored by a transaction, by address.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
-    /// By their numbers, in order. A transaction stores to few, mostly one after the other.
+    /// Lines by number, sorted. A transaction stores to few lines, mostly in order.
     lines: Vec<(u64, Line)>,
     words: usize,
-    /// Whether some words may be stored in part.
+    /// True if some words may be stored in part.
     has_parts: bool,
 }
 
 impl WriteSet {
-    /// Bytes of all words that were stored, also of those in part.
+    /// Returns the bytes of all stored words. A word stored in part counts as a whole.
     pub fn bytes(&self) -> usize {
         self.words * WORD
     }
 
-    /// Whether nothing was stored.
+    /// Returns true if nothing was stored.
     pub fn is_empty(&self) -> bool {
         self.words == 0
     }
@@ -91,7 +91,7 @@ impl WriteSet {
     }
 
     /// Stores `bytes`, any that lie within one word, at `at`. The other bytes of the word keep their values,
-    /// also those that others store before this takes effect.
+    /// including stores of other jobs before this takes effect.
     pub fn store_part(&mut self, at: Addr, bytes: &[u8]) {
         let first = at.0 as usize % WORD;
         debug_assert!(first + bytes.len() <= WORD && !bytes.is_empty());
@@ -106,8 +106,8 @@ impl WriteSet {
         self.has_parts = true;
     }
 
-    /// Gives the bytes that were not stored of words that were stored in part the values that `load` finds in
-    /// memory: the log has whole words.
+    /// Completes the words that were stored only in part, since the log has whole words. The other bytes come
+    /// from `load`, which reads the word in memory.
     pub fn complete(&mut self, mut load: impl FnMut(Addr) -> u64) {
         if !self.has_parts {
             return;
@@ -123,7 +123,7 @@ impl WriteSet {
         }
     }
 
-    /// Puts what was stored over `bytes`, which were loaded from `at` and lie within one line.
+    /// Copies the stored bytes over `bytes`, which were loaded from `at` and lie within one line.
     pub fn overlay(&self, at: Addr, bytes: &mut [u8]) {
         let Some(line) = self.line(at) else { return };
         let first = at.0 as usize % LINE_BYTES / WORD;
@@ -150,7 +150,7 @@ impl WriteSet {
         &mut self.lines[place].1
     }
 
-    /// Where the line is, or would have to be.
+    /// Returns the index of the line, or the index to insert it at.
     fn place(&self, number: u64) -> Result<usize, usize> {
         match self.lines.last() {
             Some((last, _)) if *last < number => Err(self.lines.len()),
@@ -163,7 +163,7 @@ impl WriteSet {
         Some(&self.lines[place].1)
     }
 
-    /// Whether the word at `at` was stored as a whole.
+    /// Returns true if the word at `at` was stored as a whole.
     pub fn holds(&self, at: Addr) -> bool {
         let index = at.0 as usize % LINE_BYTES / WORD;
         self.line(at).is_some_and(|line| line.stored[index] == WHOLE)

@@ -1,5 +1,5 @@
-//! Best-offset prefetching (Michaud, HPCA 2016): tries many offsets against the recent past, one an
-//! access, and fetches by the one that would have been in time most often.
+//! Best-offset prefetching (Michaud, HPCA 2016). It tests many offsets against the recent past, one at each
+//! access. It then fetches by the offset that would have been in time most often.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -9,24 +9,24 @@ use rustc_hash::FxHashMap;
 use super::{Demand, Metrics, Prefetcher, Preset, ahead};
 use crate::addr::PageId;
 
-/// What differs between the presets beside what is remembered.
+/// The numbers that differ between the presets.
 #[derive(Clone, Copy)]
 struct Rules {
     /// A learning phase ends after this many rounds over all offsets,
     rounds: u32,
-    /// or at the end of the round in which an offset reaches this score.
+    /// or at the end of a round where an offset reaches this score.
     score_max: u32,
     /// An offset is chosen from this score on,
     score_min: u32,
-    /// and at most so many are, the best.
+    /// and at most this many are chosen, the best first.
     chosen_max: usize,
     /// Which of equally good offsets is better.
     larger_wins: bool,
 }
 
 impl Rules {
-    /// ROUNDMAX 100, SCOREMAX 31, BADSCORE 1, degree 1 (HPCA'16 Table 2). Of offsets that are
-    /// equally good the one that was tried first has been so for longest.
+    /// ROUNDMAX 100, SCOREMAX 31, BADSCORE 1, degree 1 (HPCA'16 Table 2). Among equally good offsets, the
+    /// one tried first wins: it has had the score for longest.
     const ORIGINAL: Rules =
         Rules { rounds: 100, score_max: 31, score_min: 2, chosen_max: 1, larger_wins: false };
 
@@ -35,28 +35,28 @@ impl Rules {
         Rules { rounds: 8, score_max: u32::MAX, score_min: 3, chosen_max: 16, larger_wins: true };
 }
 
-/// Tries one offset at each access it takes for a step. In `original` that is a miss or the first
-/// use of a prefetched page; in `atc23` a miss or any hit on one.
+/// Tests one offset at each step. A step in `original` is a miss or the first use of a prefetched page. In
+/// `atc23` it is a miss or any hit on a prefetched page.
 pub(super) struct BestOffset {
     preset: Preset,
     rules: Rules,
     offsets: Box<[u64]>,
     scores: Box<[u32]>,
-    /// Numbers of offsets, to sort.
+    /// Indices of offsets, to sort.
     ranking: Box<[u16]>,
-    /// The number of the offset to try next.
+    /// The index of the offset to test next.
     next: usize,
     round: u32,
-    /// What pages are fetched by; none while no offset is good enough.
+    /// The offsets to fetch by. Empty while no offset is good enough.
     chosen: Vec<u64>,
     recent: Recent,
 }
 
-/// The pages that an offset is tried against.
+/// The pages that an offset is tested against.
 enum Recent {
-    /// What was fetched at the time: the base addresses of prefetches that have arrived.
+    /// The base addresses of prefetches that have arrived: these pages were fetched in time.
     Arrived(RecentRequests),
-    /// What was asked for, whether or not anything could have arrived since.
+    /// The pages asked for, even if no prefetch could have arrived since.
     Asked(LastPages),
 }
 
@@ -86,7 +86,8 @@ impl BestOffset {
         }
     }
 
-    /// Of either preset: the larger history is that of pages, with an entry of its index each.
+    /// Returns an upper bound for both presets. The history of pages is the larger one, with an index entry
+    /// for each page.
     pub(super) fn memory_bytes() -> usize {
         const OFFSETS: usize = 128 * (size_of::<u64>() + size_of::<u32>() + size_of::<u16>());
         const HISTORY: usize = 2 * LastPages::LENGTH * size_of::<PageId>();
@@ -101,7 +102,7 @@ impl BestOffset {
         }
     }
 
-    /// Tries the next offset for an access to `page`.
+    /// Tests the next offset for an access to `page`.
     fn learn(&mut self, page: PageId) {
         let base = ahead(page, -(self.offsets[self.next] as i64));
         let found = base.is_some_and(|base| match &self.recent {
@@ -120,7 +121,7 @@ impl BestOffset {
         }
     }
 
-    /// Ends a learning phase.
+    /// Ends a learning phase and chooses the offsets.
     fn choose(&mut self) {
         let (offsets, scores) = (&self.offsets, &self.scores);
         let larger_wins = self.rules.larger_wins;
@@ -156,8 +157,8 @@ impl Prefetcher for BestOffset {
         candidates.extend(self.chosen.iter().filter_map(|offset| ahead(page, *offset as i64)));
     }
 
-    /// A prefetched page enters by the page it was fetched for. While nothing is prefetched, what
-    /// is missed enters by itself, or nothing could ever be learnt.
+    /// A prefetched page enters by the page it was fetched for. While nothing is prefetched, a missed page
+    /// enters by its own number. Otherwise nothing could ever be learnt.
     fn arrived(&mut self, page: PageId, prefetched: bool) {
         if let Recent::Arrived(requests) = &mut self.recent {
             let base = match self.chosen.first() {
@@ -170,7 +171,7 @@ impl Prefetcher for BestOffset {
     }
 }
 
-/// Whether `number` has no other prime factors (HPCA'16 §4.2).
+/// Returns true if `number` has no prime factors except 2, 3 and 5 (HPCA'16 §4.2).
 fn is_product_of_2_3_5(number: u64) -> bool {
     let rest = [2, 3, 5].into_iter().fold(number, |mut rest, prime| {
         while rest.is_multiple_of(prime) {
@@ -185,7 +186,7 @@ fn is_product_of_2_3_5(number: u64) -> bool {
 struct RecentRequests(Box<[u16]>);
 
 impl RecentRequests {
-    /// No tag has so many bits.
+    /// An empty place. No tag has all 16 bits set.
     const EMPTY: u16 = u16::MAX;
 
     fn new() -> RecentRequests {

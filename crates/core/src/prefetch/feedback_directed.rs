@@ -1,5 +1,5 @@
-//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line whose length, distance
-//! and place in the cache follow from how accurate, late and polluting it has been.
+//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line with feedback. Its length,
+//! distance and place in the cache follow from its accuracy, lateness and pollution.
 
 use super::{Demand, Metrics, NextNLine, Prefetcher, Preset};
 use crate::addr::PageId;
@@ -8,29 +8,30 @@ use crate::replacement::Position;
 /// Degree and distance by level, from very conservative to very aggressive (HPCA'07 Table 1).
 const LEVELS: [(u64, u64); 5] = [(1, 4), (1, 8), (2, 16), (4, 32), (4, 64)];
 
-/// Accuracy is high from here, and low below the other (HPCA'07 §4).
+/// Accuracy is high from this share on, and low below `ACCURACY_LOW` (HPCA'07 §4).
 const ACCURACY_HIGH: f64 = 0.75;
 const ACCURACY_LOW: f64 = 0.40;
 
-/// Prefetches are late from this share of the used ones (HPCA'07 §4).
+/// Prefetches count as late from this share of the used ones on (HPCA'07 §4).
 const LATENESS: f64 = 0.01;
 
-/// Useful pages given up in an interval (HPCA'07 §4).
+/// Useful pages evicted in an interval (HPCA'07 §4).
 const INTERVAL: u64 = 8_192;
 
 /// Runs of pages ahead, on the same occasions as [`NextNLine`]'s.
 ///
-/// `original` changes its level at the end of an interval, and begins in the middle; `atc23` does so
-/// whenever it is consulted, and begins at the top. Pages of `original` enter the cache the nearer
-/// to being given up the more it has polluted (HPCA'07 §3.3.3); those of `atc23` enter as any
-/// other.
+/// `original` changes its level at the end of an interval, and begins in the middle. `atc23` changes it
+/// whenever it is consulted, and begins at the top.
+///
+/// In `original`, more pollution puts a page closer to the victim end of the cache (HPCA'07 §3.3.3). In
+/// `atc23`, prefetched pages enter as any other.
 pub(super) struct FeedbackDirected {
     preset: Preset,
     level: usize,
     judge: Judge,
 }
 
-/// What the level is changed by.
+/// The evidence that changes the level.
 enum Judge {
     Intervals { start: Metrics, average: Average },
     WholeRun(PagesSeen),
@@ -112,7 +113,7 @@ impl Prefetcher for FeedbackDirected {
     }
 }
 
-/// How a prefetcher has done.
+/// The evaluation of a prefetcher.
 #[derive(Clone, Copy)]
 struct Verdict {
     accuracy: f64,
@@ -120,7 +121,7 @@ struct Verdict {
     polluting: bool,
 }
 
-/// The counts of all intervals, each weighing half of the next (HPCA'07 §3.2).
+/// The counts of all intervals. An interval weighs half as much as the next (HPCA'07 §3.2).
 #[derive(Clone, Copy, Default)]
 struct Average {
     issued: f64,
@@ -131,10 +132,10 @@ struct Average {
 }
 
 impl Average {
-    /// Misses that prefetches caused are pollution from this share on (HPCA'07 §4).
+    /// Pollution is high from this share of misses that prefetches caused on (HPCA'07 §4).
     const POLLUTION: f64 = 0.005;
-    /// Pages enter in the middle below the first of these shares of such misses, and first to go
-    /// from the second on (HPCA'07 §4).
+    /// Shares of misses that prefetches caused. Below the first, pages enter in the middle of the order.
+    /// From the second on, they enter as the next victims (HPCA'07 §4).
     const POSITIONS: [f64; 2] = [0.005, 0.25];
 
     fn end_interval(&mut self, during: &Metrics) {
@@ -168,8 +169,8 @@ fn share(part: f64, of: f64) -> f64 {
     if of > 0.0 { part / of } else { 0.0 }
 }
 
-/// The pages that were ever prefetched, used and late, each counted once however often it was: what
-/// the simulator of the CXL-flash study judges by.
+/// The pages that were ever prefetched, used and late. Each counts once. The simulator of the CXL-flash
+/// study judges by these numbers.
 struct PagesSeen {
     marks: Box<[u8]>,
     arrived: u64,
@@ -184,8 +185,7 @@ impl PagesSeen {
     /// A job waits for the page.
     const AWAITED: u8 = 8;
 
-    /// A higher share of misses that prefetches caused counts as pollution (CXL-flash's simulator,
-    /// "FD").
+    /// Pollution is high from this share of misses that prefetches caused on (CXL-flash's simulator, "FD").
     const POLLUTION: f64 = 0.25;
 
     fn new(pages: u64) -> PagesSeen {
@@ -193,7 +193,7 @@ impl PagesSeen {
         PagesSeen { marks, arrived: 0, used: 0, late: 0 }
     }
 
-    /// Counts a demand access; a verdict where one is asked for, once a prefetch has arrived.
+    /// Counts a demand access. Returns a verdict if one is due and a prefetch has arrived.
     fn demand(&mut self, page: PageId, demand: Demand, metrics: &Metrics) -> Option<Verdict> {
         match demand {
             Demand::Late => {
@@ -224,7 +224,7 @@ impl PagesSeen {
         self.used += u64::from(self.mark(page, Self::USED));
     }
 
-    /// Sets a mark; whether it was not set.
+    /// Sets a mark. Returns true if it was not set.
     fn mark(&mut self, page: PageId, mark: u8) -> bool {
         let marks = &mut self.marks[page.index()];
         let new = *marks & mark == 0;

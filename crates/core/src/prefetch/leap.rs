@@ -1,41 +1,41 @@
-//! Leap (Al Maruf and Chowdhury, USENIX ATC 2020): follows the majority among the last steps from
-//! fault to fault, as far ahead as prefetches have been used.
+//! Leap (Al Maruf and Chowdhury, USENIX ATC 2020). It follows the majority among the last steps from fault
+//! to fault. The more prefetches are used, the further ahead it fetches.
 
 use super::{Demand, Metrics, Prefetcher, Preset, ahead};
 use crate::addr::PageId;
 
-/// What differs between the presets beside how a trend is looked for.
+/// The numbers that differ between the presets.
 #[derive(Clone, Copy)]
 struct Rules {
     /// Steps remembered.
     history: usize,
-    /// The first window looked at is this part of them.
+    /// The first window is the history divided by this.
     split: usize,
     /// The most pages fetched at a time.
     pages_max: u64,
 }
 
 impl Rules {
-    /// H = 32 and at most 8 pages (ATC'20 §4); a quarter at first, as in the authors' kernel.
+    /// H = 32 and at most 8 pages (ATC'20 §4). The first window is a quarter, as in the authors' kernel.
     const ORIGINAL: Rules = Rules { history: 32, split: 4, pages_max: 8 };
     /// As in the simulator of CXL-flash (ATC'23, "LP").
     const ATC23: Rules = Rules { history: 39, split: 8, pages_max: 16 };
 }
 
-/// At a miss, fetches the pages that continue the trend of the last steps, or around the page where
-/// there is no trend.
+/// At a miss, fetches the pages that continue the trend of the last steps. Without a trend it fetches pages
+/// around the missed one.
 ///
-/// `original` counts as a step every miss and every first use of a prefetched page, which are the
-/// faults of a kernel; `atc23` counts misses only. Its majority vote never counts a vote, so that
-/// the candidate is always the newest step, which is tested as any other.
+/// `original` counts every miss and every first use of a prefetched page as a step. These are the faults of
+/// a kernel. `atc23` counts only misses. Its majority vote never counts a vote, so the candidate is always
+/// the newest step, which is tested as any other.
 pub(super) struct Leap {
     preset: Preset,
     rules: Rules,
     last: Option<PageId>,
-    /// The last steps in a ring; those before the first are 0, no step.
+    /// The last steps, in a ring. The steps before the first are 0.
     steps: Box<[i64]>,
     newest: usize,
-    /// How many of them were made.
+    /// The number of steps so far.
     made: usize,
     /// The last trend found; 0 before the first.
     trend: i64,
@@ -68,7 +68,7 @@ impl Leap {
         size_of::<Leap>() + Rules::ATC23.history * size_of::<i64>()
     }
 
-    /// Remembers the step to `page`; the first is none.
+    /// Records the step to `page`. The first page makes no step.
     fn remember(&mut self, page: PageId) {
         let step = self.last.map_or(0, |last| page.0.wrapping_sub(last.0) as i64);
         self.newest = (self.newest + 1) % self.rules.history;
@@ -83,7 +83,8 @@ impl Leap {
         before.iter().rev().chain(after.iter().rev()).take(count).copied()
     }
 
-    /// The step that most of the newest are, in the smallest window in which one is.
+    /// Returns the step that most of the newest steps share, in the smallest window that has such a
+    /// majority.
     fn find_trend(&self) -> Option<i64> {
         let (mut window, most) = match self.preset {
             Preset::Original => (self.rules.history / self.rules.split, self.rules.history),
@@ -103,7 +104,7 @@ impl Leap {
         None
     }
 
-    /// How many pages to fetch now.
+    /// Returns how many pages to fetch now.
     fn size_window(&mut self) -> u64 {
         let follows = self.trend != 0 && self.steps[self.newest] == self.trend;
         let wanted = match (self.uses, self.preset) {
@@ -151,7 +152,7 @@ impl Prefetcher for Leap {
     }
 }
 
-/// Boyer and Moore's majority vote: what more than half of `steps` are, if there is such a step.
+/// Boyer and Moore's majority vote. Returns the step that more than half of `steps` are, if there is one.
 fn majority_candidate(steps: impl Iterator<Item = i64>) -> i64 {
     let vote = |(candidate, votes), step| match (votes, step == candidate) {
         (0, _) => (step, 1u32),
@@ -161,7 +162,7 @@ fn majority_candidate(steps: impl Iterator<Item = i64>) -> i64 {
     steps.fold((0, 0), vote).0
 }
 
-/// One step ahead, one back, two ahead, two back, …
+/// Returns the distance of a number: one step ahead, one back, two ahead, two back, …
 fn around(number: i64) -> i64 {
     if number % 2 == 1 { number / 2 + 1 } else { -number / 2 }
 }

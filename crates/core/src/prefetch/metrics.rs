@@ -1,28 +1,28 @@
-//! What a prefetcher is judged by.
+//! Metrics of a prefetcher.
 
 /// Counts of prefetches and of their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Prefetches issued.
     pub issued: u64,
-    /// Prefetched pages that a demand access asked for, on their way or in the cache; each once.
+    /// Prefetched pages that a demand access asked for, on their way or in the cache. Each counts once.
     pub used: u64,
-    /// Those of them that were still on their way.
+    /// Used prefetches that were still on their way.
     pub late: u64,
-    /// Demand hits on prefetched pages, every one.
+    /// All demand hits on prefetched pages.
     pub hits: u64,
     /// Demand accesses that found nothing, not even a prefetch under way.
     pub misses: u64,
-    /// Those of them to pages that a prefetched page had displaced.
+    /// Misses of pages that a prefetched page had displaced.
     pub polluted: u64,
-    /// Pages given up that had been prefetched and never used.
+    /// Evicted pages that were prefetched and never used.
     pub evicted_unused: u64,
-    /// All other pages given up.
+    /// All other evicted pages.
     pub evicted_useful: u64,
 }
 
 impl Metrics {
-    /// What happened since these were `earlier`.
+    /// Returns the counts since these were `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Metrics) -> Metrics {
         Metrics {
@@ -37,7 +37,8 @@ impl Metrics {
         }
     }
 
-    /// The share of prefetches that were used (HPCA'07 §3.1), of those issued so far; 0 if none.
+    /// Returns the share of the prefetches issued so far that were used (HPCA'07 §3.1). 0 if none was
+    /// issued.
     pub fn accuracy(&self) -> f64 {
         share(self.used, self.issued)
     }

@@ -1,12 +1,11 @@
 //! Prefetching: which pages to fetch before a demand access. One prefetcher per file.
 //!
-//! A [`Prefetcher`] decides. A [`Prefetching`] is one at work: whoever has the cache tells it what
-//! each demand access found, what it issued, what arrived and what it gave up; it consults the
-//! prefetcher where prefetchers are consulted, on a demand miss and on a hit to a prefetched page,
-//! and keeps the [`Metrics`] by which they are judged.
+//! A [`Prefetcher`] decides. A [`Prefetching`] runs one for a cache. The cache reports what each demand
+//! access found, and every page issued, arrived or evicted. The prefetcher is consulted on a demand miss
+//! and on a hit to a prefetched page. The [`Metrics`] of prefetching are kept here too.
 //!
-//! A prefetcher knows page numbers only. Its candidates may be cached or on their way already:
-//! dropping those, and those for which there is no room, is the business of whoever has the cache.
+//! A prefetcher knows page numbers only. Its candidates may be cached or on their way already. The cache
+//! drops those, and those that it has no room for.
 
 mod best_offset;
 mod feedback_directed;
@@ -22,34 +21,33 @@ use crate::replacement::Position;
 pub use metrics::Metrics;
 pub use next_n_line::NextNLine;
 
-/// What a demand access found. Accesses to pages that no prefetch brought are told only when they
-/// miss.
+/// The result of a demand access. An access to a page that no prefetch brought is reported only when it
+/// misses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demand {
     /// Nothing: the page was neither cached nor on its way.
     Miss,
-    /// The page on its way for a prefetch, which came too late. Told of the first that waits for
-    /// it.
+    /// The page is on its way for a prefetch, which came too late. Reported for the first job that waits
+    /// for it.
     Late,
-    /// A prefetched page, for the first time since it arrived; `late` if somebody had waited for
-    /// it.
+    /// The first hit to a prefetched page since it arrived; `late` if a job had waited for it.
     FirstHit {
-        /// Whether it was used before, as [`Demand::Late`].
+        /// True if [`Demand::Late`] was reported for it.
         late: bool,
     },
-    /// A prefetched page that had a first hit before.
+    /// A later hit to a prefetched page.
     Hit,
 }
 
 impl Demand {
-    /// Whether this is the first use of a prefetched page.
+    /// Returns true if this is the first use of a prefetched page.
     pub fn is_first_use(self) -> bool {
         matches!(self, Demand::Late | Demand::FirstHit { late: false })
     }
 
-    /// Whether a prefetcher with a tag on every prefetched page takes this for a step of the
-    /// program: a miss, or the first use of a prefetched page. In the study of CXL-flash only a hit
-    /// takes the tag off, and a late prefetch is no step.
+    /// True if a prefetcher that tags every prefetched page counts this as a step of the program. Steps are
+    /// a miss and the first use of a prefetched page. In the study of CXL-flash only a hit removes the tag,
+    /// and a late prefetch is no step.
     fn is_step(self, preset: Preset) -> bool {
         match preset {
             Preset::Original => self == Demand::Miss || self.is_first_use(),
@@ -58,10 +56,10 @@ impl Demand {
     }
 }
 
-/// How an evicted page had entered the cache.
+/// How an evicted page had come into the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Somebody missed it.
+    /// A demand access missed it.
     Demand,
     /// A prefetch brought it, and it was used.
     Used,
@@ -69,11 +67,10 @@ pub enum Origin {
     Unused,
 }
 
-/// Decides what to prefetch.
+/// A prefetch policy.
 pub trait Prefetcher: Send {
-    /// A demand access to `page` found what `demand` says, which `metrics` count already. Adds to
-    /// `candidates` the pages to fetch now, the most wanted first; any number may be beyond the
-    /// address space.
+    /// Handles a demand access to `page` with the result `demand`. `metrics` count it already. Adds the
+    /// pages to fetch now to `candidates`, the most wanted first. They may be beyond the address space.
     fn demand(
         &mut self,
         page: PageId,
@@ -82,10 +79,10 @@ pub trait Prefetcher: Send {
         candidates: &mut Vec<PageId>,
     );
 
-    /// `page` has arrived, for a prefetch or for a miss.
+    /// Notes that `page` has arrived, for a prefetch or for a miss.
     fn arrived(&mut self, _page: PageId, _prefetched: bool) {}
 
-    /// Another page was given up, which `metrics` count already.
+    /// Notes that a page was evicted. `metrics` count it already.
     fn evicted(&mut self, _metrics: &Metrics) {}
 
     /// The position at which prefetched pages enter the cache, if its policy keeps an order.
@@ -95,17 +92,17 @@ pub trait Prefetcher: Send {
 }
 
 choice! {
-    /// The prefetchers there are.
+    /// The available prefetchers.
     pub enum PrefetcherKind as "prefetcher" {
         /// Fetches nothing ahead of demand.
         None = "none",
         /// A fixed run of pages some way ahead.
         NextNLine = "next-n-line",
-        /// A run whose length and distance follow from how well it does (HPCA 2007).
+        /// A run whose length and distance follow its success (HPCA 2007).
         FeedbackDirected = "feedback-directed",
-        /// By the offset that would have been in time most often (HPCA 2016).
+        /// Follows the offset that would have been in time most often (HPCA 2016).
         BestOffset = "best-offset",
-        /// By the majority among the last steps from miss to miss (ATC 2020).
+        /// Follows the majority among the last steps from miss to miss (ATC 2020).
         Leap = "leap",
     }
 }
@@ -124,7 +121,7 @@ impl PrefetcherKind {
         }
     }
 
-    /// The prefetcher as `preset` has it, over an address space of `pages` pages. All memory is
+    /// Makes the prefetcher in the variant `preset`, over an address space of `pages` pages. All memory is
     /// allocated here.
     pub fn build(self, preset: Preset, pages: u64) -> Box<dyn Prefetcher> {
         match self {
@@ -154,16 +151,16 @@ pub struct Prefetching {
     prefetcher: Box<dyn Prefetcher>,
     pages: u64,
     metrics: Metrics,
-    /// Whether each page was displaced by a prefetched one since it was last in the cache.
+    /// For each page, true if a prefetched page has displaced it since it was last in the cache.
     displaced: Box<[u64]>,
     candidates: Vec<PageId>,
 }
 
-/// Room for the candidates of one access: more than any prefetcher gives.
+/// Capacity for the candidates of one access. No prefetcher returns more.
 const CANDIDATES: usize = 64;
 
 impl Prefetching {
-    /// `prefetcher`, over an address space of `pages` pages.
+    /// Runs `prefetcher` over an address space of `pages` pages.
     pub fn new(prefetcher: Box<dyn Prefetcher>, pages: u64) -> Prefetching {
         Prefetching {
             prefetcher,
@@ -174,14 +171,14 @@ impl Prefetching {
         }
     }
 
-    /// Memory that this takes beside the prefetcher's own, in bytes.
+    /// Returns the memory that this takes, without the prefetcher's own, in bytes.
     pub fn memory_bytes(pages: u64) -> usize {
         size_of::<Prefetching>() + pages.div_ceil(8) as usize + CANDIDATES * size_of::<PageId>()
     }
 
-    /// A demand access to `page`: counts it and asks the prefetcher. Gives the pages to fetch now,
-    /// the most wanted first, all of them in the address space; [`issued`](Prefetching::issued)
-    /// must be called for each that is fetched.
+    /// Counts a demand access to `page` and asks the prefetcher. Returns the pages to fetch now, the most
+    /// wanted first, all in the address space. Call [`issued`](Prefetching::issued) for each that is
+    /// fetched.
     pub fn demand(&mut self, page: PageId, demand: Demand) -> &[PageId] {
         self.count(page, demand);
         self.candidates.clear();
@@ -190,8 +187,8 @@ impl Prefetching {
         &self.candidates
     }
 
-    /// Only counts a demand access, for one with no room to prefetch that lets the prefetcher miss
-    /// what it cannot use anyway.
+    /// Counts a demand access without asking the prefetcher. For accesses when there is no room to
+    /// prefetch.
     pub fn count(&mut self, page: PageId, demand: Demand) {
         let metrics = &mut self.metrics;
         match demand {
@@ -205,12 +202,12 @@ impl Prefetching {
         metrics.used += u64::from(demand.is_first_use());
     }
 
-    /// A prefetch was issued.
+    /// Notes that a prefetch was issued.
     pub fn issued(&mut self) {
         self.metrics.issued += 1;
     }
 
-    /// `page` has arrived, for a prefetch or for a miss.
+    /// Notes that `page` has arrived, for a prefetch or for a miss.
     pub fn arrived(&mut self, page: PageId, prefetched: bool) {
         if prefetched {
             take_bit(&mut self.displaced, page);
@@ -218,7 +215,7 @@ impl Prefetching {
         self.prefetcher.arrived(page, prefetched);
     }
 
-    /// `page` was given up; `by_prefetch` if to make room for a prefetched one.
+    /// Notes that `page` was evicted. `by_prefetch` is true if a prefetched page took its frame.
     pub fn evicted(&mut self, page: PageId, origin: Origin, by_prefetch: bool) {
         match origin {
             Origin::Unused => self.metrics.evicted_unused += 1,
@@ -235,13 +232,13 @@ impl Prefetching {
         self.prefetcher.position()
     }
 
-    /// What came of it so far.
+    /// Returns the metrics so far.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 }
 
-/// Clears a page's bit; whether it was set.
+/// Clears a page's bit. Returns true if it was set.
 fn take_bit(bits: &mut [u64], page: PageId) -> bool {
     let (word, bit) = (&mut bits[page.index() / 64], 1 << (page.index() % 64));
     let was = *word & bit != 0;
@@ -249,7 +246,7 @@ fn take_bit(bits: &mut [u64], page: PageId) -> bool {
     was
 }
 
-/// The page `offset` pages from `page`, unless it has no number.
+/// Returns the page `offset` pages from `page`. `None` if there is no such number.
 fn ahead(page: PageId, offset: i64) -> Option<PageId> {
     page.0.checked_add_signed(offset).map(PageId)
 }

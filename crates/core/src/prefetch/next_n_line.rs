@@ -1,18 +1,18 @@
-//! Next-N-line: a fixed run of pages some distance ahead (Smith, ACM Computing Surveys 1982; with
-//! the distance as in CXL-flash, ATC'23, "NL").
+//! Next-N-line: fetches a fixed run of pages some distance ahead (Smith, ACM Computing Surveys 1982). The
+//! distance is as in CXL-flash (ATC'23, "NL").
 
 use super::{Demand, Metrics, Prefetcher, Preset, ahead};
 use crate::addr::PageId;
 
-/// At a demand miss on page *a*, or the first use of it after a prefetch, the pages
-/// *a + offset + 1* to *a + offset + degree*.
+/// Fetches the pages *a + offset + 1* to *a + offset + degree* at a demand miss on page *a*. Also at the
+/// first use of *a* after a prefetch.
 #[derive(Clone, Copy, Debug)]
 pub struct NextNLine {
-    /// How many pages.
+    /// The number of pages to fetch.
     pub degree: u64,
-    /// How many pages are left out before them.
+    /// The number of pages to skip in front of them.
     pub offset: u64,
-    /// What counts as a first use.
+    /// Defines a first use.
     pub preset: Preset,
 }
 
@@ -22,7 +22,7 @@ impl NextNLine {
         NextNLine { degree: 4, offset: 16, preset }
     }
 
-    /// Adds the run ahead of `page` if the access is an occasion.
+    /// Adds the run ahead of `page` to `candidates`, if this access triggers it.
     pub(super) fn step(&self, page: PageId, demand: Demand, candidates: &mut Vec<PageId>) {
         if demand.is_step(self.preset) {
             let run = self.offset + 1..=self.offset + self.degree;

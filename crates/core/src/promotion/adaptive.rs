@@ -1,5 +1,5 @@
-//! [`Adaptive`]: FlatFlash's Algorithm 1, which promotes a page once its count meets a threshold
-//! that follows the share of accesses that promotions caught.
+//! [`Adaptive`]: FlatFlash's Algorithm 1. It promotes a page once its count reaches a threshold. The
+//! threshold follows the share of accesses that go to promoted pages.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use crate::choice;
 choice! {
     /// When the counts of an epoch start anew.
     pub enum Reset as "promotion reset" {
-        /// As printed: when the accesses counted equal the epoch. An epoch that ends with as many
-        /// net accesses as it is long (one without an eviction) starts the next one at its own end,
-        /// steps past it, and no epoch ever ends again.
+        /// As printed: when the accesses counted equal the epoch. An epoch without an eviction has
+        /// as many net accesses as it is long. The next one then starts at its own end, steps past
+        /// it, and no epoch ever ends again.
         Strict = "strict",
-        /// After every so many accesses, whatever the counts are; what is then done is as printed.
+        /// After a fixed number of accesses, at any counts. The rest is as printed.
         Windowed = "windowed",
     }
 }
@@ -21,9 +21,9 @@ choice! {
 choice! {
     /// Which counts promote a page.
     pub enum Meets as "count that promotes" {
-        /// As printed: the count that equals the threshold. A page past a threshold that was
-        /// lowered since is promoted only if the threshold climbs to a count that it has yet to
-        /// reach, or after it left and returned.
+        /// As printed: the count that equals the threshold. A lowered threshold can leave a page
+        /// above it. That page is promoted only if the threshold climbs past its count again, or
+        /// after it left and returned.
         Equal = "equal",
         /// A count at the threshold or above it.
         AtLeast = "at-least",
@@ -58,20 +58,19 @@ impl Default for Parameters {
     }
 }
 
-/// FlatFlash's Algorithm 1 (§3.4): to the letter of its listing with [`Reset::Strict`] and
-/// [`Meets::Equal`].
+/// FlatFlash's Algorithm 1 (§3.4). With [`Reset::Strict`] and [`Meets::Equal`] it is the listing to the
+/// letter.
 ///
-/// The threshold falls only with an access that promotes, though the prose around the listing
-/// lowers it by the ratio alone.
+/// The threshold falls only with an access that promotes. In the paper's prose, the ratio alone lowers it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adaptive {
     parameters: Parameters,
     reset: Reset,
-    /// Accesses to the page in each slot since it came.
+    /// For each slot, the accesses to its page since the page came.
     counts: Vec<u64>,
-    /// Accesses to the pages that are in slots.
+    /// Accesses to the pages that are in slots now.
     net: u64,
-    /// Accesses of this epoch, and what it started with.
+    /// Accesses of this epoch, plus the value it started with.
     accesses: u64,
     /// Counts of the pages promoted in this epoch.
     promoted: u64,
@@ -81,7 +80,7 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// Promotion out of a cache of `slots` pages, none of which was accessed yet.
+    /// Promotion out of a cache of `slots` pages. No page was accessed yet.
     pub fn new(slots: usize, parameters: Parameters, reset: Reset) -> Adaptive {
         Adaptive {
             counts: vec![0; slots],
@@ -95,7 +94,7 @@ impl Adaptive {
         }
     }
 
-    /// The page in `slot` is accessed. Gives whether to promote it.
+    /// Counts an access to the page in `slot`. Returns true if the page must be promoted.
     pub fn access(&mut self, slot: FrameId) -> bool {
         self.net += 1;
         self.accesses += 1;
@@ -124,7 +123,7 @@ impl Adaptive {
         promote
     }
 
-    /// The page in `slot` left it.
+    /// Notes that the page in `slot` left it.
     pub fn evict(&mut self, slot: FrameId) {
         let count = std::mem::take(&mut self.counts[slot.index()]);
         self.net -= count;
@@ -156,7 +155,7 @@ mod tests {
         Adaptive::new(slots, Parameters::default(), reset)
     }
 
-    /// Accesses `slot` until its page is promoted; how many accesses that took.
+    /// Accesses `slot` until its page is promoted. Returns the number of accesses.
     fn promoted_after(promotion: &mut Adaptive, slot: u32) -> u64 {
         (1..=100).find(|_| promotion.access(FrameId(slot))).expect("it is promoted in the end")
     }

@@ -1,4 +1,4 @@
-//! [`Cleaning`]: when blocks of flash are rewritten with newer lines of a device's cache.
+//! [`Cleaning`]: decides when a block of flash is rewritten with newer lines from a device's cache.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,19 +11,19 @@ use crate::time::{Span, Time};
 
 /// Cleaning by read, modify and write of whole blocks (FlatFlash, ASPLOS'19 §3.2).
 ///
-/// A block some pages of which were written in the cache is due a while after the first of them:
-/// all that were written until then go to flash together, with what the block holds besides.
+/// A block is due a fixed time after the first write to one of its pages in the cache. All its pages
+/// written until then go to flash together, with the rest of the block.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cleaning {
     after: Span,
     block_pages: u64,
-    /// Blocks with pages written since they were last due, in the order in which they will be.
+    /// Blocks with pages written since they were last due, the next one first.
     due: VecDeque<(Time, u64)>,
     waiting: FxHashSet<u64>,
 }
 
 impl Cleaning {
-    /// Of blocks of `block_pages` pages, each `after` its first write.
+    /// Cleaning of blocks of `block_pages` pages. Each is due `after` its first write.
     ///
     /// # Panics
     /// If blocks have no pages.
@@ -32,7 +32,7 @@ impl Cleaning {
         Cleaning { after, block_pages, due: VecDeque::new(), waiting: FxHashSet::default() }
     }
 
-    /// `page` was written at `now`, which does not run back.
+    /// Notes that `page` was written at `now`. Times must not decrease.
     #[inline]
     pub fn written(&mut self, now: Time, page: PageId) {
         let block = page.0 / self.block_pages;
@@ -41,12 +41,12 @@ impl Cleaning {
         }
     }
 
-    /// When the next block is due.
+    /// Returns when the next block is due.
     pub fn next_due(&self) -> Option<Time> {
         self.due.front().map(|(at, _)| *at)
     }
 
-    /// The pages of the first block that is due at `now`. Writes after this make it due anew.
+    /// Returns the pages of the first block that is due at `now`. A later write makes it due again.
     pub fn take_due(&mut self, now: Time) -> Option<Range<u64>> {
         let (_, block) = self.due.pop_front_if(|(at, _)| *at <= now)?;
         self.waiting.remove(&block);

@@ -7,7 +7,7 @@ use crate::addr::{FrameId, LINE_BYTES, PAGE_BYTES, PageId};
 /// Lines of a page.
 const LINES: usize = PAGE_BYTES / LINE_BYTES;
 
-/// Where a line of a page on its way is.
+/// Where a line of a moving page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Still in the SSD.
@@ -16,21 +16,20 @@ pub enum Place {
     Dram(FrameId),
 }
 
-/// Pages on their way from the SSD to host DRAM, and which of their lines are there (FlatFlash
-/// §3.3).
+/// Pages that move from the SSD to host DRAM, and their lines that have arrived (FlatFlash §3.3).
 ///
-/// Lines stream in from the SSD while the CPU goes on. What the CPU writes goes to DRAM at once and
-/// is newer than what the SSD sends: a line that was written is dropped when it comes. The page is
-/// there when all its lines are, whoever brought them.
+/// Lines stream in from the SSD while the CPU goes on. A store of the CPU goes to DRAM at once and is newer
+/// than the SSD's line. So a line that the CPU has written is dropped when it comes. The page is there when
+/// all its lines are, from either source.
 ///
-/// The published buffer compares all entries at once, in a cycle; this one hashes.
+/// The published buffer compares all entries at once, in one cycle. This one hashes.
 #[derive(Clone, Debug)]
 pub struct LookAside {
     entries: FxHashMap<PageId, Entry>,
     entries_max: usize,
 }
 
-/// A page on its way.
+/// A page that moves.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     frame: FrameId,
@@ -39,7 +38,7 @@ struct Entry {
 }
 
 impl LookAside {
-    /// A buffer of `entries_max` pages, empty.
+    /// An empty buffer for `entries_max` pages.
     ///
     /// # Panics
     /// If that is none.
@@ -48,18 +47,18 @@ impl LookAside {
         LookAside { entries: FxHashMap::default(), entries_max }
     }
 
-    /// Whether no other page can begin to move.
+    /// Returns true if no other page can begin to move.
     pub fn is_full(&self) -> bool {
         self.entries.len() == self.entries_max
     }
 
-    /// Whether `page` is on its way.
+    /// Returns true if `page` is on its way.
     #[inline]
     pub fn contains(&self, page: PageId) -> bool {
         !self.entries.is_empty() && self.entries.contains_key(&page)
     }
 
-    /// `page`, which is not on its way, begins to move to `frame`.
+    /// Begins to move `page` to `frame`. The page must not be moving already.
     ///
     /// # Panics
     /// If the buffer [is full](LookAside::is_full), or the page is on its way.
@@ -69,8 +68,8 @@ impl LookAside {
         assert!(before.is_none(), "{page:?} is on its way already");
     }
 
-    /// Line `line` of `page` comes from the SSD. Gives the frame to write it to, or `None` if it is
-    /// to be dropped because the CPU has written it.
+    /// Notes that line `line` of `page` comes from the SSD. Returns the frame to write it to, or `None` to
+    /// drop it because the CPU has written that line.
     ///
     /// # Panics
     /// If the page is not on its way.
@@ -82,21 +81,21 @@ impl LookAside {
         (!written).then_some(entry.frame)
     }
 
-    /// The CPU writes line `line` of `page`. Gives the frame that it goes to; `None` if the page is
-    /// not on its way.
+    /// Notes that the CPU writes line `line` of `page`. Returns the frame that it goes to, or `None` if the
+    /// page is not on its way.
     pub fn store(&mut self, page: PageId, line: usize) -> Option<FrameId> {
         let entry = self.entries.get_mut(&page)?;
         entry.copied |= bit(line);
         Some(entry.frame)
     }
 
-    /// The CPU reads line `line` of `page`: where it is. `None` if the page is not on its way.
+    /// Returns where the CPU reads line `line` of `page`. `None` if the page is not moving.
     pub fn load(&self, page: PageId, line: usize) -> Option<Place> {
         let entry = self.entries.get(&page)?;
         Some(if entry.copied & bit(line) != 0 { Place::Dram(entry.frame) } else { Place::Ssd })
     }
 
-    /// Frees the entry of `page`, whose lines are all there. Gives its frame.
+    /// Frees the entry of `page`, whose lines are all there. Returns its frame.
     ///
     /// # Panics
     /// If the page is not on its way, or lines are missing.

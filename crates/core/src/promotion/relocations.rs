@@ -1,15 +1,15 @@
-//! [`Relocations`]: pages that moved within flash while page tables still name where they were.
+//! [`Relocations`]: pages that moved within flash while page tables still name their old places.
 
 use rustc_hash::FxHashSet;
 
 use crate::addr::PageId;
 
-/// What a device knows of page tables that point into it (FlatFlash, ASPLOS'19 §3.2).
+/// A device's knowledge of the page tables that point into it (FlatFlash, ASPLOS'19 §3.2).
 ///
-/// Where page tables hold the device's own translation, a page that is written anew, or moved by a
-/// collection, leaves an entry behind that names its old place. The device keeps old and new place
-/// of such a page, so that who comes by a stale entry is served. Once a batch of them has come
-/// together, one interrupt has the host mend them all.
+/// Page tables may hold the device's own translation. A page that is written anew, or moved by a
+/// collection, then leaves a stale entry that names its old place. The device keeps both places of such a
+/// page, so an access by a stale entry is still served. When a batch of stale entries is complete, one
+/// interrupt makes the host mend them all.
 #[derive(Clone, Debug)]
 pub struct Relocations {
     stale: FxHashSet<PageId>,
@@ -17,7 +17,7 @@ pub struct Relocations {
 }
 
 impl Relocations {
-    /// Of no page yet; entries are mended `batch` at a time.
+    /// No page has moved yet. Entries are mended `batch` at a time.
     ///
     /// # Panics
     /// If that is none.
@@ -26,8 +26,8 @@ impl Relocations {
         Relocations { stale: FxHashSet::default(), batch }
     }
 
-    /// `page` moved. Gives the pages whose entries the host is now told to mend, in their order, once
-    /// they are a batch. A page that moves again before that is one of them once.
+    /// Notes that `page` moved. Once a batch is complete, returns its pages in order: the host mends their
+    /// entries now. A page that moves twice before that is in the batch once.
     pub fn moved(&mut self, page: PageId) -> Option<Vec<PageId>> {
         self.stale.insert(page);
         if self.stale.len() < self.batch {
@@ -38,7 +38,7 @@ impl Relocations {
         Some(pages)
     }
 
-    /// Whether the entry of `page` names an old place.
+    /// Returns true if the entry of `page` names an old place.
     #[inline]
     pub fn is_stale(&self, page: PageId) -> bool {
         !self.stale.is_empty() && self.stale.contains(&page)

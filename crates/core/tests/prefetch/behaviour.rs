@@ -1,4 +1,4 @@
-//! What the prefetchers must and must not do to a program's misses, and their exact counts on a
+//! Effects of the prefetchers on a program's misses, required and forbidden, and their exact counts on a
 //! fixed stream.
 
 use ebbtide_core::PageId;
@@ -157,7 +157,7 @@ const MEDIUM: u64 = 749;
 const MEDIUM_LEAST: u64 = 400;
 const LOW: u64 = 399;
 
-/// Tells of an interval of HPCA'07, whose end is that of 8,192 useful pages.
+/// Feeds the events of one interval of HPCA'07, which ends at 8,192 useful pages.
 fn tell(at_work: &mut Prefetching, interval: Interval) {
     let page = PageId(7);
     (0..1_000).for_each(|_| at_work.issued());

@@ -1,4 +1,4 @@
-//! The prefetchers: against plain models of them, and by what they do to a program's misses.
+//! Tests of the prefetchers: against plain models, and by their effect on a program's misses.
 
 mod behaviour;
 mod device;

@@ -42,7 +42,7 @@ impl Prefetcher for Twins {
     }
 }
 
-/// A program: parts of so many accesses, each from a page on with a step, or at random.
+/// A part of a program: a number of accesses from a page on, with a step or at random.
 #[derive(Clone, Debug)]
 struct Part {
     start: u64,

@@ -1,4 +1,4 @@
-//! Admission to a policy: against a slow model, and by what it does to a program's misses.
+//! Tests of admission to a policy: against a slow model, and by its effect on a program's misses.
 
 use ebbtide_core::promotion::{Adaptive, Parameters, Reset};
 use ebbtide_core::replacement::{Admission, Frames, Geometry, PolicyKind, Replacement};

@@ -1,4 +1,4 @@
-//! What the policies must and must not do to a program's misses, and their exact miss counts on a
+//! Effects of the policies on a program's misses, required and forbidden, and their exact miss counts on a
 //! fixed stream.
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Position, Replacement};

@@ -25,7 +25,7 @@ impl Frames for Marks {
     }
 }
 
-/// A cache of `geometry` in which page `p` belongs to set `p mod sets`.
+/// A cache of `geometry`. Page `p` belongs to set `p mod sets`.
 pub(crate) struct Cache {
     pub(crate) geometry: Geometry,
     pub(crate) marks: Marks,

@@ -1,4 +1,4 @@
-//! The replacement policies: against slow models of them, and by what they do to a program's misses.
+//! Tests of the replacement policies: against slow models, and by their effect on a program's misses.
 
 mod admission;
 mod behaviour;

@@ -1,5 +1,5 @@
-//! Mini-sim is nearly as good as the best of its orders wherever one of them is right, beside a slow
-//! model of it that is told of every hit, samples nothing and searches all frames.
+//! Where one of its orders is right, mini-sim is nearly as good as the best. It is also compared with a
+//! slow model that hears of every hit, samples nothing and searches all frames.
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
 use ebbtide_core::{FrameId, PageId};

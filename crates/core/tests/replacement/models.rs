@@ -138,8 +138,8 @@ proptest! {
         }
     }
 
-    /// No model: what is checked is that only known, unpinned frames of the asked set go, that all
-    /// of them go in the end, and that the same seed takes the same decisions.
+    /// There is no model of it. Checked instead: only known, unpinned frames of the asked set go, and all
+    /// of them go in the end. The same seed also takes the same decisions.
     #[test]
     fn random_is_a_function_of_its_seed(
         geometry in geometry(),
