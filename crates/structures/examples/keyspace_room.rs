@@ -1,5 +1,5 @@
-//! Pages that a keyspace uses for a byte of keys and values: over one doubling of the keys, because leaves
-//! of equal age divide at about the same time.
+//! Pages that a keyspace uses for each byte of keys and values, measured over one doubling of the keys.
+//! Leaves of equal age divide at about the same time, so the number varies within a doubling.
 //!
 //! `cargo run --release -p ebbtide-structures --example keyspace_room`
 

@@ -4,10 +4,10 @@
 //! type and place of every structure. So a program that opens a durable store finds what an earlier one
 //! made there, in any order.
 //!
-//! The page: a line of the catalogue's own (mark, latch, next free address, end, next page of the
-//! catalogue), then 31 entries of two lines (name; type, address, capacity and bytes). When all are in
-//! use, another such page is taken from the end of the range. An entry without a name is blank, or a free range, or
-//! one that is made zeros again before it is free.
+//! A page of the catalogue begins with a line of its own: mark, latch, next free address, end, next page of the
+//! catalogue. It goes on with 31 entries of two lines each: name; type, address, capacity and bytes. When all are
+//! in use, another such page is taken from the end of the range. An entry without a name is blank, or a free
+//! range, or a range that must be zeroed before it is free.
 
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::durability::TransactionError;
@@ -47,7 +47,7 @@ struct Own {
     end: u64,
 }
 
-/// What it knows of a structure, beside its name.
+/// The catalogue's knowledge of a structure, without its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 struct Entry {
@@ -100,7 +100,7 @@ pub enum CatalogueError {
     Other {
         /// The name.
         name: String,
-        /// What it is.
+        /// The structure that was found.
         found: String,
         /// What was asked for.
         expected: String,
@@ -137,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// Whether it is the same structure, wherever it lies.
+    /// Returns true if both describe the same structure; its address does not matter.
     fn is_like(&self, other: &Entry) -> bool {
         let placeless = |entry: &Entry| Entry { base: 0, bytes: 0, cleared: 0, ..*entry };
         placeless(self) == placeless(other)
@@ -314,9 +314,9 @@ impl Catalogue {
 
     /// Removes the structure of that name, whose room serves others then. False if there is none.
     ///
-    /// The name is free at once. The pages are made zeros in several transactions, for which all of them
-    /// are read; opening the catalogue after a crash ends that. Nobody may be using the structure, nor a
-    /// table of a database that is removed.
+    /// The name is free at once. The pages are zeroed in several transactions, and all of them are read for
+    /// that. If a crash interrupts this, opening the catalogue completes it. No job may be using the
+    /// structure, nor a table of a database that is removed.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -482,7 +482,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Makes the range of the entry at `at`, which holds zeros, free, together with free ones beside it.
+    /// Frees the range of the entry at `at`, which holds zeros. Joins it with the free ranges next to it.
     fn give_back<M: Memory>(&self, memory: &mut M, slots: &[Addr], at: Addr) {
         let Entry { base, bytes, .. } = memory.load(at + LINE);
         let (mut start, mut end) = (base, base + bytes);

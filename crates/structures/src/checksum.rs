@@ -1,4 +1,4 @@
-//! [`Checksums`]: how a job tells that what it read is whole and belongs where it lies.
+//! [`Checksums`]: show a job that a record it read is whole and belongs where it lies.
 //!
 //! A checksum covers the data, their address and the dataset's seed. Data that were torn by a
 //! concurrent write, that rotted, or that come from another place or another dataset do not match
@@ -42,8 +42,8 @@ pub struct Checksums {
 }
 
 impl Checksums {
-    /// The checksums of the dataset of `pages` pages that the program numbered `owner` makes of
-    /// `seed`. Those of another owner, size or seed differ.
+    /// The checksums of a dataset of `pages` pages, made by the program numbered `owner` from `seed`. They
+    /// differ for another owner, size or seed.
     pub fn new(owner: u64, pages: u64, seed: u64) -> Checksums {
         Checksums { salt: mix(seed ^ mix(pages ^ mix(owner))) }
     }

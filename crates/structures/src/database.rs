@@ -12,9 +12,9 @@ const EPOCH: u64 = LINE;
 
 /// Silo's transactions on tables that lie in memory for good.
 ///
-/// One page: the latch, and a line for Silo's epoch. In a [transaction](Memory::transaction) of the
-/// memory, Silo's locks and versions are stores like any other. So whoever runs Silo's transactions does
-/// so [`alone`](Database::alone): the latch orders them until their stores have taken effect.
+/// One page: the latch, and a line for Silo's epoch. In a [transaction](Memory::transaction) of the memory,
+/// Silo's locks and versions are stores like any other. So Silo's transactions must run
+/// [`alone`](Database::alone) there: the latch orders them until their stores have taken effect.
 ///
 /// ```
 /// use ebbtide_core::{Addr, Memory};
@@ -67,7 +67,7 @@ impl Database {
         &self.silo
     }
 
-    /// Runs `body`, in which Silo's transactions on its tables run, while no other job does so.
+    /// Runs `body` while no other job does so. `body` runs Silo's transactions on the database's tables.
     pub fn alone<M: Memory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
         latch::write(memory, self.latch, body)
     }

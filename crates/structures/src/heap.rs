@@ -31,17 +31,18 @@ const TAKEN: u8 = 0x80;
 
 /// Pieces of memory for structures of the program's own, in a range of addresses.
 ///
-/// A piece has a power of two of bytes, at least a line, and begins at a multiple of its size or of a
-/// page, so a piece of up to a page lies within one. A free piece serves the next request of its size,
-/// or is halved for smaller ones. A piece that is given back is joined with its other half if that is
-/// free, and so on (Knowlton, "A Fast Storage Allocator", CACM 8, 1965: the buddy system). In a
-/// [transaction](Memory::transaction) taking and giving back happen with what is stored beside them, or
-/// not at all, so a crash loses no piece. One word, the [root](Heap::root), is where the program begins
-/// when the store is opened again.
+/// A piece has a power of two of bytes, at least a line. It begins at a multiple of its size or of a page,
+/// so a piece of up to a page lies within one. A free piece serves the next request of its size, or is
+/// halved for smaller ones. A piece that is given back is joined with its other half if that is free, and
+/// so on. This is the buddy system (Knowlton, "A Fast Storage Allocator", CACM 8, 1965).
 ///
-/// The first page holds the latch, the root, and the heads of the lists of free pieces, each of which
-/// leads to the next and the last in its first words. A byte a line follows, 1.6% of the heap: it tells
-/// where pieces begin, their sizes and whether they are free.
+/// In a [transaction](Memory::transaction), taking and giving back take effect together with the other
+/// stores, or not at all. So a crash loses no piece. One word, the [root](Heap::root), is where the program
+/// begins when the store is opened again.
+///
+/// The first page holds the latch, the root, and the heads of the lists of free pieces. A free piece names
+/// the next and the previous one in its first words. Then comes one byte for each line, 1.6% of the heap.
+/// These bytes record where pieces begin, their sizes and whether they are free.
 #[derive(Debug, Clone, Copy)]
 pub struct Heap {
     base: Addr,
@@ -74,7 +75,7 @@ impl Heap {
     /// Takes a piece of at least `bytes` bytes, which hold anything. `None` if there is no room.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the heap.
+    /// [`Wrong`] if the pages are not those of the heap.
     pub fn take<M: Memory>(&self, memory: &mut M, bytes: u64) -> Result<Option<Addr>, Wrong> {
         let Some(size) = size_for(bytes) else { return Ok(None) };
         latch::write(memory, self.base, |memory| {
@@ -94,7 +95,7 @@ impl Heap {
         })
     }
 
-    /// Gives back the piece at `at` that was taken for `bytes` bytes.
+    /// Frees the piece at `at` that was taken for `bytes` bytes.
     ///
     /// # Errors
     /// [`Wrong`] when no such piece lies there.
@@ -157,7 +158,7 @@ impl Heap {
         Wrong(format!("no piece of the heap at {:?} lies at {at:?}", self.base))
     }
 
-    /// What the mark of a line says; 0 if there is no such line.
+    /// Returns the mark of a line; 0 if there is no such line.
     fn marked<M: Memory>(&self, memory: &mut M, line: u64) -> u8 {
         if line >= self.lines {
             return 0;

@@ -5,14 +5,15 @@
 //! writer intervened. A reader that writers disturb eight times takes the latch, so that it ends. A
 //! word of zeros is a free latch.
 //!
-//! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`Memory::boot`]) in which it was last taken.
-//! Bits 18–63: the number of writes. A latch that was held when a durable store went down is free: its
-//! boot is over.
+//! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`Memory::boot`]) when it was last taken. Bits
+//! 18–63: the number of writes. A latch that was held when a durable store went down is free: its boot is
+//! over.
 //!
 //! Inside a [transaction](Memory::transaction), a latch that is taken stays held until the stores have
-//! taken effect, and what was read under a latch is checked again before. A transaction that would have
-//! to wait for a latch out of the order of addresses gives up those it holds, waits and begins again. One
-//! that has begun eight times takes latches to read as well, so that it ends however often others write.
+//! taken effect. Words that were read under a latch are checked again before that. A transaction may have
+//! to wait for a latch out of the order of addresses. It then releases those it holds, waits and begins
+//! again. After eight such runs it takes latches to read as well, so that it ends even if others write
+//! often.
 //!
 //! The page of a held latch may leave DRAM, and the device may then fail to read it back. A release
 //! is therefore tried eight times. If all attempts fail, the job ends with the device's error and
@@ -42,7 +43,7 @@ fn boot_bits<M: Memory>(memory: &M) -> u64 {
     (u64::from(memory.boot()) << BOOT_SHIFT) & BOOT
 }
 
-/// Whether a latch with the word `seen` is held.
+/// Returns true if a latch with the word `seen` is held.
 fn is_held<M: Memory>(memory: &M, seen: u64) -> bool {
     seen & HELD != 0 && seen & BOOT == boot_bits(memory)
 }
@@ -100,8 +101,8 @@ pub fn write_all<M: Memory, R>(
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Runs `body` until no writer intervened, and returns the result of its last run. After eight runs in
-/// vain it takes the latch.
+/// Runs `body` until no writer intervened, and returns the result of its last run. After eight failed runs
+/// it takes the latch.
 ///
 /// `body` may read half-written values. It must check a pointer before it follows it, and have no
 /// effect but its result.
@@ -174,7 +175,7 @@ fn take<M: Memory>(memory: &mut M, at: Addr, seen: u64) -> Result<(), u64> {
     Ok(())
 }
 
-/// Whether the transaction under way holds the latch at `at`.
+/// Returns true if the transaction under way holds the latch at `at`.
 fn is_own<M: Memory>(memory: &mut M, at: Addr) -> bool {
     memory.latches().is_some_and(|latches| latches.holds(at))
 }
@@ -244,7 +245,7 @@ pub(crate) fn try_write_all<M: Memory, R>(
     Some(run_held(memory, latches, body))
 }
 
-/// Runs `body` with those of `latches` held, and told to it, that no other job holds. Never waits.
+/// Runs `body` with those `latches` held that are free, and passes them to it. Never waits.
 pub(crate) fn write_free<M: Memory, R>(
     memory: &mut M,
     latches: &[Addr],
@@ -317,8 +318,8 @@ pub fn wait_until_free<M: Memory>(memory: &mut M, at: Addr) {
     }
 }
 
-/// Whether no job has written under a latch whose word was `seen` and is `now`. A job that starts to
-/// wait sets a bit and changes nothing that was read.
+/// Returns true if no job has written under a latch whose word was `seen` and is `now`. A job that starts
+/// to wait sets a bit and changes nothing that was read.
 pub fn is_unchanged(now: u64, seen: u64) -> bool {
     now & !WAITED == seen & !WAITED
 }

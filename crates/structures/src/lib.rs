@@ -18,9 +18,12 @@
 //! | [`silo::Silo`] | serialisable transactions on tables that Masstree indexes | programs |
 //! | [`red_black_tree::TreeShape`] | the computed shape of a large red-black tree | programs |
 //!
-//! They are made of a few parts that a new structure can use too: [`latch`] is the lock that lies
-//! in the data it protects, [`checksum`] tells a damaged record from a whole one ([`Wrong`]),
-//! [`image`] writes the lines of an initial page, and [`hash`] mixes bits.
+//! They use a few parts that a new structure can use too:
+//!
+//! * [`latch`]: the lock that lies in the data it protects.
+//! * [`checksum`]: tells a damaged record from a whole one ([`Wrong`]).
+//! * [`image`]: writes the lines of an initial page.
+//! * [`hash`]: mixes bits.
 //!
 //! A handle such as [`Vector`] is a few numbers: an address and a size. Jobs on all cores copy and
 //! share it; the data are in memory alone. An address range of zeros is an empty [`Vector`], [`Map`] or
@@ -30,9 +33,9 @@
 //! of accesses. An operation that a device error ends has either happened or not.
 //!
 //! Several operations on structures for users and on a keyspace are atomic together in a
-//! [transaction](ebbtide_core::Memory::transaction): what they have read is looked at again when it commits.
-//! Plain loads are not looked at again, nor are the reads of [`checksum`] and [`masstree`]. [`silo`] has a
-//! protocol of its own.
+//! [transaction](ebbtide_core::Memory::transaction). Their reads are checked again when it commits. Plain
+//! loads are not checked again, nor are the reads of [`checksum`] and [`masstree`]. [`silo`] has a protocol
+//! of its own.
 //!
 //! ```
 //! use ebbtide_core::Addr;

@@ -1,18 +1,18 @@
 //! [`Map`]: a hash table of buckets that never straddle a page.
 //!
-//! A bucket is a line of two latches, a count and 40 one-byte tags, then its keys, then its values.
-//! A lookup reads all tags at once and then compares one key; one tag in 255 matches by chance. An
-//! entry goes into the first bucket from its *home* on that has a free slot. Each bucket counts the
-//! entries that passed it because it was full. A lookup continues to the next bucket only where
-//! that count is not zero, so a removed entry leaves no tombstone. (The scheme is F14's: Bronson
-//! and Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", 2019.) No pointers
-//! are stored, so a reader that sees a half-done change stays within the map; the latches' versions
-//! reveal the change, and it reads again.
+//! A bucket is a line of two latches, a count and 40 one-byte tags, then its keys, then its values. A
+//! lookup reads all tags at once and then compares one key; one tag in 255 matches by chance. An entry goes
+//! into the first bucket from its *home* on that has a free slot. Each bucket counts the entries that
+//! passed it because it was full. A lookup continues to the next bucket only where that count is not zero,
+//! so a removed entry leaves no tombstone. (The scheme is F14's: Bronson and Shi, "Open-sourcing F14 for
+//! faster, more memory-efficient hash tables", 2019.)
 //!
-//! Each bucket has two latches. A job holds a bucket's *keys latch* while it changes an entry whose
-//! home is that bucket, wherever the entry lies. It holds a bucket's *slots latch* while it fills
-//! or frees one of the bucket's slots. A holder of a slots latch waits for no other latch, so there
-//! is no deadlock.
+//! No pointers are stored, so a reader that sees a half-done change stays within the map. The latches'
+//! versions reveal the change, and it reads again.
+//!
+//! Each bucket has two latches. To change an entry, a job holds the *keys latch* of the entry's home, even
+//! if the entry lies in another bucket. To fill or free a slot, it holds the *slots latch* of the slot's
+//! bucket. A holder of a slots latch waits for no other latch, so there is no deadlock.
 
 use std::marker::PhantomData;
 
@@ -175,7 +175,7 @@ impl<K: Value, V: Value> Map<K, V> {
             .fold(0, |sum, count| sum.wrapping_add(memory.load_checked(self.count_at(count))))
     }
 
-    /// Whether there are no entries, as exactly as [`len`](Map::len).
+    /// Returns true if there are no entries, as exactly as [`len`](Map::len).
     pub fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
         self.len(memory) == 0
     }
@@ -238,11 +238,10 @@ impl<K: Value, V: Value> Map<K, V> {
 
     /// Calls `visit` with every entry, in the order of their addresses.
     ///
-    /// Each entry is read atomically. The visit as a whole is atomic in a
-    /// [transaction](Memory::transaction) alone. Else an entry that is inserted
-    /// or removed meanwhile may or may not be visited, and one that is removed and inserted again
-    /// may be visited twice. All others are visited once. No latch is held while `visit` runs, so
-    /// it may use this map.
+    /// Each entry is read atomically. The visit as a whole is atomic only in a
+    /// [transaction](Memory::transaction). Otherwise an entry that is inserted or removed during the visit
+    /// may or may not be visited. One that is removed and inserted again may be visited twice. All others
+    /// are visited once. No latch is held while `visit` runs, so it may use this map.
     pub fn for_each<M: Memory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
@@ -277,8 +276,8 @@ impl<K: Value, V: Value> Map<K, V> {
         })
     }
 
-    /// Looks for `key` in its home and in the buckets behind it. The answer is right if no job held
-    /// the home's keys latch meanwhile.
+    /// Looks for `key` in its home and in the buckets behind it. The answer is right if no job held the
+    /// home's keys latch during the call.
     fn find<M: Memory>(&self, memory: &mut M, place: Place, key: &K) -> Option<Slot> {
         for (distance, bucket) in self.probes(place) {
             let look = |memory: &mut M| {
@@ -394,7 +393,7 @@ fn value_at<K: Value, V: Value>(slot: Slot) -> Addr {
     slot.bucket + Map::<K, V>::LAYOUT.values_offset + slot.index * slot_bytes::<V>()
 }
 
-/// Whether two keys are the same.
+/// Returns true if two keys are the same.
 fn same<K: Value>(key: &K, other: &K) -> bool {
     bytemuck::bytes_of(key) == bytemuck::bytes_of(other)
 }
@@ -434,7 +433,7 @@ fn add<M: Memory>(memory: &mut M, at: Addr, change: i64) {
     update_word(memory, at, |word| word.wrapping_add_signed(change));
 }
 
-/// A hash of the bits of `key`, which mixes in every word with the finalizer of SplitMix64 (Steele,
+/// Returns a hash of the bits of `key`. It mixes in every word with the finalizer of SplitMix64 (Steele,
 /// Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA'14).
 fn hash<K: Value>(seed: u64, key: &K) -> u64 {
     bytemuck::bytes_of(key).as_chunks::<8>().0.iter().fold(seed, |hash, word| {

@@ -10,15 +10,16 @@ use super::{BTree, Wrong};
 /// Words by byte strings of up to [`KEY_BYTES_MAX`](OrderedMap::KEY_BYTES_MAX) bytes, in order; empty at
 /// first.
 ///
-/// It is a [`BTree`] whose keys take a line each, so it has a latch a page: jobs on all cores change it at
-/// once, also inside [transactions](Memory::transaction), and pages whose keys are removed serve others.
+/// It is a [`BTree`] whose keys take a line each. So it has a latch for each page, and jobs on all cores
+/// change it at once, also inside [transactions](Memory::transaction). Pages whose keys are removed serve
+/// others.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderedMap {
     tree: BTree<Key, u64>,
 }
 
-/// A byte string as numbers that have its order: its bytes, zeros, and in the last byte its length, which
-/// tells it from one that ends with zeros.
+/// A byte string as numbers with the same order: its bytes, zeros, and its length in the last byte. The
+/// length tells it from a string that ends with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Pod, Zeroable)]
 #[repr(transparent)]
 struct Key([u64; LINE_BYTES / 8]);
@@ -71,12 +72,12 @@ impl OrderedMap {
     /// The value of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the map, or the key is too long.
+    /// [`Wrong`] if the pages are not those of the map, or the key is too long.
     pub fn get<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Wrong> {
         self.tree.get(memory, Key::new(key)?)
     }
 
-    /// Gives `key` a value, and returns the one it had.
+    /// Sets the value of `key`, and returns the old one.
     ///
     /// # Errors
     /// As for [`get`](OrderedMap::get), and when there is no page for a new key. Nothing is then changed.

@@ -1,14 +1,14 @@
 //! [`TreeShape`]: the shape of a large red-black tree, computed and not stored: the key of each
 //! node, its children, and its page.
 //!
-//! The layout is van Emde Boas's for pages: a page holds a subtree of six levels, 63 nodes, so a
-//! walk from root to leaf changes pages once in six steps.
+//! The layout is van Emde Boas's for pages. A page holds a subtree of six levels, 63 nodes, so a walk from
+//! root to leaf changes pages once in six steps.
 //!
 //! * The lowest levels are *blocks*: full subtrees of 63 consecutive keys, one page each.
-//! * An *upper* node holds the one key between two neighbouring blocks. The upper nodes are a
-//!   complete binary tree numbered like a heap (root 1, children `2h` and `2h + 1`); its last level
-//!   may be incomplete. They are cut into pages of six levels from the bottom, so that only the
-//!   topmost page is partly empty, and the last pages where the last level is incomplete.
+//! * An *upper* node holds the one key between two neighbouring blocks. The upper nodes are a complete
+//!   binary tree numbered like a heap (root 1, children `2h` and `2h + 1`); its last level may be
+//!   incomplete. They are cut into pages of six levels from the bottom. Only the topmost page is partly
+//!   empty, and the last pages where the last level is incomplete.
 //!
 //! `P` blocks hold `64 P − 1` keys. Paths from the root differ by at most one node, which is on the
 //! incomplete level. With that level red and all others black, the tree is a valid red-black tree.
@@ -138,7 +138,7 @@ impl TreeShape {
         })
     }
 
-    /// Whether `node` is red: whether it is on the last upper level and that level is incomplete.
+    /// Returns true if `node` is red: whether it is on the last upper level and that level is incomplete.
     pub fn is_red(&self, node: Node) -> bool {
         let complete = (self.upper_nodes + 1).is_power_of_two();
         matches!(node, Node::Upper(heap) if !complete && heap.ilog2() + 1 == self.upper_levels)
@@ -178,7 +178,7 @@ impl TreeShape {
     /// The page and line of the root.
     pub const ROOT: Spot = Spot::UpperPage { page: 0, line: 1 };
 
-    /// Levels in the topmost page: what is left when all other pages have six.
+    /// Levels in the topmost page: the rest when all other pages have six.
     fn top_levels(&self) -> u32 {
         (self.upper_levels - 1) % LEVELS + 1
     }

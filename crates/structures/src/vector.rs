@@ -1,8 +1,8 @@
 //! [`Vector`]: a fixed number of values; reads and writes of each are atomic.
 //!
-//! Values of one word lie densely and change by compare-exchange. Wider values have a latch in
-//! their own page, so that it costs no second miss: a page is one line of eight latches and 63
-//! lines of values, and every eighth line shares a latch.
+//! Values of one word lie densely and change by compare-exchange. Wider values have a latch in their own
+//! page, so that it costs no second miss. Such a page is one line of eight latches and 63 lines of values.
+//! Every eighth line shares a latch.
 
 use std::marker::PhantomData;
 
@@ -25,7 +25,7 @@ pub struct Vector<T> {
 }
 
 impl<T: Value> Vector<T> {
-    /// Whether a value is one word, which never tears.
+    /// True if a value is one word, which never tears.
     const ONE_WORD: bool = slot_bytes::<T>() == 8;
     const SLOTS_PER_LINE: u64 = LINE / slot_bytes::<T>();
     const LATCH_LINES: u64 = if Self::ONE_WORD { 0 } else { 1 };
@@ -50,7 +50,7 @@ impl<T: Value> Vector<T> {
         self.len
     }
 
-    /// Whether there are no values.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -81,8 +81,8 @@ impl<T: Value> Vector<T> {
         latch::write(memory, latch_of(at), |memory| memory.store(at, value));
     }
 
-    /// Replaces the value at `index` by `change` of it in one atomic step, and returns the new
-    /// value. `change` may be called several times, if other jobs store meanwhile.
+    /// Replaces the value at `index` by `change` of it in one atomic step, and returns the new value.
+    /// `change` may be called several times, if other jobs store at the same time.
     ///
     /// # Panics
     /// As [`get`](Vector::get), and when `change` panics. The value then stays as it is.

@@ -1,8 +1,8 @@
 //! An inner page: which child holds which keys.
 //!
 //! Child `i` holds the keys from separator `i` on to below the next. The first child's separator is not
-//! looked at: the page's lower fence says the same. Separators and children move one by one. After an
-//! error of the device in between, a walk meets the right child, or one on its left from which it goes on
+//! read, because the page's lower fence is the same. Separators and children move one by one. If an error
+//! of the device interrupts that, a walk meets the right child, or one on its left. From there it goes on
 //! to the right.
 
 use std::panic::resume_unwind;
@@ -212,8 +212,8 @@ pub(super) fn remove<M: Memory, K: Value + Ord, R: Row>(
     });
 }
 
-/// Runs `stores`, which may be repeated, until the device takes them, at most eight times: a page with
-/// half of them is one on which some children are found from their left, and that cannot be joined.
+/// Runs `stores`, which may be repeated, until the device takes them, at most eight times. In a page with
+/// only half of the stores, some children are found from their left, and the page cannot be joined.
 fn settle(stores: impl FnMut()) {
     retry_faults(stores).unwrap_or_else(|payload| resume_unwind(payload));
 }

@@ -1,9 +1,9 @@
 //! Joins: a page that has lost entries takes those of its right neighbour, which is given back.
 //!
-//! A page looks for a neighbour to join with when it is at most half full, once for each eighth of its
-//! entries that it loses. Two neighbours are joined when their entries fill seven eighths of a page at
-//! most, so that a page that was just joined is not divided at once. Neighbours are below one page, or
-//! one of them is not known to the page above.
+//! A page looks for a neighbour to join with when it is at most half full. It does so once for each eighth
+//! of its entries that it loses. Two neighbours are joined if their entries fill at most seven eighths of a
+//! page. So a page that was just joined is not divided at once. Neighbours are below one page, or one of
+//! them is not known to the page above.
 //!
 //! Latches are taken from left to right, then upwards, and that of the tree's first page last.
 //!
@@ -70,8 +70,8 @@ pub(super) fn is_leaf_due<K: Value, R: Row>(leaf: &Header<K>) -> bool {
 }
 
 impl<K: Value + Ord, R: Row> BTree<K, R> {
-    /// Joins the leaf that holds `low`, which has lost rows, with a neighbour if their rows fit into one,
-    /// and then the pages above if theirs do.
+    /// Joins the leaf that holds `low`, which has lost rows, with a neighbour if their rows fit into one
+    /// leaf. Then does the same with the pages above.
     pub(super) fn join<M: Memory>(&self, memory: &mut M, low: Option<K>) -> Result<(), Wrong> {
         let (mut level, mut low) = (0, low);
         while let Some(shrunk) = self.join_beside(memory, level, low)? {
@@ -195,7 +195,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Gives the left page its new header and the right one back. The latch of the tree's first page is
+    /// Replaces the header of the left page and frees the right one. The latch of the tree's first page is
     /// held as well.
     fn replace_both<M: Memory>(
         &self,

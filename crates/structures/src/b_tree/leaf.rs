@@ -1,4 +1,4 @@
-//! A leaf: rows beside their keys, in slots.
+//! A leaf: slots with a key and its row.
 //!
 //! Slots are in no order: a bitmap says which are in use, and a one-byte tag of each key says which
 //! are worth comparing. So a row comes or goes with one store of the header, and a log has its

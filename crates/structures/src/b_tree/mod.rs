@@ -1,19 +1,18 @@
 //! [`BTree`]: rows by key, in order, in a B+-tree whose nodes are pages.
 //!
-//! Inner pages hold separators and children, leaves hold the rows themselves beside their keys (a
-//! B+-tree: Bayer and McCreight, "Organization and Maintenance of Large Ordered Indexes", Acta
-//! Informatica 1, 1972; Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11, 1979, §3).
-//! Neighbours in key order share a page, so what is often used together is in DRAM together. Inner
-//! pages are a few thousandths of the tree; where they stay in DRAM, a look-up reads flash once.
+//! Inner pages hold separators and children. Leaves hold each key with its row. This is a B+-tree: Bayer
+//! and McCreight, "Organization and Maintenance of Large Ordered Indexes", Acta Informatica 1, 1972; Comer,
+//! "The Ubiquitous B-Tree", ACM Computing Surveys 11, 1979, §3. Neighbours in key order share a page, so
+//! rows that are often used together are in DRAM together. Inner pages are a few thousandths of the tree.
+//! Where they stay in DRAM, a look-up reads flash once.
 //!
-//! Every page begins with a latch of its own. Who reads takes none and notices by its version that
-//! a page has changed; who writes holds that of one leaf, and for a moment, where pages are divided
-//! or joined, those of its neighbour and of the page above. So writers keep only readers of the
-//! same leaf waiting, in a transaction until its stores have taken effect.
+//! Every page begins with a latch of its own. A reader takes no latch and notices by the version that a
+//! page has changed. A writer holds the latch of one leaf. While it divides or joins pages it also holds
+//! those of the neighbour and the page above, for a moment. So a writer delays only readers of the same
+//! leaf, in a transaction until its stores have taken effect.
 //!
-//! The tree of a [keyspace](crate::keyspace) is another one: there separators are 48 bits of a
-//! hash, packed with their child into ten bytes, entries have any size, and nothing is ordered by
-//! keys.
+//! The tree of a [keyspace](crate::keyspace) is a different one. Its separators are 48 bits of a hash,
+//! packed with their child into ten bytes. Its entries have any size, and it has no order of keys.
 
 mod inner;
 mod join;
@@ -38,21 +37,20 @@ const AHEAD: u64 = 16;
 
 /// Rows of fixed size by key, in the order of their keys; empty at first.
 ///
-/// A key is any [`Value`] of 8 to 64 bytes with a total order in which only keys with the same bits are
-/// equal. Examples are numbers, arrays of numbers and arrays of bytes.
-/// A row has 1 to 96 words.
+/// A key is any [`Value`] of 8 to 64 bytes with a total order. Only keys with the same bits may be equal.
+/// Examples are numbers, arrays of numbers and arrays of bytes. A row has 1 to 96 words.
 ///
-/// A leaf that is full is divided. At the end of the tree it stays full and the next begins empty,
-/// so rows that come in order fill their leaves; others are half full at worst and two thirds full
-/// on average. A leaf that loses rows is joined with a neighbour when the rows of both fill seven
-/// eighths of a leaf at most, and so are inner pages: two neighbours together are nearly always fuller
-/// than that. Pages that are joined serve other rows, and a tree that has lost all rows takes one page.
-/// There is no count of rows: all that insert would change it.
+/// A full leaf is divided. At the end of the tree it stays full and the next one begins empty, so rows that
+/// come in order fill their leaves. Other leaves are half full at worst and two thirds full on average.
+///
+/// A leaf that loses rows is joined with a neighbour when the rows of both fill at most seven eighths of a
+/// leaf. Inner pages are joined in the same way. Pages that are freed serve other rows, and a tree that has
+/// lost all rows takes one page. There is no count of rows, because every insert would change it.
 ///
 /// Each operation is atomic for other jobs on all cores; several together are in a
-/// [transaction](Memory::transaction). In a store that survives crashes, changes belong into
-/// transactions, since one is many stores. Outside of a transaction an error of the device in the
-/// midst of an update may leave a row of more than 64 bytes half changed.
+/// [transaction](Memory::transaction). In a store that survives crashes, changes belong into transactions,
+/// since one change is many stores. Outside of a transaction, an error of the device during an update may
+/// leave a row of more than 64 bytes half changed.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -147,7 +145,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// The row of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the tree.
+    /// [`Wrong`] if the pages are not those of the tree.
     pub fn get<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Wrong> {
         let found = self.at_page(memory, (Some(key), 0), Access::Read, |memory, page, header| {
             let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
@@ -281,8 +279,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Tells `level` of a page that was made by dividing one below it, unless it was joined with that
-    /// again. A page that it does not know of, because there is none left for it, is found from its left.
+    /// Inserts a page into `level`. The page was made by dividing one below that level, and may have been
+    /// joined again since. If there is no page left for it, it stays reachable only from its left.
     fn link<M: Memory>(
         &self,
         memory: &mut M,
@@ -314,9 +312,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(())
     }
 
-    /// Moves the upper half of the children of a full inner page, whose latch is held, to a new
-    /// page. A child behind all others of its level has the new page alone. Gives the new page, and
-    /// whether `new` needs no place any more.
+    /// Moves the upper half of the children of a full inner page, whose latch is held, to a new page. If
+    /// the child `new` comes last on its level, the new page holds only that. Returns the new page, and
+    /// true if nothing remains to be done for `new`.
     fn divide_inner<M: Memory>(
         &self,
         memory: &mut M,

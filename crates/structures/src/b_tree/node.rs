@@ -10,8 +10,7 @@ use crate::{PAGE, slot_bytes};
 /// The number of a page, counted from the tree's first one, which is no node: 0 stands for none.
 pub(super) type PageNumber = u32;
 
-/// The words behind a page's latch that change in one store: what is packed, and which slots are in
-/// use.
+/// The words behind a page's latch that change in one store: the packed word, and the slots in use.
 const HEAD: u64 = 8;
 const HEAD_WORDS: usize = 1 + LIVE_WORDS;
 const LIVE_WORDS: usize = 4;
@@ -22,8 +21,8 @@ const FENCES: u64 = HEAD + HEAD_WORDS as u64 * 8;
 /// The most rows of a leaf: a bit each.
 const ROWS_MAX: u64 = LIVE_WORDS as u64 * 64;
 
-/// In the packed word: the page is a node, has a lower fence, has an upper one, and which of the
-/// two places that is in.
+/// Bits of the packed word: the page is a node, has a lower fence, has an upper fence, and the place of the
+/// upper fence.
 const NODE: u64 = 1 << 63;
 const HAS_LOW: u64 = 1 << 62;
 const HAS_HIGH: u64 = 1 << 61;
@@ -73,10 +72,9 @@ impl<K: Value, R: Row> Shape<K, R> {
 
 /// The first words of a page.
 ///
-/// The page holds the keys from `low` on to below `high`; `None` stands for no bound. `right` is
-/// the page that follows on its level, so that a walk that meets a page just divided goes on to its
-/// other half (Lehman and Yao, "Efficient Locking for Concurrent Operations on B-Trees", TODS
-/// 1981).
+/// The page holds the keys from `low` on to below `high`; `None` stands for no bound. `right` is the next
+/// page on the same level. A walk that meets a page just divided finds the other half there. (Lehman and
+/// Yao, "Efficient Locking for Concurrent Operations on B-Trees", TODS 1981.)
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Header<K> {
     /// 0 for leaves.
@@ -142,9 +140,9 @@ impl<K: Value + Ord> Header<K> {
         memory.store(page + HEAD, self.words());
     }
 
-    /// Replaces the header `self` of a page, whose latch is held, by `new` in one store, so that a
-    /// change that an error of the device ends is seen whole or not at all. The lower fence and the
-    /// level stay.
+    /// Replaces the header `self` of a page, whose latch is held, by `new` in one store. So if an error of
+    /// the device interrupts the change, it is seen whole or not at all. The lower fence and the level
+    /// stay.
     pub(super) fn replace<M: Memory, R: Row>(self, memory: &mut M, page: Addr, new: Header<K>) {
         let side = if self.high == new.high { self.side } else { !self.side };
         let new = Header { side, ..new };
@@ -154,7 +152,7 @@ impl<K: Value + Ord> Header<K> {
         store_changed(memory, page + HEAD, &self.words(), &new.words());
     }
 
-    /// Whether a slot of a leaf holds a row.
+    /// Returns true if a slot of a leaf holds a row.
     pub(super) fn is_live(&self, slot: u64) -> bool {
         self.live[slot as usize / 64] & 1 << (slot % 64) != 0
     }
@@ -187,9 +185,9 @@ pub(super) fn load_free<M: Memory>(memory: &mut M, page: Addr) -> Option<PageNum
     PageNumber::try_from(word).ok()
 }
 
-/// Replaces the words at `at`. In a transaction only those that change are stored, so the log has
-/// no others; elsewhere words that lie within one line are stored in one access, which an error of
-/// the device does not divide.
+/// Replaces the words at `at`. In a transaction, stores only the words that change, so the log has no
+/// others. Otherwise, stores the words of one line in one access, which an error of the device cannot
+/// divide.
 pub(super) fn store_changed<M: Memory>(memory: &mut M, at: Addr, old: &[u64], new: &[u64]) {
     if memory.latches().is_none() {
         return store_words(memory, at, new);

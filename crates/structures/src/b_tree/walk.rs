@@ -1,8 +1,8 @@
 //! Walks from the root to the page that holds a key, and the pages that a tree takes and gives
 //! back.
 //!
-//! A walk takes no latch and looks at one page at a time. The version of a page's latch tells that the
-//! page has changed meanwhile. The fences of a page tell whether it is the one that the walk looks for:
+//! A walk takes no latch and reads one page at a time. The version of a page's latch shows if the page has
+//! changed during the read. The fences of a page show if it is the one that the walk looks for:
 //!
 //! * From a page that has been divided the walk goes on to the right.
 //! * From a page that was given back it begins again.
@@ -50,7 +50,7 @@ impl Own {
 /// How a walk takes the page that it was looking for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Until nobody has written to it meanwhile.
+    /// To read: repeat until no writer has changed the page.
     Read,
     /// With its latch held.
     Write,
@@ -74,7 +74,7 @@ enum Step<T, K> {
 }
 
 impl<K: Value + Ord> Spot<K> {
-    /// Whether a page with this header can be the one that the walk to `key` was sent to.
+    /// Returns true if a page with this header can be the one that the walk to `key` was sent to.
     fn leads_to<R: Row>(&self, header: &Header<K>, key: Option<K>) -> bool {
         let has_children = (1..=Shape::<K, R>::CHILDREN).contains(&u64::from(header.children));
         header.level == self.level
@@ -89,7 +89,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory.load(self.base + OWN)
     }
 
-    /// Whether there is no root. A transaction that finds so looks again when it commits.
+    /// Returns true if there is no root. A transaction that finds so looks again when it commits.
     pub(super) fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
         memory.load_checked(self.base + OWN) == 0
     }
@@ -185,8 +185,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Puts a root over the present one and `new`, if that is of the level below `level`. Says
-    /// whether it did.
+    /// Puts a root over the present one and `new`, if that is of the level below `level`. Returns true if
+    /// it did.
     pub(super) fn grow<M: Memory>(
         &self,
         memory: &mut M,
@@ -215,8 +215,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// True if `new` is still a page of the level below `level`, and not joined with the one on its left.
-    /// The latch of the page above is held, or that of the tree's first page if there is none: it is not
-    /// given back meanwhile.
+    /// The latch of the page above is held, or that of the tree's first page if there is none. So the page
+    /// is not freed during the call.
     pub(super) fn is_there<M: Memory>(
         &self,
         memory: &mut M,
@@ -255,8 +255,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(PageNumber::try_from(number).ok())
     }
 
-    /// Gives a page back that no page leads to. Its latch is held, and that of the tree's first page,
-    /// which has `own`.
+    /// Frees a page that no page leads to. Its latch is held, and that of the tree's first page, which has
+    /// `own`.
     ///
     /// # Panics
     /// With the device's error, when it keeps failing to take the stores.

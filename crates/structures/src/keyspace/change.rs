@@ -10,7 +10,7 @@ use super::values::{self, Listed, pages_of};
 use super::{HASHES, Keyspace, detached, due, leaf, stripe};
 
 impl Keyspace {
-    /// Gives a key this value and time of expiry. Says whether the key was there before.
+    /// Sets the value and the time of expiry of a key. Returns true if the key was there before.
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; the key then is as before.
@@ -105,7 +105,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Adds pages to `numbers` until they are enough for so many bytes.
+    /// Adds pages to `numbers` until they hold this many bytes.
     fn list<M: Memory>(
         &self,
         memory: &mut M,
@@ -119,7 +119,7 @@ impl Keyspace {
         Ok(listed)
     }
 
-    /// Removes a key. Says whether it was there.
+    /// Removes a key. Returns true if it was there.
     pub fn remove<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> bool {
         let old = self.take(memory, database, key);
         old.is_some_and(|old| {
@@ -128,7 +128,7 @@ impl Keyspace {
         })
     }
 
-    /// Gives a key that is there another time of expiry, or none. Says whether it is there.
+    /// Changes or removes the time of expiry of a key. Returns true if the key is there.
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; the key then is as before.
@@ -148,8 +148,8 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Gives `to` the value and the expiry of `from`, which is there, and removes that. The bytes of a
-    /// large value stay where they are.
+    /// Moves the value and the expiry of `from`, which is there, to `to`, and removes `from`. The bytes of
+    /// a large value stay where they are.
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; both keys then are as before.
@@ -227,8 +227,7 @@ impl Keyspace {
         Ok(old)
     }
 
-    /// As [`put`](Keyspace::put), for a value in pages, of which those from `before` on are given back if there is
-    /// no room.
+    /// As [`put`](Keyspace::put), for a value in pages. If there is no room, frees the pages from `before` on.
     fn put_listed<M: Memory>(
         &self,
         memory: &mut M,
@@ -260,7 +259,7 @@ impl Keyspace {
         Some(old)
     }
 
-    /// Gives back what a replaced entry held. Says whether there was one.
+    /// Frees the pages of a replaced entry. Returns true if there was one.
     pub(super) fn give_replaced<M: Memory>(&self, memory: &mut M, old: Option<Entry>) -> bool {
         old.is_some_and(|old| {
             self.give_pages(memory, &old);
@@ -268,7 +267,7 @@ impl Keyspace {
         })
     }
 
-    /// Gives back the pages of an entry's value. A large one waits for [`reclaim_large`](Keyspace::reclaim_large).
+    /// Frees the pages of an entry's value. A large one waits for [`reclaim_large`](Keyspace::reclaim_large).
     pub(super) fn give_pages<M: Memory>(&self, memory: &mut M, entry: &Entry) {
         match (&entry.place, entry.large()) {
             (Place::Listed(numbers), _) => {
@@ -279,7 +278,7 @@ impl Keyspace {
         }
     }
 
-    /// Looks beforehand whether so many pages for data may be taken, so that less has to be given back.
+    /// Checks beforehand that this many pages for data may be taken, so that less must be undone.
     pub(super) fn check_room<M: Memory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
         if self.pages.free(memory) < pages + RESERVE_PAGES { Err(Full) } else { Ok(()) }
     }

@@ -1,8 +1,8 @@
 //! Large values that no key has: those that are still written, and those that were removed.
 //!
-//! They are in a list that survives crashes, from the header page on, by the neighbours that the first page of
-//! each names. So nothing is lost if the server goes down while a value is written, and a value that was removed
-//! stays for those who read it until they are done.
+//! They form a list that survives crashes. It starts in the header page, and the first page of each value names
+//! its neighbours. So no page is lost if the server goes down while it writes a value. A value that was removed
+//! stays until its readers are done.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -68,7 +68,7 @@ fn unlink<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) {
     }
 }
 
-/// Gives back the pages of one value that nobody holds. Says whether there was one.
+/// Frees the pages of one value that no job holds. Returns true if there was one.
 pub(super) fn reclaim<M: Memory>(
     keyspace: &Keyspace,
     memory: &mut M,

@@ -13,7 +13,7 @@ use crate::latch;
 /// Chains that can wait.
 const CHAINS: u64 = 64;
 
-/// Adds the levels of the tree at `root`. Says whether there was room.
+/// Adds the levels of the tree at `root`. Returns true if there was room.
 pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: PageNumber) -> bool {
     let mut firsts = Vec::new();
     let mut number = root;
@@ -40,7 +40,7 @@ pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: PageNumb
     })
 }
 
-/// Gives back one page. Returns true if there was one.
+/// Frees one page. Returns true if there was one.
 ///
 /// The pages that lead to it were given back before, so a job that still descends the tree notices.
 pub(super) fn reclaim<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
@@ -59,7 +59,7 @@ pub(super) fn reclaim<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
     })
 }
 
-/// Gives back a page with the values of its keys. Returns the number of the page that follows.
+/// Frees a page with the values of its keys. Returns the number of the page that follows.
 fn give<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) -> PageNumber {
     let page = keyspace.pages.address(number);
     let right = latch::write(memory, page, |memory| {

@@ -1,9 +1,10 @@
 //! The index of what is due: leaves with keys that expire, in the order of time.
 //!
-//! Every database has such a tree beside the tree of its keys. A leaf with keys that expire has one record
-//! in it: the second at whose beginning its first key has expired, and the hash at which the leaf begins. The
-//! leaf's header has that second too. A key that expires earlier moves the record. A key that is removed
-//! leaves it, so a record may be early and is never late. What is due stands at the left end of the tree.
+//! Every database has such a tree in addition to the tree of its keys. A leaf with keys that expire has one
+//! record in it. The record holds the hash where the leaf begins, and a second: when that second begins, the
+//! leaf's first key has expired. The leaf's header has that second too. A key that expires earlier moves the
+//! record. A key that is removed leaves it, so a record may be early and is never late. Due records are at
+//! the left end of the tree.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -26,13 +27,13 @@ pub(super) fn second_of(expires_at_ms: u64) -> u32 {
     u32::try_from(expires_at_ms.div_ceil(1000).max(1)).unwrap_or(0)
 }
 
-/// Whether a record of this second is due.
+/// Returns true if a record of this second is due.
 pub(super) fn is_due(second: u32, now_ms: u64) -> bool {
     second != 0 && u64::from(second) * 1000 <= now_ms
 }
 
 impl Tree {
-    /// The index beside this tree; `None` if this is one.
+    /// The index that belongs to this tree; `None` if this is one.
     pub(super) fn due(&self) -> Option<Tree> {
         match self.order {
             Order::Hashed(_) => Some(Tree { line: self.line + BESIDE, order: Order::Due, ..*self }),
@@ -40,8 +41,8 @@ impl Tree {
         }
     }
 
-    /// Gives a leaf, whose latch is held, the record that its `entries` need. Takes that record out of `named`
-    /// if it is there already. The caller stores the header.
+    /// Adds the record that the `entries` of a leaf need; the leaf's latch is held. Removes that record from
+    /// `named` if it is there already. The caller stores the header.
     pub(super) fn name_due<M: Memory>(
         &self,
         memory: &mut M,

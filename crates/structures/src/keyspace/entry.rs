@@ -1,9 +1,14 @@
 //! An entry of a leaf: a key, when it expires, and its value or where that lies.
 //!
-//! It begins at any byte with two or three numbers of as many bytes as they need, seven bits a byte
-//! (LEB128): the length of the key with a bit that says whether it expires, the length of the value
-//! with two bits that say where that lies, and the time of expiry if there is one. The key follows,
-//! then the value or the numbers of its pages. The hash is not stored, as the key tells it.
+//! It begins at any byte with two or three numbers. Each takes as many bytes as it needs, seven bits a byte
+//! (LEB128).
+//!
+//! * The length of the key, and a bit that is set if the key expires.
+//! * The length of the value, and two bits for the place of the value.
+//! * The time of expiry, if there is one.
+//!
+//! The key follows, then the value or the numbers of its pages. The hash is not stored, because it follows
+//! from the key.
 
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
@@ -126,7 +131,7 @@ pub(super) enum Place {
     Inline,
     /// In these pages.
     Listed(Numbers),
-    /// In pages whose numbers are in these pages, each of which also names the next.
+    /// In pages that are listed in these pages. Each of these also names the next.
     Chained(Numbers),
 }
 
@@ -134,7 +139,7 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LargeId(pub(super) PageNumber);
 
-/// What a keyspace knows of a key beside its value.
+/// A keyspace's knowledge of a key, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Bytes in the value.
@@ -145,7 +150,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the value lies beside its key, where reading the key reads it too.
+    /// True if the value lies next to its key. Reading the key then reads it too.
     pub fn is_inline(&self) -> bool {
         self.place == Place::Inline
     }
@@ -214,7 +219,7 @@ impl Entry {
     }
 }
 
-/// Whether the entry at `at`, which ends before `end`, is of `key`. False if it was torn.
+/// Returns true if the entry at `at`, which ends before `end`, is of `key`. False if it was torn.
 pub(super) fn has_key<M: Memory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]) -> bool {
     EntryHeader::load(memory, at, end).is_some_and(|header| {
         header.key_bytes == key.len() && equals(memory, at + header.bytes as u64, key)
@@ -275,7 +280,7 @@ pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryBytes {
     bytes
 }
 
-/// Whether a value of so many bytes lies beside its key, whether that expires or not.
+/// True if a value of this many bytes lies next to its key, even if the key expires.
 pub(super) fn fits_inline(key: &[u8], value_bytes: usize) -> bool {
     HEADER_BYTES_MAX + key.len() + value_bytes <= INLINE_BYTES_MAX
 }

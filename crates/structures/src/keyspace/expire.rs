@@ -9,7 +9,7 @@ use super::tree::Step;
 use super::{Keyspace, leaf};
 use crate::latch;
 
-/// A leaf of which a key has expired, as the index of what is due names it.
+/// A leaf with a key that has expired, as found in the index of due leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due(Record);
 

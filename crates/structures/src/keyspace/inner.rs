@@ -1,7 +1,7 @@
 //! An inner page: which child holds which hashes.
 //!
-//! Child `i` holds the hashes from separator `i` to below the next. Separators are sorted. Each is a word with the low
-//! 16 bits of its child; the high 16 bits stand, four to a word, at the end of the page.
+//! Child `i` holds the hashes from separator `i` to below the next. Separators are sorted. Each is a word that
+//! ends with the low 16 bits of its child. The high 16 bits are at the end of the page, four to a word.
 
 use std::ops::Range;
 
@@ -197,8 +197,8 @@ mod tests {
         }
     }
 
-    /// Whatever the page says of its range, as one does that changes while it is read, and however its
-    /// separators lie, the place is the one that counting finds.
+    /// A page that changes during the read may show any range and any separators. The place found is always
+    /// the one that counting finds.
     #[test]
     fn the_place_of_a_hash_does_not_depend_on_where_it_is_expected() {
         let mut memory = Plain::zeroed(4096);

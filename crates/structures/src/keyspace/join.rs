@@ -33,7 +33,7 @@ struct Attempt {
 }
 
 impl Tree {
-    /// Whether the leaf of `hash` is worth [joining](Tree::join).
+    /// Returns true if the leaf of `hash` is worth [joining](Tree::join).
     pub(super) fn is_sparse<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
         self.read(memory, hash, |_, _, header| header.sparse).unwrap_or(false)
     }
@@ -61,7 +61,7 @@ impl Tree {
         })
     }
 
-    /// Joins the child of `hash`, of the page of `level`, with those beside it. `None` if there is no such level.
+    /// Joins the child of `hash`, of the page of `level`, with its neighbours. `None` if there is no such level.
     fn join_children<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<Attempt> {
         self.root(memory).filter(|(_, root_level)| *root_level >= level)?;
         let above = self.descend(memory, hash, level)?;
@@ -86,7 +86,7 @@ impl Tree {
         })
     }
 
-    /// Joins some of the children `beside` each other, the first of which is at index `first` of the page above. The
+    /// Joins some of the `beside` neighbouring children. The first has index `first` in the page above. The
     /// latches of all are held. Returns the page that is left over.
     fn join_beside<M: Memory>(
         &self,

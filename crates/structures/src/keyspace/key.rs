@@ -13,7 +13,7 @@ const SLOTS: u64 = 1 << 14;
 /// The longest key, in bytes. With it an entry is at most two fifths of a page.
 pub const KEY_BYTES_MAX: usize = 1024;
 
-/// The secret by which keys are hashed, so that nobody can choose keys that collide.
+/// The secret of the hash of keys. Without it, a client cannot choose keys that collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSecret(pub [u64; 2]);
 
@@ -36,8 +36,8 @@ impl HashSecret {
     }
 }
 
-/// The cluster slot of a key: CRC16 (XMODEM) of the part between the first `{` and the next `}` if that
-/// is not empty, else of all of it, modulo 16,384.
+/// Returns the cluster slot of a key: a CRC16 (XMODEM) modulo 16,384. It covers the part between the first
+/// `{` and the next `}`, or the whole key if that part is empty or missing.
 pub fn slot(key: &[u8]) -> u16 {
     const CRC: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_XMODEM);
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {

@@ -1,7 +1,8 @@
 //! Values of more than [`WHOLE_BYTES_MAX`](super::WHOLE_BYTES_MAX), written piece by piece.
 //!
-//! A piece is a transaction of its own. Until the last one a value is [detached](super::detached), or what was
-//! written lies beyond the end that its entry names; so nobody sees it, and a crash leaves the value before.
+//! A piece is a transaction of its own. Until the last piece, a new value is [detached](super::detached), and
+//! an appended part lies beyond the end that its entry names. So no job sees it, and a crash leaves the value
+//! before.
 
 use ebbtide_core::Memory;
 
@@ -81,7 +82,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Sees to it that a value has so many pages. Some may be there from a time before a crash.
+    /// Makes sure that a value has this many pages. Some may be there from a time before a crash.
     fn grow<M: Memory>(&self, memory: &mut M, large: &mut Large, wanted: u64) -> Result<(), Full> {
         let mut count = (large.lists.len() as u64 - 1) * HELD_MAX + large.held;
         if count >= wanted {
@@ -119,7 +120,7 @@ impl Keyspace {
         values::read(&self.pages, memory, &large.place(), (offset, length), into);
     }
 
-    /// Gives a key a value that had none, with a time of expiry. Says whether the key was there before.
+    /// Attaches a value to a key, with a time of expiry. Returns true if the key was there before.
     ///
     /// # Errors
     /// [`Full`] when there is no room for the entry; nothing has changed then.
@@ -167,8 +168,8 @@ impl Keyspace {
         self.put(memory, database, key, &entry, &[])
     }
 
-    /// Gives back the pages of one large value that no key has any more, unless somebody holds it: who writes
-    /// or reads it. Says whether there was one.
+    /// Frees the pages of one large value that no key has any more and no job reads or writes. Returns true
+    /// if there was one.
     pub fn reclaim_large<M: Memory>(
         &self,
         memory: &mut M,

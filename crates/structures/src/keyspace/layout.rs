@@ -11,8 +11,8 @@ pub(super) type PageNumber = u32;
 /// Bytes of the header of a page of the index: one line.
 pub(super) const PAGE_HEADER_BYTES: u64 = 64;
 
-/// Bytes of a page that are no page of the index. The first word of every page is its latch, which only latches
-/// change: a page of a value may become one of the index while a log knows its data alone.
+/// Bytes of a page that is not part of the index. The first word of every page is its latch, and only latches
+/// change it. So a page of a value may become one of the index while the log holds only its data.
 pub(super) const DATA_BYTES: usize = PAGE_BYTES - 8;
 
 /// Bytes of a leaf's slots and entries.
@@ -29,9 +29,9 @@ pub const HASHES: u64 = 1 << 48;
 
 /// The first line of a page of the index.
 ///
-/// Such a page holds the hashes from `low` to below `high`. `right` is the page that follows on its
-/// level, so that a search that meets a page just divided goes on to its other half (Lehman and Yao,
-/// "Efficient Locking for Concurrent Operations on B-Trees", TODS 1981).
+/// Such a page holds the hashes from `low` to below `high`. `right` is the next page on the same level. A
+/// search that meets a page just divided finds the other half there. (Lehman and Yao, "Efficient Locking
+/// for Concurrent Operations on B-Trees", TODS 1981.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageHeader {
     /// 0 for leaves.
@@ -45,7 +45,7 @@ pub(super) struct PageHeader {
     pub(super) heap: u16,
     /// Bytes of a leaf's heap that belong to no entry any more.
     pub(super) garbage: u16,
-    /// The step of time at which the [index of what is due](super::due) names a leaf; 0 if it does not.
+    /// The time step of the leaf's record in the [index of due leaves](super::due); 0 if it has none.
     pub(super) due: u32,
     /// True if a leaf has lost entries since it was last compared with its neighbours.
     pub(super) sparse: bool,
@@ -107,7 +107,7 @@ pub(super) fn copy_out<M: Memory>(memory: &mut M, at: Addr, bytes: usize, into: 
     lines::read(memory, at, bytes, |piece| into.extend_from_slice(piece));
 }
 
-/// Whether the bytes from byte address `at` on are `expected`.
+/// Returns true if the bytes from byte address `at` on are `expected`.
 pub(super) fn equals<M: Memory>(memory: &mut M, at: Addr, expected: &[u8]) -> bool {
     let (mut at, mut expected) = (at, expected);
     while !expected.is_empty() {
@@ -123,8 +123,8 @@ pub(super) fn equals<M: Memory>(memory: &mut M, at: Addr, expected: &[u8]) -> bo
     true
 }
 
-/// Stores `bytes` from byte address `at` on, which need not be aligned. Bytes beside them in the first
-/// and the last word keep their values.
+/// Stores `bytes` from byte address `at` on, which need not be aligned. The other bytes in the first and
+/// the last word keep their values.
 pub(super) fn copy_in<M: Memory>(memory: &mut M, at: Addr, bytes: &[u8]) {
     let (mut at, mut rest) = (at, bytes);
     while !rest.is_empty() {

@@ -31,7 +31,7 @@ pub(super) struct Found {
     pub(super) at: Addr,
 }
 
-/// What an entry that a leaf has no room for takes more.
+/// The extra bytes of an entry that a leaf has no room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoRoom {
     pub(super) hash: u64,
@@ -158,14 +158,14 @@ pub(super) fn remove<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
     header.store(memory, page);
 }
 
-/// True if a leaf that had `before` bytes of entries, and has `after` now, is to be compared with its
+/// True if a leaf that had `before` bytes of entries and has `after` now must be compared with its
 /// neighbours. It must have lost another eighth, because the comparison may read their pages.
 fn is_worth_joining(before: usize, after: usize) -> bool {
     const STEP: usize = LEAF_BYTES / 8;
     after <= SPARSE_BYTES_MAX && (after == 0 || after / STEP < before / STEP)
 }
 
-/// Whether a leaf of these entries is emptier than one that is not joined.
+/// Returns true if a leaf of these entries is emptier than one that is not joined.
 pub(super) fn is_sparse(entries: &[Taken]) -> bool {
     let bytes: usize = entries.iter().map(|(_, bytes)| bytes.len() + SLOT_BYTES).sum();
     bytes <= SPARSE_BYTES_MAX
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(begins[..], [5], "entries of one hash stay together");
     }
 
-    /// Whatever two full leaves hold, they have room for one more entry when they become three.
+    /// Two full leaves always have room for one more entry when they become three.
     #[test]
     fn two_leaves_become_three_whatever_their_entries_are() {
         let largest = LEAF_BYTES / 2;

@@ -1,9 +1,9 @@
 //! [`Keyspace`]: databases of keys with values of any size and times of expiry, all in memory pages.
 //!
-//! It is what a key-value server keeps. Every database has a tree of 4 KiB leaves over 48-bit
-//! hashes of its keys. A small value lies beside its key, so a cold look-up reads one page; a larger one has
-//! pages of its own, which the entry lists. One of more than [`WHOLE_BYTES_MAX`] is written and read
-//! [piece by piece](Large). Nothing outside of memory grows with the number of keys.
+//! It holds the data of a key-value server. Every database has a tree of 4 KiB leaves over 48-bit hashes of
+//! its keys. A small value lies next to its key, so a cold look-up reads one page. A larger one has pages of
+//! its own, which the entry lists. One of more than [`WHOLE_BYTES_MAX`] is written and read [piece by
+//! piece](Large). Nothing outside of memory grows with the number of keys.
 //!
 //! ```text
 //! page 0     identity, detached values, allocator, a line a database, discarded trees, 256 stripe latches
@@ -14,8 +14,8 @@
 //! The first word of every page from 9 on is a latch, and nothing else is ever stored there.
 //!
 //! # Who may do what
-//! A key belongs to a *stripe*. Whoever changes keys holds their stripes ([`Keyspace::exclusive`]), so
-//! nobody sees a change half done and a value that was read stays until it is written. Whoever
+//! A key belongs to a *stripe*. A job that changes keys holds their stripes ([`Keyspace::exclusive`]). So
+//! no other job sees a change half done, and a value that was read stays until it is written. A job that
 //! reads without a stripe does so in [`Keyspace::consistent`].
 //!
 //! ```
@@ -109,7 +109,7 @@ pub struct Counts {
 /// Why memory holds no keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotKeyspace {
-    /// It holds something else, or what it holds is damaged.
+    /// The memory holds something else, or a damaged keyspace.
     #[error("the memory holds no keyspace")]
     Other,
     /// It holds one of another build.
@@ -206,8 +206,8 @@ impl Keyspace {
         self.secret.key(bytes)
     }
 
-    /// Runs `body`, which changes keys of these hashes and of no others, as one transaction that nobody
-    /// sees half done. No hash stands for all keys: `body` then has the keyspace alone.
+    /// Runs `body` as one transaction that no other job sees half done. It may change keys of these hashes
+    /// only. No hash stands for all keys: `body` then has the keyspace alone.
     ///
     /// # Errors
     /// As [`Memory::transaction`].
@@ -220,8 +220,8 @@ impl Keyspace {
         self.alone(memory, hashes, |memory| memory.transaction(body))
     }
 
-    /// Runs `body`, which changes keys of these hashes and of no others, while nobody else changes them or sees
-    /// them. `body` makes what transactions it needs. No hash stands for all keys.
+    /// Runs `body`, which may change keys of these hashes only. No other job changes or sees those keys during
+    /// that. `body` makes its own transactions. No hash stands for all keys.
     pub fn alone<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -252,8 +252,8 @@ impl Keyspace {
         hashes.iter().for_each(|hash| memory.wake(self.latch_of(stripe(*hash))));
     }
 
-    /// Runs `body`, which reads the key of this hash, until nobody changed a key of its stripe meanwhile.
-    /// `body` must have no effect but its result.
+    /// Runs `body`, which reads the key of this hash, until no job has changed a key of its stripe during a
+    /// run. `body` must have no effect but its result.
     pub fn consistent<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -263,7 +263,7 @@ impl Keyspace {
         latch::read(memory, self.latch_of(stripe(hash)), body)
     }
 
-    /// Looks a key up, and appends its value to `value` if that lies beside it.
+    /// Looks a key up, and appends its value to `value` if that lies next to the key.
     pub fn find<M: Memory>(
         &self,
         memory: &mut M,
@@ -316,9 +316,9 @@ impl Keyspace {
         (self.pages.free(memory), memory.load(self.base + 8))
     }
 
-    /// Appends the keys whose hash is at least `from`, for one leaf, to `into`. Gives the hash from which
-    /// to go on; [`HASHES`] at the end. A key that is there all the time is met exactly once by calls
-    /// from 0 to the end.
+    /// Appends the keys whose hash is at least `from`, for one leaf, to `into`. Returns the hash to go on
+    /// with; [`HASHES`] at the end. Calls from 0 to the end meet a key exactly once if it is there all the
+    /// time.
     pub fn scan<M: Memory>(
         &self,
         memory: &mut M,
@@ -361,19 +361,19 @@ impl Keyspace {
         }
     }
 
-    /// Gives back one page of the index of what was cleared, with the values of its keys. Returns true if there
+    /// Frees one page of the index of a cleared database, with the values of its keys. Returns true if there
     /// was one.
     pub fn reclaim<M: Memory>(&self, memory: &mut M) -> bool {
         discard::reclaim(self, memory)
     }
 
-    /// True if the leaf of this hash has lost so many entries that it should be [joined](Keyspace::join).
+    /// True if the leaf of this hash has lost enough entries that it should be [joined](Keyspace::join).
     pub fn is_sparse<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
         self.tree(database).is_sparse(memory, hash)
     }
 
     /// Joins the leaf of this hash with its neighbours if their entries fit together. Returns true if a page was
-    /// given back. The caller holds a stripe, so that no database is cleared or swapped meanwhile.
+    /// freed. The caller must hold a stripe, so that no database is cleared or swapped during the call.
     pub fn join<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
         self.tree(database).join(memory, hash)
     }

@@ -8,7 +8,7 @@ use crate::{hash, latch};
 /// Pages that only inner pages and the index of what is due may take, so that a new leaf finds its place.
 pub(super) const RESERVE_PAGES: u64 = 16;
 
-/// Page numbers that a page of the list holds beside its header.
+/// Page numbers that a page of the list holds, without its header.
 pub(super) const HELD_MAX: u64 = (PAGE_BYTES as u64 - NUMBERS) / 4;
 
 /// Where its header, the neighbours of a [detached](super::detached) value and its numbers begin, behind the
@@ -30,9 +30,9 @@ pub struct Full;
 
 /// The pages of a keyspace that nothing uses.
 ///
-/// Pages beyond the highest one ever used are free. Those that were given back lie in a chain of
-/// pages, each of which holds the numbers of up to 1,018 others: only its first is touched. The pages that
-/// list those of a large value have the same form, so that a whole value is given back in a few stores.
+/// Pages beyond the highest one ever used are free. Freed pages lie in a chain. Each page of the chain
+/// holds the numbers of up to 1,018 others, and only the first page is touched. The pages that list those
+/// of a large value have the same form. So a whole value is freed in a few stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pages {
     base: Addr,
@@ -109,7 +109,7 @@ impl Pages {
         memory.store(at, pair);
     }
 
-    /// Gives back a chain of lists from `first` to `last` with all that they hold: `count` pages.
+    /// Frees a chain of lists from `first` to `last` with all pages in it: `count` pages.
     pub(super) fn give_chain<M: Memory>(
         &self,
         memory: &mut M,
@@ -165,7 +165,7 @@ impl Pages {
     /// Takes a page for data that is written whole: as [`take`](Pages::take), without a read of what it held.
     ///
     /// # Errors
-    /// [`Full`] when there is none beside the reserve.
+    /// [`Full`] if only the reserve is left.
     pub(super) fn take_for_data<M: Memory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
         let number = self.take(memory, RESERVE_PAGES)?;
         memory.forget(self.address(number).page());
@@ -187,7 +187,7 @@ impl Pages {
         latch::write_new(memory, page, version, |memory| body(memory, page))
     }
 
-    /// Gives back a page that nothing refers to.
+    /// Frees a page that nothing refers to.
     pub(super) fn give<M: Memory>(&self, memory: &mut M, number: PageNumber) {
         latch::write(memory, self.state + LATCH, |memory| {
             let free: u64 = memory.load(self.state + FREE);

@@ -45,7 +45,7 @@ pub(super) enum Step<R> {
     MakeRoom(NoRoom),
 }
 
-/// What the page above has to know of leaves that got room.
+/// Changes of leaves that got room, for the page above.
 struct Made {
     /// The leaf that follows begins at `to`, and no longer at `from`.
     lowered: Option<Lowered>,
@@ -71,7 +71,7 @@ pub(super) struct Seen {
 /// A leaf whose latch is held.
 pub(super) type Held = (PageNumber, PageHeader);
 
-/// Two leaves share their entries, instead of becoming three, if so many bytes then are free.
+/// Two leaves share their entries, instead of becoming three, if this many bytes are then free.
 const SHARE_FREE_BYTES: usize = LEAF_BYTES / 4;
 
 /// Where a hash lies, as one page says.
@@ -240,7 +240,7 @@ impl Tree {
         Seen { number, page, word: latch::word(memory, page) }
     }
 
-    /// Makes room for what a full leaf, whose latch is held, has none for.
+    /// Makes room for an entry in a full leaf, whose latch is held.
     fn make_room<M: Memory>(
         &self,
         memory: &mut M,
@@ -259,8 +259,8 @@ impl Tree {
         })
     }
 
-    /// Whether the leaf that follows has the same page above it, so that a look-up finds it at once when it begins
-    /// earlier.
+    /// Returns true if the leaf that follows has the same page above it, so that a look-up finds it at once
+    /// when it begins earlier.
     fn has_next_beside_it<M: Memory>(&self, memory: &mut M, header: &PageHeader) -> bool {
         let last = header.high - 1;
         if header.right == 0 || self.root(memory).is_none_or(|(_, level)| level == 0) {
@@ -360,15 +360,15 @@ impl Tree {
         self.unname_due(memory, &named);
     }
 
-    /// Tells the page above that a leaf begins earlier. Until then a look-up of what is between goes there by way of
-    /// the leaf on its left.
+    /// Updates the page above after a leaf begins earlier. Until then, a look-up of a hash in between goes by way
+    /// of the leaf on its left.
     fn lower<M: Memory>(&self, memory: &mut M, &Lowered { from, to, leaf }: &Lowered) {
         self.hold(memory, from, 1, |memory, (_, header), page| {
             inner::lower(memory, page, &header, (from, leaf), to);
         });
     }
 
-    /// Tells `level` of a page that was made by dividing one below it.
+    /// Inserts a page, which was made by dividing one below, into `level`.
     fn link<M: Memory>(
         &self,
         memory: &mut M,
@@ -456,8 +456,8 @@ pub(super) fn sizes(entries: &[Taken]) -> Vec<(u64, usize)> {
     entries.iter().map(|(hash, bytes)| (*hash, bytes.len() + SLOT_BYTES)).collect()
 }
 
-/// Whether so many leaves may share entries of these sizes, of which one takes `more` bytes more: if room is left for
-/// others like that one, unless it is so large that there can be none.
+/// True if `leaves` leaves may share entries of these sizes, one of them `more` bytes larger. Room must be left
+/// for others like that one, unless it is too large for another.
 fn may_share(sizes: &[(u64, usize)], leaves: usize, more: usize) -> bool {
     let bytes: usize = sizes.iter().map(|(_, bytes)| bytes).sum();
     let spare = SHARE_FREE_BYTES / more * more;

@@ -11,7 +11,7 @@ use super::pages::{Full, HELD_MAX, Pages};
 /// Pages that are asked for ahead of the one that is being read.
 const AHEAD: u64 = 32;
 
-/// Pages of a value of so many bytes.
+/// Pages of a value of this many bytes.
 pub(super) fn pages_of(value_bytes: u64) -> u64 {
     value_bytes.div_ceil(DATA_BYTES as u64)
 }
@@ -105,7 +105,7 @@ impl Listed {
         Ok(())
     }
 
-    /// Gives back all pages from the one of this index on.
+    /// Frees all pages from the one of this index on.
     pub(super) fn give_from<M: Memory>(&mut self, pages: &Pages, memory: &mut M, from: usize) {
         for number in self.0.drain(from.min(self.0.len())..) {
             pages.give(memory, number);

@@ -27,8 +27,8 @@ pub struct Census {
 }
 
 impl Tree {
-    /// Walks the whole tree, counts its parts, and checks that every node is where its parent and
-    /// its neighbours expect it and that keys are in order. No job may change the tree meanwhile.
+    /// Walks the whole tree and counts its parts. Checks that keys are in order and that every node is
+    /// where its parent and its neighbours expect it. No job may change the tree during the call.
     ///
     /// # Errors
     /// [`Wrong`] when a check fails.

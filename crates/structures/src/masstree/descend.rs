@@ -1,12 +1,11 @@
 //! Reading without a lock: the descent from the root of a layer to a node.
 //!
-//! A reader copies a node's first line while the node is not changing. What it then reads of the
-//! node counts only if the version is still the same at the end. On the way down, it reads the
-//! version of the next node and then checks that the node it came from has not changed, so that the
-//! version is that of the intended node.
+//! A reader copies a node's first line while the node is not changing. Other reads of the node count only
+//! if the version is still the same at the end. On the way down, a reader reads the version of the next
+//! node and then checks that the node above has not changed. So the version is that of the intended node.
 //!
-//! Stored data cannot make a reader loop: every step goes down a level or to keys further right,
-//! and a reader starts again only after another job's change.
+//! Stored data cannot make a reader loop. Every step goes down a level or to keys further right. A reader
+//! starts again only after another job's change.
 
 use super::node::misplaced;
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
@@ -54,7 +53,7 @@ impl Place {
         (self.line[NEXT] != 0 && slice >= self.line[HIGH]).then_some(Addr(self.line[NEXT]))
     }
 
-    /// Whether this node can be the one to the right of `left`, or one on the level below it where
+    /// Returns true if this node can be the one to the right of `left`, or one on the level below it where
     /// `level` says so.
     fn is_below_or_right_of(&self, left: &Place, level: u32, slice: u64) -> bool {
         let version = self.version();
@@ -64,12 +63,12 @@ impl Place {
             && (level != left.version().level() || self.line[LOW] == left.line[HIGH])
     }
 
-    /// Whether this node can be the one to the right of `left`.
+    /// Returns true if this node can be the one to the right of `left`.
     pub(super) fn follows(&self, left: &Place) -> bool {
         self.is_below_or_right_of(left, left.version().level(), left.line[HIGH])
     }
 
-    /// Whether the node is unchanged since.
+    /// Returns true if the node is unchanged since.
     #[inline]
     pub(super) fn holds<M: Memory>(&self, m: &mut M) -> bool {
         Version::of(m.load(self.at)) == self.version()
@@ -77,7 +76,7 @@ impl Place {
 }
 
 impl Tree {
-    /// Whether a node may lie at `at`.
+    /// Returns true if a node may lie at `at`.
     #[inline]
     pub(super) fn is_node(&self, at: Addr) -> bool {
         let offset = at.page_offset() as u64;
@@ -94,7 +93,7 @@ impl Tree {
         self.checksums.of(at, &[Version::of(word).word(), b, c, d, e, f, g])
     }
 
-    /// A copy of the node at `place`, or `None` if it changed meanwhile.
+    /// Copies the node at `place`. `None` if the node changed during the copy.
     ///
     /// # Errors
     /// [`Wrong`] when its keys are not the ones that were stored.

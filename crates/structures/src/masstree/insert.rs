@@ -12,7 +12,7 @@ use super::version::{Change, Version};
 use super::{Changed, Look, Seen, Tree};
 use crate::Wrong;
 
-/// What a write does to a value that is present.
+/// The effect of a write on a value that is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Present {
     Replaced,
@@ -38,7 +38,7 @@ impl Tree {
     /// Sets the value of `key` and returns its previous value.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the tree, the key is too long, or there is no room left.
+    /// [`Wrong`] if a node is not one of the tree, the key is too long, or there is no room left.
     pub fn put<M: Memory>(&self, m: &mut M, key: &[u8], value: u64) -> Result<Option<u64>, Wrong> {
         self.write(m, key, value, Present::Replaced, &mut |_| ())
     }

@@ -1,9 +1,9 @@
 //! [`Layout`]: the addresses and contents of the nodes of a bulk-loaded tree, computed and not
 //! stored.
 //!
-//! A fresh tree is balanced. A page of border nodes holds 128 keys, 10 or 11 in each of its 12
-//! nodes, so that inserts find room; an interior node has 14 of at most 16 children. Every level is
-//! an array of nodes, beginning with the root's, so that the upper levels lie close together.
+//! A fresh tree is balanced. A page of border nodes holds 128 keys, 10 or 11 in each of its 12 nodes, so
+//! that inserts find room. An interior node has 14 of at most 16 children. Every level is an array of
+//! nodes, and the levels follow each other from the root on. So the upper levels lie close together.
 
 use ebbtide_core::{Addr, PAGE_BYTES};
 
@@ -60,7 +60,7 @@ impl Layout {
         (number < self.nodes[level as usize]).then_some((level, number))
     }
 
-    /// Whether the node of that level is the root.
+    /// Returns true if the node of that level is the root.
     pub(super) fn is_root(&self, level: u32) -> bool {
         level + 1 == self.levels
     }

@@ -1,14 +1,14 @@
 //! The lock of a node: how a job takes it, waits for it, changes the node and releases it.
 //!
-//! A writer changes a copy and then *publishes* it: it marks the node as changing, stores the words
-//! that differ, the checksum first, and stores the new version last. All these stores are to one
-//! page, so a reader that meets a changing node waits for a few stores. Allocation and waiting for
-//! other locks come before, while readers continue.
+//! A writer changes a copy and then *publishes* it. It marks the node as changing, stores the words that
+//! differ, the checksum first, and stores the new version last. All these stores are to one page, so a
+//! reader that meets a changing node waits for a few stores. Allocation and waiting for other locks come
+//! before, while readers continue.
 //!
-//! When a device error ends the job in between, its locks are released with their old versions. A
-//! node without a store is then unchanged. Of any other node at least the checksum is new, so it
-//! does not match, and later jobs find the node wrong instead of half changed. A lock whose page
-//! the device does not return stays held, as in [`crate::latch`].
+//! When a device error ends the job in between, its locks are released with their old versions. A node
+//! without a store is then unchanged. Any other node has at least a new checksum, which does not match.
+//! Later jobs find that node wrong instead of half changed. A lock whose page the device does not return
+//! stays held, as in [`crate::latch`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -26,7 +26,7 @@ pub(super) struct Held {
     pub(super) at: Addr,
     /// The version at which it was locked and is released.
     pub(super) version: Version,
-    /// Whether it was published, which releases it.
+    /// True if it was published, which releases it.
     released: bool,
 }
 
@@ -124,7 +124,7 @@ fn unlock<M: Memory>(m: &mut M, at: Addr, version: Version) {
     }
 }
 
-/// Replaces the version word of a locked node, which only waiters change meanwhile. Returns the old
+/// Replaces the version word of a locked node. At this time only waiters change that word. Returns the old
 /// word.
 fn replace<M: Memory>(m: &mut M, at: Addr, new: impl Fn(u64) -> u64) -> u64 {
     let mut seen: u64 = m.load(at);

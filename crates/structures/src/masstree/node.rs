@@ -148,7 +148,7 @@ impl Node {
         self.words[..8].try_into().expect("a node has a first line")
     }
 
-    /// Whether its keys match their fold.
+    /// Returns true if its keys match their fold.
     pub(super) fn has_its_keys(&self) -> bool {
         self.words[FOLD] == fold(&self.words[KEYS..][..SLOTS])
     }
@@ -238,8 +238,8 @@ impl Node {
     }
 }
 
-/// The position at which an overfull border node is split: near the middle, but not between keys of
-/// one slice, which an interior node could not tell apart.
+/// Returns where to split an overfull border node: near the middle, but not between keys of one slice. An
+/// interior node could not tell such keys apart.
 pub(super) fn cut(entries: &[Entry]) -> usize {
     let middle = entries.len() / 2;
     let between = |&at: &usize| entries[at - 1].slice != entries[at].slice;

@@ -1,9 +1,9 @@
 //! [`Pool`]: an allocator of nodes and suffix lines.
 //!
-//! Its pages are divided among shards, so that jobs that grow different parts of the tree change
-//! different words. A shard first hands out what was freed, last in first out, and then what was
-//! never used: nodes from its front, lines from its back. Its state is one line: two list heads,
-//! each with a counter of its changes against the ABA problem, and the amount ever used.
+//! Its pages are divided among shards, so that jobs that grow different parts of the tree change different
+//! words. A shard first hands out freed memory, last in first out. Then it hands out memory that was never
+//! used: nodes from its front, lines from its back. Its state is one line: two list heads, each with a
+//! counter of its changes against the ABA problem, and the amount ever used.
 //!
 //! A freed node stays a node, and its version continues to increase, which makes reuse safe for
 //! readers that still have its address.
@@ -78,7 +78,7 @@ impl Pool {
         self.end
     }
 
-    /// Whether a suffix may lie at `at`.
+    /// Returns true if a suffix may lie at `at`.
     pub(super) fn is_line(&self, at: Addr) -> bool {
         at.0.is_multiple_of(LINE) && at >= self.start + PAGE && at < self.end
     }

@@ -13,9 +13,9 @@ use crate::Wrong;
 struct Removed {
     /// The removed value.
     value: Option<u64>,
-    /// The line of its suffix, which is to be freed.
+    /// The line of its suffix, to free.
     line: Option<Addr>,
-    /// Whether the node is now empty and not the root of its layer.
+    /// True if the node is now empty and not the root of its layer.
     emptied: bool,
 }
 
@@ -23,7 +23,7 @@ impl Tree {
     /// Removes `key` and returns its value.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the tree, or the key is too long.
+    /// [`Wrong`] if a node is not one of the tree, or the key is too long.
     pub fn remove<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Wrong> {
         let mut root = self.root;
         let mut rest = Rest::whole(key)?;

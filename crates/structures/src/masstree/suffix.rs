@@ -63,7 +63,7 @@ pub(super) fn free<M: Memory>(tree: &Tree, m: &mut M, at: Addr) {
     m.store(at + 8 * CHECKSUM as u64, checksum(tree, at, FREE, &[0; 6]));
 }
 
-/// Whether the line was marked as free.
+/// Returns true if the line was marked as free.
 pub(super) fn is_free(tree: &Tree, at: Addr, line: &Line) -> bool {
     line[CHECKSUM] == checksum(tree, at, FREE, &[0; 6])
 }

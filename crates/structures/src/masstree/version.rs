@@ -59,7 +59,7 @@ impl Version {
         self.0
     }
 
-    /// Whether the node is not changing.
+    /// Returns true if the node is not changing.
     #[inline]
     pub(super) fn is_stable(self) -> bool {
         self.0 & (INSERTING | SPLITTING) == 0
@@ -81,7 +81,7 @@ impl Version {
         ((self.0 & LEVEL_MASK) >> LEVEL_SHIFT) as u32
     }
 
-    /// Whether the mark is `mark`.
+    /// Returns true if the mark is `mark`.
     pub(super) fn has_mark(self, mark: u8) -> bool {
         self.0 >> MARK_SHIFT == u64::from(mark)
     }
@@ -120,12 +120,12 @@ impl Version {
     }
 }
 
-/// Whether `word` is locked.
+/// Returns true if `word` is locked.
 pub(super) fn is_locked(word: u64) -> bool {
     word & LOCKED != 0
 }
 
-/// Whether a job waits for the release of `word`.
+/// Returns true if a job waits for the release of `word`.
 pub(super) fn is_waited(word: u64) -> bool {
     word & WAITED != 0
 }

@@ -27,8 +27,8 @@ impl<M: Memory> Transaction<'_, M> {
     /// it read.
     ///
     /// # Errors
-    /// [`Abort::Conflict`] when another transaction changed what it read, [`Abort::Wrong`] when a
-    /// record's version is invalid. Nothing was then written.
+    /// [`Abort::Conflict`] if another transaction changed a record or node that this one read.
+    /// [`Abort::Wrong`] if a record's version is invalid. Nothing was then written.
     pub fn commit(&mut self) -> Result<Tid, Abort> {
         // This order cannot deadlock.
         self.writes.sort_unstable_by_key(|write| write.at);
@@ -48,7 +48,7 @@ impl<M: Memory> Transaction<'_, M> {
             .unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// Waits for pages that were evicted meanwhile, while no job waits for this one.
+    /// Waits for pages that were evicted since, while no job waits for this one.
     fn touch(&mut self) {
         for write in &self.writes {
             let _word: u64 = self.memory.load(write.at);
@@ -89,8 +89,8 @@ impl<M: Memory> Transaction<'_, M> {
         }
     }
 
-    /// Checks, as far as its isolation level requires, that what it read is unchanged and not
-    /// locked by others.
+    /// Checks that all reads are unchanged and not locked by others, as far as the isolation level
+    /// requires.
     fn check(&mut self) -> Result<(), Abort> {
         if self.isolation.checks_reads() {
             for read in &self.reads {
@@ -156,7 +156,7 @@ impl<M: Memory> Transaction<'_, M> {
 }
 
 impl Write<'_> {
-    /// Whether a locked record of version `tid` still has the key and is present or absent as when
+    /// Returns true if a locked record of version `tid` still has the key and is present or absent as when
     /// it was read. If not, this transaction must not write it.
     fn is_possible<M: Memory>(&self, memory: &mut M, tid: Tid) -> bool {
         let same_presence = tid.is_absent() == self.over.is_absent();

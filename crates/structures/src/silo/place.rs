@@ -24,7 +24,7 @@ pub(super) struct Claimed {
 /// already.
 ///
 /// # Errors
-/// [`Wrong`] when the place has a row, or what it reads is no record or index.
+/// [`Wrong`] if the place has a row, or holds no record, or the index is damaged.
 pub(super) fn claim<M: Memory>(
     silo: &Silo,
     memory: &mut M,
@@ -53,7 +53,7 @@ pub(super) struct Vacant<'a> {
 /// since.
 ///
 /// # Errors
-/// [`Wrong`] when what it reads is no record or index.
+/// [`Wrong`] if the place holds no record, or the index is damaged.
 pub(super) fn vacate<M: Memory>(
     silo: &Silo,
     memory: &mut M,

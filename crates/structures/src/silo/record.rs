@@ -1,10 +1,9 @@
 //! A record in memory: reading it without a lock, locking it and writing it.
 //!
-//! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one `{7
-//! words of the row, checksum}`. A checksum covers the record's version and its own line, so lines
-//! that match the version in the first word were written together. One look at each line reads a
-//! whole record, and a record of which one page is old does not match. An absent record has its
-//! first line only.
+//! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one `{7 words
+//! of the row, checksum}`. A checksum covers the record's version and its own line, so lines that match the
+//! version in the first word were written together. One look at each line reads a whole record. A record
+//! with one page out of date does not match. An absent record has its first line only.
 //!
 //! The lock works like a [`latch`](crate::latch): it moves with the record's page, and a waiter
 //! lets other jobs run. A lock whose page the device does not return stays held, and jobs that wait
@@ -57,7 +56,7 @@ pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Ad
 /// The record is whole, as some transaction wrote it; it may be outdated by now.
 ///
 /// # Errors
-/// [`Wrong`] when what it reads is no record.
+/// [`Wrong`] if there is no record.
 pub(super) fn read<M: Memory>(
     memory: &mut M,
     checksums: Checksums,

@@ -33,7 +33,7 @@ impl Tid {
         self.0 >> EPOCH_SHIFT
     }
 
-    /// Whether the record is absent.
+    /// Returns true if the record is absent.
     pub fn is_absent(self) -> bool {
         self.0 & ABSENT != 0
     }

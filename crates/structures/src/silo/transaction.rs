@@ -116,7 +116,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
     /// The row of `key`, if there is one.
     ///
     /// # Errors
-    /// [`Abort::Wrong`] when what it reads is no record or index.
+    /// [`Abort::Wrong`] if a record or the index is damaged.
     pub fn get<R: Row>(
         &mut self,
         table: &'a Table<R>,
@@ -135,7 +135,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
     /// The first `limit` rows with keys in `keys`, in order.
     ///
     /// # Errors
-    /// [`Abort::Wrong`] when what it reads is no record or index.
+    /// [`Abort::Wrong`] if a record or the index is damaged.
     pub fn scan<R: Row>(
         &mut self,
         table: &'a Table<R>,
@@ -205,8 +205,9 @@ impl<'a, M: Memory> Transaction<'a, M> {
     /// already. If the key has a place already, as after an abort, it keeps that place.
     ///
     /// # Errors
-    /// [`Abort::Wrong`] when what it reads is no record or index, or `place` has another row in it;
-    /// [`Abort::Conflict`] when this changed a node of the index that others changed before.
+    /// [`Abort::Wrong`] if a record or the index is damaged, or `place` has another row in it.
+    ///
+    /// [`Abort::Conflict`] if this changed a node of the index that others changed before.
     ///
     /// # Panics
     /// When `key` is `u64::MAX`, which no row has.
@@ -285,7 +286,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// Whether this transaction sees a row in the record at `at`, which was read at version `tid`.
+    /// Returns true if this transaction sees a row in the record at `at`, which was read at version `tid`.
     fn is_there(&self, at: Addr, tid: Tid) -> bool {
         self.written(at).map_or(!tid.is_absent(), |write| matches!(write.new, New::Row(_)))
     }

@@ -103,7 +103,7 @@ fn a_panic_that_is_no_fault_is_not_tried_again() {
     assert!(!held(&memory, ONE));
 }
 
-/// Where the stack ends for whoever calls this.
+/// The end of the caller's stack.
 #[inline(never)]
 fn stack_pointer() -> usize {
     let here = 0u8;

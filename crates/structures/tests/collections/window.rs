@@ -1,5 +1,5 @@
-//! A window of live entries moves on for a hundred times its size. No structure fills meanwhile, and an
-//! emptied one has as much room as a new one.
+//! A window of live entries moves on for a hundred times its size. No structure fills up, and an emptied
+//! one has as much room as a new one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use ebbtide_structures::silo::Isolation;
 use ebbtide_structures::{BTree, Catalogue, Heap, Map, OrderedMap};
 use ebbtide_testbed::Plain;
 
-/// In which order keys come and go.
+/// The order of the keys that come and go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Keys {
     Rising,

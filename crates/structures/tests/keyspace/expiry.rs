@@ -41,7 +41,7 @@ impl Store {
         keys.exclusive(&mut self.memory, &[hash], join).expect("no log");
     }
 
-    /// Removes what has expired, as upkeep does. Gives the names, and how many leaves were looked at.
+    /// Removes expired keys, as upkeep does. Returns their names, and how many leaves were searched.
     fn expire(&mut self, now_ms: u64) -> (BTreeSet<String>, usize) {
         let keys = self.keys.at(now_ms);
         let (mut names, mut looks) = (BTreeSet::new(), 0);

@@ -1,4 +1,4 @@
-//! The keyspace against the obvious map, in DRAM: the same answers whatever happens in between.
+//! The keyspace against the obvious map, in DRAM: the same answers after any operations in between.
 
 mod expiry;
 mod large;

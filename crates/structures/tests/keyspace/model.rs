@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 const PAGES: u64 = 4_096;
 
-/// What a key has: its value and expiry.
+/// The value and expiry of each key.
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 struct Pair {

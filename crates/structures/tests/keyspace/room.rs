@@ -1,4 +1,4 @@
-//! A keyspace that is full refuses what needs room, keeps what it has, and takes deletes.
+//! A full keyspace refuses changes that need room, keeps its keys, and takes deletes.
 
 use ebbtide_core::{Addr, PAGE_BYTES};
 use ebbtide_structures::keyspace::{Full, HashSecret, Keyspace};

@@ -1,4 +1,4 @@
-//! Space comes back: whatever keys were there, and however long they changed.
+//! Space comes back, for any keys and after any time of changes.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl Store {
         Store { memory, keys, lengths: BTreeMap::new(), live_bytes: 0 }
     }
 
-    /// As a server does: what was emptied is joined after the change.
+    /// As a server does: joins emptied leaves after the change.
     fn join(&mut self, name: &str) {
         let (keys, hash) = (self.keys, self.keys.key(name.as_bytes()).hash);
         if keys.is_sparse(&mut self.memory, DATABASE, hash) {

@@ -59,7 +59,7 @@ fn check<M: Memory>(keys: &Keyspace, memory: &mut M, number: u64) {
     assert!(found.iter().all(|byte| *byte == name.len() as u8), "{name} is mixed up");
 }
 
-/// What one job of several does: writers fill and empty whole stretches, so leaves divide and are joined.
+/// The work of one job of several. Writers fill and empty whole stretches, so leaves divide and are joined.
 fn work<M: Memory>(keys: &Keyspace, memory: &mut M, me: usize, seed: u64, rounds: u64) {
     let mut rng = Pcg64Mcg::seed_from_u64(seed << 8 | me as u64);
     for round in 0..rounds {

@@ -1,6 +1,6 @@
-//! Operations that interleave at every access, or race, must look as if each had been done in one
-//! moment between its start and its end: for every key there is an order of them that an ordinary
-//! map could have gone through.
+//! Operations that interleave at every access, or race, must be linearizable. Each must look as if done in
+//! one moment between its start and its end. So for every key, some order of them must be possible in an
+//! ordinary map.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -32,7 +32,7 @@ struct Op {
 }
 
 impl Did {
-    /// What the key has afterwards, if it could have been done when it had `state`.
+    /// Returns the state of the key afterwards, if the operation is possible in `state`.
     fn after(self, state: Option<u64>) -> Option<Option<u64>> {
         let (seen, after) = match self {
             Did::Get { found } => (found, found),
@@ -44,8 +44,9 @@ impl Did {
     }
 }
 
-/// Whether some order of what the threads did to one key fits its times and what they saw, and ends
-/// with `last`. (The search of Wing and Gong, "Testing and Verifying Concurrent Objects", JPDC'93.)
+/// True if the operations of the threads on one key have an order that fits their times and results and
+/// ends with `last`. This is the search of Wing and Gong, "Testing and Verifying Concurrent Objects",
+/// JPDC'93.
 fn is_linearizable(first: Option<u64>, threads: &[Vec<Op>], last: Option<u64>) -> bool {
     // How many operations of each thread are done, and what the key has then.
     let mut to_try = vec![(vec![0; threads.len()], first)];
@@ -84,7 +85,7 @@ fn key(number: usize) -> Vec<u8> {
 
 const KEYS: usize = 48;
 
-/// How the operations are mixed: of 10, so many insert and so many remove; the rest read.
+/// The mix of operations: of 10, this many insert and this many remove. The rest read.
 #[derive(Clone, Copy)]
 struct Mix {
     puts: u32,
@@ -244,9 +245,8 @@ fn raced_operations_are_linearizable() {
     }
 }
 
-/// Keys of two jobs lie between each other; both put theirs in and take them out again, so that
-/// nodes are split, joined and used again under each other's hands. Nobody else has a job's keys,
-/// so it knows what it must find.
+/// The keys of two jobs alternate. Both insert theirs and remove them again, so nodes are split, joined and
+/// reused while the other works. No other job has a job's keys, so it knows what it must find.
 fn come_and_go<M: Memory>(tree: &Tree, m: &mut M, job: u64, keys: u64, rounds: u64) {
     let key = |i: u64| (2 * i + job).to_be_bytes();
     for round in 0..rounds {
@@ -282,7 +282,7 @@ fn nodes_are_joined_and_used_again_beside_others() {
 /// Memory as it is, or as it would have to be for a job to leave a part of the protocol out.
 enum Access<'a, 'b> {
     Honest(&'a mut Interleaved<'b>),
-    /// Locks exclude nobody.
+    /// Locks exclude no job.
     Lockless(&'a mut Interleaved<'b>),
     /// Versions look as they did when the node was first read.
     Unchecked(&'a mut Interleaved<'b>, Vec<(Addr, u64)>),

@@ -1,4 +1,4 @@
-//! A fresh tree is whole at any size, and what is wrong with one is noticed and ends every walk.
+//! A fresh tree is whole at any size. Damage to one is noticed and ends every walk.
 
 use std::ops::ControlFlow;
 

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 /// Keys are below this.
 pub(crate) const KEYS: u64 = 40;
-/// Each place serves two keys, of which one has a row at most.
+/// Each place serves two keys. At most one of them has a row.
 pub(crate) const PLACES: u64 = 20;
 /// Keys that have a row at first: every other of those that can.
 const AT_FIRST: u64 = 10;
@@ -196,9 +196,9 @@ fn checked(row: Stamped) -> u64 {
     row[0]
 }
 
-/// Looks for an order of all transactions, each thread's as it ran them, in which each sees what it
-/// saw, epochs never go back, and the end is what memory holds. There is one exactly if the
-/// history is strictly serialisable, and its epochs tell the truth.
+/// Looks for an order of all transactions that keeps the order of each thread. Each transaction must see
+/// its observed values, epochs must never go back, and the end must equal memory. There is such an order
+/// exactly if the history is strictly serialisable and its epochs are true.
 pub(crate) fn explain(
     at_first: &State,
     threads: &[Vec<Event>],

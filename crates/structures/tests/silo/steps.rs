@@ -204,9 +204,9 @@ fn transactions_that_write_what_the_others_read_all_get_through() {
     assert!(all < 400 && *most < 30, "80 transactions took {all} attempts, one of them {most}");
 }
 
-/// Runs one job of the ledger and lets access number `fault` fail, unless that changes the index:
-/// what becomes of a node that cannot be finished is the tree's business. How many accesses there
-/// were, or `Err` if the job ended with the fault.
+/// Runs one job of the ledger and lets access number `fault` fail, unless that changes the index. Nodes
+/// that cannot be finished are tested with the tree. Returns how many accesses there were, or `Err` if the
+/// job ended with the fault.
 fn run_with_fault(
     ledger: &Ledger,
     memory: &mut Plain,
