@@ -1,10 +1,9 @@
 //! [`Disturbance`]: what other programs and the host took from a measurement.
 //!
-//! The CPUs under test are read before and after every measurement. The time that neither the
-//! measured process nor the kernel's own threads used was used by other programs (*others*). The
-//! time in which the CPUs wanted to run but the host ran somebody else is *steal*. A measurement
-//! that lost more than the thresholds below is disturbed: the bench repeats it, and says so where
-//! it stays disturbed.
+//! The CPUs under test are read before and after every measurement. *Others* is the time that
+//! neither the measured process nor the kernel's own threads used. *Steal* is the time in which a
+//! CPU wanted to run but the host ran another guest. A measurement that lost more than the
+//! thresholds below is disturbed. The bench repeats it, and reports if it stays disturbed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +28,7 @@ const STEAL_LEAST_S: f64 = 0.02;
 pub(crate) struct Disturbance {
     /// Share of the CPUs under test that other programs used.
     pub(crate) others_share: f64,
-    /// Share of the CPUs under test that the host gave to somebody else.
+    /// Share of the CPUs under test that the host gave to other guests.
     pub(crate) steal_share: f64,
     /// Length of the measurement times the number of its CPUs, in seconds.
     pub(crate) cpu_s: f64,
@@ -53,7 +52,7 @@ impl Disturbance {
         others + steal
     }
 
-    /// Says for people what disturbed `all`; `None` if nothing did.
+    /// Returns a printed reason for the disturbances of `all`; `None` if there were none.
     pub(crate) fn reason<'a>(all: impl Iterator<Item = &'a Disturbance> + Clone) -> Option<String> {
         let count = all.clone().count();
         let rounds = |disturbed: usize| match count {
@@ -147,8 +146,8 @@ impl Activity {
     }
 }
 
-/// Ticks in which the named CPUs ran programs or the kernel, and ticks of steal, from the text of
-/// `/proc/stat` (proc_stat(5)).
+/// Returns the ticks in which the CPUs `cpus` ran programs or the kernel, and their ticks of steal.
+/// `stat` is the text of `/proc/stat` (proc_stat(5)).
 fn ticks_of(stat: &str, cpus: &[usize]) -> (u64, u64) {
     let of_cpu = |line: &str| -> Option<(u64, u64)> {
         let mut fields = line.strip_prefix("cpu")?.split(' ');

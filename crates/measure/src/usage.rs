@@ -1,4 +1,4 @@
-//! What a process and the kernel's own threads have used so far.
+//! Resources used by a process and by the kernel's own threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -99,7 +99,7 @@ pub(crate) fn resident_bytes_of(process: &str) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// What a process, or a thread of the kernel, has used.
+/// CPU times of a process or a thread of the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProcessTimes {
     /// The name of its command.

@@ -1,4 +1,5 @@
-//! The doctor answers on any machine: what it cannot look at is a finding, not a failure.
+//! The doctor answers on any machine. If it cannot examine something, it reports a finding and does
+//! not fail.
 
 use std::fs;
 use std::path::PathBuf;

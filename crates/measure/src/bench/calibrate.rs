@@ -19,10 +19,10 @@ const WARM_TURNOVERS: u64 = 3;
 /// Turnovers over which its misses are counted.
 const COUNTED_TURNOVERS: u64 = 4;
 
-/// Measures `program` (without added work) over its memory, and returns the work with which an LRU
-/// cache of `frames` frames misses once every `interval_ns` of execution. Jobs are executed; their
-/// stores are undone page by page before the function returns. Jobs are timed for `share` of the
-/// usual length.
+/// Returns the work per job with which plain LRU misses once every `interval_ns` of execution.
+/// Measures `program` without added work over its memory, with a simulated LRU cache of `frames`
+/// frames. Executes jobs, and undoes their stores page by page before it returns. Jobs are timed
+/// for `share` of the usual length.
 ///
 /// # Errors
 /// When a job reads something wrong.
@@ -162,9 +162,9 @@ fn cpu_time() -> Duration {
 /// The length of a stretch over which jobs are timed.
 const STRETCH: Duration = Duration::from_millis(40);
 
-/// Execution time of a job in nanoseconds, over the memory itself: the median of several stretches.
-/// Runs jobs below `jobs` only. Marks the pages they write: where a job writes may depend on the
-/// ones before it (a TPC-C order goes into the next slot of its ring).
+/// Returns the execution time of a job in nanoseconds over the memory itself, the median of several
+/// stretches. Runs only jobs below `jobs`. Marks the pages they write, because a job's place may
+/// depend on earlier jobs (a TPC-C order goes into the next slot of its ring).
 fn job_ns(
     program: &Program,
     memory: &mut MappedMemory,

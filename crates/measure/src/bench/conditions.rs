@@ -29,8 +29,8 @@ pub struct Conditions {
     pub setup: Setup,
     /// Kernel threads per core, of a mode that chooses them.
     pub threads_per_core: Option<usize>,
-    /// Seconds of warm-up. What a policy has learned and a program has written by then affects the
-    /// outcome.
+    /// Seconds of warm-up. The outcome depends on the policy's state and the program's stores by
+    /// then.
     pub warm_up_s: f64,
     /// Seconds of measurement.
     pub measured_s: f64,

@@ -1,9 +1,10 @@
 //! The data files of a bench.
 //!
-//! Every mode starts from the same image. If jobs write, each mode has a copy: the engine uses the
-//! data file itself, and the others use files beside it (`FILE.sync`, `FILE.paging`, `FILE.plain`)
-//! or quarters of a block device; one that survives crashes is `FILE.durable`. If jobs only read, all modes
-//! share the data file. A store with a log that no bench has made is never written over unless forced.
+//! Every mode starts from the same image. If jobs write, each mode has a copy. The engine uses the
+//! data file itself. The others use files next to it (`FILE.sync`, `FILE.paging`, `FILE.plain`) or
+//! quarters of a block device. The store that survives crashes is `FILE.durable`. If jobs only
+//! read, all modes share the data file. A store with a log that was not made by a bench is
+//! overwritten only by force.
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom};
@@ -18,7 +19,8 @@ use rustix::process::{Resource, getrlimit};
 use super::error::BenchError;
 use super::options::Mode;
 
-/// The log of a store that survives crashes has this share of its pages, and at most so many bytes.
+/// Divisor of the pages of a durable store. The quotient is the length of its log, at most
+/// `LOG_BYTES_MAX`.
 const LOG_SHARE: u64 = 8;
 const LOG_BYTES_MAX: u64 = 256 << 20;
 
@@ -52,8 +54,8 @@ pub(super) struct DataPlaces {
 }
 
 impl DataPlaces {
-    /// The places for the image of `program`, which `tag` names, in `data`. With `force`, whatever
-    /// is there may be overwritten.
+    /// Returns the places in `data` for the image of `program`, named by `tag`. With `force`,
+    /// existing contents may be overwritten.
     pub(super) fn new(data: &Path, program: &Program, tag: String, force: bool) -> DataPlaces {
         DataPlaces {
             data: data.to_path_buf(),
@@ -151,7 +153,8 @@ fn has_log(path: &Path, offset: u64) -> bool {
     tag_with_log(path, offset).is_some()
 }
 
-/// Whether a bench has made the store with a log in this place: what it holds is of no use to others.
+/// Returns whether a bench made the store with a log at this place. Such a store may be
+/// overwritten.
 fn is_copy_of_bench(path: &Path, offset: u64) -> bool {
     tag_with_log(path, offset).is_some_and(|tag| tag.starts_with(DURABLE_TAG))
 }
@@ -206,8 +209,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Checks that `copies`, of all workloads and written one after the other to the same places, fit
-/// onto the file system and under this process's limit on the size of a file.
+/// Checks that `copies` of all workloads fit on the file system and under the process's limit on
+/// file sizes. The workloads are written one after the other to the same places.
 ///
 /// # Errors
 /// When they do not fit, with the space that is free.

@@ -10,13 +10,13 @@ use super::protocol::Committed;
 use super::round::Turn;
 use super::spread::Spread;
 
-/// Ebbtide over a store that survives crashes, beside Ebbtide over one that does not. All but the ratio and
-/// the rate are medians, a transaction that stored anything.
+/// Ebbtide over a store that survives crashes, compared with Ebbtide over one that does not. All
+/// but the ratio and the rate are medians per transaction that stored anything.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Durable {
     /// When a transaction was acknowledged.
     pub policy: Policy,
-    /// Jobs a second over those of extend memory in the same round.
+    /// Jobs a second over the jobs a second of extend memory, in the same round.
     pub ratio_to_extend: Spread,
     /// Transactions a second.
     pub transactions_per_s: Spread,
@@ -73,8 +73,8 @@ impl Durable {
         }
     }
 
-    /// The share of written bytes that is saved against writing each page that a transaction stored to when
-    /// it commits, as a system does whose unit of persistence is a page.
+    /// Returns the share of written bytes saved against a page-granular system. Such a system
+    /// writes each page that a transaction stored to at its commit.
     pub fn saved_share(&self) -> f64 {
         let page = PAGE_BYTES as f64;
         1.0 - (self.log_bytes + self.pages_written * page) / (self.stored_pages * page)

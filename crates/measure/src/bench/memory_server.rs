@@ -201,7 +201,8 @@ impl Under {
         }
     }
 
-    /// What this process has used, without what it does in place of a drive.
+    /// Returns the CPU time and memory of this process, without the work that it does in place of a
+    /// drive.
     fn usage(&self) -> usage::Usage {
         let mut usage = usage::usage();
         if self.in_place_of_drive_bytes > 0 {
@@ -273,7 +274,7 @@ impl Under {
     }
 }
 
-/// What an engine has counted so far.
+/// Counters of an engine so far.
 struct Counted {
     counts: Snapshot,
     reads_ns: Histogram<u64>,

@@ -1,6 +1,6 @@
 //! `ebbtide bench`: flash as memory on this machine. The experiment of AstriFlash (HPCA'23 §VI-A,
-//! Fig. 9) on real hardware: the same jobs in DRAM, under OS paging, with blocking reads, and in
-//! Ebbtide's engine, side by side.
+//! Fig. 9) on real hardware. The same jobs run in DRAM, under OS paging, with blocking reads, and
+//! in Ebbtide's engine.
 //!
 //! Every memory is a child process. Rounds are interleaved and ratios are taken round by round, so
 //! that other activity of the machine affects all memories alike.
@@ -353,7 +353,7 @@ fn check_engine(
     }
 }
 
-/// The modes beside DRAM-only, each once. Techniques that are tried are compared with the plain
+/// Returns the modes except DRAM-only, each once. Tried techniques are compared with the plain
 /// engine.
 fn stored_modes(options: &BenchOptions) -> impl Iterator<Item = Mode> {
     let compared = options.modes.contains(&Mode::Ebbtide) && options.arrivals == Arrivals::Closed;

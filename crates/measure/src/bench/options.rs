@@ -93,8 +93,8 @@ impl FromStr for Dram {
 pub enum Flash {
     /// The data file or block device.
     Data,
-    /// Memory that answers after this time and costs the cores nothing
-    /// ([`Dma`](ebbtide_engine::device::dma::Dma)): what is left is the engine's own cost.
+    /// Memory that answers after this time without cost to the cores
+    /// ([`Dma`](ebbtide_engine::device::dma::Dma)). The rest is the engine's own cost.
     Ram(Span),
 }
 
@@ -199,7 +199,7 @@ pub struct BenchOptions {
     pub scatter: Scatter,
     /// Seed of layouts and job streams.
     pub seed: u64,
-    /// Overwrite whatever `data` holds.
+    /// Overwrite existing contents of `data`.
     pub force: bool,
     /// Also predict with the simulator.
     pub predict: bool,

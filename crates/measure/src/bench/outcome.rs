@@ -11,7 +11,7 @@ use super::round::{Round, Turn};
 use super::spread::Spread;
 use crate::disturbance::Disturbance;
 
-/// What the figures of an outcome are made of.
+/// Measurements from which the figures of an outcome are computed.
 pub(super) struct Measured<'a> {
     pub(super) workload: &'static str,
     pub(super) mode: Mode,
@@ -36,7 +36,8 @@ pub(super) struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// Its figures beside those of extend memory, if its store survives crashes.
+    /// Returns the figures of a store that survives crashes, compared with extend memory; `None`
+    /// for other stores.
     fn durable(&self, turns: &[&Turn]) -> Option<Durable> {
         let policy = self.durability.filter(|_| self.mode == Mode::Durable)?;
         let extend: Option<Vec<&Turn>> =

@@ -1,9 +1,9 @@
 //! [`measure`]: measures a [`Profile`] of this machine.
 //!
-//! Two programs run in every mode, uniform look-ups and uniform swaps, in which nearly every access
-//! misses. The time of a job beyond its time in DRAM-only, over its misses, is the cost of a miss.
-//! The time that swaps lose beyond look-ups, over the pages that they write back, is the cost of a
-//! write-back.
+//! Two programs run in every mode: uniform look-ups and uniform swaps. Nearly every access of both
+//! misses. The cost of a miss is the time of a job beyond its time in DRAM-only, over its misses.
+//! The cost of a write-back is the time that swaps lose beyond look-ups, over the pages that they
+//! write back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ const PROBE_INTERVAL_US: f64 = 25.0;
 const QUEUE_DEPTHS: [u32; 7] = [1, 4, 8, 16, 32, 64, 128];
 const SECONDS_PER_DEPTH: Duration = Duration::from_millis(400);
 
-/// Measures the costs of `modes`, in files beside `data` that are gone afterwards, and what else a
-/// profile holds.
+/// Measures the costs of `modes` and the rest of a profile, in files next to `data` that are
+/// removed at the end.
 ///
 /// # Errors
 /// As [`run`].
@@ -116,7 +116,7 @@ struct Lost {
     write_backs: f64,
     /// Pages that a write carries.
     pages_per_write: f64,
-    /// DRAM of the budget in which the kernel, where it pages, held no data.
+    /// DRAM of the budget in which the paging kernel held no data.
     lost_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The protocol between the bench and its children: one JSON object per line.
 //!
-//! Every memory under test lives in a process of its own, so that its resident memory and CPU time
-//! are its own and a memory limit binds nothing else.
+//! Every memory under test lives in a process of its own. So its resident memory and CPU time are
+//! its own, and a memory limit affects nothing else.
 
 use std::path::PathBuf;
 
@@ -179,7 +179,7 @@ pub struct Window {
     pub polluted: u64,
     /// Accesses that waited for a page that was in flight already.
     pub hits_under_miss: u64,
-    /// Seconds in which a core had nothing to run, summed over cores.
+    /// Seconds in which a core was idle, summed over cores.
     pub idle_s: f64,
     /// Flash reads, from the miss to the page's arrival.
     pub flash_read_us: Latency,

@@ -1,7 +1,7 @@
 //! A trace as load (`--trace`): read once, its pages laid side by side, and handed to the children.
 //!
-//! Every child holds the steps beside its memory under test, so their number is bounded: of a longer
-//! trace the first ones are made over and over.
+//! Every child holds the steps as well as its memory under test, so their number is bounded. The
+//! first steps of a longer trace are repeated.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -141,7 +141,7 @@ impl Taken {
     }
 }
 
-/// Pages with numbers in the order in which they came.
+/// Pages, numbered in the order of their arrival.
 #[derive(Default)]
 struct Numbered {
     numbers: FxHashMap<PageId, u32>,

@@ -156,7 +156,7 @@ impl BenchReport {
     }
 }
 
-/// What a mode is called in print.
+/// Returns the printed name of a mode.
 fn name(mode: Mode) -> &'static str {
     match mode {
         Mode::Dram => "DRAM-only",

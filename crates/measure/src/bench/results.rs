@@ -72,8 +72,8 @@ pub struct ModeOutcome {
     pub load: Option<f64>,
     /// Jobs a second.
     pub jobs_per_s: Spread,
-    /// Jobs a second over DRAM-only's of the same round, or in an open loop over the most that
-    /// DRAM-only can do; exactly 1 for DRAM-only itself in a closed loop.
+    /// Jobs a second over DRAM-only's in the same round. In an open loop, over the most that
+    /// DRAM-only can do. For DRAM-only itself in a closed loop, exactly 1.
     pub ratio_to_dram: Spread,
     /// Execution between misses that plain LRU would have, in microseconds; `None` if it would not
     /// miss.
@@ -82,8 +82,8 @@ pub struct ModeOutcome {
     pub miss_interval_us: Option<Spread>,
     /// Misses a job; `None` likewise.
     pub misses_per_job: Option<Spread>,
-    /// CPU that a page read costs, for a miss or ahead of demand; `None` likewise: all CPU used,
-    /// the kernel's threads included, beyond what DRAM-only uses for the same jobs.
+    /// CPU cost of a page read, for a miss or ahead of demand. All CPU time, with the kernel's
+    /// threads, beyond DRAM-only's for the same jobs. `None` likewise.
     pub cpu_us_per_miss: Option<Spread>,
     /// The CPU that the kernel used, its own threads included, over the same pages.
     pub kernel_cpu_us_per_miss: Option<Spread>,
@@ -107,7 +107,7 @@ pub struct ModeOutcome {
     pub requests_per_submission: Option<Spread>,
     /// The effect of prefetching, if anything was prefetched.
     pub ahead: Option<AheadSpread>,
-    /// Share of the time in which a core had nothing to run.
+    /// Share of the time in which a core was idle.
     pub idle_share: Option<Spread>,
     /// Resident memory in MiB. It has the program's text, and not what the kernel uses.
     pub rss_mib: Spread,
@@ -128,11 +128,11 @@ pub struct ModeOutcome {
     pub ratio_without_work: Option<f64>,
     /// Kernel threads a core, where they were chosen by trial.
     pub threads_per_core: Option<usize>,
-    /// Throughput and tail of each round, of which the figures are made.
+    /// Throughput and tail of each round. The other figures are computed from them.
     pub by_round: ByRound,
-    /// Share of the CPUs under test that other programs used meanwhile.
+    /// Share of the CPUs under test that other programs used during the measurement.
     pub others_cpu_share: Spread,
-    /// Share of the CPUs under test that the host gave to somebody else meanwhile.
+    /// Share of the CPUs under test that the host gave to other guests during the measurement.
     pub steal_share: Spread,
     /// Rounds that were measured. Those beyond the wished number replaced disturbed ones.
     pub rounds_measured: usize,
@@ -146,7 +146,7 @@ pub struct ModeOutcome {
     pub prediction_error: Option<f64>,
 }
 
-/// Figures of each round, in the order in which they were measured.
+/// Figures of each round, in the order of measurement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ByRound {
     /// Jobs a second.
@@ -290,8 +290,8 @@ pub struct BenchConfig {
     pub dram_bytes: u64,
 }
 
-/// The result of a bench. In JSON a figure is an object of `median`, `min` and `max`, a latency is
-/// an object of `p50`, `p99` and `p999`, and a figure that does not apply is null.
+/// The result of a bench. In JSON a figure is an object of `median`, `min` and `max`. A latency is
+/// an object of `p50`, `p99` and `p999`. A figure that does not apply is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BenchReport {
     /// The machine.

@@ -12,7 +12,7 @@ use crate::disturbance::Disturbance;
 pub(super) struct Turn {
     /// What the child counted.
     pub(super) window: Window,
-    /// CPU time of the kernel's own threads meanwhile, in seconds.
+    /// CPU time of the kernel's own threads during the round, in seconds.
     pub(super) kernel_cpu_s: f64,
     /// What other programs and the host took from it.
     pub(super) disturbance: Disturbance,
@@ -48,8 +48,8 @@ impl Rounds {
         Rounds { rounds: Vec::new(), wished }
     }
 
-    /// Whether another round is to be measured: until as many as wished are undisturbed, or twice
-    /// as many as wished were measured.
+    /// Returns whether another round must be measured. The bench ends with the wished number of
+    /// undisturbed rounds, or after twice as many rounds as wished.
     pub(super) fn go_on(&self) -> bool {
         let undisturbed = self.rounds.iter().filter(|round| severity(round) == 0.0).count();
         undisturbed < self.wished && self.rounds.len() < 2 * self.wished
@@ -71,8 +71,8 @@ impl Rounds {
         }
     }
 
-    /// The wished number of rounds, in the order in which they were measured: those that were least
-    /// disturbed, and of equally disturbed ones the first. What they measured has no influence.
+    /// Returns the wished number of rounds, in the order of measurement. The least disturbed rounds
+    /// are kept; among equals, the earliest. Their figures have no influence.
     pub(super) fn kept(&self) -> Vec<&Round> {
         let mut order: Vec<usize> = (0..self.rounds.len()).collect();
         order.sort_by(|&a, &b| {

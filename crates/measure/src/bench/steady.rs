@@ -6,7 +6,7 @@
 /// Two windows in turn whose pages a write differ by at most this factor are alike.
 const ALIKE_FACTOR: f64 = 1.1;
 
-/// What the windows of a warm-up have written.
+/// Pages and writes of the windows of a warm-up.
 #[derive(Debug, Clone)]
 pub(super) struct SteadyWrites {
     /// Free places of a new store, in pages.

@@ -124,7 +124,7 @@ fn list(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The prediction beside the measurement.
+/// Returns the prediction, compared with the measurement.
 fn predicted(outcome: &ModeOutcome) -> Option<String> {
     let (jobs_per_s, error) = outcome.predicted_jobs_per_s.zip(outcome.prediction_error)?;
     let (mode, error) = (outcome.mode, error * 100.0);
@@ -168,8 +168,8 @@ fn stacks(outcome: &ModeOutcome) -> Option<String> {
 /// for polled NVMe passthrough, and twice that.
 const OTHER_DRIVES_CPU_US: [f64; 2] = [0.3, 0.6];
 
-/// What decides Ebbtide's ratio, the CPU of a miss and the execution between misses, and what the
-/// ratio would be on a drive whose reads cost less CPU: 1 / (1 + c/m).
+/// Explains Ebbtide's ratio by the CPU cost of a miss (c) and the execution between misses (m).
+/// Estimates the ratio on a drive with cheaper reads: 1 / (1 + c/m).
 fn on_other_drives(outcome: &ModeOutcome) -> Option<String> {
     if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
         return None;

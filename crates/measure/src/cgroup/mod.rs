@@ -1,11 +1,11 @@
 //! [`MemoryCgroup`]: a control group that limits the memory of the processes in it, page cache and
 //! kernel memory included. It is how OS paging is given the same DRAM as the other memories.
 //!
-//! Both kinds of hierarchy are served. On v1 the group is a child of this process's own group. On
-//! v2 only groups without processes of their own may hand the memory controller to children, so the
-//! group is made under the nearest ancestor that may; where there is none (a delegated systemd
-//! scope, a container) every process of this process's group is first moved to a leaf beside the
-//! new group, and moved back at the end.
+//! Both kinds of hierarchy are supported. On v1 the group is a child of this process's own group.
+//! On v2 only a group without processes may pass the memory controller to children. So the group is
+//! made under the nearest ancestor that may. Some have no such ancestor, for example a delegated
+//! systemd scope or a container. There, every process of this process's group first moves to a leaf
+//! next to the new group. At the end it moves back.
 
 use std::fs;
 use std::io::{self, Write};
@@ -207,8 +207,8 @@ fn unescape(field: &str) -> String {
         .fold(field.to_string(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// The path of this process's group in the v1 hierarchy of `controller`, or in v2 if that is none,
-/// as `/proc/self/cgroup` gives it: lines of `number:controllers:path`.
+/// Returns the path of this process's group in the v1 hierarchy of `controller`, or in v2 for
+/// `None`. `cgroup` is the text of `/proc/self/cgroup`: lines of `number:controllers:path`.
 fn own_path<'a>(cgroup: &'a str, controller: Option<&str>) -> Option<&'a str> {
     cgroup.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -277,8 +277,8 @@ impl MemoryCgroup {
         }
     }
 
-    /// Moves the process `pid` into the group, with all its threads. What it has allocated so far
-    /// stays charged where it was: join first, allocate afterwards.
+    /// Moves the process `pid` into the group, with all its threads. Memory that it allocated
+    /// before stays charged to the old group, so join first and allocate afterwards.
     ///
     /// # Errors
     /// [`CgroupError::Io`] when the process is gone or belongs to someone else.
@@ -395,8 +395,8 @@ impl MemoryCgroup {
         found.parse().map_err(|_| CgroupError::Unexpected { path, found: found.to_string() })
     }
 
-    /// Gives cached pages of files back. At the end of a group they would stay, charged to a group that no longer
-    /// exists, and a later group would read the same file for free.
+    /// Frees cached pages of files. They would stay after the end of the group, charged to a group
+    /// that no longer exists. A later group would then read the same file for free.
     pub fn forget_cached_pages(&self) {
         let request = match self.version {
             CgroupVersion::V1 => ("memory.force_empty", "0".to_string()),
@@ -447,7 +447,7 @@ fn make_leaf(parent: &Path) -> Result<(), CgroupError> {
     move_all(parent, &leaf).and_then(|()| enable_memory(parent))
 }
 
-/// Takes back what [`make_leaf`] did, unless a group of ours still stands beside the leaf.
+/// Undoes [`make_leaf`], unless another group of ours still exists next to the leaf.
 fn clear_leaf(parent: &Path) {
     let leaf = leaf_of(parent);
     if leaf.exists() && groups_of_ours(parent).all(|group| group == leaf) {
@@ -553,8 +553,8 @@ fn groups_of_ours(parent: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| creator_of(path).is_some())
 }
 
-/// Removes groups whose creator is gone. One that still has processes in it is in use, perhaps by
-/// a creator in another pid namespace, and stays: the kernel refuses to remove it.
+/// Removes groups whose creator is gone. A group with processes is in use, perhaps by a creator in
+/// another pid namespace. It stays, because the kernel refuses to remove it.
 fn remove_stale(parent: &Path) {
     for group in groups_of_ours(parent) {
         let creator = creator_of(&group).unwrap_or_default();

@@ -30,7 +30,7 @@ pub struct Diagnosis {
     pub status: Status,
     /// What was found.
     pub found: String,
-    /// What it costs, when it is not good.
+    /// Its cost, if it is not good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     /// How to fix it, when that is possible.

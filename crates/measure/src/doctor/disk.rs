@@ -12,7 +12,7 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Known<T> {
-    /// What it is.
+    /// The known value.
     Value(T),
     /// Why it is not known.
     Unknown {
@@ -87,7 +87,7 @@ pub struct Disk {
     /// state `medium` alone.
     #[serde(skip)]
     pub rotational: Known<bool>,
-    /// What it is: by the time that a read takes if that was measured, otherwise by its driver.
+    /// Kind of medium, from the measured time of a read, otherwise from its driver.
     pub medium: Medium,
     /// The I/O scheduler in force.
     pub scheduler: Known<String>,

@@ -1,5 +1,5 @@
-//! Gaps in which processors do not run what they should, because the host or another program has them. A virtual
-//! machine need not see them as stolen time, and what arrives during a gap waits for its end.
+//! Gaps in which the host or another program takes the processors away. A virtual machine may not
+//! count them as stolen time. A request that arrives during a gap waits for its end.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::diagnosis::Diagnosis;
 /// A longer time between two looks at the clock is a gap: interrupts take less.
 const GAP_MIN: Duration = Duration::from_micros(50);
 
-/// A share of the time in gaps from which they decide what the slowest hundredth of requests takes.
+/// Share of the time in gaps above which gaps set the slowest hundredth of requests.
 const SHARE_MAX: f64 = 0.005;
 
 /// The most processors that are looked at.

@@ -88,7 +88,7 @@ fn uring() -> Diagnosis {
     }
 }
 
-/// Tells apart the ways in which io_uring is refused.
+/// Returns the reason why io_uring is refused.
 fn refused_ring(error: &io::Error, disabled: Option<u32>, filtered: bool) -> Diagnosis {
     let cost = "every miss blocks a thread: about .14 instead of .85 of DRAM-only throughput with \
                 a miss every 10 µs";

@@ -23,7 +23,7 @@ pub struct MachineSummary {
     pub cores_online: Option<usize>,
     /// Physical memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// What the machine is virtualised by; nothing on bare metal, as far as one can tell.
+    /// Name of the hypervisor; `None` on bare metal, as far as can be detected.
     pub virtualised: Option<String>,
     /// The disks that hold the data.
     pub disks: Vec<Disk>,

@@ -11,7 +11,7 @@ pub(super) fn findings() -> Vec<Diagnosis> {
     vec![memory_cgroup(), huge_pages()]
 }
 
-/// A group of this size is made, joined by nobody, and removed.
+/// Size of a group that is made and removed as a trial. No process joins it.
 const TRIAL_BYTES: u64 = 64 << 20;
 
 fn memory_cgroup() -> Diagnosis {

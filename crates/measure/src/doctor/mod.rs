@@ -29,8 +29,8 @@ use probe::{ProbeError, Reads, Target};
 /// The options of an examination.
 #[derive(Clone, Debug)]
 pub struct DoctorOptions {
-    /// Location of the data: a folder, in which a test file is made and removed, or a data file or
-    /// block device, which is only read. `None` is the current folder.
+    /// Location of the data. In a folder, a test file is made and removed. A data file or block
+    /// device is only read. `None` is the current folder.
     pub data: Option<PathBuf>,
     /// Length of the measurement at each queue depth, in seconds. Zero measures nothing.
     pub seconds_per_depth: f64,

@@ -144,7 +144,8 @@ impl Target {
         self.bytes
     }
 
-    /// Whether reads go past the page cache; if not, why. Then what is measured is DRAM.
+    /// Returns whether reads bypass the page cache, or the reason why not. Then the probe measures
+    /// DRAM.
     pub fn direct(&self) -> Result<(), &str> {
         self.direct.as_ref().copied().map_err(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What the storage behind the data permits and how fast it is.
+//! Abilities and speed of the storage of the data.
 
 use std::path::Path;
 
@@ -137,7 +137,7 @@ fn write_cache(disk: &Disk) -> Diagnosis {
     }
 }
 
-/// Enough for the built-in data set of a few GiB and what is written beside it.
+/// Room for the built-in data set of a few GiB and the other files of a bench.
 const FREE_BYTES_WANTED: u64 = 16 << 30;
 const FREE_BYTES_MIN: u64 = 2 << 30;
 
@@ -157,8 +157,8 @@ fn free_space(folder: &Path) -> Diagnosis {
     }
 }
 
-/// Flash that serves as memory: the published systems assume reads of 50 µs, and one core with a
-/// miss every 10 µs asks for 100,000 reads a second.
+/// Latency of flash that can serve as memory. The published systems assume reads of 50 µs. One core
+/// with a miss every 10 µs needs 100,000 reads a second.
 const GOOD_LATENCY_US: f64 = 150.0;
 const GOOD_IOPS: f64 = 100_000.0;
 

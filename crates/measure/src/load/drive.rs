@@ -108,7 +108,7 @@ impl Connections {
         Ok(events.iter().map(|event| event.data.u64() as usize).collect())
     }
 
-    /// Sends what a connection has queued, and waits for room if it does not all go.
+    /// Sends the queued bytes of a connection. Waits for room if the socket is full.
     fn flush(&mut self, number: usize) -> io::Result<()> {
         let connection = &mut self.list[number];
         connection.flush()?;
@@ -125,7 +125,7 @@ impl Connections {
 
 /// A load under way.
 pub(super) struct Load {
-    /// What it does; the mix may be changed between measurements.
+    /// The options of the load. The mix may change between measurements.
     pub(super) options: LoadOptions,
     ledger: Ledger,
     pub(super) tally: Tally,
@@ -234,7 +234,7 @@ impl Load {
         Ok((histogram(), 0.0))
     }
 
-    /// Warms up, then measures. Gives response times in nanoseconds and the seconds measured.
+    /// Warms up, then measures. Returns response times in nanoseconds and the seconds measured.
     pub(super) fn measure(&mut self, watch: Watch<'_>) -> Result<(Histogram<u64>, f64), LoadError> {
         let mut source = Source::new(&self.options);
         let start = Instant::now();
@@ -279,8 +279,8 @@ impl Load {
         Ok((histogram, seconds))
     }
 
-    /// Sends the commands that have arrived by now, in turn over the connections. Gives the time until the
-    /// next one.
+    /// Sends the commands that have arrived by now, in turn over the connections. Returns the time
+    /// until the next arrival.
     fn send_arrived(&mut self, source: &mut Source) -> Result<Duration, LoadError> {
         let Some(gaps) = source.gaps else { return Ok(WAIT_MAX) };
         loop {

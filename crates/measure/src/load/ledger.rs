@@ -1,10 +1,11 @@
 //! [`Ledger`]: which values a key may have, given what was written and what was acknowledged.
 //!
-//! A key is written by one connection at a time, in order, so its values have versions. A value says
-//! its key and version, and the rest of it follows from these. A read is right if its version is none
-//! older than the newest acknowledged before the read was sent, and none newer than the newest sent before its
-//! reply came. Where the keys were not written first, they may have values of an earlier load until a write
-//! is acknowledged: any version, of which the key and the bytes are checked.
+//! Only one connection writes a key, in order, so the key's values have versions. A value contains
+//! its key and version, and its other bytes follow from these. A read is right if its version lies
+//! within two bounds. It is at least the newest version acknowledged before the read was sent. It
+//! is at most the newest version sent before its reply came. If the load did not write the keys
+//! first, they may have values of an earlier load until a write is acknowledged. Then any version
+//! is accepted, and only the key and the bytes are checked.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

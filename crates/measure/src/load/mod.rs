@@ -1,9 +1,10 @@
 //! A load on a server that speaks the protocol of Redis: how fast it answers, and whether it is right.
 //!
-//! [`run`] writes all keys, sends reads and writes over many connections for a while, checks every value
-//! that is read, and returns a [`LoadReport`]. A load that is to [survive](LoadOptions::survive) a server's end
-//! waits until it answers again and checks that every write that it acknowledged is there.
-//! [`against`] runs the same load on a stock Redis beside Ebbtide's server.
+//! [`run`] writes all keys, then sends reads and writes over many connections for a while. It
+//! checks every value that it reads, and returns a [`LoadReport`]. A load may have to
+//! [survive](LoadOptions::survive) a server's end. Then it waits until the server answers again,
+//! and checks every acknowledged write. [`against`] compares the same load on a stock Redis and on
+//! Ebbtide's server.
 
 pub mod against;
 mod connection;

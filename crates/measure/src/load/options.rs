@@ -1,4 +1,4 @@
-//! What a load does, and why it may not run.
+//! Options of a load, and the reasons why it may not run.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Serialize for Server {
     }
 }
 
-/// What a load does.
+/// Options of a load.
 #[derive(Debug, Clone, Serialize)]
 pub struct LoadOptions {
     /// The server.
@@ -59,7 +59,7 @@ pub struct LoadOptions {
     pub password: Option<String>,
     /// Speak TLS over TCP, and trust servers for which the certificates in this PEM file vouch.
     pub trust: Option<PathBuf>,
-    /// Keys, all of which are written before the load unless `fill` is off.
+    /// Number of keys. All are written before the load unless `fill` is off.
     pub keys: usize,
     /// Whether all keys are written first.
     pub fill: bool,

@@ -1,5 +1,5 @@
-//! A probe: reads of the disk beside a load, one at a time, so that what the server answers is seen beside what the
-//! disk itself does under the server's own reads, writes and flushes.
+//! A probe: single reads of the disk during a load. They show the disk's own latency under the
+//! server's reads, writes and flushes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -52,9 +52,9 @@ fn read_until(target: &Target, stop: &Stop) -> std::io::Result<Histogram<u64>> {
     Ok(times)
 }
 
-/// Records a read, and the reads that were due while it was under way, each by the time that it would have
-/// waited for the end of this one. Otherwise a disk that stops for 20 ms would count as one slow read, while
-/// the load beside it counts every command that arrived meanwhile.
+/// Records a read, and the reads that were due during it. A due read counts with the time it would
+/// have waited for the end of this one. Otherwise a disk that stops for 20 ms would count as one
+/// slow read. The load counts every command that arrived in that time.
 fn record(times: &mut Histogram<u64>, took: Duration) {
     let longest = times.high();
     let took = (took.as_nanos() as u64).min(longest);

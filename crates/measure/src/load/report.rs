@@ -50,7 +50,7 @@ pub(super) fn loop_kind(rate: Option<f64>) -> String {
     }
 }
 
-/// What a probe has measured.
+/// Measurements of a probe.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProbeReport {
     /// Reads of 4 KiB, those included that were due while an earlier one was under way.
@@ -76,7 +76,7 @@ pub struct LoadReport {
     pub throughput: f64,
     /// Response times.
     pub response: ResponseTimes,
-    /// What the disk did meanwhile, if a probe was asked for.
+    /// The probe's reads of the disk during the load, if a probe was requested.
     pub probe: Option<ProbeReport>,
     /// Values read and checked in all, the check of every key included.
     pub reads_checked: u64,

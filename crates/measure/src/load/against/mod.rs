@@ -1,12 +1,12 @@
 //! [`run`]: Ebbtide's server beside a stock Redis that has all data in DRAM, under the same load.
 //!
-//! Both run at once on the same CPU, and the load on another where there is one; only one of them has
-//! work at a time. Every round measures every mix on both, each round starting with the other server, and
-//! ratios are taken within a round. A mix over keys that all fit in DRAM tells what a command costs
-//! without misses; what the others cost beyond that is what their misses cost.
+//! Both servers run on the same CPU. The load runs on another CPU if there is one. Only one server
+//! has work at a time. Every round measures every mix on both, and starts with the other server.
+//! Ratios are taken within a round. One mix uses only keys that fit in DRAM: it shows the cost of a
+//! command without misses. The further cost of the other mixes is the cost of misses.
 //!
-//! With a rate, commands arrive at random times at that rate, and response times are what is compared: with each other,
-//! and with a probe that reads the disk of Ebbtide's store beside both.
+//! With a rate, commands arrive at random times at that rate. Then response times are compared, and
+//! a probe reads the disk of Ebbtide's store at the same time.
 
 mod report;
 mod servers;
@@ -32,8 +32,8 @@ use servers::{Running, Servers};
 /// Data of this many bytes to a byte of DRAM, unless the options say otherwise.
 const DATA_PER_DRAM: u64 = 20;
 
-/// The least DRAM that a comparison chooses by itself: that of the server with its connections, its
-/// page states and frames enough to work with.
+/// The least DRAM that a comparison chooses: enough for the server, its connections, its page
+/// states and some frames.
 const DRAM_BYTES_MIN: u64 = 8 << 20;
 
 /// Bytes of the name of a key.
@@ -51,7 +51,7 @@ const QUEUE_DEPTH: u32 = 128;
 /// How long that takes.
 const PROBED: Duration = Duration::from_millis(300);
 
-/// What a comparison does.
+/// Options of a comparison.
 #[derive(Debug, Clone)]
 pub struct AgainstOptions {
     /// Keys, values, skew, clients, warm-up and duration; the mix and the server are the comparison's.
@@ -67,7 +67,7 @@ pub struct AgainstOptions {
     pub ebbtide: PathBuf,
     /// The `redis-server` program.
     pub redis: PathBuf,
-    /// The folder in which both keep their files while they run.
+    /// The folder for the files of both servers.
     pub folder: PathBuf,
 }
 
@@ -82,8 +82,9 @@ impl AgainstOptions {
         self.dram_bytes.unwrap_or(share.max(DRAM_BYTES_MIN))
     }
 
-    /// DRAM while the keys are written. A server that keeps them is filled with all of them in DRAM, and
-    /// started again: in a twentieth, every key costs a read and a write of a page.
+    /// DRAM while the keys are written. A server that keeps its keys is filled with all of them in
+    /// DRAM, and then restarted. With a twentieth of the DRAM, every key would cost a read and a
+    /// write of a page.
     fn fill_dram_bytes(&self) -> u64 {
         if self.durability == Policy::None {
             return self.dram_bytes();
@@ -125,7 +126,7 @@ fn mixes(options: &LoadOptions) -> Vec<Mix> {
 struct Window {
     throughput: f64,
     response: ResponseTimes,
-    /// What the disk did beside it, in an open loop.
+    /// Reads of the disk during the mix, in an open loop.
     probe: Option<ResponseTimes>,
     cpu_us: f64,
     busy: f64,
@@ -235,7 +236,7 @@ impl Comparison<'_> {
         Ok(self.report(mixes, &windows, &machine, flash))
     }
 
-    /// Starts Ebbtide's server again, with the DRAM in which it is measured.
+    /// Restarts Ebbtide's server with the DRAM of the measurement.
     fn restart(&mut self) -> Result<(), LoadError> {
         let (options, cpu) = (self.options, self.cpus[0]);
         let Side { server, load } = &mut self.sides[EBBTIDE];

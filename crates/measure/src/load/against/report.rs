@@ -51,9 +51,9 @@ pub struct AgainstReport {
     pub rounds: usize,
     /// Seconds of a measurement.
     pub seconds: f64,
-    /// Seconds in which Redis took all keys.
+    /// Seconds to write all keys to Redis.
     pub redis_fill_seconds: f64,
-    /// Seconds in which Ebbtide took all keys.
+    /// Seconds to write all keys to Ebbtide.
     pub ebbtide_fill_seconds: f64,
     /// Resident memory of Redis at the end.
     pub redis_resident_bytes: u64,
@@ -74,13 +74,13 @@ pub struct AgainstReport {
 /// A mix on both servers.
 #[derive(Debug, Clone, Serialize)]
 pub struct MixReport {
-    /// What it is.
+    /// Name of the mix.
     pub mix: &'static str,
     /// Redis.
     pub redis: SideReport,
     /// Ebbtide.
     pub ebbtide: SideReport,
-    /// Ebbtide's throughput over that of Redis, by round.
+    /// Ebbtide's throughput over Redis's, by round.
     pub ratio: Spread,
 }
 
@@ -95,11 +95,11 @@ pub struct SideReport {
     pub p99_us: Spread,
     /// The longest response in microseconds.
     pub max_us: Spread,
-    /// What the disk did beside it, in an open loop.
+    /// Reads of the disk during the mix, in an open loop.
     pub probe: Option<ProbeSpread>,
     /// CPU time of a command in microseconds, the kernel's own threads included.
     pub cpu_us: Spread,
-    /// The share of the time in which the server used its CPU.
+    /// Share of the time in which the server used its CPU.
     pub busy: Spread,
     /// Pages read from flash for a command.
     pub reads: Spread,
@@ -107,7 +107,7 @@ pub struct SideReport {
     pub misses: Spread,
 }
 
-/// Reads of the disk beside a mix, in microseconds, over the rounds.
+/// Reads of the disk during a mix, in microseconds, over the rounds.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProbeSpread {
     /// 99% of the reads took at most this.
@@ -140,7 +140,7 @@ impl SideReport {
 }
 
 impl MixReport {
-    /// `windows` are those of Redis and those of Ebbtide, in the order of the rounds.
+    /// `windows` has the windows of Redis and of Ebbtide, in the order of the rounds.
     pub(super) fn of(mix: &'static str, windows: &[Vec<Window>; 2]) -> MixReport {
         let pairs = windows[0].iter().zip(&windows[1]);
         let ratios = pairs.map(|(redis, ebbtide)| ebbtide.throughput / redis.throughput.max(1e-9));
@@ -153,7 +153,7 @@ impl MixReport {
     }
 }
 
-/// Why a ratio below 1 is to be expected: each miss costs CPU that Redis does not spend.
+/// The reason for an expected ratio below 1: each miss costs CPU that Redis does not spend.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bound {
     /// Pages read from flash for a command (r).
@@ -236,7 +236,7 @@ impl AgainstReport {
         table
     }
 
-    /// Response times in an open loop, and those of the disk beside it.
+    /// Returns the table of response times in an open loop, with the reads of the disk.
     fn response_table(&self) -> Table {
         let header = [
             "mix",

@@ -39,7 +39,7 @@ pub(super) struct Running {
     folder: TempDir,
 }
 
-/// What a server has counted.
+/// Counters of a server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counters {
     pub(super) commands: u64,
@@ -101,7 +101,7 @@ fn start_redis(options: &AgainstOptions) -> Result<Running, LoadError> {
     }
 }
 
-/// Starts Ebbtide's server with the DRAM in which it is filled.
+/// Starts Ebbtide's server with the DRAM for writing the keys.
 fn start_ebbtide(options: &AgainstOptions) -> Result<Running, LoadError> {
     let folder = folder(options)?;
     let (process, address) = launch(options, folder.path(), options.fill_dram_bytes())?;
@@ -166,8 +166,8 @@ impl Running {
         self.folder.path()
     }
 
-    /// Ends Ebbtide's server once all is on flash, and starts it again on the CPUs of this thread, with the
-    /// DRAM in which it is measured.
+    /// Stops Ebbtide's server once all data is on flash. Restarts it on the CPUs of this thread,
+    /// with the DRAM of the measurement.
     pub(super) fn restart(&mut self, options: &AgainstOptions) -> Result<(), LoadError> {
         let ended = |reason: String| LoadError::Ended { name: self.name, reason };
         self.control.stop().map_err(|error| ended(error.to_string()))?;
@@ -193,7 +193,7 @@ impl Running {
         usage::resident_bytes_of(&self.id().to_string())
     }
 
-    /// What it has counted so far; what a server does not tell is zero.
+    /// Returns its counters so far. A counter that the server does not report is zero.
     pub(super) fn counters(&mut self) -> Result<Counters, LoadError> {
         let info = self.control.info()?;
         let number =
