@@ -98,9 +98,9 @@ pub(crate) struct Arguments {
     /// Whether Ebbtide prefetches the pages that a workload hints at: on or off
     #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
     hints: bool,
-    /// Also run Ebbtide over a store that survives crashes, beside the one that does not, and acknowledge
-    /// transactions as this says: none (at once), always (when durable) or every:TIME, such as every:1s
-    /// (at once, at most so long before they are)
+    /// Also run Ebbtide over a store that survives crashes. Transactions are acknowledged at once
+    /// (none), when durable (always), or at once and at most TIME before they are durable
+    /// (every:TIME, such as every:1s)
     #[arg(long, value_name = "POLICY")]
     durability: Option<Policy>,
     /// Placement of keys: pages (popular keys share pages, which lie anywhere), or keys (each key
@@ -123,7 +123,7 @@ pub(crate) struct Arguments {
     /// Seed of data and jobs
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// Overwrite the data file or device, whatever it holds
+    /// Overwrite the data file or device, with any contents
     #[arg(long)]
     force: bool,
     /// Also predict every result with the simulator and print the error of the prediction. The
@@ -198,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The file in which the result called `name` is saved.
+/// Returns the file for the saved result `name`.
 fn saved_at(name: &Path) -> PathBuf {
     let is_path = name.components().count() > 1 || name.extension() == Some("json".as_ref());
     if is_path { name.to_path_buf() } else { format!("{}.bench.json", name.display()).into() }

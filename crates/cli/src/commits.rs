@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
         value_name = "POLICY"
     )]
     durability: Vec<Policy>,
-    /// What a flush takes, beside the writes before it
+    /// Time of a flush, in addition to the writes before it
     #[arg(long, value_delimiter = ',', default_value = "30us,1ms", value_name = "TIME")]
     flush: Vec<Span>,
     /// Transactions that are counted. As many come before them

@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3, .oracleGeneral]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     format: Option<Format>,
-    /// Design to compare, beside DRAM-only: a name or a TOML file of parameters. Repeatable
-    /// [default: all]
+    /// Design to compare with DRAM-only: a name or a TOML file of parameters. Repeatable [default:
+    /// all]
     #[arg(long, value_name = "NAME|FILE.toml")]
     design: Vec<String>,
     /// Set a parameter of every design, such as flash.preset=tlc. Repeatable

@@ -104,8 +104,8 @@ pub(crate) fn arguments(error: clap::Error) -> Failure {
     }
 }
 
-/// A message of clap in one line, without the usage, the pointer to the help, and the tip that every
-/// option can be a value: no value of ours looks like one.
+/// Returns a message of clap in one line. Removes the usage, the pointer to the help, and the tip
+/// that every option can be a value: no value here looks like an option.
 fn one_line(message: &str) -> String {
     let said = message
         .lines()

@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::output::Output;
 use crate::{numbers, progress};
 
-/// What a comparison chooses itself, or has no use for.
+/// Options that a comparison chooses itself or does not use.
 const ALONE: [&str; 9] = [
     "server",
     "password",
@@ -105,8 +105,8 @@ pub(crate) struct Arguments {
     /// Read and check every key at the end
     #[arg(long)]
     check_all: bool,
-    /// Read pages of this file, such as the server's store, while the load is measured, one every
-    /// millisecond, and tell how long that took: what the disk itself does meanwhile
+    /// Read pages of this file, such as the server's store, one a millisecond during the load, and
+    /// print how long the reads take: the disk's own latency
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
     probe: Option<PathBuf>,
     /// Seed of keys and arrivals

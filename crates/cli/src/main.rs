@@ -1,8 +1,8 @@
 //! The `ebbtide` command. Each verb has a module, which parses its arguments, calls the library that
 //! does the work, and prints the result.
 //!
-//! What all verbs share: `output` prints a result as text or JSON and writes its report, `progress`
-//! shows a bar and handles Ctrl-C, `exit` turns errors into one line and an exit status, and
+//! Modules that all verbs share: `output` prints a result as text or JSON and writes its report.
+//! `progress` shows a bar and handles Ctrl-C. `exit` turns errors into one line and an exit status.
 //! `numbers` parses numbers and settings.
 
 #![forbid(unsafe_code)]
@@ -51,10 +51,10 @@ struct Arguments {
 enum Verb {
     /// Measure flash as memory on this machine
     ///
-    /// Runs the same jobs in DRAM, under OS paging, with blocking reads and in Ebbtide, side by
-    /// side, and prints the throughput of each as a share of DRAM-only. All but DRAM-only have the
-    /// same small DRAM budget. Without arguments it takes a few minutes and writes a data file into
-    /// the current folder.
+    /// Runs the same jobs in DRAM, under OS paging, with blocking reads and in Ebbtide. Prints the
+    /// throughput of each as a share of DRAM-only. All but DRAM-only have the same small DRAM
+    /// budget. Without arguments it takes a few minutes and writes a data file into the current
+    /// folder.
     Bench(bench::Arguments),
     /// Check what this machine permits, how fast its flash is, and what should be fixed
     Doctor(doctor::Arguments),
@@ -62,9 +62,9 @@ enum Verb {
     ///
     /// Runs the program's real code in virtual time on the simulated machine. A warm-up brings the
     /// machine into a steady state. Throughput is compared with the same machine with all data in
-    /// DRAM. Without arguments it simulates AstriFlash at the paper's size, 256 GiB of data and 8
-    /// GiB of DRAM, in about a minute, most of which fills the DRAM cache; --scale 1/64 takes
-    /// seconds. The same arguments give the same result.
+    /// DRAM. Without arguments it simulates AstriFlash at the paper's size: 256 GiB of data and 8
+    /// GiB of DRAM. This takes about a minute, mostly to fill the DRAM cache. With --scale 1/64 it
+    /// takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
     /// Compare every design on the same program or trace
     ///
@@ -81,21 +81,21 @@ enum Verb {
     Sweep(sweep::Arguments),
     /// Find how much DRAM a program needs, what it costs, and how long the SSD lasts
     ///
-    /// Counts the misses of a trace or a program for every size of DRAM, and finds the least DRAM
-    /// that keeps the p99 response within an objective, for every design, by a queueing formula and
-    /// by a small simulation. Without arguments it sizes a hash table in seconds.
+    /// Counts the misses of a trace or a program for every size of DRAM. For every design, finds
+    /// the least DRAM that keeps the p99 response within an objective, by a queueing formula and by
+    /// a small simulation. Without arguments it sizes a hash table in seconds.
     Size(size::Arguments),
     /// Predict how many durable transactions an SSD commits, and what they write
     ///
-    /// Runs the engine's own log, map and checkpoints in virtual time on a modelled SSD, for each policy,
-    /// each cost of a flush, with capacitors and without. Prints commits/s, response times, bytes written
-    /// for each transaction, and how long the flash lasts.
+    /// Runs the engine's own log, map and checkpoints in virtual time on a modelled SSD. Tries each
+    /// policy and each cost of a flush, with capacitors and without. Prints commits/s, response
+    /// times, bytes written for each transaction, and how long the flash lasts.
     Commits(commits::Arguments),
     /// Reproduce the claims of the papers
     ///
-    /// Runs a paper's experiments on the simulator and evaluates its formulas, prints the paper's
-    /// value of every claim beside ours, and gives a verdict: within its tolerance, outside, an
-    /// input of the model, or not testable.
+    /// Runs a paper's experiments on the simulator and evaluates its formulas. Prints the paper's
+    /// value of every claim and ours, with a verdict: within its tolerance, outside, an input of
+    /// the model, or not testable.
     Reproduce(reproduce::Arguments),
     /// Serve keys and values from flash to clients of Redis
     ///
@@ -111,13 +111,13 @@ enum Verb {
     Load(load::Arguments),
     /// Trace the memory accesses of a program, virtual and physical
     ///
-    /// Runs the command under Valgrind's memory tracer, hundreds of times slower than alone, passes
+    /// Runs the command under Valgrind's memory tracer, hundreds of times slower than alone. Passes
     /// its accesses through the caches of one core, and writes those that reach memory. The input,
     /// output and exit status of the command are unchanged.
     Trace(trace::Arguments),
     /// Look into a data file, and verify the checksums of a persistent one
     Store(store::Arguments),
-    /// Print the manual page, or write those of all verbs
+    /// Print the manual page, or write the pages of all verbs
     Man(manual::ManArguments),
     /// Print the completions of a shell
     Completions(manual::CompletionArguments),
@@ -155,7 +155,7 @@ fn parsed() -> Result<Arguments, Failure> {
     })
 }
 
-/// What a user may have meant whose arguments are refused.
+/// Returns a hint for common mistakes in refused arguments.
 fn hint(given: &[OsString]) -> Option<String> {
     let mut words = given.iter().skip(1).filter_map(|word| word.to_str());
     match words.next()? {

@@ -10,7 +10,7 @@ use crate::exit::{Failure, print};
 
 #[derive(Args)]
 pub(crate) struct ManArguments {
-    /// Write the page of every verb into this folder instead of printing that of `ebbtide`
+    /// Write the page of every verb into this folder instead of printing the page of `ebbtide`
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }

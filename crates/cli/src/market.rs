@@ -1,5 +1,4 @@
-//! What memory costs and how long flash lasts: the same options, with the same defaults, wherever
-//! they matter.
+//! Options for the price of memory and the life of flash, with the same defaults for all verbs.
 
 use clap::Args;
 use ebbtide_core::{Bytes, UnknownName};

@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// Print every claim of the paper, or of all, and how it is tested; run nothing
     #[arg(long, conflicts_with_all = ["claim", "real", "json", "report", "figures"])]
     list: bool,
-    /// Test only these claims, such as AS3, and run only what they need; with --quick unless a paper
-    /// is named
+    /// Test only these claims, such as AS3, with only the runs that they need. Implies --quick
+    /// unless a paper is named
     #[arg(long, value_name = "ID", num_args = 1..)]
     claim: Vec<String>,
     #[command(flatten)]

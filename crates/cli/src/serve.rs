@@ -38,8 +38,8 @@ pub(crate) struct Arguments {
     /// Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// When a change is acknowledged: every:TIME, so that a crash loses at most that time; always,
-    /// once it survives a crash; or none, which starts empty and keeps nothing
+    /// When a change is acknowledged: always (once it survives a crash), every:TIME (at once, and a
+    /// crash loses at most that time), or none (at once; the server starts empty and keeps nothing)
     #[arg(long, default_value = "every:1s")]
     durability: Policy,
     /// Password that clients must give
@@ -54,10 +54,10 @@ pub(crate) struct Arguments {
     /// The most connections at once
     #[arg(long, default_value = "10000")]
     maxclients: usize,
-    /// Close a client that sends nothing for so many seconds; 0 for never
+    /// Close a client that sends nothing for this many seconds; 0 for never
     #[arg(long, value_name = "SECONDS", default_value = "0")]
     timeout: u64,
-    /// Ask a silent client after so many seconds whether it is there; 0 for never
+    /// Probe a silent client after this many seconds; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = KEEPALIVE_S)]
     tcp_keepalive: u64,
     /// Listen beyond this machine even without a password
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     /// Overwrite a data file of something else
     #[arg(long)]
     force: bool,
-    /// Tell Prometheus what INFO tells, as http://ADDRESS/metrics
+    /// Serve the figures of INFO to Prometheus, as http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// What the server says of itself: text for people, or a JSON object a line, both on standard
@@ -92,7 +92,7 @@ enum Log {
 }
 
 impl Log {
-    /// Tells of an event: its name, a sentence, and what else a program may want to know.
+    /// Reports an event: its name, a sentence, and further facts for a program.
     fn tell(self, event: &str, text: &str, facts: serde_json::Value) {
         if self == Log::Text {
             return say(text);
@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     ended.map_err(|error| Failure::of(error.is_input(), error))
 }
 
-/// Says where the server answers, and what to expect of it.
+/// Reports the server's address, and its limits.
 fn tell(options: &ServeOptions, started: &Started, log: Log) {
     started.notices.iter().for_each(|notice| log.tell("notice", notice, json!({})));
     if options.durability == Policy::None {

@@ -63,8 +63,8 @@ pub(crate) struct Arguments {
     /// Seed of data, jobs and arrivals
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// Run this many seeds, starting with --seed, and print means with 95% confidence intervals; 1
-    /// prints every figure of that run [default: 3, or 1 with --explain]
+    /// Run this many seeds, starting with --seed, and print means with 95% confidence intervals.
+    /// With 1, print every figure of that run [default: 3, or 1 with --explain]
     #[arg(long, value_name = "COUNT", value_parser = numbers::seeds)]
     seeds: Option<u64>,
     /// Arrivals of jobs: saturating (a job is always waiting), or poisson:SHARE of the maximum

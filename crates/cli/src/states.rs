@@ -8,8 +8,8 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct States {
-    /// Folder that keeps calibrations and warm machines for later runs over the same jobs, up to 4 GiB,
-    /// or none; the results are the same [default: ebbtide in the user's cache folder]
+    /// Folder that keeps calibrations and warm machines for later runs over the same jobs, up to 4
+    /// GiB; or none. The results are the same [default: ebbtide in the user's cache folder]
     #[arg(long, value_name = "DIR|none")]
     states: Option<PathBuf>,
 }

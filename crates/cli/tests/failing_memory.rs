@@ -1,5 +1,5 @@
-//! A memory that fails does not lose the results of the others: they are printed, the failed one is
-//! named with what to do, and the exit status says that something failed.
+//! A memory that fails does not lose the results of the others. They are printed, and the failed
+//! one is named with advice. The exit status reports the failure.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A bench on a graph from a file: it is read once, stored as the data file, and children whose
-//! DRAM is limited read it from there. A file that is no graph is bad input.
+//! A bench on a graph from a file. The graph is read once and stored as the data file. Children
+//! with limited DRAM read it from there. A file that is no graph is bad input.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use common::{bench, complaint, ebbtide, folder, names};
 use serde_json::Value;
 
-/// Writes a graph of 100,000 vertices and a million edges, `turned` by so many vertices.
+/// Writes a graph of 100,000 vertices and a million edges, rotated by `turned` vertices.
 fn write_graph(path: &Path, turned: u64) {
     let mut text = String::from("# a ring, and edges into the first vertices\n");
     for vertex in 0..100_000u64 {

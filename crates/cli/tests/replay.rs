@@ -1,5 +1,5 @@
-//! A bench that replays a trace: in every mode, whatever the trace's form, with answers checked. A
-//! trace that cannot be replayed is refused before anything is written.
+//! A bench that replays a trace, in every mode and from every form of trace, with answers checked.
+//! A trace that cannot be replayed is refused before anything is written.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What a bench prints and writes has the same shape on every machine: every key in every entry,
-//! figures as median and range, and the resolved configuration beside them.
+//! The output of a bench has the same shape on every machine. Every key is in every entry, figures
+//! have a median and a range, and the resolved configuration is included.
 
 mod common;
 

@@ -14,7 +14,7 @@ use ebbtide_engine::{Engine, Options};
 
 const PAGES: u64 = 256;
 
-/// A store in which page 7 begins with 77, in a slot.
+/// Makes a store with a slot for page 7, which begins with 77.
 fn make(path: &Path) {
     let (path, tag) = (path.to_path_buf(), "shop".into());
     let new = NewStore { path, offset: 0, pages: PAGES, spare_pages: 64, tag, force: false };

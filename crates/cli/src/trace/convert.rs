@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
     /// .dramsim3, .oracleGeneral; native without an ending]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// Map pages to physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in
-    /// 64 GiB), or a file whose lines have a virtual and a physical page number
+    /// Map pages to physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in 64
+    /// GiB), or a file. Each line of the file has a virtual and a physical page number
     #[arg(long, value_name = "MAP")]
     map: Option<String>,
     /// Addresses to write to OUT: virtual or physical

@@ -43,8 +43,8 @@ struct Capture {
     /// Trace file to write, in the native format (.ebt)
     #[arg(short, long, value_name = "FILE", required = true)]
     output: Option<PathBuf>,
-    /// Trace only the process that is started, with the programs that it executes in its place, and
-    /// count the other processes [default: trace all, each in an address space of its own]
+    /// Trace only the started process, with the programs that it executes in its place. Count the
+    /// other processes [default: trace all, each in an address space of its own]
     #[arg(long)]
     one_process: bool,
     /// Trace only the program that is named. Programs that it executes or starts run at full speed

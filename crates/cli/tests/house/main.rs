@@ -1,6 +1,6 @@
-//! How the workspace is built: a crate depends only on crates above it, a crate's modules do not
-//! import each other in a circle, unsafe code has its places, nothing refers to a document outside
-//! of the project, and the pages say what the code has.
+//! The structure of the workspace. A crate depends only on crates above it, and a crate's modules
+//! do not import each other in a circle. Unsafe code has its places. Nothing refers to a document
+//! outside of the project. The pages agree with the code.
 
 mod modules;
 mod references;
@@ -130,9 +130,9 @@ fn a_crossed_layer_is_found() {
     );
 }
 
-/// The uses among modules of one parent, by the modules' paths. A use of a module deeper inside
-/// counts for the two modules in which the ways from the root part; a parent and what is inside it
-/// may use each other. Each use has one example, by the paths of the modules that meet there.
+/// The uses among modules of one parent, by the modules' paths. A use of a deeper module counts for
+/// the two modules below their common parent. A parent and its inner modules may use each other.
+/// Each use has one example, by the paths of the modules that meet there.
 type Uses = BTreeMap<(String, String), String>;
 
 fn uses(modules: &Modules) -> Uses {

@@ -259,7 +259,7 @@ fn read_path<'t>(mut tokens: &'t [TokenTree], path: &mut Vec<String>) -> &'t [To
     tokens
 }
 
-/// Adds what the tree of a `use` declaration imports; `path` is what leads to the tree.
+/// Adds the imports of the tree of a `use` declaration. `path` leads to the tree.
 fn read_use_tree(tokens: &[TokenTree], mut path: Vec<String>, imports: &mut Vec<Import>) {
     let mut name = None;
     let mut rest = tokens;

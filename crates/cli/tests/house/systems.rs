@@ -1,4 +1,4 @@
-//! `docs/SYSTEMS.md` says what the code has: every design and preset with its keys and their
+//! `docs/SYSTEMS.md` agrees with the code: it has every design and preset with its keys and their
 //! values, and every claim.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ fn page() -> String {
     fs::read_to_string(workspace().join("docs/SYSTEMS.md")).expect("docs/SYSTEMS.md")
 }
 
-/// The cells of every row of the tables in `text`, without those of headers and rules.
+/// Returns the cells of every row of the tables in `text`, without headers and rules.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
     let rows = rows.map(|row| row.split(" | ").map(str::trim).collect::<Vec<_>>());
