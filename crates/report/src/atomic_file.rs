@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::ReportError;
 
-/// Makes `folder` if it is missing and puts a file into it in one step: another process sees the
-/// old file or the new one, never a part.
+/// Writes a file into `folder` in one step, and makes `folder` if it is missing. Another process
+/// sees the old file or the new one, never a part.
 ///
 /// # Errors
 /// [`ReportError::Write`].

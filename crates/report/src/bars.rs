@@ -58,7 +58,7 @@ impl BarChart {
         }
     }
 
-    /// Gives each group a colour instead of each series.
+    /// Colours groups instead of series.
     pub fn colour_by_group(mut self) -> BarChart {
         self.by_group = true;
         self

@@ -26,7 +26,7 @@ pub(super) trait Chart: Debug + Send + Sync {
     /// The same numbers, to be read and copied.
     fn table(&self) -> Table;
 
-    /// The drawing as SVG; `id` is unlike those of other drawings of the page.
+    /// Returns the drawing as SVG. `id` differs from the ids of the page's other drawings.
     fn draw(&self, id: &str, width: Width) -> String;
 
     /// The value that all of several values have. Such a chart is told in a sentence instead.

@@ -26,7 +26,7 @@ pub enum Values {
     Text(Vec<Option<String>>),
 }
 
-/// Columns of the same number of rows, in the order in which they were first named.
+/// Columns of the same number of rows, in the order of their first use.
 #[derive(Default)]
 pub struct Columns {
     rows: usize,

@@ -77,7 +77,8 @@ impl LineChart {
         }
     }
 
-    /// Names each series beside the plot, as near to its last point as the other names permit.
+    /// Labels each series at the right of the plot, as near to its last point as the other labels
+    /// permit.
     fn draw_end_labels(
         &self,
         out: &mut String,

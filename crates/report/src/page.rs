@@ -13,8 +13,8 @@ use super::{BarChart, LineChart, ReportError, Table};
 /// Name of the page in its folder.
 const FILE_NAME: &str = "report.html";
 
-/// Checks, before a long run, that a report can be written into `folder`, which may be missing:
-/// makes a file in it, or in the nearest folder above that exists, and removes the file.
+/// Checks, before a long run, that a report can be written into `folder`, which may be missing.
+/// Makes a file in it, or in the nearest existing folder above, and removes the file.
 ///
 /// # Errors
 /// [`ReportError::Write`], as writing the report would.
@@ -123,9 +123,9 @@ impl Page {
         ))
     }
 
-    /// Writes the page as `report.html` into `folder`, made if it is missing, and every table and
-    /// chart beside it as a CSV file named after its title, and a chart as SVG, too. Gives the paths written, the page
-    /// first. Nothing is written unless everything can be drawn.
+    /// Writes the page as `report.html` into `folder`, and makes `folder` if it is missing. Writes
+    /// every table and chart as a CSV file named after its title, and every chart as SVG. Returns
+    /// the paths written, the page first. Nothing is written unless everything can be drawn.
     ///
     /// # Errors
     /// As [`html`](Page::html), and [`ReportError::Write`].

@@ -196,7 +196,7 @@ fn the_numbers_of_a_chart_are_folded() {
     assert_eq!(html.matches("<details><summary>").count(), 2);
 }
 
-/// A page with a chart of each kind, of which all values are `value`.
+/// A page with a chart of each kind. All values are `value`.
 fn flat(value: f64) -> Page {
     let bars = BarChart::new("Flash traffic", "MB a second")
         .group("dram-only", [("read", Range::single(value)), ("written", Range::single(value))]);

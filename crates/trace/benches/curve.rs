@@ -1,5 +1,5 @@
-//! How fast miss-ratio curves are made: accesses a second of CPU time, exact, sampled and by
-//! simulation, and how far the sampled curve is from the exact one.
+//! Speed of miss-ratio curves in accesses a second of CPU time: exact, sampled and by simulation.
+//! Also prints the distance of the sampled curve from the exact one.
 //!
 //!     cargo bench -p ebbtide-trace --bench curve
 

@@ -1,5 +1,5 @@
-//! How fast traces are read: accesses a second by one core, in text and native form; made-up ones,
-//! half of whose addresses are random, and those of real programs (`traces/`).
+//! Speed of reading traces in accesses a second of one core, in text and native form. The traces
+//! are made up, with half of the addresses random, or from real programs (`traces/`).
 //!
 //!     cargo bench -p ebbtide-trace --bench formats
 
@@ -17,8 +17,8 @@ use rand_pcg::Pcg64;
 
 const ACCESSES: u64 = 1_000_000;
 
-/// As programs are traced: lines of 64 bytes about every 200 ns, within 4 GiB; half of them go on
-/// in one of eight streams, half go anywhere.
+/// Accesses like a traced program's: lines of 64 bytes about every 200 ns, within 4 GiB. Half of
+/// them continue one of eight streams, and half are random.
 fn accesses() -> Vec<Access> {
     let mut random = Pcg64::seed_from_u64(1);
     let mut streams = [0_u64; 8].map(|_| random.random_range(0..1_u64 << 26));

@@ -1,5 +1,5 @@
-//! How much slower a program is traced than it runs under the same Valgrind tool whose output goes
-//! to /dev/null: wall-clock and processor time, medians over interleaved rounds.
+//! Prints how much slower a traced program is than under the same Valgrind tool with its output to
+//! /dev/null. Wall-clock and processor time, medians over interleaved rounds.
 //!
 //!     cargo run --release -p ebbtide-trace --example slowdown -- [--children] ROUNDS COMMAND ARGS…
 

@@ -10,8 +10,8 @@ use crate::{Compression, Format, Op, Output, Source, TraceError};
 /// is complete.
 ///
 /// # Errors
-/// [`TraceError`], of the source or of the file; [`TraceError::OnlyHints`] for hints in a format that
-/// does not hold them, as a file without an access is not a trace.
+/// [`TraceError`] of the source or of the file. [`TraceError::OnlyHints`] for hints in a format
+/// without hints, because a file without an access is not a trace.
 pub fn copy_to(
     source: &mut dyn Source,
     path: &Path,

@@ -97,7 +97,7 @@ pub enum TraceError {
         name: String,
         /// Its offset, in bytes after decompression.
         offset: usize,
-        /// What it is.
+        /// The kind of thing found.
         found: &'static str,
     },
     /// A file name whose ending is not that of a format.

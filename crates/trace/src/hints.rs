@@ -1,8 +1,8 @@
 //! [`Hinted`]: a trace with hints of a host that knows the future.
 //!
-//! The host tells the device ahead of time that a page will be needed: for the most accessed pages,
-//! with some probability (CXL-flash, ATC'23, observation 7). The paper does not say how long ahead,
-//! so the lead is a parameter.
+//! The host announces to the device that a page will be needed. It does so for the most accessed
+//! pages, with some probability (CXL-flash, ATC'23, observation 7). The paper does not state how
+//! long ahead, so the lead is a parameter.
 
 use std::collections::VecDeque;
 

@@ -21,8 +21,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens the file at `path`, or standard input for `-`. Data that begins as a zstd frame, a gzip
-    /// member or an xz stream is decompressed, whatever the file's name.
+    /// Opens the file at `path`, or standard input for `-`. A zstd frame, a gzip member or an xz
+    /// stream at the start is recognised by its content and decompressed.
     ///
     /// # Errors
     /// When it cannot be opened or its start cannot be read.

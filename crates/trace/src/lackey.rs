@@ -8,9 +8,9 @@
 //!  M 04033e06,1
 //! ```
 //!
-//! Numbers are a hexadecimal address and a size in bytes; `M` reads and then writes. Lines that
-//! begin with `==` or `--` are Valgrind's messages. Other programs print shorter addresses, other
-//! numbers of blanks, and CRLF at the end of lines, all of which the reader takes.
+//! Numbers are a hexadecimal address and a size in bytes. `M` reads and then writes. Lines that
+//! begin with `==` or `--` are Valgrind's messages. The reader also accepts the output of other
+//! programs: shorter addresses, other numbers of blanks, and CRLF at the end of lines.
 
 use std::fmt::Write;
 

@@ -14,10 +14,10 @@
 //! | describe a trace | [`Statistics`] |
 //! | find the miss ratio of every size of DRAM | [`curve`] |
 //!
-//! [`Format`] lists the formats, which the endings of files say: [`native`] is the compact binary
-//! form, [`text`] the published one with one access a line, [`lackey`] the output of Valgrind's
-//! memory tracer; CSV, the lists of DRAM simulators and libCacheSim's oracleGeneral come besides.
-//! [`LineCache`] is the set-associative cache that both the filter and the simulator use.
+//! [`Format`] lists the formats, which are known by the endings of files. [`native`] is the compact
+//! binary form. [`text`] is the published form, with one access a line. [`lackey`] is the output of
+//! Valgrind's memory tracer. The others are CSV, the lists of DRAM simulators and libCacheSim's
+//! oracleGeneral. [`LineCache`] is the set-associative cache of the filter and the simulator.
 //!
 //! ```no_run
 //! use ebbtide_trace::{Source, open};

@@ -9,8 +9,8 @@ pub type LineId = u64;
 
 /// The tags of a cache.
 ///
-/// A set keeps its ways in the order of their last use, the latest first, so that LRU needs no
-/// timestamps and hot lines are found first.
+/// A set keeps its ways in the order of their last use, the latest first. So LRU needs no
+/// timestamps, and hot lines are found first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LineCache {
     /// `line + 1` with the dirty bit on top; 0 is empty.

@@ -19,7 +19,7 @@ pub trait Source {
         None
     }
 
-    /// What the source does not read of its input although it is there, in words for the user.
+    /// Returns a remark for the user on input that the source does not read.
     fn remark(&self) -> Option<String> {
         None
     }

@@ -31,14 +31,14 @@ pub struct Statistics {
     pub footprint_bytes: u64,
     /// Mean time between accesses.
     pub inter_arrival_ns: f64,
-    /// 0 to 1: the mean of 1/stride, the stride of an access being its distance in lines to the
-    /// nearest of the 32 accesses before it, at least 1; an access of the same line counts 0
-    /// (Weinberg et al., SC'05). The CXL-flash paper does not define its measure.
+    /// 0 to 1: the mean of 1/stride. An access's stride is its distance in lines to the nearest of
+    /// the 32 accesses before it, at least 1. An access of the same line counts 0 (Weinberg et al.,
+    /// SC'05). The CXL-flash paper does not define its measure.
     pub spatial_locality: f64,
-    /// 0 to 1: the mean over touched pages of 1 - log(d + 1) / log(N + 1), d being the accesses since
-    /// the page was last touched and N those in all; the first touch of a page counts 0 (after
-    /// Weinberg et al., who count distinct addresses). This differs from the reuse probability from which the CXL-flash
-    /// reproduction generates its synthetic traces.
+    /// 0 to 1: the mean over touched pages of 1 - log(d + 1) / log(N + 1). Here d is the number of
+    /// accesses since the page was last touched, and N the number of all accesses. The first touch
+    /// of a page counts 0 (after Weinberg et al., who count distinct addresses). This differs from
+    /// the reuse probability of the synthetic traces in the CXL-flash reproduction.
     pub temporal_locality: f64,
     /// The share of accesses whose physical address is known.
     pub physical_share: f64,

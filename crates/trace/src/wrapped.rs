@@ -65,9 +65,9 @@ choice! {
     }
 }
 
-/// A trace on a device that is smaller than its addresses: regions of 2 MiB beyond the device come to
-/// lie in its unused regions, in the order of their first use, and share them once all are used. An
-/// address on the device stays where it is, unless a region from beyond has come to lie there.
+/// A trace on a device that is smaller than its addresses. Regions of 2 MiB beyond the device are
+/// moved to its unused regions, in the order of their first use. They share these regions once all
+/// are used. An address on the device stays in place, unless a region from beyond was moved there.
 ///
 /// A program's addresses have gaps, so that it may use few pages far apart. Neighbours stay neighbours.
 pub struct Folded<S> {

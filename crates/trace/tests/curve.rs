@@ -1,4 +1,4 @@
-//! Miss-ratio curves say of every size what a cache of that size would do.
+//! Miss-ratio curves agree with caches of every size.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;

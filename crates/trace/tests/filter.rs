@@ -15,7 +15,8 @@ impl Model {
         Model { sets: vec![Vec::new(); sets], ways: shape.ways }
     }
 
-    /// Uses `line`, and takes it in if it is not there. Gives whether it was, and what had to go.
+    /// Uses `line`, and inserts it if it is missing. Returns whether it was present, and the
+    /// evicted line.
     fn access(&mut self, line: u64, write: bool) -> (bool, Option<(u64, bool)>) {
         let count = self.sets.len() as u64;
         let set = &mut self.sets[(line % count) as usize];

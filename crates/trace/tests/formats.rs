@@ -1,4 +1,5 @@
-//! Every form gives back what it can hold, is known by its name, and refuses what is not of it.
+//! Every form returns the entries that it can hold, is known by its name, and refuses foreign
+//! entries.
 
 mod common;
 

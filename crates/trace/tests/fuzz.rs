@@ -1,5 +1,5 @@
-//! No input makes a reader panic, whatever it holds. Inputs are whole traces of each format with
-//! random damage, the same ones in every run.
+//! No input makes a reader panic. Inputs are whole traces of each format with random damage, the
+//! same ones in every run.
 //!
 //! The default is a short run. `EBBTIDE_FUZZ=100000 cargo test --release -p ebbtide-trace --test
 //! fuzz` reads that many inputs of each format. `tests/corpus` keeps inputs by format (their ending)

@@ -1,6 +1,6 @@
-//! Misses of the shipped traces, beside those that libCacheSim (PyPI, version 0.3.5) counts. Its counts
-//! were recorded with `libcachesim.py` in this folder. S3-FIFO is bounded alone: queues of so few pages
-//! differ by how their shares are rounded.
+//! Compares the misses of the shipped traces with the counts of libCacheSim (PyPI, version 0.3.5).
+//! Its counts were recorded with `libcachesim.py` in this folder. Only S3-FIFO has a tolerance:
+//! with so few pages, the rounding of queue shares matters.
 
 use std::path::Path;
 

@@ -1,12 +1,13 @@
-//! The miss ratio of every replacement policy on request streams, synthetic and from the shipped
-//! traces, beside LRU, the policies of papers that Ebbtide does not have, and an oracle that pins the
-//! hottest pages; what a decision costs; and a table of all streams.
+//! Prints the miss ratio of every replacement policy on synthetic and shipped request streams.
+//! Compares it with LRU, with published policies that Ebbtide does not have, and with an oracle
+//! that pins the hottest pages. Also prints the cost of a decision and a table of all streams.
 //!
 //!     cargo run --release --example miss_ratio -- [--scale N] [--stream NAME]… [POLICY]…
 //!
-//! `--scale N` divides the pages and requests of most synthetic streams. `--stream design`,
-//! `--stream looked-at` and `--stream held-out` name those that policies were designed with, those that
-//! were held out of a design and have been looked at since, and those kept for the end.
+//! `--scale N` divides the pages and requests of most synthetic streams. `--stream design` names
+//! the streams that policies were designed with. `--stream looked-at` names streams that were held
+//! out of a design and have been looked at since. `--stream held-out` names the streams kept for
+//! the end.
 
 mod peers;
 mod streams;
@@ -22,7 +23,7 @@ use peers::PEERS;
 use streams::{Stream, Use};
 use touches::Touches;
 
-/// What others' policies are compared with: those of `core` that the papers' authors would know.
+/// Published policies to compare with: those of `core` that the papers' authors would know.
 const PUBLISHED: [PolicyKind; 2] = [PolicyKind::Lru, PolicyKind::S3Fifo];
 
 fn main() {
@@ -112,8 +113,8 @@ fn report(stream: &Stream, kinds: &[PolicyKind]) -> Row {
     Row { name: stream.name.clone(), requests: stream.requests.len(), published, ours }
 }
 
-/// Prints a line a stream: miss ratios, and of each policy asked for how far it is from LRU and from
-/// the best of those published, in percent.
+/// Prints a line a stream: its miss ratios, and the distance of each requested policy from LRU and
+/// from the best published policy, in percent.
 fn summary(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
     let published = PUBLISHED.iter().map(|kind| kind.name()).chain(PEERS.map(|(name, _)| name));
     print!("\n{:<62}", "misses a request");

@@ -1,5 +1,5 @@
-//! The policies that Ebbtide does not have, as their papers define them: told of every access in
-//! order, plain rather than fast, over pages numbered from 0.
+//! Policies that Ebbtide does not have, as their papers define them. They see every access in
+//! order, over pages numbered from 0. The code is plain rather than fast.
 
 /// A cache under one policy.
 pub(crate) trait Peer {
@@ -157,8 +157,8 @@ impl Peer for Arc {
     }
 }
 
-/// LIRS (Jiang and Zhang, SIGMETRICS 2002), section 3.3, with 1% of the frames for HIR pages and as
-/// many pages without a frame in the stack as there come to be.
+/// LIRS (Jiang and Zhang, SIGMETRICS 2002), section 3.3. HIR pages have 1% of the frames. The
+/// number of pages without a frame in the stack is not bounded.
 struct Lirs {
     lir_frames: usize,
     hir_frames: usize,
@@ -272,9 +272,9 @@ impl Peer for Sieve {
     }
 }
 
-/// W-TinyLFU (Einziger et al., ACM Transactions on Storage 2017), section 4: a window of 1%, a main
-/// cache of which 80% are protected, and counts of every page up to 15, exact where the paper's are
-/// sketched, halved after ten accesses a frame.
+/// W-TinyLFU (Einziger et al., ACM Transactions on Storage 2017), section 4. It has a window of 1%
+/// and a main cache with 80% protected. Counts of every page go up to 15, and are halved after ten
+/// accesses a frame. They are exact, where the paper's are sketched.
 struct TinyLfu {
     window: usize,
     protected: usize,

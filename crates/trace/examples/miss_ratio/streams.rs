@@ -198,7 +198,7 @@ fn scattered_elements(scale: usize) -> Stream {
     })
 }
 
-/// Requests for elements, of which the one of rank `r` of `n` lies in place `place_of(r, n)`.
+/// Requests for elements. The element of rank `r` of `n` lies in place `place_of(r, n)`.
 fn elements(scale: usize, name: &'static str, place_of: fn(usize, usize) -> usize) -> Stream {
     let pages = ((1 << 19) / scale).next_power_of_two();
     let count = pages * ELEMENTS_PER_PAGE;
@@ -404,7 +404,7 @@ fn growing_fast(scale: usize) -> Stream {
     newest_most_popular("new pages are the most popular, and more are new", 42, 5, 0.8, scale)
 }
 
-/// A working set that grows by one page in `every` requests, of which the newer are more popular.
+/// A working set that grows by one page in `every` requests. Newer pages are more popular.
 fn newest_most_popular(
     name: &'static str,
     seed: u64,
@@ -420,8 +420,8 @@ fn newest_most_popular(
     stream(name, count / every + 1, 10_000 / scale, requests)
 }
 
-/// The shipped trace `name` by units of so many bytes, with caches of so many percent of what it
-/// touches.
+/// The shipped trace `name` in units of `unit` bytes, with caches of `cached` percent of the units
+/// that it touches.
 fn traced(name: &str, unit: usize, cached: &[usize]) -> Vec<Stream> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../traces/{name}.ebt"));
     let mut source = open(&path).expect("a trace that is shipped");

@@ -27,7 +27,7 @@ use rustix::process::Signal;
 use crate::filter::Hierarchy;
 use crate::{Access, TraceError};
 
-/// Which programs are traced beside the one that was named.
+/// The programs that are traced in addition to the named one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Follow {
     /// None: a program that replaces it (`exec`) runs untraced.
@@ -88,7 +88,8 @@ pub struct Counts {
     pub physical: u64,
     /// Processes traced.
     pub processes: u64,
-    /// Threads that they started, beside the first one of each program. Valgrind runs one at a time.
+    /// Started threads, without the first thread of each program. Valgrind runs one thread at a
+    /// time.
     pub threads: u64,
     /// Processes that were not traced, with [`Follow::Exec`].
     pub untraced: u64,
@@ -162,7 +163,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// the pipe would be woken for every line.
 const WORTHWHILE_BYTES: usize = BUFFER_BYTES / 4;
 
-/// How long the reader sleeps: a fraction of the time in which the tracer fills the pipe.
+/// Sleep of the reader: a fraction of the time that the tracer takes to fill the pipe.
 const REST: Duration = Duration::from_millis(2);
 
 /// The time after which a program that was asked to end is killed.

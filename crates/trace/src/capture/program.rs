@@ -76,7 +76,7 @@ impl Program {
         Ok(untraced)
     }
 
-    /// Removes what is left of the stream of a process that has ended.
+    /// Removes the state of the stream of a process that has ended.
     pub(super) fn forget(&mut self, stream: &Stream) {
         self.folder.forget(stream.log.id);
     }

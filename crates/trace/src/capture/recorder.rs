@@ -17,7 +17,7 @@ const COMMAND: &[u8] = b"Command: ";
 
 /// One traced process.
 pub(super) struct Process {
-    /// From 0, in the order in which processes were found.
+    /// Number in the order of discovery, from 0.
     number: u64,
     /// The address space of its program: another program in the same process has memory of its own.
     space: u64,

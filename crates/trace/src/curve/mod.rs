@@ -166,9 +166,9 @@ impl Curve {
         farthest.map_or(0, |step| step.pages)
     }
 
-    /// The mean number of distinct pages in a window of `accesses` accesses (Denning and Schwartz,
-    /// CACM 1972): the next access of a window is to a new page if it misses in a cache of the
-    /// pages touched so far. At most all pages counted.
+    /// Returns the mean number of distinct pages in a window of `accesses` accesses (Denning and
+    /// Schwartz, CACM 1972). The next access of a window is to a new page if it misses in a cache
+    /// of the pages touched so far. The result is at most the number of pages counted.
     pub fn working_set(&self, accesses: f64) -> u64 {
         let (mut pages, mut made) = (0, 0.0);
         while made < accesses && (pages as f64) < self.pages() {

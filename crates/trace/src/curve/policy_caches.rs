@@ -9,9 +9,9 @@ use crate::Access;
 
 /// Caches of several sizes under one replacement policy of `core`, simulated in one pass.
 ///
-/// With a sample of the pages, each cache is scaled down by the same factor (Waldspurger et al.,
-/// "Cache Modeling and Optimization using Miniature Simulations", ATC'17), so that time and memory
-/// stay bounded.
+/// With a sample of the pages, each cache is scaled down by the same factor, so that time and
+/// memory stay bounded. (Waldspurger et al., "Cache Modeling and Optimization using Miniature
+/// Simulations", ATC'17.)
 pub struct PolicyCaches {
     sample: Sample,
     /// Numbers of pages in the order of their first access, since policies keep arrays of pages.

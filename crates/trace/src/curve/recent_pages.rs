@@ -9,8 +9,8 @@ const ACCESSES: usize = 4096;
 pub(super) struct RecentPages {
     /// Indexed by the number of the access.
     ring: Vec<PageId>,
-    /// A hash set with linear probing: a page, and the round in which it was inserted. Incrementing
-    /// `round` empties it.
+    /// A hash set with linear probing. An entry is a page and the round of its insertion.
+    /// Incrementing `round` empties the set.
     seen: Vec<(PageId, u64)>,
     round: u64,
 }

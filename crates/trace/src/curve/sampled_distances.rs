@@ -77,17 +77,17 @@ fn lot(access: u64) -> u32 {
 /// Estimates the misses and write-backs of LRU caches of every size in bounded memory.
 ///
 /// Distances are measured in a sample of pages, as in SHARDS of fixed size (Waldspurger et al.,
-/// FAST'15): pages are sampled by hash, those of the highest hashes are dropped when there are too
-/// many, and a distance is scaled by the current sampling rate. SHARDS also counts the uses of
-/// sampled pages for those of all pages, so its error is large when a hot page is sampled or
-/// missed. Here uses have a sample of their own, taken from the accesses to all pages: the page of
-/// a sampled access is followed to its next use, whose distance counts. So it does not matter how
-/// hot a page is. The distance of a near use is counted exactly in the accesses in between.
+/// FAST'15). Pages are sampled by hash, and those with the highest hashes are dropped when there
+/// are too many. A distance is scaled by the current sampling rate. SHARDS uses the same sample to
+/// count uses, so its error is large when a hot page is sampled or missed. Here uses have their own
+/// sample, taken from the accesses to all pages. The page of a sampled access is followed to its
+/// next use, whose distance counts. So the result does not depend on how hot a page is. The
+/// distance of a near use is counted exactly in the accesses in between.
 ///
 /// Miss ratios of smooth curves are within 0.01 to 0.02 of the exact ones. The tests and the
 /// benchmark of this crate measure the error, and [`Curve::error`] computes it. A distance that
-/// spans `n` sampled pages has a relative error of about `1/√n`, so a step of a curve, such as a
-/// loop's, is at a size that is wrong by as much.
+/// spans `n` sampled pages has a relative error of about `1/√n`. So the size at a step of a curve,
+/// such as a loop's, has the same relative error.
 pub struct SampledDistances {
     pages_max: usize,
     below: Below,
@@ -133,8 +133,9 @@ impl Followed {
     }
 }
 
-/// The rate at which accesses are sampled: that of pages, and once pages are dropped, a fraction of
-/// it. This gives enough accesses for precision, and few enough to be fast.
+/// Ratio of the sampling rates of pages and accesses. Accesses are sampled at the rate of pages at
+/// first, and at this fraction of it once pages are dropped. This gives enough accesses for
+/// precision, and few enough for speed.
 const SPARSE: u64 = 4;
 
 /// Whether the access with the hash `lot` is sampled.

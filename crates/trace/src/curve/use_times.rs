@@ -8,9 +8,9 @@ const BLOCK_WORDS: usize = BLOCK_BITS / 64;
 
 /// Times that are allocated in increasing order and deleted later.
 ///
-/// One bit a time and a Fenwick tree over blocks of bits count the times that are left from any
-/// time on (Bennett and Kruskal, IBM Journal of Research and Development, 1975). When all numbers
-/// are used, the times that are left are renumbered.
+/// Counts the remaining times from any time on, with one bit a time and a Fenwick tree over blocks
+/// of bits (Bennett and Kruskal, IBM Journal of Research and Development, 1975). When all numbers
+/// are used, the remaining times are renumbered.
 pub(super) struct UseTimes {
     struck: Vec<u64>,
     /// A Fenwick tree of the number of deleted times in each block.

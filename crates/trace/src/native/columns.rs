@@ -1,4 +1,4 @@
-//! The entries of a block in columns, each of which compresses better alone.
+//! The entries of a block in columns. Each column compresses better alone.
 //!
 //! A tag byte says which fields of an entry follow in their columns; fields that equal those of an
 //! earlier entry are left out.
