@@ -1,11 +1,11 @@
 //! The metadata that a file system's operations change, in pieces and in blocks (FlatFlash,
 //! ASPLOS'19 §3.5, §5.5).
 //!
-//! One model for three file systems: an operation changes a few small pieces of metadata, each in a
-//! block of its own kind. [`Consistency`] says which whole blocks a file system writes for that;
-//! on FlatFlash it writes the pieces themselves, without journal or copies. Which pieces an
-//! operation changes follows the file systems' general design, within the sizes that the paper
-//! prints (§3.5). Both are assumptions.
+//! One model for three file systems. An operation changes a few small pieces of metadata, each in a
+//! block of its own kind. [`Consistency`] determines which whole blocks a file system writes for
+//! that. On FlatFlash it writes the pieces themselves, without journal or copies. The pieces of an
+//! operation follow the file systems' general design, within the sizes that the paper prints
+//! (§3.5). Both are assumptions.
 
 use ebbtide_core::PAGE_BYTES;
 use rand::{RngExt, SeedableRng};
@@ -48,7 +48,7 @@ pub const FILE_SYSTEMS: [FileSystem; 3] = [
 /// A kind of metadata. Pieces of a kind lie together in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Piece {
-    /// Inode of a new file, beside that of the file before.
+    /// Inode of a new file, next to the inode of the file before.
     Inode,
     /// Inode of an existing file.
     Existing,

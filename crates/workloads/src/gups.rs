@@ -13,17 +13,17 @@ const UPDATES: u64 = 64;
 /// The period of the stream.
 const PERIOD: u64 = 1_317_624_576_693_539_401;
 
-/// HPC Challenge's RandomAccess: a table of 2ⁿ words, `T[i] = i` at first; an update is
-/// `T[a mod 2ⁿ] ^= a` with the next `a` of one endless stream, and a run is 4·2ⁿ updates.
+/// HPC Challenge's RandomAccess: a table of 2ⁿ words, `T[i] = i` at first. An update is
+/// `T[a mod 2ⁿ] ^= a` with the next `a` of one endless stream. A run is 4·2ⁿ updates.
 ///
 /// Job `n` makes updates `64·n` to `64·n + 63` of the stream; it finds its place by jumping ahead,
 /// as the benchmark's processes do. The rules allow a look-ahead of 1,024 numbers; a job looks 64
 /// ahead. Table and stream are defined by the benchmark and do not depend on seed or skew.
 ///
-/// Updates may collide. The rules allow one word in a hundred to be wrong; here all words are
-/// right, since an update is a compare-exchange. Its cost is negligible beside a miss, and it makes
-/// [`wrong_words`](Gups::wrong_words) a test of the memory that detects a single lost update or
-/// page.
+/// Updates may collide. The rules allow one word in a hundred to be wrong. Here all words are
+/// right, since an update is a compare-exchange. Its cost is negligible compared with a miss. It
+/// makes [`wrong_words`](Gups::wrong_words) a test of the memory that detects a single lost update
+/// or page.
 ///
 /// Every update flips the low `n` bits of a word by the word's index, so they are the index or
 /// zero. Every job checks this, which detects misplaced and damaged pages.
@@ -84,7 +84,7 @@ impl Gups {
     /// The benchmark's verification: applies the updates of jobs `0..jobs` again, which undoes
     /// them, and counts the words that differ from their initial values.
     ///
-    /// No job may run meanwhile. Wrong words are counted and left as they are.
+    /// No job may run during the call. Wrong words are counted and left as they are.
     pub fn wrong_words<M: Memory>(&self, memory: &mut M, jobs: u64) -> u64 {
         for number in (0..jobs).flat_map(|job| self.job(job)) {
             let at = self.address(number);
@@ -107,8 +107,8 @@ fn misplaced(at: Addr, word: u64) -> Wrong {
     Wrong(format!("the word at {at:?} is {word:#x}, which no updates make of {:#x}", at.0 / 8))
 }
 
-/// A number of RandomAccess's stream: the powers of x modulo x⁶⁴ + x² + x + 1 over GF(2), a
-/// polynomial's coefficients being the bits of a word.
+/// A number of RandomAccess's stream: the powers of x modulo x⁶⁴ + x² + x + 1 over GF(2). The bits
+/// of a word are the coefficients of a polynomial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stream(u64);
 

@@ -28,14 +28,13 @@ const NODE_PAGES_PER_HEAD_PAGE: u64 = KEYS_PER_HEAD_PAGE / NODES_PER_PAGE;
 /// A chained hash table: 8-byte bucket heads, 64-byte nodes; a job looks up four keys.
 ///
 /// There are half as many buckets as keys. Each of 16 keys falls on a random one of the 8 buckets
-/// of a line, so chains have 0 to 16 nodes, 2 on average, and a look-up reads one head and 1.94
-/// nodes.
+/// of a line. So chains have 0 to 16 nodes, 2 on average. A look-up reads one head and 1.94 nodes.
 ///
 /// With [`Scatter::Pages`](crate::Scatter::Pages) the hash keeps neighbours together: the heads of
-/// 1,024 and the nodes of 64 neighbouring keys share a page, as when keys that belong together are
-/// hashed by their common prefix and allocated together; a chain stays within its page of nodes.
+/// 1,024 and the nodes of 64 neighbouring keys share a page. This models related keys that are
+/// hashed by their common prefix and allocated together. A chain stays within its page of nodes.
 /// With [`Scatter::Keys`](crate::Scatter::Keys) heads and nodes lie in random order, as in a common
-/// table that is filled in random order: a hot key's chain leads through cold pages.
+/// table that is filled in random order. A hot key's chain leads through cold pages.
 ///
 /// A key is its rank of popularity. Chains never change; values do, by
 /// [`update`](HashTable::update).
@@ -167,8 +166,8 @@ impl HashTable {
         PageId(self.head_pages).start() + self.nodes.place(slot) * LINE_BYTES as u64
     }
 
-    /// The next node in the chain of bucket `bucket` (0 to 7) of `group`: the node of the first
-    /// slot from `from` on that the bucket owns.
+    /// Returns the next node in the chain of bucket `bucket` (0 to 7) of `group`. It is the node of
+    /// the first slot from `from` on that the bucket owns.
     #[inline]
     fn next_in_chain(&self, group: u64, bucket: u64, from: u64) -> Addr {
         // Compares all sixteen picks at once: equal picks have a difference without a set bit.

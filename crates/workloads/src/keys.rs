@@ -1,7 +1,7 @@
 //! The keys of jobs: their popularity, and where they lie.
 //!
-//! A key's *rank* is its popularity: rank 0 is the most popular. [`Ranks`] draws ranks, and a
-//! [`Scatter`] lays ranks over the places of a structure.
+//! A key's *rank* is its popularity: rank 0 is the most popular. [`Ranks`] draws ranks. A
+//! [`Scatter`] assigns them to the places of a structure.
 
 use ebbtide_core::choice;
 use rand_distr::{Distribution, Zipf};
@@ -18,8 +18,8 @@ choice! {
         /// as data does that was created together or is sorted by age.
         #[default]
         Pages = "pages",
-        /// Every key is shuffled by itself: YCSB's hashed ("scrambled") Zipfian. A page holds hot
-        /// and cold keys alike, the worst case for a cache of pages.
+        /// Every key is shuffled alone: YCSB's hashed ("scrambled") Zipfian. A page holds hot and
+        /// cold keys alike, the worst case for a cache of pages.
         Keys = "keys",
     }
 }

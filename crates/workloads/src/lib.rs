@@ -1,4 +1,4 @@
-//! The papers' programs over [`Memory`]: what they do, what their data are, and how jobs arrive.
+//! The papers' programs over [`Memory`]: their jobs, their data, and the arrival of jobs.
 //!
 //! A program is written once, in plain direct style, and does not know on which memory it runs. It
 //! implements [`Workload`]: an initial image, and an endless, numbered stream of jobs over it.
@@ -11,7 +11,7 @@
 //! | FlatFlash (ASPLOS'19) | [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`], and the full mixes of [`tpcc`], [`tpcb`] and [`tatp`] |
 //! | HAMS (ISCA'21) | [`LineAccess`] in four variants, and [`sql`] |
 //!
-//! Streams of accesses and commits stand beside the programs: FlatFlash's [`Lines`], [`logging`] and
+//! The crate also has streams of accesses and commits: FlatFlash's [`Lines`], [`logging`] and
 //! [`file_metadata`], and the CXL-flash study's (ATC'23) [`Synthetic`] programs and [`StandIn`]s.
 //!
 //! Two properties let one program run on many memories and on datasets of any size:
@@ -22,7 +22,7 @@
 //!   thread may run any of them.
 //!
 //! Jobs interleave at every access and across cores. Every line they read has enough redundancy to
-//! tell a wrong, torn or damaged one from a right one, and is checked in every run ([`Wrong`]).
+//! recognise a wrong, torn or damaged one. It is checked in every run ([`Wrong`]).
 //!
 //! ```
 //! use ebbtide_testbed::{Plain, words_of_pages};
@@ -122,7 +122,7 @@ pub trait Workload: Send + Sync {
     /// Runs job `job` to its end.
     ///
     /// # Errors
-    /// [`Wrong`] when memory holds what the program cannot have stored there.
+    /// [`Wrong`] when memory holds values that the program cannot have stored there.
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong>;
 
     /// Whether jobs change the data, apart from latches.

@@ -1,6 +1,6 @@
 //! Arrivals of jobs: endless iterators over the intended arrival times of job 0, 1, 2, ….
 //!
-//! There is no clock here. A driver starts a job at or after its arrival and measures the response
+//! There is no clock here. A driver starts a job at or after its arrival. It measures the response
 //! time from the *intended* arrival, so that it includes the time in the queue.
 
 use ebbtide_core::{Span, Time};

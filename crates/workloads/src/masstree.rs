@@ -22,9 +22,9 @@ const KEYS_PER_BLOCK: u64 = KEYS_PER_PAGE;
 const KEY_STEP: u64 = 16;
 /// The key of a block behind which temporary keys lie.
 const BUSY_KEY: u64 = KEYS_PER_BLOCK / 2;
-/// Nodes that a block may need in addition to the fresh tree's: the border node with temporary keys
-/// has at most 26 keys, which take three nodes, and every 14 border nodes may split the interior
-/// node above.
+/// Nodes that a block may need in addition to the fresh tree's. The border node with temporary keys
+/// has at most 26 keys, which take three nodes. Every 14 border nodes may split the interior node
+/// above.
 const MORE_NODES_PER_BLOCK: u64 = 3;
 
 /// A key-value store: a [`Tree`] that leads to records of 64 bytes. Half of the jobs read, half
@@ -33,10 +33,10 @@ const MORE_NODES_PER_BLOCK: u64 = 3;
 /// * 50%: get. Looks a key up and reads its record.
 /// * 47.5%: put. Looks a key up and writes its record's next value, under the record's latch.
 /// * 2.5%: insert or removal of a temporary key. Each block of 128 permanent keys has one place for
-///   15 temporary keys, so that nodes split and are joined while the size stays the same.
+///   15 temporary keys. So nodes split and are joined while the size stays the same.
 ///
 /// Keys are 8 bytes. With [`Scatter::Pages`](crate::Scatter::Pages) blocks of 128 neighbouring
-/// ranks of popularity are neighbouring keys, a page of border nodes and two of records; with
+/// ranks of popularity are neighbouring keys: a page of border nodes and two of records. With
 /// [`Scatter::Keys`](crate::Scatter::Keys) every key has any rank.
 #[derive(Debug, Clone)]
 pub struct Masstree {

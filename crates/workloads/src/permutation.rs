@@ -5,9 +5,9 @@ use ebbtide_structures::hash::mix;
 /// A pseudo-random bijection of `0..n` onto itself for any `n`, without a table, in a few
 /// nanoseconds.
 ///
-/// A four-round Feistel network over pairs `(left, right)` with `left < a`, `right < 2ᵏ`, where
-/// `a·2ᵏ` exceeds `n` by less than `√n` (Black and Rogaway, "Ciphers with Arbitrary Finite
-/// Domains", CT-RSA'02: §5, and §4's cycle walking for the few values from `n` on). It is not a
+/// A four-round Feistel network over pairs `(left, right)` with `left < a` and `right < 2ᵏ`. The
+/// product `a·2ᵏ` exceeds `n` by less than `√n`. (Black and Rogaway, "Ciphers with Arbitrary Finite
+/// Domains", CT-RSA'02: §5, and §4's cycle walking for the few values from `n` on.) It is not a
 /// cipher.
 #[derive(Debug, Clone)]
 pub(crate) struct Permutation {

@@ -56,12 +56,12 @@ macro_rules! programs {
                 match self { $(Kind::$program => <$workload as Named>::NAME),+ }
             }
 
-            /// What it is, in one line.
+            /// Returns a description of the program, in one line.
             pub fn description(self) -> &'static str {
                 match self { $(Kind::$program => <$workload as Named>::DESCRIPTION),+ }
             }
 
-            /// What one job does, in one line.
+            /// Returns the work of one job, in one line.
             pub fn mix(self) -> &'static str {
                 match self { $(Kind::$program => <$workload as Named>::MIX),+ }
             }

@@ -21,9 +21,9 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// A red-black tree of 64-byte nodes; a job looks up four keys by chasing pointers from the root.
 ///
 /// A node is one line, `{latch, key, value, left, right, colour, spare, checksum}`. Nodes have a
-/// van Emde Boas layout for pages, as a tree for flash would: six levels of a subtree share a page,
-/// the top pages lie together at the front, and the bottom pages lie in random order. A look-up
-/// among 2³² keys reads 32 nodes on 6 pages, of which only the last is often cold. (With nodes in
+/// van Emde Boas layout for pages, as a tree for flash would: six levels of a subtree share a page.
+/// The top pages lie together at the front, and the bottom pages lie in random order. A look-up
+/// among 2³² keys reads 32 nodes on 6 pages, and often only the last page is cold. (With nodes in
 /// random order, each of the last ten would be on a cold page.)
 ///
 /// With [`Scatter::Pages`](crate::Scatter::Pages) consecutive ranks are neighbouring keys of one
@@ -91,8 +91,8 @@ impl RedBlackTree {
         std::array::from_fn(|_| self.key(self.ranks.draw(&mut rng)))
     }
 
-    /// The key of rank `rank`. The blocks have room for one key more than there are; the rank of
-    /// that key takes the key of the rank that is left over.
+    /// Returns the key of rank `rank`. The blocks have room for one key more than there are keys.
+    /// The rank of that key takes the key of the rank that is left over.
     #[inline]
     fn key(&self, rank: u64) -> u64 {
         let mut key = self.keys.place(rank);

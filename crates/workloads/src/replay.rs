@@ -59,7 +59,7 @@ impl Step {
 /// Repeats the accesses of a trace, 64 steps a job: job `n` makes steps `64·n` to `64·n + 63` of
 /// the endless repetition of the trace.
 ///
-/// A trace has addresses and no data, so the data are those of [`RandomWrite`]: a line is checked
+/// A trace has addresses and no data, so it uses the data of [`RandomWrite`]. A line is checked
 /// when it is read and before it is written, and counts its writes. The times of the trace are
 /// ignored.
 #[derive(Debug, Clone)]

@@ -34,9 +34,9 @@ impl Default for Shape {
 pub trait Named: Workload + Sized {
     /// The name users type.
     const NAME: &'static str;
-    /// What it is, in one line.
+    /// Description of the program, in one line.
     const DESCRIPTION: &'static str;
-    /// What one job does, in one line.
+    /// Work of one job, in one line.
     const MIX: &'static str;
     /// Where it is defined.
     const SOURCE: &'static str;

@@ -26,8 +26,8 @@ const UPDATE: u8 = 2;
 /// accesses of the statements.
 ///
 /// Job `n` runs one statement on 16 rows. In order, these are rows `16·n` to `16·n + 15` modulo the
-/// number of rows; a select looks up the first and then scans the index. At random, these are
-/// uniformly random rows, each looked up by itself, so skew and scatter have no effect.
+/// number of rows. A select looks up the first and then scans the index. At random, these are
+/// uniformly random rows, each with its own look-up, so skew and scatter have no effect.
 #[derive(Debug, Clone)]
 pub struct Sql<const IN_ORDER: bool, const STATEMENT: u8> {
     table: Masstree,

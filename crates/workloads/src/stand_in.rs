@@ -1,16 +1,17 @@
 //! [`StandIn`]: a made-up trace with six figures of a program whose own trace is not at hand.
 //!
-//! The CXL-flash study (ATC'23 Table 5) gives six figures of each real program: the interval between
-//! accesses, their number, the share of reads, the footprint, and locality in space and in time.
+//! The CXL-flash study (ATC'23 Table 5) prints six figures of each real program: the interval
+//! between accesses, their number, the share of reads, the footprint, and two localities, in space
+//! and in time.
 //!
-//! An access goes to the line after the last one with the probability of spatial locality. Otherwise
-//! it goes elsewhere. With the probability of temporal locality that is one of the [`REUSED`] pages
-//! where accesses last went, the more recent the likelier (by the logarithm of the distance).
-//! Otherwise it is a page of the footprint: with the probability of spatial locality the page after
-//! the last such page, else any page. A new choice between reading and writing is made whenever an
-//! access goes elsewhere. Accesses are a Poisson process. The study does not define its two
-//! localities; these definitions are assumptions, and [`Open`] varies what the six figures leave
-//! open.
+//! An access goes to the line after the last one with the probability of spatial locality.
+//! Otherwise it goes elsewhere. With the probability of temporal locality it goes to one of the
+//! [`REUSED`] pages of recent accesses. More recent pages are likelier, by the logarithm of the
+//! distance. Otherwise it goes to a page of the footprint. With the probability of spatial locality
+//! this is the page after the last such page, else any page. A new choice between reading and
+//! writing is made whenever an access goes elsewhere. Accesses are a Poisson process. The study
+//! does not define its two localities. These definitions are assumptions, and [`Open`] varies the
+//! parameters that the six figures leave open.
 
 use ebbtide_core::{PAGE_BYTES, PageId};
 use ebbtide_trace::{Access, Op, Source, TraceError, line_access};

@@ -57,9 +57,9 @@ impl Synthetic {
 /// Where data lies that a program maps apart from its heap.
 const MAPPED: u64 = 8 << 30;
 
-/// Inserts keys into a chained hash table in order, then walks its buckets. The table is that of
-/// GNU's C++ library: a key is its own hash, nodes are 24 bytes in chunks of 32, all in one list, and
-/// a bucket holds the address of the node before its first.
+/// Inserts keys into a chained hash table in order, then walks its buckets. The table has the
+/// layout of GNU's C++ library. A key is its own hash. Nodes are 24 bytes in chunks of 32, all in
+/// one list. A bucket holds the address of the node before its first.
 fn hash_map(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
     let node = |key: u64| key * 32;
     let (mut base, mut buckets) = (MAPPED, 13);

@@ -1,8 +1,8 @@
 //! Swaps that interleave at every access must look as if they had run one after the other.
 //!
-//! Each swap says which version of each place it found, so the order is known: a checker replays
-//! the swaps in it on a plain array. A lost update, a dirty read or a cycle leaves a swap that
-//! never fits.
+//! Each swap reports the version that it found at each place, so the order is known. A checker
+//! replays the swaps in this order on a plain array. A lost update, a dirty read or a cycle leaves
+//! a swap that never fits.
 
 mod common;
 

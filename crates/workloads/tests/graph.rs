@@ -278,7 +278,7 @@ fn raced_passes_reach_the_same_ranks_and_labels() {
     }
 }
 
-/// A memory whose compare-exchange is two steps, so many turns apart.
+/// A memory whose compare-exchange is two steps, this many turns apart.
 struct TwoSteps<'a, M>(&'a mut M, u64);
 
 impl<M: Memory> Memory for TwoSteps<'_, M> {

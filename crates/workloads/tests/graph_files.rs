@@ -1,4 +1,4 @@
-//! Graphs from files: what is read, and what is said of a file that is no graph.
+//! Graphs from files: the contents that are read, and the errors of other files.
 
 use std::path::{Path, PathBuf};
 

@@ -7,15 +7,15 @@ use ebbtide_core::PageId;
 use ebbtide_testbed::Plain;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
 
-/// RandomAccess's table is defined to the bit: without redundancy, whatever the seed and the
-/// scatter. Its own tests say what of a damaged one is noticed.
+/// RandomAccess's table is defined to the bit: without redundancy, for every seed and scatter. Its
+/// own tests check the detection of damage.
 const PLAIN_WORDS: Kind = Kind::Gups;
 
-/// A job of theirs reads hundreds of values, wherever they lie.
+/// A job of these programs reads hundreds of values, at any place.
 const GRAPHS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
 
-/// Jobs write the rings of these before they read them, and popularity clusters less: their own
-/// tests say what of a damaged image is noticed, and what is hot.
+/// Jobs write the rings of these before they read them, and popularity clusters less. Their own
+/// tests check the detection of damage, and which keys are hot.
 const TPCC: [Kind; 3] = [Kind::Tpcc, Kind::TpccMix, Kind::Silo];
 
 /// They touch lines, not keys, so no page is hotter than another.

@@ -1,4 +1,4 @@
-//! The programs that only touch: which lines, in which order, and what writing leaves.
+//! The programs that only touch lines: the lines, their order, and the result of writes.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Each program against a plain model of what it is: every key, every job.
+//! Compares each program with a plain model, over every key and every job.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Replays of traces: which lines, in which order, and what writing leaves.
+//! Replays of traces: the lines, their order, and the result of writes.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Transactions that interleave at every access must look as if they had run one after the other,
-//! and nobody may see half of one.
+//! Transactions that interleave at every access must look as if they had run one after the other.
+//! No transaction may see half of another.
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Transactions of the mix that interleave at every access must look as if they had run one after
-//! the other, in an order that each thread's own agrees with.
+//! the other. This order must agree with each thread's own.
 
 mod common;
 mod tatp_model;
@@ -59,7 +59,7 @@ fn follows(states: &[Snapshot], done: &[Done]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks what threads did, then that memory holds what the last states are.
+/// Checks the results of the threads, then that memory holds the last states.
 fn check(mix: &TatpMix, words: Shared, done: Vec<Result<Vec<Done>, Wrong>>) -> Result<(), String> {
     let done: Result<Vec<Vec<Done>>, Wrong> = done.into_iter().collect();
     let done = done.map_err(|wrong| wrong.to_string())?;

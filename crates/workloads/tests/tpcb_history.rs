@@ -1,5 +1,5 @@
-//! Transactions that interleave at every access must look as if they had run one after the other,
-//! and the bank's sums must agree whenever somebody looks.
+//! Transactions that interleave at every access must look as if they had run one after the other.
+//! The bank's sums must agree at every audit.
 
 mod common;
 

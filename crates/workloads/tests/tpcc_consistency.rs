@@ -1,5 +1,5 @@
 //! The consistency conditions of TPC-C hold after transactions that interleaved at every access,
-//! and every transaction counts exactly once; where a latch does not exclude, they do not.
+//! and every transaction counts exactly once. Where a latch does not exclude, they fail.
 
 mod common;
 
@@ -131,7 +131,8 @@ fn count(totals: &mut Totals, done: &[Done]) {
     }
 }
 
-/// Every order of a district is numbered and delivered once, in turn; nobody saw half of one.
+/// Checks that every order of a district is numbered and delivered once, in turn, and that no
+/// transaction saw half of one.
 fn check_told(done: &[Done], first: &HashMap<(u32, u8), District>) -> Result<(), String> {
     let (mut placed, mut delivered) = (HashMap::new(), HashMap::new());
     for (transaction, told) in done {
@@ -193,8 +194,8 @@ fn check(
     if found == expected { Ok(()) } else { Err(format!("{found:?}, not {expected:?}")) }
 }
 
-/// Latches whose address `broken` does not exclude anybody: taking and giving them back looks right
-/// to whoever does, and changes nothing.
+/// Latches that exclude no transaction if `broken` names their address. Taking and releasing them
+/// looks right to the caller, and changes nothing.
 struct Broken<'a, M, F> {
     inner: &'a mut M,
     broken: F,

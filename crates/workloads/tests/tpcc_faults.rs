@@ -1,5 +1,5 @@
-//! A page that cannot be had ends one transaction: at whatever access it happens, no latch stays
-//! held and those that follow run on.
+//! A page that cannot be read ends one transaction. At every access where this happens, no latch
+//! stays held, and later transactions run on.
 
 mod common;
 

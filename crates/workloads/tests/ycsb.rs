@@ -1,4 +1,4 @@
-//! YCSB's table against a plain model of it, and its programs against what they say they do.
+//! Compares YCSB's table with a plain model, and its programs with their descriptions.
 
 mod common;
 

@@ -1,9 +1,8 @@
 //! What happens to a record while operations interleave must look as if they had run one by one.
 //!
-//! Updates count versions up, so the order of a record's operations is known: a checker holds it
-//! against the time at which each operation began and ended. Inserts into a full bucket replace its
-//! oldest record, so what a reader may and may not find follows from which inserts had begun and
-//! ended.
+//! Updates count versions up, so the order of a record's operations is known. A checker compares it
+//! with the start and end of each operation. Inserts into a full bucket replace its oldest record.
+//! So the inserts that had begun or ended determine which records a reader may find.
 
 mod common;
 
@@ -332,7 +331,7 @@ fn interleaved_scans(seed: u64, insert: InsertsInto) -> Result<(), String> {
     check_index(&e, &mut words.into_plain(), 9)
 }
 
-/// Whether index and table have the newest items, after so many inserts, and no others.
+/// Checks that index and table have exactly the newest items after `inserts` inserts.
 fn check_index(e: &YcsbE, memory: &mut Plain, inserts: u64) -> Result<(), String> {
     let mut items = Vec::new();
     let visit = |_: &[u8], item| {

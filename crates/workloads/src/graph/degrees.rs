@@ -25,8 +25,8 @@ const SHARE_BITS: u32 = 32;
 /// The degrees of vertices `0..vertices()` in decreasing order. A vertex has as many *stubs* (ends
 /// of edges) as its degree; stubs are numbered in the order of their vertices.
 ///
-/// Vertices of one degree are a class. There are a few hundred classes for any size, so the first
-/// stub of a vertex and the vertex of a stub are found by a search among classes and a division.
+/// Vertices of one degree are a class. A graph of any size has a few hundred classes. So a search
+/// among classes and a division find the first stub of a vertex and the vertex of a stub.
 #[derive(Debug, Clone)]
 pub(super) struct Degrees {
     classes: Vec<Class>,

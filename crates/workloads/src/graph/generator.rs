@@ -11,17 +11,17 @@ use ebbtide_structures::hash::mix;
 /// Values on a page.
 const PER_PAGE: u64 = super::WORDS_PER_PAGE;
 
-/// A directed graph in which every vertex has equal in-degree and out-degree, modelled on the
+/// A directed graph whose vertices have equal in-degree and out-degree. It is modelled on the
 /// social graphs of FlatFlash (see [`Degrees`]).
 ///
-/// It is a directed configuration model: every vertex has `degree` stubs for incoming and as many
-/// for outgoing edges, and a [`Permutation`] of all stubs joins each in-stub to an out-stub. So the
-/// neighbours of a vertex are drawn in proportion to their degrees, and edges can be followed in
-/// both directions without a table. Loops and double edges occur, as in that model, but are rare in
-/// large graphs.
+/// It is a directed configuration model. Every vertex has `degree` stubs for incoming edges and as
+/// many for outgoing edges. A [`Permutation`] of all stubs joins each in-stub to an out-stub. So
+/// the neighbours of a vertex are drawn in proportion to their degrees, and edges can be followed
+/// in both directions without a table. Loops and double edges occur, as in that model, but are rare
+/// in large graphs.
 ///
 /// Vertices are numbered by decreasing degree; `0` is the greatest hub. The [`Scatter`] places
-/// their values: hubs beside hubs on shuffled pages, or all in random order.
+/// their values: hubs next to hubs on shuffled pages, or all in random order.
 #[derive(Debug, Clone)]
 pub(super) struct Generator {
     degrees: Degrees,

@@ -71,7 +71,7 @@ fn unreadable<R: BufRead>(lines: &TextLines<'_, R>) -> GraphError {
     )
 }
 
-/// Reads the numbers of rows, which equals that of columns, and of entries.
+/// Reads the number of rows, which equals the number of columns, and the number of entries.
 fn sizes<R: BufRead>(lines: &mut TextLines<'_, R>) -> Result<(u32, u64), GraphError> {
     if !lines.advance_to_content(COMMENTS)? {
         return Err(lines.end("the numbers of rows, columns and entries"));

@@ -2,17 +2,17 @@
 //! (FlatFlash, ASPLOS'19, Fig. 10).
 //!
 //! A graph is generated, at any size and without a table, or read from a file with [`read`]. In
-//! memory it is three arrays: *rows*, the start of the list of each vertex and its out-degree;
-//! *entries*, the lists of neighbours one after the other (compressed sparse rows); and one *value*
-//! for each vertex, which is all that jobs change. An entry is the *place* of the neighbour's
-//! value, so that values can lie in another order than lists.
+//! memory it is three arrays. *Rows* has the start of the list of each vertex, and its out-degree.
+//! *Entries* has the lists of neighbours one after the other (compressed sparse rows). The third
+//! array has one *value* for each vertex, the only data that jobs change. An entry is the *place*
+//! of the neighbour's value, so values can lie in another order than lists.
 //!
-//! As in GraphChi (Kyrola, Blelloch and Guestrin, OSDI'12) updates are asynchronous: a job reads
+//! As in GraphChi (Kyrola, Blelloch and Guestrin, OSDI'12), updates are asynchronous: a job reads
 //! the current values of its vertices' neighbours. A pass has `b` blocks in a shuffled order that
-//! is the same in every pass; job `n` updates block `n mod b` in pass `n / b`. Jobs of neighbouring
+//! is the same in every pass. Job `n` updates block `n mod b` in pass `n / b`. Jobs of neighbouring
 //! passes may interleave. A block has 16 vertices in a loaded graph, and 16 on average in a
-//! generated one, where blocks of hubs have fewer so that jobs are about equally long. The stream
-//! is endless: passes after convergence change nothing.
+//! generated one. There, blocks of hubs have fewer vertices, so that jobs are about equally long.
+//! The stream is endless: passes after convergence change nothing.
 
 mod components;
 mod csr;

@@ -19,11 +19,11 @@ const DAMPING: f64 = 0.85;
 /// PageRank by pulling: `rank ← 0.15 + 0.85 · Σ rank / degree` over the sources of incoming edges,
 /// with their out-degrees (Brin and Page, 1998, without dividing by the number of vertices).
 ///
-/// A vertex's value is its rank divided by its out-degree, or by 1 if that is 0, so that a
+/// A vertex's value is its rank divided by its out-degree, or by 1 if the out-degree is 0. So a
 /// neighbour reads one word. Updates are asynchronous. A slow job may overwrite a newer rank with
-/// an older one. The next pass corrects this, since the error of every rank shrinks to 0.85 of the
-/// greatest error it was computed from, in any order (chaotic relaxation: Chazan and Miranker,
-/// 1969). So an outdated page is not detected, and costs a pass.
+/// an older one. The next pass corrects this. In any order of updates, the error of every rank
+/// shrinks to 0.85 of the greatest error it was computed from (chaotic relaxation: Chazan and
+/// Miranker, 1969). So an outdated page is not detected, and costs a pass.
 ///
 /// Ranks are kept to 28 binary digits, which at the fixpoint leaves them within 3 parts in 10⁸.
 ///
@@ -105,7 +105,7 @@ impl PageRank {
     }
 }
 
-/// The number by which a rank is divided before it is passed on.
+/// Returns the divisor of a rank before it is passed on.
 fn divisor(out_degree: u64) -> f64 {
     out_degree.max(1) as f64
 }

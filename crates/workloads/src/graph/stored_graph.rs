@@ -47,7 +47,7 @@ enum Source {
     Elsewhere,
 }
 
-/// The numbers of vertices and entries, from which the layout follows.
+/// The numbers of vertices and entries. They determine the layout.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     vertices: u64,
@@ -171,7 +171,7 @@ impl StoredGraph {
         self.sizes.value_address(self.place(vertex))
     }
 
-    /// Where among all values that of `vertex` lies.
+    /// Returns the place of the value of `vertex` among all values.
     #[inline]
     pub(super) fn place(&self, vertex: u64) -> u64 {
         match &self.source {

@@ -32,8 +32,8 @@ impl Database {
     /// Checks the consistency conditions over all warehouses while no job writes. Returns sums over
     /// the rows.
     ///
-    /// These are conditions 1 to 7 for the orders that are still in their rings, that the rings
-    /// have no gaps, and that warehouses have the sum of their customers' payments.
+    /// It checks conditions 1 to 7 for the orders that are still in their rings. It also checks
+    /// that the rings have no gaps, and that warehouses have the sum of their customers' payments.
     ///
     /// # Errors
     /// [`Wrong`] says which condition does not hold and where.

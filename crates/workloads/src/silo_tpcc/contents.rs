@@ -21,7 +21,7 @@ use ebbtide_structures::silo::Row;
 /// Lines of every initial order: the mean of the standard's 5 to 15.
 const LINES_AT_FIRST: u64 = 10;
 
-/// The parameters from which the contents of all tables follow.
+/// The parameters that determine the contents of all tables.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub size: Size,
@@ -54,7 +54,7 @@ pub(super) trait Contents {
         Self::keys(size)
     }
 
-    /// The number of nodes by which the index may grow: none if keys do not change.
+    /// Returns how many nodes the index may grow by: none if keys do not change.
     fn more_nodes(_size: Size) -> u64 {
         0
     }

@@ -8,9 +8,10 @@
 //!
 //! # Scale
 //! A warehouse of the standard's size takes about 150 MB with its indexes and places for as many
-//! orders as it has customers. A dataset holds as many warehouses as fit; what is left makes the
-//! rings of orders longer. A dataset with room for less than one has one warehouse of fewer
-//! customers and items, in the standard's ratio, down to 3 customers to a district and 100 items.
+//! orders as it has customers. A dataset holds as many warehouses as fit. The remaining space makes
+//! the rings of orders longer. A dataset with room for less than one has one smaller warehouse. It
+//! has fewer customers and items, in the standard's ratio, down to 3 customers to a district and
+//! 100 items.
 //!
 //! # Popularity
 //! Warehouses, customers within a warehouse and items are each drawn by Zipf. Rows lie in the order
@@ -75,9 +76,9 @@ impl SiloTpcc {
 /// each of the others.
 const ROWS_MEAN: u64 = (45 * 48 + 43 * 3 + 4 * (12 + 130 + 400)) / 100;
 
-/// The instructions that a transaction computes, where an average one computes `mean`: it computes in
-/// proportion to the rows it touches, so that a Payment does not compute as long between two of its
-/// three rows as a Stock-Level for hundreds.
+/// Returns the instructions that a transaction computes, where an average one computes `mean`. The
+/// number is proportional to the rows it touches. So a Payment with three rows computes less than a
+/// Stock-Level with hundreds.
 fn computing(transaction: &Transaction, mean: u64) -> u64 {
     let rows = match transaction {
         // Item, stock, and a line that is inserted and one that is removed; orders and their indexes.

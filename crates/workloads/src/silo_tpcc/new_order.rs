@@ -25,8 +25,8 @@ impl Database {
     /// Runs a New-Order as job `job` and computes `work` instructions between its accesses. Returns
     /// `None` if an item does not exist. Nothing then changes.
     ///
-    /// Rows that probably miss are read first and contended rows last, after a rehearsal of all
-    /// reads, which computes: that is where pages miss, and nothing is contended yet.
+    /// All reads are rehearsed first, and the rehearsal computes. Pages miss there, while no row is
+    /// contended. Then rows that probably miss are read first and contended rows last.
     ///
     /// # Errors
     /// [`Wrong`] when it reads an invalid row.

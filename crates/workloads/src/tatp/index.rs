@@ -1,9 +1,9 @@
 //! The secondary index of the mix: from `sub_nbr` to `s_id`.
 //!
 //! A hash table with one word an entry. Subscribers are never added or removed, so the hash is a
-//! permutation of the numbers in use: there are no collisions, and every look-up is one probe on
-//! one page, as in a well-filled hash index. (The subscriber could be computed too, but then the
-//! three transactions that have a `sub_nbr` would miss once less than in a database.)
+//! permutation of the numbers in use. There are no collisions, and every look-up is one probe on
+//! one page, as in a well-filled hash index. (The subscriber could be computed too. Then the three
+//! transactions that have a `sub_nbr` would miss once less than in a database.)
 //!
 //! With [`Scatter::Pages`] numbers that are neighbours share a page, as when
 //! they are hashed by their common prefix; with [`Scatter::Keys`] entries lie

@@ -13,8 +13,9 @@ pub enum Transaction {
         /// The subscriber, from 1.
         s_id: u64,
     },
-    /// Reads where calls are forwarded to: the numbers of a facility's call forwardings that start
-    /// no later than `start_time` and end after `end_time`, if the facility is active.
+    /// Reads the destinations of forwarded calls. These are the numbers of a facility's call
+    /// forwardings that start at or before `start_time` and end after `end_time`, if the facility
+    /// is active.
     GetNewDestination {
         /// The subscriber, from 1.
         s_id: u64,

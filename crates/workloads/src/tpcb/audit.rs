@@ -8,9 +8,9 @@ use super::{Balance, Tpcb};
 use crate::Wrong;
 
 impl Tpcb {
-    /// Reads every row and checks that each branch has the sum of its tellers, and that accounts,
-    /// branches and history have the same sum and number of transactions, which it returns. No
-    /// transaction may run meanwhile.
+    /// Reads every row and checks that each branch has the sum of its tellers. Accounts, branches
+    /// and history must have the same sum and number of transactions, which are returned. No
+    /// transaction may run during the call.
     ///
     /// # Errors
     /// [`Wrong`] says what differs, or which row is invalid.

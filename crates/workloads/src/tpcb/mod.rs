@@ -33,10 +33,10 @@ const DELTA_MAX: i64 = 999_999;
 /// TPC-B's bank. A job is one transaction: a teller of a branch pays an amount into an account or
 /// out of it.
 ///
-/// The transaction (TPC-B standard, clause 1.2) adds the amount to the balances of the account,
-/// the teller and the teller's branch, and appends a row to the history. All balances are 0 at
-/// first, so that at any time the sums over accounts, tellers, branches and history are the same:
-/// see [`audit`](Tpcb::audit).
+/// The transaction (TPC-B standard, clause 1.2) adds the amount to the balances of the account, the
+/// teller and the teller's branch. It appends a row to the history. All balances are 0 at first. So
+/// at any time the sums over accounts, tellers, branches and history are the same: see
+/// [`audit`](Tpcb::audit).
 ///
 /// The scale is the standard's: a branch has 10 tellers and 100,000 accounts. As many branches as
 /// fit take 15/16 of the dataset, and the history takes the rest. A dataset that is too small for
@@ -146,8 +146,8 @@ impl Tpcb {
         }
     }
 
-    /// Runs the transaction in one atomic step. Gives what it found, or `None` if there is no such
-    /// account or teller; then nothing changes.
+    /// Runs the transaction in one atomic step. Returns its results, or `None` if there is no such
+    /// account or teller. Then nothing changes.
     ///
     /// # Errors
     /// [`Wrong`] when it reads an invalid row. Nothing is then stored.

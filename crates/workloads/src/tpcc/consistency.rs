@@ -22,11 +22,11 @@ struct Sums {
 }
 
 impl Database {
-    /// Checks the consistency conditions over all warehouses. No job may write meanwhile.
+    /// Checks the consistency conditions over all warehouses. No job may write during the call.
     ///
-    /// These are conditions 1 to 9, including the sums of what has left the rings, and conditions
-    /// 10 and 12 summed over customers, since the orders and payments of each customer may have
-    /// left. (Condition 11 holds only before the first Delivery.)
+    /// It checks conditions 1 to 9, including the sums of rows that have left the rings. It checks
+    /// conditions 10 and 12 summed over customers, since the orders and payments of each customer
+    /// may have left. (Condition 11 holds only before the first Delivery.)
     ///
     /// # Errors
     /// [`Wrong`] says which condition does not hold and where, or which row is invalid.
@@ -100,8 +100,9 @@ impl Database {
         same(3, || place(ids), "NEW-ORDER rows", rows, "undelivered orders", expected as i64)
     }
 
-    /// Conditions 2, 4, 5, 6 and 7: every order up to D_NEXT_O_ID is present with all its lines, of
-    /// which all or none are delivered. Returns the sum of OL_AMOUNT of delivered orders.
+    /// Checks conditions 2, 4, 5, 6 and 7. Every order up to D_NEXT_O_ID is present with all its
+    /// lines, and either all or none are delivered. Returns the sum of OL_AMOUNT of delivered
+    /// orders.
     fn check_orders<M: Memory>(
         &self,
         memory: &mut M,

@@ -37,15 +37,15 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 /// A device fault may end a transaction anywhere. Before the first store, nothing has changed.
 /// Between stores, a part remains, as after any write under a [`latch`]. This is as rare as an
 /// eviction between two stores, since the pages were just read. Stores are ordered so that such a
-/// part is not [`Wrong`]: an order is in the database when the district's row says so, which is
-/// stored after the order and before a NEW-ORDER row is deleted.
+/// part is not [`Wrong`]. An order is in the database when the district's row includes it. That row
+/// is stored after the order and before a NEW-ORDER row is deleted.
 ///
 /// # Rings
 /// Orders, with their lines and NEW-ORDER rows, lie in a ring of slots for each district; so do
 /// HISTORY rows. A New-Order takes the slot of the oldest order, which leaves the database. If that
-/// order is not delivered yet (without Deliveries no order is; the full mix delivers 40 orders for
-/// 44.55 new ones), it counts as delivered, but its customer is not charged. District rows keep the
-/// sums of the rows that have left, so that the consistency conditions stay exact.
+/// order is not delivered yet, it counts as delivered, but its customer is not charged. (Without
+/// Deliveries no order is delivered; the full mix delivers 40 orders for 44.55 new ones.) District
+/// rows keep the sums of the rows that have left, so that the consistency conditions stay exact.
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(super) layout: Layout,

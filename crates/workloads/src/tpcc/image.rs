@@ -163,8 +163,8 @@ impl Database {
         }
     }
 
-    /// Initial order `o_id` of a district, in which each customer has one; zeros if there is no
-    /// such order.
+    /// Returns initial order `o_id` of a district; zeros if there is no such order. Each customer
+    /// of a district has one initial order.
     fn order_at_first(&self, w_id: u32, d_id: u8, o_id: u64) -> Order {
         if !(1..=self.customers()).contains(&o_id) {
             return Order::zeroed();

@@ -18,8 +18,8 @@ pub(super) const RECENT_ORDERS: u64 = 20;
 /// order. No line is shared between rings.
 const RING_LENGTHS: RingLengths = RingLengths { spare: RECENT_ORDERS + 1, step: WORDS_PER_LINE };
 
-/// The tables, in the order of their addresses; those with latches come first, in the order in
-/// which latches are taken.
+/// The tables, in the order of their addresses. Those with latches come first, in the order of
+/// taking latches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Table {
     District,

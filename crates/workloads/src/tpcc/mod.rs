@@ -8,17 +8,17 @@
 //!
 //! # Scale
 //! A warehouse of the standard's size takes 104 MB, and the items, which all warehouses share, 13
-//! MB. A dataset holds as many warehouses as fit; what is left makes the rings of orders longer. A
-//! dataset with room for less than one has one warehouse of fewer customers and items, in the
-//! standard's ratio, down to 3 customers to a district and 100 items.
+//! MB. A dataset holds as many warehouses as fit. The remaining space makes the rings of orders
+//! longer. A dataset with room for less than one has one smaller warehouse. It has fewer customers
+//! and items, in the standard's ratio, down to 3 customers to a district and 100 items.
 //!
 //! # Popularity
 //! The warehouse is drawn by Zipf, and within it customers and items by the standard's own
 //! `NuRand`. With [`Scatter::Pages`](crate::Scatter::Pages) rows lie in the order of their keys,
-//! where both kinds of popularity cluster: all rows of a page are of one warehouse, and keys that
-//! differ in the lowest bits only are equally popular. With [`Scatter::Keys`](crate::Scatter::Keys)
-//! the stock, customer and item rows of all warehouses are shuffled one by one. Orders lie in the
-//! order of time in both cases.
+//! where both kinds of popularity cluster. All rows of a page belong to one warehouse, and keys
+//! that differ in the lowest bits only are equally popular. With
+//! [`Scatter::Keys`](crate::Scatter::Keys) the stock, customer and item rows of all warehouses are
+//! shuffled one by one. Orders lie in the order of time in both cases.
 //!
 //! `NuRand` is less skewed than Zipf, and an order has ten items on average. With 3% of a 2 GiB
 //! dataset in DRAM under LRU, a New-Order misses on 7.8 pages (10.1 with `Scatter::Keys`; 9.2 with
@@ -114,7 +114,7 @@ impl<const FULL_MIX: bool> Named for LatchedTpcc<FULL_MIX> {
         false => "AstriFlash (HPCA'23) section V-A; TPC-C standard, revision 5.11",
     };
     const MIN_BYTES: u64 = bytes_of(LEAST);
-    /// Five transactions, of which New-Order keeps 15 lines and its latches.
+    /// Stack for the five transactions. New-Order keeps 15 lines and its latches.
     const STACK_BYTES: usize = if FULL_MIX { 20 << 10 } else { 16 << 10 };
 
     fn with_shape(shape: &Shape) -> LatchedTpcc<FULL_MIX> {

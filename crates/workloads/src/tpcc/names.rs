@@ -8,7 +8,7 @@ use ebbtide_structures::hash::mix;
 ///
 /// The first third of a district's customers has the names in order, as in the standard (clause
 /// 4.3.3.1). Each other third has them in a random order. (The standard draws these names at
-/// random, so that three customers have a name on average; here exactly three have it.)
+/// random, so three customers have a name on average. Here exactly three have it.)
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     orders: [Permutation; CUSTOMERS_PER_NAME as usize - 1],

@@ -35,8 +35,8 @@ impl NuRand {
         NuRand::new(0, len, 256, 1000, seed)
     }
 
-    /// `standard_a` numbers of `standard_len` are what A spans in the standard; for another length
-    /// A spans the same part of it, rounded down to whole bits. `seed` selects C.
+    /// In the standard, A spans `standard_a` of `standard_len` numbers. For another length it spans
+    /// the same part, rounded down to whole bits. `seed` selects C.
     fn new(first: u64, len: u32, standard_a: u64, standard_len: u64, seed: u64) -> NuRand {
         assert!(len > 0, "random numbers of an empty range");
         let len = u64::from(len);

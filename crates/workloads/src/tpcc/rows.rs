@@ -1,9 +1,9 @@
 //! The rows of the nine tables: the columns of TPC-C rev. 5.11, clause 1.3.
 //!
 //! Rows are made of [`Memory`](ebbtide_core::Memory) values. The columns that transactions change
-//! are apart from those that they only read. Each part has 48 bytes, which leaves room for a latch
-//! and a checksum in a line, or a multiple of 56, which leaves room for a checksum in each line, so
-//! that a change writes one line. Text columns have their full length. Money is in cents; taxes and
+//! are apart from the columns that they only read. A part of 48 bytes leaves room for a latch and a
+//! checksum in a line. A part with a multiple of 56 bytes leaves room for a checksum in each line.
+//! So a change writes one line. Text columns have their full length. Money is in cents; taxes and
 //! discounts are in ten-thousandths. A field called `spare` is not a column.
 //!
 //! | table | standard | here, with latches and checksums |
@@ -60,7 +60,7 @@ pub(crate) struct Office {
 
 /// The part of a DISTRICT row that transactions change: 48 bytes.
 ///
-/// In addition to the standard's columns, it keeps where the rings of orders and history begin, and
+/// In addition to the standard's columns, it has the starts of the rings of orders and history, and
 /// the sums of the rows that have left them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]

@@ -5,7 +5,7 @@ use ebbtide_core::LINE_BYTES;
 use super::scale::{DISTRICTS, Scale};
 use crate::search::greatest;
 
-/// The parameters from which the sizes of all tables follow.
+/// The parameters that determine the sizes of all tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) scale: Scale,
@@ -48,8 +48,8 @@ impl RingLengths {
         Size { scale, ring: orders.next_multiple_of(self.step) }
     }
 
-    /// The largest size of which `bytes_of` is at most `bytes`: as many whole warehouses as
-    /// possible, or as great a part of one. What is left goes to the rings.
+    /// Returns the largest size whose `bytes_of` is at most `bytes`: as many whole warehouses as
+    /// possible, or as great a part of one. The remaining space goes to the rings.
     ///
     /// # Panics
     /// When not even the [least scale](Scale::LEAST) fits.

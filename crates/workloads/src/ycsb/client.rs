@@ -12,9 +12,9 @@ const DEAL: u64 = 20;
 
 /// The most inserts that may be under way while later inserts are known to be done.
 ///
-/// The client does not read an item before its insert was acknowledged. Here this is a distance in
-/// items, so that a job stays a pure function of its number: 50 inserts are 1,000 jobs, more than
-/// any memory runs at once.
+/// The client does not read an item before its insert is acknowledged. A distance in items replaces
+/// that here, so that a job stays a pure function of its number. A distance of 50 inserts is 1,000
+/// jobs, more than any memory runs at once.
 const INSERTS_UNDER_WAY: u64 = 50;
 
 /// The most records that a scan asks for.

@@ -13,9 +13,9 @@ pub trait CoreWorkload: Debug + Clone + Send + Sync {
     type Record: Record + Debug + Clone;
     /// The name users type.
     const NAME: &'static str;
-    /// What it is, in one line.
+    /// Description of the workload, in one line.
     const DESCRIPTION: &'static str;
-    /// What one job does, in one line.
+    /// Work of one job, in one line.
     const MIX_TEXT: &'static str;
     /// Where it is defined.
     const SOURCE: &'static str;

@@ -33,12 +33,12 @@ use crate::{PageBytes, Workload, Wrong};
 /// A core workload (other than E, which is [`YcsbE`]) over a [`Table`]; a job is one operation of
 /// the client.
 ///
-/// The table holds the newest items of an endless sequence: an insert adds an item and removes the
+/// The table holds the newest items of an endless sequence. An insert adds an item and removes the
 /// oldest, so the set of keys slides and its size stays the same. See [`Client`] for the stream of
 /// operations.
 ///
 /// With [`Scatter::Keys`](crate::Scatter::Keys) popular items are scattered by the client's hash
-/// and items lie in random order; with [`Scatter::Pages`](crate::Scatter::Pages) neighbours in
+/// and items lie in random order. With [`Scatter::Pages`](crate::Scatter::Pages) neighbours in
 /// popularity, or in age, share a page.
 #[derive(Debug, Clone)]
 pub struct Ycsb<C: CoreWorkload> {

@@ -28,9 +28,9 @@ impl Names {
 ///
 /// An image of sorted data needs the rank of each name, and the client's hashes cannot be sorted
 /// without a table of them. So the range of its hashes, 2⁶³ numbers, is divided into as many equal
-/// parts as there are initial items. An item's name is at a random place of one part, and the item
-/// that replaces it gets a name in the same part, so the order never changes. Numbers are written
-/// with 19 digits (the client's `zeropadding=19`), so that names sort as their numbers do.
+/// parts as there are initial items. An item's name is at a random place of one part. The item that
+/// replaces it gets a name in the same part, so the order never changes. Numbers are written with
+/// 19 digits (the client's `zeropadding=19`), so that names sort as their numbers do.
 #[derive(Debug, Clone)]
 pub(super) struct Sorted {
     window: u64,
@@ -63,10 +63,10 @@ impl Sorted {
         self.order.as_ref().map_or(rank, |order| order.invert(rank))
     }
 
-    /// The place of a name within its part: in the first half for initial items, later alternately
-    /// in the third and the last quarter. So the first replacement of an item sorts after it, in
-    /// the same border node of an index, and two items that are present at the same time have
-    /// different names.
+    /// Returns the place of a name within its part: in the first half for initial items, later
+    /// alternately in the third and the last quarter. So the first replacement of an item sorts
+    /// after it, in the same border node of an index. Two items that are present at the same time
+    /// have different names.
     #[inline]
     fn within(&self, item: u64) -> u64 {
         let random = ebbtide_structures::hash::mix(item);

@@ -20,7 +20,7 @@ const ITEM: usize = 4;
 /// An odd number with well spread multiples: 2⁶⁴ divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The layout of a record: whole lines, of which the first has the item and the version.
+/// The layout of a record in whole lines. The first line has the item and the version.
 pub trait Record: Send + Sync {
     /// The lines of one record.
     type Lines: AsRef<[Line]> + AsMut<[Line]> + Default;
@@ -36,7 +36,7 @@ pub trait Record: Send + Sync {
     fn lines(salt: u64, key: &Key, version: u64) -> Self::Lines;
 }
 
-/// The version of the record at `at`, if its first line is that of `key`.
+/// Returns the version of the record at `at`, if its first line belongs to `key`.
 #[inline]
 pub(super) fn version<M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key) -> Option<u64> {
     let line = memory.line(at);
@@ -44,8 +44,8 @@ pub(super) fn version<M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key)
     (difference(&line, &first_line(salt, key, version)) == 0).then_some(version)
 }
 
-/// Copies the record at `at` into `lines`, if its name is that of `key`, and returns whether it
-/// did. The caller checks a latch.
+/// Copies the record at `at` into `lines`, if it has the name of `key`. Returns whether it did. The
+/// caller checks a latch.
 #[inline]
 pub(super) fn copy<R: Record, M: Memory>(
     memory: &mut M,
@@ -65,7 +65,7 @@ pub(super) fn copy<R: Record, M: Memory>(
     true
 }
 
-/// Whether all but the first line of `key`'s record at `at` is that of `version`.
+/// Returns whether the lines after the first of `key`'s record at `at` belong to `version`.
 #[inline]
 pub(super) fn rest_is_whole<R: Record, M: Memory>(
     memory: &mut M,
@@ -80,7 +80,7 @@ pub(super) fn rest_is_whole<R: Record, M: Memory>(
     lines.fold(0, |bits, (i, line)| bits | difference(&memory.line(nth(at, i)), line)) == 0
 }
 
-/// The bits in which words of two lines differ, combined by OR.
+/// Returns the differing bits of the words of two lines, combined by OR.
 #[inline(always)]
 fn difference(one: &Line, other: &Line) -> u64 {
     one.iter().zip(other).fold(0, |bits, (one, other)| bits | (one ^ other))
@@ -141,8 +141,8 @@ pub(super) fn not_as_expected(at: Addr) -> Wrong {
     Wrong(format!("the record at {at:?} is not what its key and version make of it"))
 }
 
-/// A key and its value in 64 bytes: 24 bytes of name and 40 of value, of which 16 are the item
-/// number and the version.
+/// A key and its value in 64 bytes: 24 bytes of name and 40 of value. 16 bytes of the value are the
+/// item number and the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair;
 
@@ -168,9 +168,9 @@ const TWO_FIELDS_WORDS: usize = 2 * FIELD_BYTES / 8;
 
 /// A key and the client's 10 fields of 100 bytes: a line as [`Pair`]'s, then the fields, packed.
 ///
-/// An update writes one field. The client draws the field; here a record's fields take turns,
-/// beginning with one that depends on the key, so that the version determines which update wrote
-/// each of them last. A field repeats eight bytes that follow from the key and that update.
+/// An update writes one field. The client draws the field. Here a record's fields take turns,
+/// beginning with one that depends on the key. So the version determines which update wrote each of
+/// them last. A field repeats eight bytes that follow from the key and that update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stock;
 

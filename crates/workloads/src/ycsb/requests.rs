@@ -35,13 +35,13 @@ enum Order {
 }
 
 impl Requests {
-    /// The client's scrambled Zipfian draws from this many ranks whatever the number of items, so
-    /// that popularity does not shift as items are added; its ζ is 26.469 028 201 783 02.
+    /// Ranks of the client's scrambled Zipfian. They do not depend on the number of items, so that
+    /// popularity does not shift as items are added. The client's ζ is 26.469 028 201 783 02.
     const SCRAMBLED_RANKS: u64 = 10_000_000_000;
 
     /// Requests for items of a window of `window` items, with skew `theta`: 0 is uniform.
     ///
-    /// A Zipfian is scrambled by the client's own hash with [`Scatter::Keys`], and otherwise keeps
+    /// With [`Scatter::Keys`], a Zipfian is scrambled by the client's own hash. Otherwise it keeps
     /// its ranks in the order of items, so that popular items are neighbours.
     ///
     /// # Panics

@@ -37,7 +37,7 @@ const MIX: Mix = Mix {
 ///
 /// The client's own names cannot be sorted without a table of all of them. The names here are
 /// spread as evenly over the same range and have 19 digits. Every part of the range keeps one name
-/// (two or none for a moment, as inserts overtake each other), so the shape of the index stays the
+/// (two or none for a moment, as inserts overtake each other). So the shape of the index stays the
 /// same.
 ///
 /// An insert adds its name to the index, then its record to the table, and then removes the
@@ -76,8 +76,8 @@ impl YcsbE {
     /// Reads up to `records` records from `from` on, in the order of their names, and calls `visit`
     /// with the key and the version of each.
     ///
-    /// Records that are inserted or removed meanwhile may or may not be among them; they count
-    /// towards `records`.
+    /// Records that are inserted or removed during the scan may or may not be among them. They
+    /// count towards `records`.
     ///
     /// # Errors
     /// [`Wrong`] when it reads invalid data or its index.

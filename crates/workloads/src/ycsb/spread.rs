@@ -4,8 +4,8 @@ use crate::keys::Scatter;
 
 /// A bijection of `0..pages·per_page` onto itself that is cheap enough for every look-up.
 ///
-/// One round of the Feistel network of which a `Permutation` runs four: it rotates the high part of
-/// a number by a hash of the low part. Neighbouring numbers get to different pages. This is enough
+/// One of the four rounds of the Feistel network of a `Permutation`. It rotates the high part of a
+/// number by a hash of the low part. Neighbouring numbers get to different pages. This is enough
 /// here, because the client's hash has scrambled the popularity of items before. With
 /// [`Scatter::Pages`] only pages are permuted, and consecutive numbers share a page.
 #[derive(Debug, Clone)]

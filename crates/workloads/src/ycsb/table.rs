@@ -24,22 +24,22 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// A hash table of records in buckets: a key hashes to a bucket and may be in any of its slots.
 ///
-/// A page holds up to seven buckets. It has a *head*, a line that is a latch and, for every bucket,
-/// a word of tags: seven bits of each record's name. A look-up reads one word of tags and the
-/// record with a matching tag, and checks its name and all its other bytes ([`Record`]). It misses
-/// at most once. The head lies before, between or behind the records, depending on the page, so
-/// that the heads of different pages use different sets of a CPU cache.
+/// A page holds up to seven buckets. Its *head* is a line with a latch and, for every bucket, a
+/// word of tags: seven bits of each record's name. A look-up reads one word of tags and the record
+/// with a matching tag. It checks the record's name and all its other bytes ([`Record`]). It misses
+/// at most once. The head lies before, between or behind the records, depending on the page. So the
+/// heads of different pages use different sets of a CPU cache.
 ///
 /// Buckets are always full. An inserted record replaces its bucket's oldest record, the one with
-/// the lowest item number; a record that is older than all of them is not stored. So inserts can go
+/// the lowest item number. A record that is older than all of them is not stored. So inserts can go
 /// on for ever, and the final contents of a bucket do not depend on their order. Keys hash to
 /// buckets in turn, so a table of `n` records holds the newest `n` items, except for inserts under
 /// way.
 ///
 /// # Hash
-/// Items `i` and `i + n` have the same hash. The first `n` items are spread over the buckets by a
-/// bijection of item numbers, because an image needs the keys that hash to a page, and the client's
-/// FNV cannot be inverted. A table that hashed names would have the same memory accesses.
+/// Items `i` and `i + n` have the same hash. A bijection of item numbers spreads the first `n`
+/// items over the buckets. An image needs the keys that hash to a page, and the client's FNV cannot
+/// be inverted. A table that hashed names would have the same memory accesses.
 ///
 /// # Concurrency
 /// Writers hold the page's latch. Readers take no latch: a whole record was present, since all of

@@ -32,7 +32,7 @@ impl Tags {
         key.number >> 40 & ((1 << TAG_BITS) - 1)
     }
 
-    /// Makes `key`'s tag that of record `slot`.
+    /// Sets the tag of record `slot` to `key`'s.
     #[inline]
     pub(super) fn set(&mut self, slot: usize, key: &Key) {
         let shift = slot * TAG_BITS;
