@@ -34,7 +34,7 @@ void order(ebbtide::Memory memory, std::uint64_t number) {
     });
 }
 
-// Gives all orders from `first` on that are this buyer's, and counts those that were taken.
+// Places all orders of this buyer from `first` on, and counts those that were taken.
 std::uint64_t buy(const ebbtide::Engine &engine, std::uint64_t first) {
     std::vector<ebbtide::Ticket<void>> tickets;
     for (std::uint64_t number = first; number < orders; number += buyers)

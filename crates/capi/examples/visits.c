@@ -62,7 +62,7 @@ int main(int count, char **arguments) {
     EbbtideOptions options = {.size = sizeof options, .dram_bytes = 4 << 20};
     EbbtideNewStore store = {.size = sizeof store, .bytes = 16 << 20, .log_bytes = 1 << 20};
     EbbtideEngine *engine;
-    // The store of an earlier run goes on; without one, it is made.
+    // Opens the store of an earlier run, or creates one.
     FILE *there = fopen(path, "r");
     EbbtideCode code = there ? ebbtide_open(path, &options, &engine)
                              : ebbtide_create(path, &store, &options, &engine);

@@ -1,5 +1,7 @@
-// Ebbtide for C++17: handles that close themselves, and exceptions made of codes. docs/C.md is the
-// guide, and ebbtide.h says what each call does.
+// Ebbtide for C++17: handles that close themselves, and exceptions instead of codes.
+//
+// docs/C.md is the guide, and ebbtide.h describes each call.
+
 #ifndef EBBTIDE_HPP
 #define EBBTIDE_HPP
 
@@ -30,7 +32,7 @@ private:
     EbbtideCode code_;
 };
 
-// The usual options with this DRAM budget.
+// Returns the default options with this DRAM budget.
 inline EbbtideOptions options(std::uint64_t dram_bytes) {
     EbbtideOptions options{};
     options.size = sizeof options;
@@ -38,7 +40,7 @@ inline EbbtideOptions options(std::uint64_t dram_bytes) {
     return options;
 }
 
-// A store of this size to be made. With a log it survives crashes.
+// Returns the options to create a store of this size. With a log the store survives crashes.
 inline EbbtideNewStore new_store(std::uint64_t bytes, std::uint64_t log_bytes = 0) {
     EbbtideNewStore store{};
     store.size = sizeof store;
@@ -49,14 +51,16 @@ inline EbbtideNewStore new_store(std::uint64_t bytes, std::uint64_t log_bytes = 
 
 namespace detail {
 
-// Throws what a code stands for, after the call has returned.
+// Throws the error of a code, after the call has returned.
 inline void check(EbbtideCode code) {
     if (code != EBBTIDE_OK) throw Error(code, ebbtide_error());
 }
 
-// What the C++ runtime keeps of exceptions (`__cxa_eh_globals` of the Itanium ABI). It belongs to a
-// thread, while a job that waits lets others run on its thread. So a job makes no call in a handler,
-// which is checked, and what it keeps while it unwinds is set aside during a call of a destructor.
+// Saves the exception state of the C++ runtime during a call (`__cxa_eh_globals` of the Itanium ABI).
+//
+// The state belongs to a thread, but a job that waits lets other jobs run on its thread. So a job must
+// not make a call in a catch block; the constructor checks that. A destructor that runs during
+// unwinding may make calls. The state is then set aside during the call.
 class Unwinding {
 public:
     Unwinding() : kept_(*globals()) {
@@ -78,7 +82,7 @@ private:
     Globals kept_;
 };
 
-// Makes a call that may suspend the job, and gives its code.
+// Makes a call that may suspend the job. Returns its code.
 template <class Call> EbbtideCode suspending(Call &&call) {
     Unwinding unwinding;
     return call();
@@ -88,8 +92,9 @@ template <class Call> EbbtideCode suspending(Call &&call) {
 
 template <class T> class Map;
 
-// The address space as a job sees it, until that job returns. Other jobs may run on the same kernel
-// thread during a call.
+// The address space of an engine. Valid for one job, until that job returns.
+//
+// Other jobs may run on the same kernel thread during a call.
 class Memory {
 public:
     explicit Memory(EbbtideMemory *memory) noexcept : memory_(memory) {}
@@ -110,7 +115,9 @@ public:
         call([&] { return ebbtide_store(memory_, at, value); });
     }
 
-    // Exchanges the word at `at` if it is `expected`, which becomes the word that was found.
+    // Stores `desired` in the word at `at` if that word is `expected`. Returns true if it did.
+    //
+    // Sets `expected` to the word that was found.
     bool compare_exchange(std::uint64_t at, std::uint64_t &expected, std::uint64_t desired) const {
         bool exchanged = false;
         call([&] {
@@ -141,8 +148,10 @@ public:
         call([&] { return ebbtide_will_need(memory_, at); });
     }
 
-    // Runs `body(Memory)` as a transaction, perhaps several times, and gives its place in the log.
-    // What `body` throws abandons it and is thrown again. `body` lets through what a call throws.
+    // Runs `body(Memory)` as a transaction, perhaps several times. Returns its place in the log.
+    //
+    // An exception of `body` abandons the transaction and is thrown again. `body` must not catch an
+    // exception of a call.
     template <class Body> std::uint64_t transaction(Body &&body) const {
         Run<Body> run{body, nullptr};
         std::uint64_t lsn = 0;
@@ -153,26 +162,26 @@ public:
         return lsn;
     }
 
-    // Waits until the transaction that gave `lsn` may be acknowledged.
+    // Waits until the transaction at `lsn` and all earlier ones may be acknowledged.
     void durable(std::uint64_t lsn) const {
         call([&] { return ebbtide_durable(memory_, lsn); });
     }
 
-    // Logs what the words of a range hold, and gives the place in the log.
+    // Logs the current contents of a range. Returns the place in the log.
     std::uint64_t persist(std::uint64_t at, std::uint64_t bytes) const {
         std::uint64_t lsn = 0;
         call([&] { return ebbtide_persist(memory_, at, bytes, &lsn); });
         return lsn;
     }
 
-    // The range of this name, made of zeros if there is none.
+    // Finds the range with this name, or makes one of zeros. Returns its address.
     std::uint64_t range(const std::string &name, std::uint64_t bytes) const {
         std::uint64_t at = 0;
         call([&] { return ebbtide_range(memory_, name.c_str(), bytes, &at); });
         return at;
     }
 
-    // The map from words to values of type `T` with this name, made empty if there is none.
+    // Finds the map from words to values of type `T` with this name, or makes an empty one.
     template <class T = std::uint64_t>
     Map<T> map(const std::string &name, std::uint64_t capacity) const;
 
@@ -201,8 +210,10 @@ private:
     EbbtideMemory *memory_;
 };
 
-// A hash table from words to values of a plain type. A place and two sizes, which all jobs may copy. A
-// value takes whole words, so one of 12 bytes takes as much as one of 16.
+// A hash table from words to values of a plain type.
+//
+// It consists of an address and two sizes, and all jobs may copy it. A value takes whole words, so one
+// of 12 bytes takes as much as one of 16.
 template <class T = std::uint64_t> class Map {
     static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
                   "a value is copied byte by byte");
@@ -225,7 +236,7 @@ public:
         memory.call([&] { return ebbtide_map_set(memory.memory_, map_, key, &words); });
     }
 
-    // Adds to the value of `key`, which counts as 0 if it is not there, and gives the sum.
+    // Adds to the value of `key`. A missing key counts as 0. Returns the sum.
     std::uint64_t add(Memory memory, std::uint64_t key, std::uint64_t delta) const {
         static_assert(std::is_same_v<T, std::uint64_t>, "sums are of words");
         std::uint64_t sum = 0;
@@ -233,7 +244,7 @@ public:
         return sum;
     }
 
-    // Whether `key` was there.
+    // Removes `key`. Returns true if it was there.
     bool remove(Memory memory, std::uint64_t key) const {
         bool found = false;
         memory.call([&] { return ebbtide_map_remove(memory.memory_, map_, key, &found); });
@@ -265,13 +276,15 @@ namespace detail {
 
 struct Nothing {};
 
-// What came of a job.
+// The result of a job, or its exception.
 template <class T> struct Outcome {
     std::optional<std::conditional_t<std::is_void_v<T>, Nothing, T>> value;
     std::exception_ptr thrown;
 };
 
-// A job and what came of it. The job holds it until it has ended, whatever becomes of the ticket.
+// A job and its outcome.
+//
+// The job shares it until it has ended, even if the ticket is dropped.
 template <class T, class Job> struct Submitted : Outcome<T> {
     explicit Submitted(Job &&job) : job(std::move(job)) {}
     std::optional<Job> job;
@@ -296,11 +309,14 @@ template <class T, class Job> struct Submitted : Outcome<T> {
 
 } // namespace detail
 
-// A job's result, once it is there. Dropping it does not wait; the job runs all the same.
+// The handle of a job's result.
+//
+// Dropping it does not wait; the job still runs.
 template <class T> class Ticket {
 public:
-    // Waits for the job's end, and until what it has committed may be acknowledged. Throws what the
-    // job has thrown.
+    // Waits for the job's end, and until its transactions may be acknowledged.
+    //
+    // Throws the exception of the job.
     T wait() {
         const EbbtideCode code = ebbtide_wait(ticket_.get(), nullptr);
         // A call inside a job leaves the ticket as it is.
@@ -322,10 +338,12 @@ private:
     std::shared_ptr<detail::Outcome<T>> outcome_;
 };
 
-// An address space on flash behind a DRAM cache, with cores that run jobs. Closes itself.
+// An address space on flash behind a DRAM cache, with cores that run jobs.
+//
+// The destructor closes it.
 class Engine {
 public:
-    // Makes a store in a file and starts an engine over it.
+    // Creates a store in a file and starts an engine over it.
     static Engine create(const std::string &path, const EbbtideNewStore &store,
                          const EbbtideOptions &options) {
         EbbtideEngine *engine = nullptr;
@@ -333,14 +351,16 @@ public:
         return Engine(engine);
     }
 
-    // Opens the store in a file and recovers it.
+    // Opens the store in a file, recovers it and starts an engine over it.
     static Engine open(const std::string &path, const EbbtideOptions &options) {
         EbbtideEngine *engine = nullptr;
         detail::check(ebbtide_open(path.c_str(), &options, &engine));
         return Engine(engine);
     }
 
-    // Runs `job(Memory)` on a stack of its own. Any thread may submit, but not from inside a job.
+    // Submits `job(Memory)`, which runs on a stack of its own.
+    //
+    // Any thread may submit, but not from inside a job.
     template <class Job> auto submit(Job job) const -> Ticket<std::invoke_result_t<Job &, Memory>> {
         using T = std::invoke_result_t<Job &, Memory>;
         using Submitted = detail::Submitted<T, Job>;
@@ -348,7 +368,7 @@ public:
         auto held = std::make_unique<std::shared_ptr<Submitted>>(submitted);
         EbbtideTicket *ticket = nullptr;
         detail::check(ebbtide_submit(engine_.get(), Submitted::run, held.get(), &ticket));
-        // The job has it now.
+        // The job owns it now.
         static_cast<void>(held.release());
         return Ticket<T>(ticket, std::move(submitted));
     }
@@ -360,7 +380,9 @@ public:
         return counters;
     }
 
-    // Lets all jobs end and closes the engine. Throws what the destructor would keep to itself.
+    // Waits until all jobs have ended and closes the engine.
+    //
+    // Throws an error that the destructor would ignore.
     void close() {
         const EbbtideCode code = ebbtide_close(engine_.get());
         if (code != EBBTIDE_MISPLACED) static_cast<void>(engine_.release());

@@ -19,7 +19,7 @@ pub enum EbbtideCode {
     EbbtideInput = 1,
     /// The device or the system failed, or a job did.
     EbbtideFailed = 2,
-    /// Somebody else uses the store.
+    /// The store is in use elsewhere.
     EbbtideBusy = 3,
     /// The handle is closed, or was never open.
     EbbtideClosed = 4,
@@ -27,7 +27,7 @@ pub enum EbbtideCode {
     EbbtideForked = 5,
     /// The call was made in the wrong place: inside a job, or with the memory of another job.
     EbbtideMisplaced = 6,
-    /// The transaction that the call is part of cannot go on as it is. Its body has to return, and
+    /// The transaction that the call is part of cannot go on as it is. Its body must return, and
     /// may be called again.
     EbbtideAgain = 7,
     /// The body of the transaction did not return 0, so nothing of the transaction took place.
@@ -52,12 +52,12 @@ impl Failure {
         Failure { code, text: text.to_string() }
     }
 
-    /// An argument, an option or a file is at fault.
+    /// A failure of an argument, an option or a file.
     pub(crate) fn input(text: impl ToString) -> Failure {
         Failure::new(EbbtideCode::EbbtideInput, text)
     }
 
-    /// The device or the system failed, or a job did.
+    /// A failure of the device or the system, or of a job.
     pub(crate) fn failed(text: impl ToString) -> Failure {
         Failure::new(EbbtideCode::EbbtideFailed, text)
     }
@@ -85,7 +85,7 @@ impl From<EngineError> for Failure {
     }
 }
 
-/// Runs `work`, which may be left by a panic, and gives its code.
+/// Runs `work`, which may panic, and returns its code.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> EbbtideCode {
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return EbbtideCode::EbbtideOk,
@@ -96,26 +96,26 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> EbbtideCode
     failure.code
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_string());
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
     format!("the call panicked: {}", text.as_deref().unwrap_or("without a message"))
 }
 
-/// Keeps `text` for [`ebbtide_error`], in one line.
+/// Stores `text` for [`ebbtide_error`], as one line.
 fn note(text: &str) {
     let line = text.bytes().map(|byte| if matches!(byte, 0 | b'\n') { b' ' } else { byte });
     let line = CString::new(line.collect::<Vec<u8>>()).unwrap_or_default();
     LAST.with_borrow_mut(|last| *last = line);
 }
 
-/// Checks that a pointer that is given is not null.
+/// Checks that a pointer is not null.
 pub(crate) fn given<T>(name: &str, pointer: *const T) -> Result<(), Failure> {
     if pointer.is_null() { Err(Failure::input(format!("{name} is null"))) } else { Ok(()) }
 }
 
-/// A string of C.
+/// Returns a C string.
 ///
 /// # Safety
 /// `text` is null or ends in a zero byte.
@@ -125,7 +125,7 @@ pub(crate) unsafe fn string<'a>(name: &str, text: *const c_char) -> Result<&'a C
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// A string of C that is UTF-8.
+/// Returns a C string that is UTF-8.
 ///
 /// # Safety
 /// As of [`string`].
@@ -135,15 +135,15 @@ pub(crate) unsafe fn utf8<'a>(name: &str, text: *const c_char) -> Result<&'a str
     text.to_str().map_err(|_| Failure::input(format!("{name} is not UTF-8")))
 }
 
-/// What the last call of this thread that failed says of it, in one line. Valid until the next call of
-/// this thread that fails. In a job, read it before the next call with the job's memory: other jobs
-/// may run during that.
+/// Returns the error of the last failed call of this thread, in one line. Valid until the next
+/// failed call of this thread. In a job, read it before the next call with the job's memory,
+/// because other jobs may run during that call.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_error() -> *const c_char {
     LAST.with_borrow(|last| last.as_ptr())
 }
 
-/// The version of the library, such as "0.1.0".
+/// Returns the version of the library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");

@@ -20,19 +20,19 @@ pub struct EbbtideEngine {
     _opaque: [u8; 0],
 }
 
-/// A job's result, once it is there.
+/// The handle of a job's result.
 pub struct EbbtideTicket {
     _opaque: [u8; 0],
 }
 
-/// What a job or the body of a transaction does. It runs on a small stack (`stack_bytes`), and its
-/// calls with `memory` may let other jobs run on the same kernel thread. It must return: nothing may be
-/// thrown, jumped or cancelled out of it. In C++17 and later it is `noexcept`, and one that throws all
-/// the same ends the process, as every function that is `noexcept` does.
+/// The function of a job, or the body of a transaction. It runs on a small stack (`stack_bytes`).
+/// During its calls with `memory`, other jobs may run on the same kernel thread. It must return: it
+/// must not throw, jump out or be cancelled. In C++17 and later it is `noexcept`, so a function
+/// that throws ends the process.
 pub type EbbtideWork =
     Option<unsafe extern "C" fn(memory: *mut EbbtideMemory, argument: *mut c_void) -> i32>;
 
-/// An engine that runs; `None` while and after it is closed.
+/// A running engine; `None` during and after its closing.
 type Running = Arc<RwLock<Option<Jobs>>>;
 
 static ENGINES: Handles<Running> = Handles::new();
@@ -48,11 +48,11 @@ fn path_of(path: &std::ffi::CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Makes a store in a file, and starts an engine over it.
+/// Creates a store in a file, and starts an engine over it.
 ///
 /// # Safety
-/// `path` is a string, `store` and `options` point to structures of the sizes they say, and `out` can
-/// be written.
+/// `path` is a string, `store` and `options` point to structures of the sizes they say, and `out`
+/// can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_create(
     path: *const c_char,
@@ -86,10 +86,11 @@ pub unsafe extern "C" fn ebbtide_create(
     })
 }
 
-/// Opens the store in a file, recovers what a crash has left of it, and starts an engine over it.
+/// Opens the store in a file, recovers it after a crash, and starts an engine over it.
 ///
 /// # Safety
-/// `path` is a string, `options` points to a structure of the size it says, and `out` can be written.
+/// `path` is a string, `options` points to a structure of the size it says, and `out` can be
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_open(
     path: *const c_char,
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn ebbtide_open(
     })
 }
 
-/// Starts an engine over `store` and gives its handle.
+/// Starts an engine over `store` and returns its handle.
 ///
 /// # Safety
 /// `out` can be written.
@@ -126,13 +127,13 @@ unsafe fn start(
     Ok(())
 }
 
-/// Does `work` with the engine of a handle, which stays open meanwhile.
+/// Runs `work` with the engine of a handle. The engine stays open during that.
 pub(crate) fn with_jobs<R>(
     engine: *const EbbtideEngine,
     work: impl FnOnce(&Jobs) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let running = ENGINES.get("engine", engine)?;
-    // A thread that closes the engine waits for those that use it, and they must not wait for it.
+    // A thread that closes the engine waits for the threads that use it. They must not wait for it.
     let jobs = running.read_recursive();
     match &*jobs {
         Some(jobs) => work(jobs),
@@ -140,14 +141,15 @@ pub(crate) fn with_jobs<R>(
     }
 }
 
-/// Submits a job. Waits while too many are queued. Any thread may submit, but not from inside a job.
+/// Submits a job. Blocks while too many jobs are queued. Any thread may submit, but not from inside
+/// a job.
 ///
-/// The ticket is for the job's result, which is there when all transactions of the job may be
-/// acknowledged under the engine's durability. Without `ticket` (null) nobody learns of the result.
+/// The ticket is for the job's result. The result is there once all transactions of the job may be
+/// acknowledged under the engine's durability. If `ticket` is null, the result is dropped.
 ///
 /// # Safety
-/// `work` may be called with `argument`, by another thread, until it has returned; `ticket` is null or
-/// can be written.
+/// `work` may be called with `argument`, by another thread, until it has returned; `ticket` is null
+/// or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_submit(
     engine: *const EbbtideEngine,
@@ -185,8 +187,8 @@ pub unsafe extern "C" fn ebbtide_submit(
     })
 }
 
-/// Waits for a job and gives what it returned, if `result` is not null. The ticket is closed
-/// afterwards, whatever the code, unless the call is misplaced.
+/// Waits for a job and returns its result in `*result`, if `result` is not null. Afterwards the
+/// ticket is closed, even if the call fails, unless the call is misplaced.
 ///
 /// # Safety
 /// `result` is null or can be written.
@@ -204,13 +206,14 @@ pub unsafe extern "C" fn ebbtide_wait(ticket: *mut EbbtideTicket, result: *mut i
     })
 }
 
-/// Closes a ticket without waiting. The job runs all the same.
+/// Closes a ticket without waiting. The job still runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_forget(ticket: *mut EbbtideTicket) -> EbbtideCode {
     guarded(|| TICKETS.close("ticket", ticket).map(drop))
 }
 
-/// Lets all jobs end, makes what is committed durable, and closes the engine. Tickets stay open.
+/// Waits until all jobs have ended, makes all commits durable, and closes the engine. Tickets stay
+/// open.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_close(engine: *mut EbbtideEngine) -> EbbtideCode {
     guarded(|| {
@@ -224,7 +227,7 @@ pub extern "C" fn ebbtide_close(engine: *mut EbbtideEngine) -> EbbtideCode {
     })
 }
 
-/// What an engine has counted since it was opened.
+/// Counters of an engine since it was opened.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct EbbtideCounters {
@@ -236,7 +239,7 @@ pub struct EbbtideCounters {
     pub hits: u64,
     /// Accesses that started a read from flash.
     pub misses: u64,
-    /// Accesses that waited for a read that others had started.
+    /// Accesses that waited for a read that another access had started.
     pub hits_under_miss: u64,
     /// Pages read from flash.
     pub flash_reads: u64,
@@ -250,7 +253,7 @@ pub struct EbbtideCounters {
     pub jobs: u64,
 }
 
-/// Reads an engine's counters into `*counters`, as far as its size goes.
+/// Copies an engine's counters into `*counters`, up to the size given there.
 ///
 /// # Safety
 /// `counters` is null or points to as many bytes as its size says.

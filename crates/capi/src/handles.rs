@@ -1,5 +1,5 @@
-//! Handles that are checked. A handle is a number in the form of a pointer, never an address: one that
-//! is closed, or was opened before a fork, is told from one that is open.
+//! Checked handles. A handle is a number in the form of a pointer, never an address. A closed
+//! handle, or one opened before a fork, is told from an open one.
 
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Once;
@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use crate::code::{EbbtideCode, Failure};
 
-/// A handle has the number of a place, how often that place was used, and how many forks away from its
-/// first process the process was. None is null, because the use counts from 1.
+/// A handle has three numbers: a place, how many times that place was used, and the forks between
+/// the first process and this one. No handle is null, because the use counts from 1.
 const PLACE_BITS: u32 = 28;
 const USE_BITS: u32 = 28;
 const FORK_BITS: u32 = 8;
@@ -21,8 +21,8 @@ fn mask(bits: u32) -> u64 {
 
 /// All values of one kind to which this process has handles.
 ///
-/// A forked child gets empty tables: what the parent has opened works with threads that the child has
-/// not, and locks may be held for ever.
+/// A forked child gets empty tables. The parent's values need threads that the child does not have,
+/// and locks may be held for ever.
 pub(crate) struct Handles<T: 'static>(AtomicPtr<Table<T>>);
 
 struct Table<T> {
@@ -63,7 +63,7 @@ impl<T: Send> Handles<T> {
         unsafe { &*table }
     }
 
-    /// Forgets everything in a forked child, without dropping it.
+    /// Forgets all values in a forked child, without dropping them.
     pub(crate) fn forked(&self) {
         let old = self.0.load(Ordering::Acquire);
         if !old.is_null() {
@@ -73,7 +73,7 @@ impl<T: Send> Handles<T> {
         }
     }
 
-    /// A handle to `value`.
+    /// Opens a handle to `value`.
     pub(crate) fn open<H>(&self, value: T) -> Result<*mut H, Failure> {
         let table = self.table();
         let mut places = table.places.lock();
@@ -95,7 +95,7 @@ impl<T: Send> Handles<T> {
         Ok(without_provenance_mut(handle as usize))
     }
 
-    /// What a handle stands for.
+    /// Returns the value of a handle.
     pub(crate) fn get<H>(&self, name: &str, handle: *const H) -> Result<T, Failure>
     where
         T: Clone,
@@ -103,7 +103,7 @@ impl<T: Send> Handles<T> {
         self.find(name, handle, |place, _| place.value.clone())
     }
 
-    /// What a handle stands for, and closes it.
+    /// Closes a handle and returns its value.
     pub(crate) fn close<H>(&self, name: &str, handle: *const H) -> Result<T, Failure> {
         self.find(name, handle, |place, free| {
             let value = place.value.take()?;
@@ -145,7 +145,7 @@ impl<T> Table<T> {
     }
 }
 
-/// Has `in_child` called in every child that this process forks from now on.
+/// Registers `in_child` to be called in every child that this process forks from now on.
 pub(crate) fn watch_forks(in_child: unsafe extern "C" fn()) {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {

@@ -9,14 +9,14 @@ use ebbtide_structures::{Catalogue, CatalogueError, Map, MapFull};
 use crate::code::{EbbtideCode, Failure, given, guarded, utf8};
 use crate::memory::{EbbtideMemory, own};
 
-/// A hash table from words to values of one size, of fixed capacity. It is a place and two sizes: all
-/// jobs may copy and share it, and it stays good as long as its store.
+/// A hash table from words to values of one size, of fixed capacity. It consists of an address and
+/// two sizes. All jobs may copy and share it, and it stays valid as long as its store.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EbbtideMap {
-    /// Where it begins.
+    /// Its address.
     pub base: u64,
-    /// How many entries fit.
+    /// The most entries.
     pub capacity: u64,
     /// Size of a value in bytes: a multiple of 8 up to 64.
     pub value_bytes: u64,
@@ -83,9 +83,9 @@ fn mapped<V: Value, T>(
     memory.call(|flash| work(flash, Map::at(Addr(map.base), map.capacity)))
 }
 
-/// The range of `bytes` bytes with this name, which is made of zeros if there is none. Names are kept in
-/// the first page of the address space: a program that uses them has its data in such ranges and in
-/// maps alone.
+/// Finds the range of `bytes` bytes with this name, or makes one of zeros. Names are kept in the
+/// first page of the address space. A program that uses names must keep all its data in such ranges
+/// and maps.
 ///
 /// # Safety
 /// `name` is a string, and `at` is null or can be written.
@@ -107,8 +107,8 @@ pub unsafe extern "C" fn ebbtide_range(
     })
 }
 
-/// The map with this name, which is made empty, for `capacity` entries with values of `value_bytes`
-/// bytes, if there is none. `value_bytes` is a multiple of 8 up to 64.
+/// Finds the map with this name, or makes an empty one for `capacity` entries with values of
+/// `value_bytes` bytes. `value_bytes` is a multiple of 8 up to 64.
 ///
 /// # Safety
 /// `name` is a string, and `map` is null or can be written.
@@ -133,8 +133,8 @@ pub unsafe extern "C" fn ebbtide_map(
     })
 }
 
-/// Looks for `key`. Puts whether it is there into `*found`, and its value into the `map.value_bytes`
-/// bytes at `value` if it is.
+/// Looks for `key`. Sets `*found` to whether it is there. If it is, copies its value to the
+/// `map.value_bytes` bytes at `value`.
 ///
 /// # Safety
 /// `found` is null or can be written, and so can `value`, with as many bytes.
@@ -185,8 +185,9 @@ pub unsafe extern "C" fn ebbtide_map_set(
     })
 }
 
-/// Adds `delta` to the value of `key`, which counts as 0 if it is not there, in one atomic step. Puts
-/// the sum into `*sum`, if `sum` is not null. It wraps around. The values of the map have 8 bytes.
+/// Adds `delta` to the value of `key` in one atomic step. A missing key counts as 0. Returns the
+/// sum in `*sum`, if `sum` is not null. The sum wraps around. The values of the map must have 8
+/// bytes.
 ///
 /// # Safety
 /// `sum` is null or can be written.
@@ -215,7 +216,7 @@ pub unsafe extern "C" fn ebbtide_map_add(
     })
 }
 
-/// Removes `key`. Puts whether it was there into `*found`, if `found` is not null.
+/// Removes `key`. Sets `*found` to whether it was there, if `found` is not null.
 ///
 /// # Safety
 /// `found` is null or can be written.
@@ -238,7 +239,7 @@ pub unsafe extern "C" fn ebbtide_map_remove(
     })
 }
 
-/// The number of entries; exact while no job adds or removes any.
+/// Returns the number of entries. It is exact while no job adds or removes any.
 ///
 /// # Safety
 /// `entries` is null or can be written.

@@ -12,19 +12,19 @@ use ebbtide_engine::{Deadlock, Engine, FlashMemory};
 
 use crate::code::{EbbtideCode, Failure, given, guarded, panic_text};
 
-/// What an unwinding call leaves behind.
+/// The payload of a call that unwinds.
 type Payload = Box<dyn Any + Send>;
 
-/// The address space of an engine, for the job that was given it, until that job returns.
+/// The address space of an engine. Valid for the job that got it, until that job returns.
 pub struct EbbtideMemory {
     flash: Cell<*mut FlashMemory<'static>>,
     engine: Arc<Engine>,
     size_bytes: u64,
     /// The last transaction that was committed.
     committed: Cell<Lsn>,
-    /// Transactions, one in the other, whose bodies run.
+    /// The depth of nested transactions whose bodies run.
     depth: Cell<u32>,
-    /// Why the transaction under way does not go on. It unwinds once its body has returned.
+    /// Why the transaction under way cannot go on. It unwinds once its body has returned.
     unwound: Cell<Option<Payload>>,
 }
 
@@ -32,8 +32,8 @@ pub struct EbbtideMemory {
 pub(crate) struct Abandoned(pub(crate) i32);
 
 thread_local! {
-    /// The memory of the job that runs on this thread. Each call sets it again at its end, because other
-    /// jobs may have run meanwhile.
+    /// The memory of the job that runs on this thread. Each call sets it again at its end, because
+    /// other jobs may have run during the call.
     static CURRENT: Cell<*const EbbtideMemory> = const { Cell::new(null()) };
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn leave() {
     CURRENT.set(null());
 }
 
-/// Refuses calls from inside a job that would hold up its core.
+/// Refuses calls from inside a job that would block its core.
 pub(crate) fn check_outside() -> Result<(), Failure> {
     if CURRENT.get().is_null() {
         return Ok(());
@@ -51,7 +51,7 @@ pub(crate) fn check_outside() -> Result<(), Failure> {
     Err(Failure::new(EbbtideCode::EbbtideMisplaced, text))
 }
 
-/// The memory that a job has handed back to us, if it is its own.
+/// Returns the memory that a job has passed in, if it is its own.
 pub(crate) fn own<'a>(memory: *const EbbtideMemory) -> Result<&'a EbbtideMemory, Failure> {
     given("memory", memory)?;
     if memory != CURRENT.get() {
@@ -66,7 +66,7 @@ pub(crate) fn own<'a>(memory: *const EbbtideMemory) -> Result<&'a EbbtideMemory,
 impl EbbtideMemory {
     pub(crate) fn new(flash: &mut FlashMemory<'_>, engine: &Arc<Engine>) -> EbbtideMemory {
         EbbtideMemory {
-            // What borrows this ends with the job's callback, before the memory does.
+            // The callback ends, and with it every borrow of this, before the memory does.
             flash: Cell::new(std::ptr::from_mut(flash).cast()),
             engine: engine.clone(),
             size_bytes: flash.size_bytes(),
@@ -84,7 +84,7 @@ impl EbbtideMemory {
         result
     }
 
-    /// The last transaction that the job has committed.
+    /// Returns the place of the last transaction that the job has committed.
     pub(crate) fn committed(&self) -> Lsn {
         self.committed.get()
     }
@@ -97,11 +97,11 @@ impl EbbtideMemory {
         &self.engine
     }
 
-    /// Runs the body of a transaction over `flash`. Unwinds if the transaction does not go on.
+    /// Runs the body of a transaction over `flash`. Unwinds if the transaction cannot go on.
     pub(crate) fn run_body(&self, flash: &mut FlashMemory<'_>, body: impl FnOnce() -> i32) {
         let outer = self.flash.replace(std::ptr::from_mut(flash).cast());
         self.depth.set(self.depth.get() + 1);
-        // Before a transaction runs, for the first time or again, it may wait while other jobs run.
+        // Before each run, a transaction may wait while other jobs run.
         CURRENT.set(self);
         let result = body();
         self.depth.set(self.depth.get() - 1);
@@ -114,7 +114,7 @@ impl EbbtideMemory {
         }
     }
 
-    /// Makes a call. What it unwinds with becomes a failure, and the end of the transaction under way.
+    /// Makes a call. If it unwinds, returns a failure and ends the transaction under way.
     pub(crate) fn call<R>(
         &self,
         work: impl FnOnce(&mut FlashMemory<'static>) -> R,
@@ -149,7 +149,7 @@ impl EbbtideMemory {
         }
     }
 
-    /// Refuses an address that is not that of a word.
+    /// Refuses an address that is not a word's.
     fn check_word(&self, at: u64) -> Result<(), Failure> {
         if !at.is_multiple_of(8) {
             return Err(Failure::input(format!(
@@ -177,7 +177,7 @@ fn failure_of(payload: &(dyn Any + Send)) -> Failure {
     }
 }
 
-/// Size of the address space in bytes.
+/// Returns the size of the address space in bytes.
 ///
 /// # Safety
 /// `bytes` is null or can be written.
@@ -223,8 +223,8 @@ pub extern "C" fn ebbtide_store(memory: *mut EbbtideMemory, at: u64, value: u64)
     })
 }
 
-/// Stores `desired` in the word at `at` if that word is `*expected`, in one atomic step. Puts the word
-/// that was found into `*expected`, and whether it was exchanged into `*exchanged`.
+/// Stores `desired` in the word at `at` if that word is `*expected`, in one atomic step. Sets
+/// `*expected` to the word found, and `*exchanged` to whether it was exchanged.
 ///
 /// # Safety
 /// `expected` and `exchanged` are null or can be read and written.
@@ -278,8 +278,8 @@ pub unsafe extern "C" fn ebbtide_read(
     })
 }
 
-/// Copies `bytes` bytes from `from` to address `at`. The range may begin anywhere and span any number
-/// of pages.
+/// Copies `bytes` bytes from `from` to address `at`. The range may begin anywhere and span any
+/// number of pages.
 ///
 /// # Safety
 /// `from` has as many bytes.
@@ -303,8 +303,8 @@ pub unsafe extern "C" fn ebbtide_write(
     })
 }
 
-/// Lets other jobs run for as long as the word at `at` is `seen` and no job calls `ebbtide_wake` for
-/// it. May return early: look at the word again.
+/// Lets other jobs run while the word at `at` is `seen` and no job calls `ebbtide_wake` for it. May
+/// return early: check the word again.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_wait_on(memory: *mut EbbtideMemory, at: u64, seen: u64) -> EbbtideCode {
     guarded(|| {
@@ -314,7 +314,7 @@ pub extern "C" fn ebbtide_wait_on(memory: *mut EbbtideMemory, at: u64, seen: u64
     })
 }
 
-/// Lets every job go on that waits on the word at `at`.
+/// Makes every job that waits on the word at `at` runnable.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_wake(memory: *mut EbbtideMemory, at: u64) -> EbbtideCode {
     guarded(|| own(memory)?.call(|flash| flash.wake(Addr(at))))

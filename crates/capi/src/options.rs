@@ -9,49 +9,49 @@ use ebbtide_engine::Options;
 
 use crate::code::{Failure, given, utf8};
 
-/// How an engine is set up. A field of zeros stands for the usual: only `size` and `dram_bytes` have to
-/// be set.
+/// Options of an engine. A field of zeros means the default. Only `size` and `dram_bytes` must be
+/// set.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Zeroable)]
 pub struct EbbtideOptions {
     /// `sizeof(EbbtideOptions)`.
     pub size: usize,
-    /// The DRAM budget in bytes, which covers everything: cache, page states, stacks, buffers.
+    /// The DRAM budget in bytes. It covers everything: cache, page states, stacks, buffers.
     pub dram_bytes: u64,
-    /// Kernel threads that run jobs; usually 1.
+    /// Kernel threads that run jobs. Default: 1.
     pub cores: u32,
-    /// User-level threads of each of them; usually as many as suit the budget.
+    /// User-level threads of each core. Default: as many as suit the budget.
     pub threads: u32,
-    /// Stack of a job in bytes; usually 64 KiB.
+    /// Stack of a job in bytes. Default: 64 KiB.
     pub stack_bytes: u64,
-    /// When a transaction is acknowledged: "always" (the usual), "every:TIME" or "none". A store without a
-    /// log takes only "none", or no text.
+    /// When a transaction is acknowledged: "always" (the default), "every:TIME" or "none". A store
+    /// without a log takes only "none", or null.
     pub durability: *const c_char,
 }
 
-/// A store that is made. A field of zeros stands for the usual: only `size` and `bytes` have to be set.
+/// A store to create. A field of zeros means the default. Only `size` and `bytes` must be set.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Zeroable)]
 pub struct EbbtideNewStore {
     /// `sizeof(EbbtideNewStore)`.
     pub size: usize,
-    /// Size of the address space in bytes. The file takes half as much again for spare pages, and the
-    /// log, all reserved at once. Of the DRAM budget a page takes 6.5 bytes: 1.6 GiB for 1 TiB. A store
-    /// does not grow.
+    /// Size of the address space in bytes. The file also reserves half as much for spare pages, and
+    /// the log. A page takes 6.5 bytes of the DRAM budget: 1.6 GiB for 1 TiB. A store does not
+    /// grow.
     pub bytes: u64,
-    /// Size of the log in bytes. A store with a log survives crashes. One without is memory expansion:
-    /// what it holds is gone when the engine is closed.
+    /// Size of the log in bytes. A store with a log survives crashes. A store without a log is
+    /// memory expansion: its contents are lost when the engine is closed.
     pub log_bytes: u64,
-    /// If not 0, whatever the file holds is overwritten. If 0, only a store without a log is, and nothing
-    /// that is not a store.
+    /// If not 0, the file is overwritten. If 0, only a store without a log is overwritten. A store
+    /// with a log, or a file that is not a store, is refused.
     pub force: u32,
 }
 
-/// The largest structure of any version.
+/// The largest structure of any version, in bytes.
 const SIZE_MAX: usize = 4096;
 
-/// The structure that `from` points to, as this version knows it. One of an earlier version ends in
-/// zeros; one of a later must not use what it has more.
+/// Copies the structure that `from` points to. One of an earlier version is filled up with zeros.
+/// One of a later version must have zeros in the fields that this version does not know.
 ///
 /// # Safety
 /// `from` is null or points to as many bytes as its first field, a size, says.
@@ -81,7 +81,7 @@ fn bytes(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
-/// The options of an engine that `from` points to.
+/// Reads the options of an engine from `from`.
 ///
 /// # Safety
 /// `from` is null or points to options, as their size says.
@@ -106,7 +106,7 @@ pub(crate) unsafe fn engine_options(from: *const EbbtideOptions) -> Result<Optio
     Ok(options)
 }
 
-/// The store to make that `from` points to, and its pages.
+/// Reads the store to create from `from`. Also returns its pages.
 ///
 /// # Safety
 /// As of [`engine_options`].

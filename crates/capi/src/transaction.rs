@@ -19,14 +19,14 @@ impl From<TransactionError> for Failure {
     }
 }
 
-/// Runs `body` as a transaction: what it stores takes effect in one step once it has returned 0, and
-/// survives a crash as a whole or not at all. If it returns anything else, nothing of it takes place
-/// (in a store without a log, what was stored stays).
+/// Runs `body` as a transaction. If `body` returns 0, all its stores take effect in one step. They
+/// survive a crash as a whole or not at all. If it returns anything else, none of them takes
+/// effect. In a store without a log, they stay.
 ///
-/// `body` may be called several times, and only its last run counts. A call in it that gives an error
-/// ends the run: all later ones give `EBBTIDE_AGAIN`, and the body should return. A transaction in a
-/// transaction is part of the outer one. Puts the place in the log for `ebbtide_durable` into `*lsn`,
-/// if `lsn` is not null.
+/// `body` may be called several times, and only its last run counts. A call in it that returns an
+/// error ends the run. All later calls then return `EBBTIDE_AGAIN`, and the body should return. A
+/// transaction inside a transaction is part of the outer one. Returns the place in the log for
+/// `ebbtide_durable` in `*lsn`, if `lsn` is not null.
 ///
 /// # Safety
 /// `body` may be called with `argument`; `lsn` is null or can be written.
@@ -58,8 +58,8 @@ pub unsafe extern "C" fn ebbtide_transaction(
     })
 }
 
-/// Waits until the transaction that gave `lsn`, and with it every earlier one, may be acknowledged under
-/// the engine's durability. The job keeps its stack meanwhile, and other jobs run.
+/// Waits until the transaction at `lsn` and all earlier ones may be acknowledged under the engine's
+/// durability. The job keeps its stack, and other jobs run.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_durable(memory: *mut EbbtideMemory, lsn: u64) -> EbbtideCode {
     guarded(|| {
@@ -73,9 +73,10 @@ pub extern "C" fn ebbtide_durable(memory: *mut EbbtideMemory, lsn: u64) -> Ebbti
     })
 }
 
-/// Logs what the words from `at` on hold now, as a flush of persistent memory: stores outside of
-/// transactions may survive a crash, and those in this range do once the place in the log is durable.
-/// Puts that into `*lsn`, if `lsn` is not null. Does nothing inside a transaction.
+/// Logs the current contents of the words from `at` on, like a flush of persistent memory. Stores
+/// outside of transactions may or may not survive a crash. Those in this range do once the place in
+/// the log is durable. Returns that place in `*lsn`, if `lsn` is not null. Does nothing inside a
+/// transaction.
 ///
 /// # Safety
 /// `lsn` is null or can be written.

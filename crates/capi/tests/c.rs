@@ -1,5 +1,5 @@
-//! Programs in C against the library: the example, and what `tests/c` has. They are compiled with the
-//! C compiler that links Rust's programs (`CC`, or `cc`).
+//! Runs C programs against the library: the example and the ones of `tests/c`. They are compiled with the C
+//! compiler that links Rust's programs (`CC`, or `cc`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs a command to its end and gives what it wrote.
+/// Runs a command to its end and returns its output.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (out, err) = (&output.stdout, &output.stderr);
@@ -32,7 +32,7 @@ fn compile(source: &Path, into: &Path) -> PathBuf {
     program
 }
 
-/// What a program of `tests/c` writes.
+/// Returns the output of a program of `tests/c`.
 fn run(name: &str) -> String {
     let place = tempfile::tempdir().expect("a folder");
     let program = compile(&folder().join("tests/c").join(name), place.path());

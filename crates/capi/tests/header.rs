@@ -1,11 +1,11 @@
-//! `include/ebbtide.h` is what the library has, and its CMake package has its version.
+//! `include/ebbtide.h` matches the library, and its CMake package has the library's version.
 
 use std::path::Path;
 
-/// The header of the library as it is.
+/// Returns the header of the library as it must be.
 ///
-/// The headings above what the caller promises are left out: in C every function is unsafe. cbindgen
-/// cannot say of the type of a callback that it does not throw.
+/// The headings `# Safety` are left out, because in C every function is unsafe. cbindgen cannot express
+/// that a callback does not throw.
 fn header() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config =

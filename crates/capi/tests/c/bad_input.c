@@ -1,4 +1,4 @@
-// Whatever a program gives, a call ends with a code and a line that says what was wrong.
+// A call with any bad input ends with a code and a line that names the error.
 #include "check.h"
 #include <pthread.h>
 #include <sys/wait.h>

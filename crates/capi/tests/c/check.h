@@ -1,4 +1,4 @@
-// What the tests in C share.
+// Helpers of the tests in C.
 #include <ebbtide.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static inline EbbtideEngine *make(const char *path, uint64_t bytes, uint64_t log
     return engine;
 }
 
-// Runs a job to its end and gives what it returned.
+// Runs a job to its end and returns its result.
 static inline int32_t run(EbbtideEngine *engine, EbbtideWork work, void *argument) {
     EbbtideTicket *ticket;
     int32_t result = -1;

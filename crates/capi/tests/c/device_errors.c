@@ -1,4 +1,4 @@
-// A page that cannot be read is the code of the call that met it. The callback goes on and returns.
+// A page that cannot be read makes the call fail with a code. The callback goes on and returns.
 #include "check.h"
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ static int32_t body(EbbtideMemory *memory, void *argument) {
     CHECK_CODE(ebbtide_load(memory, 0, &value), EBBTIDE_AGAIN, "its body has to return");
     CHECK_CODE(ebbtide_store(memory, 0, 5), EBBTIDE_AGAIN, "its body has to return");
     returned++;
-    // Even a body that says that all is well is not committed.
+    // A body that returns 0 is not committed either.
     return 0;
 }
 

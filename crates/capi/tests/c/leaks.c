@@ -1,4 +1,4 @@
-// Rounds of submitting, of opening and closing: what is resident in the end is what was at first.
+// Rounds of submitting, opening and closing leave the resident memory as it was at first.
 //
 //     leaks STORE SUBMITS OPENS
 #include "check.h"

@@ -5,7 +5,7 @@ static const uint64_t BYTES = 4 << 20;
 
 enum { SIZES = 8, KEYS = 50 };
 
-// What the map of a size holds for a key.
+// The value of a key in the map of a size.
 static void value_of(uint64_t size, uint64_t key, unsigned char *value) {
     for (uint64_t n = 0; n < size; n++) value[n] = (unsigned char)(size * 31 + key * 7 + n);
 }

@@ -5,8 +5,8 @@ static const uint64_t BYTES = 8 << 20;
 
 enum { SHARERS = 300, TRANSACTIONS = 4 };
 
-// Adds to an entry that all jobs change, and writes so much that the log is full now and then: a
-// transaction waits for room, or for the entry's latch, and runs while other jobs have run meanwhile.
+// Adds to an entry that all jobs change, and writes enough to fill the log now and then. A transaction
+// waits for room, or for the entry's latch, and other jobs run during the wait.
 static int32_t add_to_shared(EbbtideMemory *memory, void *argument) {
     static unsigned char bytes[2048];
     uint64_t at = BYTES / 2 + (uint64_t)(uintptr_t)argument * sizeof bytes;

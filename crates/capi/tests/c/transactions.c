@@ -1,4 +1,4 @@
-// What is acknowledged is there after the process was killed, whole.
+// Acknowledged transactions are there, whole, after the process was killed.
 #include "check.h"
 #include <signal.h>
 #include <sys/wait.h>

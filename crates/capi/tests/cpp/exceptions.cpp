@@ -1,4 +1,4 @@
-// Exceptions and jobs: what a job throws, what calls throw, and where no call may be made.
+// Exceptions of jobs and of calls, and the places where no call may be made.
 #include <cstdlib>
 #include <ebbtide.hpp>
 #include <iostream>
@@ -20,7 +20,7 @@ using ebbtide::Memory;
 
 constexpr std::uint64_t bytes = 4 << 20;
 
-// What may throw is no callback of the C interface.
+// A callback of the C interface must not throw.
 using MayThrow = std::int32_t (*)(EbbtideMemory *, void *);
 using NeverThrows = std::int32_t (*)(EbbtideMemory *, void *) noexcept;
 using Submit = decltype(&ebbtide_submit);
@@ -44,7 +44,7 @@ template <class Work> EbbtideCode code_of(Work &&work) {
     return EBBTIDE_OK;
 }
 
-// Stores to a page that is on flash when it goes, also while an exception flies.
+// The destructor stores to a page that is on flash, also during unwinding.
 struct StoresAtItsEnd {
     Memory memory;
     std::uint64_t at;
@@ -85,7 +85,7 @@ void no_call_in_a_catch_block(const ebbtide::Engine &engine) {
     CHECK(refused);
 }
 
-// Jobs unwind and are suspended meanwhile, while others throw and catch on the same thread.
+// Jobs are suspended while they unwind, and others throw and catch on the same thread.
 void destructors_may_wait(const std::string &path) {
     auto options = ebbtide::options(2 << 20);
     const auto engine = ebbtide::Engine::create(path, ebbtide::new_store(bytes), options);
@@ -126,7 +126,7 @@ void transactions_that_throw(const ebbtide::Engine &engine) {
             CHECK(code_of([&] {
                       memory.transaction([](Memory memory) { memory.load(bytes); });
                   }) == EBBTIDE_INPUT);
-            // A body that keeps an error to itself is not committed either, if the device had it.
+            // A body that catches an error of the device is not committed either.
             std::vector<char> much(100 << 10);
             CHECK(code_of([&] {
                       memory.transaction([&](Memory memory) {
