@@ -1,9 +1,9 @@
 //! Fibers: stackful user-level threads, switched in a few nanoseconds.
 //!
-//! A [`Fiber`] runs a body on a stack of its own. The body suspends itself anywhere in its call tree
-//! and goes on when it is resumed. Stacks are mapped once, each above a guard of
-//! [`GUARD_BYTES`], touched ahead of need, and reused through a [`StackPool`]. An overflow ends the
-//! process with a line that names the job. The order in which fibers run is the caller's decision.
+//! A [`Fiber`] runs a body on a stack of its own. The body suspends itself anywhere in its call tree and
+//! goes on when it is resumed. Stacks are mapped once, each above a guard of [`GUARD_BYTES`], touched ahead
+//! of need, and reused through a [`StackPool`]. An overflow ends the process with a line that names the
+//! job. The caller decides the order of fibers.
 //!
 //! A fiber stays on the thread that made it. Its body must not hold a lock guard, a `RefCell` borrow
 //! or a thread-local reference across a suspension, and must not suspend while it unwinds.
@@ -19,18 +19,19 @@ pub use panics::on_the_threads_stack;
 pub use region::{GUARD_BYTES, STACK_BYTES_MAX, STACK_BYTES_MIN};
 pub use stacks::{Label, Stack, StackPool};
 
-/// The handle by which a body suspends its own fiber.
+/// The handle that lets a body suspend its own fiber.
 pub struct Suspend<'a, In, Out>(&'a Yielder<In, Out>);
 
 impl<In, Out> Suspend<'_, In, Out> {
-    /// Returns `out` from the call that resumed the fiber, and gives the input of the next resumption.
+    /// Suspends the fiber: the call that resumed it returns `out`. Returns the input of the next
+    /// resumption.
     #[inline]
     pub fn suspend(&self, out: Out) -> In {
         self.0.suspend(out)
     }
 }
 
-/// A body that runs on its own stack. It takes an `In` at every resumption and gives an `Out` at every
+/// A body that runs on its own stack. It takes an `In` at every resumption and returns an `Out` at every
 /// suspension.
 pub struct Fiber<In, Out> {
     coroutine: Coroutine<In, Out, (), Stack>,
@@ -65,12 +66,12 @@ impl<In: 'static, Out: 'static> Fiber<In, Out> {
         }
     }
 
-    /// Whether the body has returned.
+    /// Returns true if the body has returned.
     pub fn is_done(&self) -> bool {
         self.coroutine.done()
     }
 
-    /// The stack of a fiber whose body has returned.
+    /// Returns the stack of a fiber whose body has returned.
     ///
     /// # Panics
     /// If the body has not returned.

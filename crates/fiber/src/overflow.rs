@@ -1,7 +1,7 @@
-//! Says of a stack overflow what it was, and in which job, before the process ends.
+//! Reports a stack overflow and its job before the process ends.
 //!
-//! A fiber that runs off its stack faults in the guard below it. The handler runs on an alternate
-//! stack, finds the guard in the table of all stacks, and uses only calls that are safe in a handler.
+//! A fiber that overflows its stack faults in the guard below it. The handler runs on an alternate stack
+//! and finds the guard in the table of all stacks. It uses only calls that are safe in a signal handler.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,10 +14,10 @@ use crate::region;
 /// Bytes of a thread's alternate stack, if it has none.
 const ALTERNATE_BYTES: usize = 64 * 1024;
 
-/// The handler of before, for faults that are no overflow of a fiber.
+/// The previous handler, for faults that are no overflow of a fiber.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 
-/// Makes overflows of fibers on the calling thread reported.
+/// Turns on the report of overflows of fibers on the calling thread.
 pub(crate) fn watch_this_thread() -> io::Result<()> {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(install);
@@ -143,7 +143,7 @@ struct Alternate {
 }
 
 impl Alternate {
-    /// Gives the calling thread an alternate stack if it has none.
+    /// Sets an alternate stack for the calling thread if it has none.
     fn ensure() -> io::Result<Option<Alternate>> {
         let mut current = MaybeUninit::<libc::stack_t>::uninit();
         // SAFETY: asks only; the answer is written in full on success.

@@ -1,5 +1,5 @@
-//! Runs the panic hook of a fiber on the thread's own stack: printing a backtrace takes more than a
-//! small stack has.
+//! Runs the panic hook of a fiber on the thread's own stack, because a small stack is too small to print a
+//! backtrace.
 
 use std::hint::black_box;
 use std::panic::{set_hook, take_hook};
@@ -10,13 +10,13 @@ use corosensei::Yielder;
 
 use crate::region::{self, State};
 
-/// Calls work on the stack below the fiber that a pointer stands for.
+/// Calls work on the thread's stack, below the fiber that the pointer stands for.
 type Call = unsafe fn(*const (), &mut dyn FnMut());
 
-/// Wraps the panic hook that is set now. A hook that is set later runs on the fiber's stack.
+/// Wraps the current panic hook. A hook that is set later runs on the fiber's stack.
 pub(crate) fn use_the_threads_stack() {
     static WRAP: Once = Once::new();
-    // The hook cannot be changed meanwhile.
+    // The hook cannot be changed during a panic.
     if std::thread::panicking() {
         return;
     }
@@ -26,7 +26,7 @@ pub(crate) fn use_the_threads_stack() {
     });
 }
 
-/// Runs `work`, on the thread's own stack if a fiber calls this: for code that needs more stack than
+/// Runs `work` on the thread's own stack, also when a fiber calls this. For code that needs more stack than
 /// a fiber has. It must not suspend the fiber.
 pub fn on_the_threads_stack(work: &mut dyn FnMut()) {
     let here = black_box(0u8);
@@ -62,7 +62,7 @@ impl Drop for Entered<'_> {
 /// # Safety
 /// `yielder` is the one of the fiber that calls this, of these types.
 unsafe fn call<In, Out>(yielder: *const (), work: &mut dyn FnMut()) {
-    /// Says that work may run on the other stack, which is the same thread's.
+    /// Work that may run on the other stack, because both belong to the same thread.
     struct Here<'a>(&'a mut dyn FnMut());
     // SAFETY: nothing leaves the thread.
     unsafe impl Send for Here<'_> {}

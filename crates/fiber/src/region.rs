@@ -1,5 +1,5 @@
-//! The memory of stacks: one mapping for many of them, each above a guard that faults, and which of
-//! them an address lies in.
+//! The memory of stacks: one mapping for many stacks, each above a guard that faults. Finds the stack of an
+//! address.
 
 use std::io;
 use std::ptr::NonNull;
@@ -12,16 +12,16 @@ pub const STACK_BYTES_MIN: usize = 8 * 1024;
 /// The largest stack a fiber can have, in bytes.
 pub const STACK_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes below every stack that are reserved but not accessible. A function whose frame is larger may
-/// step over them, unless its compiler probes the stack, as Rust's does.
+/// Bytes below every stack that are reserved but not accessible. A function with a larger frame may step
+/// over them, unless its compiler probes the stack, as Rust's does.
 pub const GUARD_BYTES: usize = 64 * 1024;
 
 const PAGE_BYTES: usize = 4096;
 
-/// What is known of one stack's use.
+/// The state of one stack.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The job on it, counted from 1; 0 if it has none.
+    /// The job on it, counted from 1; 0 if there is none.
     pub(crate) job: AtomicU64,
     /// The fiber on it, for calls on the thread's own stack: see [`panics`](crate::panics).
     pub(crate) fiber: AtomicPtr<()>,
@@ -97,14 +97,14 @@ impl Region {
         self.usable_bytes - untouched.count() * 8
     }
 
-    /// The stack at `address`, with whether that is in its guard.
+    /// Returns the stack at `address`, and true if the address is in its guard.
     pub(crate) fn find(&self, address: usize) -> Option<(&State, bool)> {
         let offset = address.checked_sub(self.base.as_ptr() as usize)?;
         let state = self.states.get(offset / self.stride())?;
         Some((state, offset % self.stride() < GUARD_BYTES))
     }
 
-    /// Makes the region known to [`lookup`]. With too many regions in one process, some are not.
+    /// Makes the region known to [`lookup`]. A process with too many regions has some that are not known.
     pub(crate) fn register(self: &Arc<Region>) {
         let region = Arc::as_ptr(self).cast_mut();
         let free = std::ptr::null_mut();
@@ -133,7 +133,7 @@ impl Drop for Region {
     }
 }
 
-/// A region and where it lies.
+/// A known region and its address range.
 struct Known {
     start: AtomicUsize,
     /// Zero while there is no region.
@@ -141,7 +141,7 @@ struct Known {
     region: AtomicPtr<Region>,
 }
 
-/// All regions of the process, as far as there is room.
+/// Known regions of the process, up to the capacity of this table.
 static KNOWN: [Known; 4096] = [const {
     Known {
         start: AtomicUsize::new(0),
@@ -150,12 +150,12 @@ static KNOWN: [Known; 4096] = [const {
     }
 }; 4096];
 
-/// Places of [`KNOWN`] from this one on have never held a region: most processes have few, and looking
-/// at all places takes a microsecond.
+/// Places of [`KNOWN`] from this one on have never held a region. Most processes have few regions, and a
+/// search of all places takes a microsecond.
 static KNOWN_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls `found` with the region and state of the stack at `address`, if there is one, and with whether
-/// the address is in its guard. Safe in a signal handler.
+/// Calls `found` with the region and state of the stack at `address`, if there is one. Its last argument is
+/// true if the address is in the guard. Safe in a signal handler.
 ///
 /// # Safety
 /// If `address` lies in a region, that region is alive during the call: the calling thread runs on one

@@ -1,4 +1,5 @@
-//! Stacks for fibers: mapped together, each above a guard that faults, all touched ahead of need.
+//! Stacks for fibers. They are mapped together, each above a guard that faults, and all are touched ahead
+//! of need.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -17,11 +18,11 @@ pub struct StackPool {
 }
 
 impl StackPool {
-    /// A pool of `count` stacks of `bytes` bytes each (rounded up to whole pages), resident from the
-    /// start. The calling thread is the one that may run fibers on them.
+    /// Makes a pool of `count` stacks of `bytes` bytes each (rounded up to whole pages), resident from the
+    /// start. Only the calling thread may run fibers on them.
     ///
-    /// The first pool of a process makes it report stack overflows, and runs the panic hook that is
-    /// set at that time on the thread's own stack when a fiber panics.
+    /// The first pool of a process turns on the report of stack overflows. It also wraps the current panic
+    /// hook, so that a panic of a fiber runs the hook on the thread's own stack.
     ///
     /// # Errors
     /// When the memory cannot be mapped, or `bytes` is beyond [`STACK_BYTES_MAX`](crate::STACK_BYTES_MAX).
@@ -35,18 +36,18 @@ impl StackPool {
         Ok(StackPool { region, free })
     }
 
-    /// A stack from the pool; `None` when all are in use.
+    /// Takes a stack from the pool; `None` when all are in use.
     pub fn take(&mut self) -> Option<Stack> {
         self.free.pop()
     }
 
-    /// Gives a stack back.
+    /// Returns a stack to the pool.
     pub fn put(&mut self, stack: Stack) {
         self.free.push(stack);
     }
 
-    /// The most bytes of any stack that have ever been in use. Reads all stacks, so call it between
-    /// runs.
+    /// Returns the most bytes of any stack that have ever been in use. It reads all stacks, so call it
+    /// between runs.
     pub fn used_bytes_max(&self) -> usize {
         (0..self.region.count).map(|index| self.region.used_bytes(index)).max().unwrap_or(0)
     }
@@ -56,7 +57,7 @@ impl StackPool {
 pub struct Stack {
     region: Arc<Region>,
     index: usize,
-    /// Where the stack begins, at its top, and where it ends, below its guard. Every switch asks.
+    /// The ends of the stack: `base` at its top, `limit` below its guard. Every switch reads them.
     base: StackPointer,
     limit: StackPointer,
 }
@@ -69,20 +70,20 @@ impl Stack {
         Stack { region, index, base, limit }
     }
 
-    /// A handle that outlives the stack's use by a fiber.
+    /// Returns a label that outlives the stack's use by a fiber.
     pub fn label(&self) -> Label {
         Label { region: self.region.clone(), index: self.index }
     }
 }
 
-/// Names what runs on a stack, for the report of an overflow.
+/// Names the job on a stack, for the report of an overflow.
 pub struct Label {
     region: Arc<Region>,
     index: usize,
 }
 
 impl Label {
-    /// From now on, job `number` runs on the stack.
+    /// Notes that job `number` runs on the stack from now on.
     #[inline]
     pub fn set_job(&self, number: u64) {
         self.state().job.store(number, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Stacks are small, so running off one, or panicking on one, is what a program will do some day: it
-//! is told which job it was, and a panic with a backtrace is no more than a panic.
+//! Stacks are small, so programs will overflow one, or panic on one. An overflow must name its job, and a
+//! panic with a backtrace must be an ordinary panic.
 //!
-//! What ends the process runs in a process of its own: this very file's binary, asked by its
+//! Code that ends the process runs in a process of its own: the binary of this file, told so by its
 //! environment.
 
 use std::hint::black_box;
@@ -35,7 +35,7 @@ fn descend(depth: u64) -> u64 {
     if depth == 0 { frame[0] } else { descend(depth - 1) + frame[1] }
 }
 
-/// Not a test by itself: overflows the second of three stacks.
+/// Helper process, not a test: overflows the second of three stacks.
 #[test]
 fn overflows() {
     if !asked_for("overflows") {
@@ -66,7 +66,7 @@ fn an_overflow_says_what_it_was_and_in_which_job() {
     assert!(said.contains(line), "{said}");
 }
 
-/// Not a test by itself: steps far over the end of the second of three stacks.
+/// Helper process, not a test: steps far over the end of the second of three stacks.
 #[test]
 fn steps_over_the_end() {
     if !asked_for("steps_over_the_end") {
@@ -91,7 +91,7 @@ fn a_step_of_60_kib_over_the_end_of_a_stack_meets_its_guard_and_no_other_stack()
     assert!(said(&output).contains("stack overflow"), "{}", said(&output));
 }
 
-/// Not a test by itself: dereferences an address where nothing is.
+/// Helper process, not a test: dereferences an unmapped address.
 #[test]
 fn faults_elsewhere() {
     if !asked_for("faults_elsewhere") {
@@ -110,7 +110,7 @@ fn a_fault_elsewhere_is_not_taken_for_an_overflow() {
     assert!(!said(&output).contains("stack overflow"), "{}", said(&output));
 }
 
-/// Not a test by itself: panics on a small stack where backtraces are printed.
+/// Helper process, not a test: panics on a small stack where backtraces are printed.
 #[test]
 fn panics_with_a_backtrace() {
     if !asked_for("panics_with_a_backtrace") {
