@@ -57,7 +57,7 @@ impl Memory for Raced<'_> {
     fn wake(&mut self, _at: Addr) {}
 }
 
-/// Whose turn it is: one thread runs at a time, and before every word it may pass the turn on.
+/// The turn: one thread runs at a time, and may pass the turn on before every word.
 #[derive(Debug)]
 struct Turns {
     state: RefCell<State>,
@@ -86,7 +86,7 @@ impl Turns {
         Turns { state: RefCell::new(state), stay }
     }
 
-    /// Gives the turn of `me` to a runnable thread that the generator chooses, which may be `me`.
+    /// Passes the turn of `me` to a runnable thread that the generator chooses, which may be `me`.
     ///
     /// # Panics
     /// When threads wait and none is runnable.
@@ -140,7 +140,7 @@ impl Interleaved<'_> {
 
     /// Passes the turn on, and returns when it is back.
     fn pass(&self, becomes: Thread) {
-        // The machine counts panics by thread of its own, and all of these share one.
+        // The machine counts panics by thread, and all of these run on one.
         assert!(!std::thread::panicking(), "a thread accesses memory while it unwinds");
         self.turns.pass(self.me, becomes);
         if self.turns.current() != self.me {
@@ -226,7 +226,7 @@ pub fn interleave_bursts<R>(
 /// A thread that takes turns.
 type Taking<'a, R> = ScopedCoroutineRef<'a, (), (), R, DefaultStack>;
 
-/// As large as a thread's of Rust.
+/// The default size of a Rust thread's stack.
 const STACK_BYTES: usize = 2 << 20;
 
 fn take_turns<R>(
@@ -242,7 +242,7 @@ fn take_turns<R>(
         let mut results: Vec<Option<R>> = taking.iter().map(|_| None).collect();
         while !turns.are_done() {
             let me = turns.current();
-            // The others are unwound when nothing else unwinds.
+            // The others are unwound once nothing else unwinds.
             match catch_unwind(AssertUnwindSafe(|| taking[me].resume(()))) {
                 Ok(CoroutineResult::Yield(())) => {}
                 Ok(CoroutineResult::Return(result)) => {
@@ -259,7 +259,7 @@ fn take_turns<R>(
     })
 }
 
-/// Gives `drive` as many as `threads`, each of which does what `run` does.
+/// Passes `threads` coroutines to `drive`. Each of them runs `run`.
 fn start<R, T>(
     started: Vec<Taking<'_, R>>,
     threads: usize,

@@ -53,7 +53,7 @@ pub fn words_of_page(page: PageId, image: impl FnOnce(PageId, &mut [u8; PAGE_BYT
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
-/// Loads a value word by word. `word` gives the word of that index.
+/// Loads a value word by word. `word` returns the word of an index.
 fn load<T: Value>(at: Addr, mut word: impl FnMut(usize) -> u64) -> T {
     check_access::<T>(at);
     let mut value = T::zeroed();
@@ -77,7 +77,7 @@ fn index(at: Addr) -> usize {
     at.0 as usize / 8
 }
 
-/// What [`compare_exchange`](ebbtide_core::Memory::compare_exchange) does to a word of one job.
+/// The effect of [`compare_exchange`](ebbtide_core::Memory::compare_exchange) on a word of one job.
 fn exchange(word: &mut u64, current: u64, new: u64) -> Result<u64, u64> {
     if *word == current { Ok(std::mem::replace(word, new)) } else { Err(*word) }
 }

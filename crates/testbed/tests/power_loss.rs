@@ -1,4 +1,4 @@
-//! Power goes at every moment, and nothing acknowledged is lost; every planted mistake is noticed.
+//! Power goes at every moment, and nothing acknowledged is lost. Every planted mistake is found.
 
 use ebbtide_core::durability::{Mistake, Planted};
 use ebbtide_testbed::power_loss::{
@@ -61,7 +61,7 @@ fn a_copy_of_a_store_in_use_has_all_that_was_durable_and_a_part_of_one_is_refuse
     assert!(tally.copies > 150 && tally.refused > 10_000, "{tally:?}");
 }
 
-/// Damage is not among what `finds` tries.
+/// Searches for a mistake by damage, which `finds` does not try.
 fn finds_damage(mistake: Mistake) -> bool {
     let setting = Setting { planted: Planted::one(mistake), ..Setting::SMALL };
     (0..200).any(|seed| damage(&setting, seed, 300).is_err())
@@ -79,7 +79,7 @@ macro_rules! planted {
 
 #[test]
 fn transactions_that_take_the_room_of_map_records_are_noticed() {
-    // It takes a long transaction when the log is all but full.
+    // This needs a long transaction when the log is almost full.
     let planted = Planted::one(Mistake::SpendsRoomOfMaps);
     let setting = Setting { planted, ..Setting::SMALL };
     assert!((0..2_000).any(|seed| sample(&setting, seed, 2_000, 0.0).is_err()));

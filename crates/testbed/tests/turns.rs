@@ -1,4 +1,4 @@
-//! Threads that take turns: a seed repeats their order, and what ends one of them ends all.
+//! Threads that take turns. A seed repeats their order, and a panic of one ends all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ebbtide_core::{Addr, Memory};
 use ebbtide_testbed::{Shared, interleave, interleave_bursts};
 
-/// The threads by the order of their accesses, of three that make five each.
+/// Returns the order of accesses of three threads that make five each, as a string of thread numbers.
 fn order(seed: u64, words_a_turn: f64) -> String {
     let order = Mutex::new(String::new());
     interleave_bursts(&Shared::new(&[0]), 3, seed, words_a_turn, |thread, memory| {

@@ -1,4 +1,4 @@
-//! Copies of a store that is in use: what they recover to, and what a loss of power leaves of them.
+//! Copies of a store that is in use: what they recover to, also after a loss of power.
 
 use std::cell::RefCell;
 
@@ -18,16 +18,16 @@ use super::{Tally, check, draw_kept, fresh, restart};
 /// A copy begins within this many steps of the end of the last.
 const STEPS_BETWEEN_MAX: u64 = 60;
 
-/// The most steps of the store between two reads of a copy: of a fast one, and of a slow one.
+/// The most steps of the store between two reads of a copy, for a fast and for a slow copy.
 const STEPS_A_READ_MAX: [u64; 2] = [3, 40];
 
-/// A copy that has to wait for longer than this many steps before it begins never would.
+/// A copy that cannot begin within this many steps would never begin.
 const STEPS_BEFORE_MAX: u64 = 5_000;
 
-/// Runs a history of `steps` steps from `seed`, in which the store is copied again and again while it is
-/// used. Power goes with every write and flush of a copy, and now and then for the store: what is there of
-/// the copy then is refused, or recovers to a prefix with all that was durable when the copy began. It
-/// recovers to that when the copy has ended, too. The store itself loses nothing.
+/// Runs a history of `steps` steps from `seed`. The store is copied again and again while it is used. The
+/// copy loses power at every write and flush, and the store now and then. The incomplete copy must be
+/// refused, or recover to a prefix with all that was durable when the copy began. So must a complete copy.
+/// The store itself loses nothing.
 ///
 /// # Errors
 /// At the first violation, with the step.
@@ -69,7 +69,7 @@ struct Copied<'a> {
 }
 
 impl Copied<'_> {
-    /// Jobs and the device go on for a few steps. Power may go there.
+    /// Lets jobs and the device go on for a few steps. Power may go there.
     fn go_on(&mut self) {
         for _ in 0..self.random.random_range(0..=self.steps_max) {
             self.tally.steps += 1;
@@ -113,7 +113,7 @@ impl Disk for Source<'_, '_> {
 struct Target<'a, 'b> {
     disk: &'a RefCell<DiskModel>,
     copied: &'a RefCell<Copied<'b>>,
-    /// What was durable when the copy began.
+    /// The place up to which the log was durable when the copy began.
     durable: Lsn,
 }
 
@@ -154,7 +154,7 @@ impl Disk for Target<'_, '_> {
     }
 }
 
-/// Copies the store while it goes on, as an engine does, and checks the copy. Gives the store.
+/// Copies the store while it goes on, as an engine does, and checks the copy. Returns the store.
 fn copy(
     mut world: World,
     setting: &Setting,
@@ -203,7 +203,7 @@ fn copy(
     Ok(world)
 }
 
-/// Copies what there is at `point` to `disk`, while what is `copied` goes on. Gives whether the copy is whole.
+/// Copies the store at `point` to `disk`, while `copied` goes on. Returns true if the copy is whole.
 fn make(
     point: &CopyPoint,
     durable: Lsn,

@@ -11,7 +11,7 @@ use super::oracle::{Violation, bring_back};
 use super::setting::Setting;
 use super::{Kept, Tally, fresh};
 
-/// Where a block lies.
+/// The part of the store that a block belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Superblock,
@@ -30,13 +30,14 @@ pub(super) fn part_of(geometry: &Geometry, block: Block) -> Part {
 }
 
 /// Runs a history of `steps` steps from `seed`, flushes it, and then damages each block of the disk in
-/// turn: a flipped bit, zeros, the contents of another block, half of one, or a read that fails. A
-/// superblock is damaged alone, and with the other copy of its generation. Recovery must refuse the
-/// store with a named error, or name every page that it lost and give all others as they were.
+/// turn. The kinds of damage are a flipped bit, zeros, the contents of another block, half of one, and a
+/// read that fails. A superblock is damaged alone, and with the other copy of its generation. Recovery must
+/// refuse the store with a named error. Otherwise it must name every page that it lost and restore all
+/// others.
 ///
-/// A store of an odd `seed` is closed before. One thing no design can tell of the others: damage to log
-/// blocks of which nothing on the disk says yet that they were flushed looks like the torn end of the log.
-/// It must then be a prefix.
+/// A store of an odd `seed` is closed first. No design can detect one kind of damage in the others: to log
+/// blocks that nothing on the disk shows as flushed. It looks like the torn end of the log, and recovery
+/// must return a prefix.
 ///
 /// # Errors
 /// At the first violation.
@@ -99,7 +100,7 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
         let first = world.states.partition_point(|(end, _)| *end <= acknowledged) - 1;
         let sound = |page| {
             let held = *damaged_page(&back, page);
-            // What recovery did not touch is looked at when it is read.
+            // A page that recovery did not touch is checked when it is read.
             back.recovered.poisoned.contains(&page) || back.journal.is_sound(page, &held)
         };
         let matches = |k: &usize| {
@@ -113,7 +114,7 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
     Ok(tally)
 }
 
-/// Whether a block of the log names a newer superblock than there is.
+/// Returns true if a block of the log names a newer superblock than there is.
 fn names_newer(setting: &Setting, disk: &DiskModel) -> bool {
     let geometry = &setting.geometry;
     let in_part =
@@ -128,7 +129,7 @@ fn names_newer(setting: &Setting, disk: &DiskModel) -> bool {
     there.is_some() && there < named
 }
 
-/// How much of the log something on the disk says was flushed.
+/// Returns the place up to which the disk shows the log as flushed.
 fn marked(setting: &Setting, disk: &DiskModel) -> Lsn {
     let geometry = &setting.geometry;
     let marks = disk.blocks().into_iter().filter_map(|block| match part_of(geometry, block) {

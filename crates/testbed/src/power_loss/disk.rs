@@ -1,4 +1,4 @@
-//! [`DiskModel`]: a disk whose cache forgets what was not flushed.
+//! [`DiskModel`]: a disk whose cache loses what was not flushed.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use ebbtide_core::durability::{Block, Disk, DiskError, Fault, Page};
 
 const ZEROS: Page = [0; 4096];
 
-/// What becomes of a write that was not flushed when power goes.
+/// The effect of a loss of power on a write that was not flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
     /// It never happened.
@@ -24,9 +24,9 @@ struct Write {
     block: Block,
     page: Rc<Page>,
     completed: bool,
-    /// A flush is under way that began after it was completed.
+    /// True if a flush is under way that began after the write was completed.
     flushing: bool,
-    /// It ended in an error: reads do not see it, and a loss of power may keep it or not.
+    /// True if it ended in an error: reads do not see it, and a loss of power may keep it or not.
     failed: bool,
 }
 
@@ -34,12 +34,12 @@ struct Write {
 #[derive(Clone, Debug, Default)]
 pub struct DiskModel {
     stable: HashMap<Block, Rc<Page>>,
-    /// In the order in which they were submitted.
+    /// Oldest first.
     unflushed: Vec<Write>,
     writes: u64,
-    /// Writes and flushes that [`Disk`] still carries out before power goes.
+    /// Writes and flushes that [`Disk`] still performs before power goes.
     power: Option<u64>,
-    /// Writes and flushes that [`Disk`] has carried out.
+    /// Writes and flushes that [`Disk`] has performed.
     calls: u64,
     /// Blocks that [`Disk`] has read.
     reads: u64,
@@ -48,43 +48,43 @@ pub struct DiskModel {
 }
 
 impl DiskModel {
-    /// A disk that holds `blocks`, and zeros elsewhere.
+    /// A disk with these `blocks`, and zeros elsewhere.
     pub fn holding(blocks: impl IntoIterator<Item = (Block, Box<Page>)>) -> DiskModel {
         let stable = blocks.into_iter().map(|(block, page)| (block, Rc::from(page))).collect();
         DiskModel { stable, ..DiskModel::default() }
     }
 
-    /// Submits a write. Gives its number.
+    /// Submits a write. Returns its number.
     pub fn submit(&mut self, block: Block, page: &Page) -> u64 {
         self.writes += 1;
         let (number, page) = (self.writes, Rc::new(*page));
-        // What a failed write has left there is over.
+        // The remains of a failed write there are gone now.
         self.unflushed.retain(|write| !write.failed || write.block != block);
         let (completed, flushing, failed) = (false, false, false);
         self.unflushed.push(Write { number, block, page, completed, flushing, failed });
         number
     }
 
-    /// The write is in the disk's cache.
+    /// Completes a write: it is in the disk's cache.
     pub fn complete(&mut self, number: u64) {
         let write = self.unflushed.iter_mut().find(|write| write.number == number);
         write.expect("it was submitted").completed = true;
     }
 
-    /// The write has failed; a part of it may be there all the same.
+    /// Fails a write; a part of it may still be on the disk.
     pub fn fail(&mut self, number: u64) {
         let write = self.unflushed.iter_mut().find(|write| write.number == number);
         write.expect("it was submitted").failed = true;
     }
 
-    /// A flush begins.
+    /// Begins a flush.
     pub fn begin_flush(&mut self) {
         for write in &mut self.unflushed {
             write.flushing = write.completed;
         }
     }
 
-    /// That flush has ended.
+    /// Ends the flush.
     pub fn end_flush(&mut self) {
         let (flushed, left) =
             std::mem::take(&mut self.unflushed).into_iter().partition(|w| w.flushing);
@@ -95,7 +95,7 @@ impl DiskModel {
         }
     }
 
-    /// What a read finds.
+    /// Returns the block as a read sees it.
     pub fn contents(&self, block: Block) -> &Page {
         let cached = |write: &&Write| write.completed && write.block == block;
         let newest = self.unflushed.iter().rev().find(cached).map(|write| &write.page);
@@ -112,7 +112,7 @@ impl DiskModel {
         self.unflushed.len()
     }
 
-    /// The disk after power has gone. `kept` says what became of each write that was not flushed.
+    /// Returns the disk after a loss of power. `kept` decides each write that was not flushed.
     pub fn after_power_loss(&self, mut kept: impl FnMut(usize) -> Kept) -> DiskModel {
         let mut stable = self.stable.clone();
         for (index, write) in self.unflushed.iter().enumerate() {
@@ -147,14 +147,14 @@ impl DiskModel {
         blocks
     }
 
-    /// Damages a block on the disk behind everyone's back.
+    /// Damages a block on the disk directly.
     pub fn damage(&mut self, block: Block, change: impl FnOnce(&mut Page)) {
         let mut page = self.stable.get(&block).map_or(ZEROS, |page| **page);
         change(&mut page);
         self.stable.insert(block, Rc::new(page));
     }
 
-    /// Has reads of a block fail until it is written.
+    /// Makes reads of a block fail until it is written.
     pub fn lose(&mut self, block: Block) {
         self.unreadable.insert(block);
     }

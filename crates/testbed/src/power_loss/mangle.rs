@@ -1,4 +1,4 @@
-//! Stores whose superblocks, log and map were changed by somebody who can compute checksums.
+//! Stores whose superblocks, log and map were changed by an attacker who can compute checksums.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,15 +12,15 @@ use super::oracle::{Violation, bring_back};
 use super::setting::Setting;
 use super::{DiskModel, Kept, Tally, fresh};
 
-/// The checksum of a superblock, of a log block and of a block of the map lies here.
+/// Where the checksum lies in a superblock, in a log block and in a block of the map.
 const CHECKSUM_BYTES: usize = 4;
 
-/// Where the headers of all three end, and where log records begin.
+/// The end of the headers of all three. Log records begin here.
 const HEADER_BYTES: usize = 112;
 
-/// Runs a history from `seed`, and then opens `inputs` copies of its disk in which up to four blocks were
-/// changed: words of their headers and records, to values that are likely to be limits, most with a
-/// checksum that is right again. Whatever it holds, a store is opened or refused with an error.
+/// Runs a history from `seed`, and then opens `inputs` copies of its disk with up to four changed blocks.
+/// Words of their headers and records get values that are likely to be limits. Most blocks get a checksum
+/// that is right again. Any such store must be opened, or refused with an error.
 ///
 /// # Errors
 /// When opening or inspecting one panics.
@@ -53,9 +53,9 @@ pub fn mangle(setting: &Setting, seed: u64, inputs: u64) -> Result<Tally, Violat
     Ok(tally)
 }
 
-/// Whether the store can be opened.
+/// Returns true if the store can be opened.
 fn open(setting: &Setting, disk: &mut DiskModel) -> bool {
-    // What an inspection finds does not matter here, only that it ends.
+    // The findings of an inspection do not matter here, only that it ends.
     let _ = inspect(&setting.geometry, disk, true, Watch::unattended());
     bring_back(setting, disk).is_ok()
 }

@@ -1,16 +1,16 @@
-//! Power that goes at every moment: the durability protocol over a disk model, and an oracle.
+//! Loss of power at every moment: the durability protocol over a disk model, and an oracle.
 //!
 //! A [`World`] is a running store: jobs that interleave, a cache, the journal of
-//! `ebbtide_core::durability`, and a [`DiskModel`] whose cache forgets what was not flushed. After
-//! each device event power goes: the disk is copied, a subset of what was not flushed survives, and
-//! what recovery makes of that must be a state after a whole number of transactions, with all that
-//! were acknowledged. Recovery itself loses power as well. Then the world goes on.
+//! `ebbtide_core::durability`, and a [`DiskModel`] with a volatile cache. After each device event power
+//! goes: the disk is copied, and a subset of the unflushed writes survives. Recovery must then return a
+//! state after a whole number of transactions, with all acknowledged ones. Recovery itself loses power as
+//! well. Then the world goes on.
 //!
 //! * [`explore`]: short histories; every event, and every subset of the named kinds.
 //! * [`sample`]: long histories with drawn subsets, over many boots.
-//! * [`copies`]: long histories in which the store is copied while it is used.
-//! * [`damage`]: whole stores in which one block is damaged.
-//! * [`mangle`]: whole stores in which blocks say something else, with checksums that are right.
+//! * [`copies`]: long histories. The store is copied while it is used.
+//! * [`damage`]: whole stores with one damaged block.
+//! * [`mangle`]: whole stores with changed blocks whose checksums are right.
 
 mod copies;
 mod damage;
@@ -32,7 +32,7 @@ pub use oracle::{Back, State, Violation, bring_back, check_back};
 pub use setting::{EngineMistake, Setting};
 pub use world::World;
 
-/// How much was tried.
+/// Counts of the cases that were tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Runs from a blank store.
@@ -41,7 +41,7 @@ pub struct Tally {
     pub steps: u64,
     /// Losses of power that were recovered from and checked.
     pub crashes: u64,
-    /// Those of them in which recovery lost power as well.
+    /// Losses of power when recovery lost power as well.
     pub crashes_in_recovery: u64,
     /// Faults of the device: writes and flushes that failed, blocks that were damaged.
     pub faults: u64,
@@ -54,7 +54,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what another run has tried.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Tally) {
         self.histories += other.histories;
         self.steps += other.steps;
@@ -86,9 +86,9 @@ fn check(
     Ok((back, found))
 }
 
-/// Runs one short history of at most `steps` steps from `seed`. After each device event, power goes
-/// with every subset of these kinds of what was not flushed: nothing, everything, each prefix, each
-/// write alone kept, lost or torn.
+/// Runs one short history of at most `steps` steps from `seed`. After each device event, power goes with
+/// several subsets of the unflushed writes. These are nothing, everything, each prefix, and each write
+/// alone kept, lost or torn.
 ///
 /// # Errors
 /// At the first violation, with the step.
@@ -138,9 +138,9 @@ fn every_subset(world: &World, setting: &Setting, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Runs a history of `steps` steps from `seed`, in which power goes with a chance of `crash` at every
-/// step, with a drawn subset of what was not flushed. The store then goes on from what recovery gives,
-/// which may have lost power itself, several times.
+/// Runs a history of `steps` steps from `seed`. At every step power goes with a chance of `crash`, with a
+/// drawn subset of the unflushed writes. The store then goes on from what recovery returns. Recovery may
+/// have lost power itself, several times.
 ///
 /// # Errors
 /// At the first violation, with the step.
@@ -167,9 +167,9 @@ pub fn sample(setting: &Setting, seed: u64, steps: u64, crash: f64) -> Result<Ta
     Ok(tally)
 }
 
-/// Runs a history of `steps` steps from `seed`, lets power go, and recovers copies of what is left with
-/// DRAM for one page, for two, and for all. They must be alike, and none may read more than it said
-/// beforehand.
+/// Runs a history of `steps` steps from `seed` and lets power go. Then recovers copies of the disk with
+/// DRAM for one page, for two, and for all. The results must be equal, and none may read more than it
+/// estimated.
 ///
 /// # Errors
 /// At the first violation.
@@ -200,7 +200,7 @@ pub fn recover_with_less(setting: &Setting, seed: u64, steps: u64) -> Result<Tal
     Ok(Tally { histories: 1, steps, crashes: 3, ..Tally::default() })
 }
 
-/// What a drawn loss of power keeps.
+/// Draws the writes that a loss of power keeps.
 fn draw_kept(random: &mut Pcg64Mcg) -> impl FnMut(usize) -> Kept + '_ {
     let share = [0.0, 0.3, 0.7, 0.95, 1.0][random.random_range(0..5)];
     let torn = [0.0, 0.3][random.random_range(0..2)];
@@ -218,7 +218,7 @@ fn restart(
     tally: &mut Tally,
 ) -> Result<World, Violation> {
     let mut disk = world.disk.after_power_loss(draw_kept(random));
-    // Recovery may lose power, again and again: what it has done so far must not matter.
+    // Recovery may lose power, again and again. Its earlier work must not matter.
     while random.random_bool(0.3) {
         let calls = random.random_range(0..8);
         let mut copy = disk.clone();
@@ -235,7 +235,7 @@ fn restart(
     Ok(World::new(*setting, disk, back.journal, state, random.random()))
 }
 
-/// Whether `mistake` is found within `seeds` seeds, by [`explore`] or [`sample`]; gives the violation.
+/// Looks for `mistake` within `seeds` seeds, by [`explore`] or [`sample`]. Returns the violation.
 pub fn finds(setting: &Setting, mistake: Mistake, seeds: u64) -> Option<Violation> {
     first_violation(Setting { planted: Planted::one(mistake), ..*setting }, seeds)
 }

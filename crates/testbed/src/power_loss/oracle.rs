@@ -1,4 +1,4 @@
-//! What must be true of a store after power has gone.
+//! Conditions that a store must meet after a loss of power.
 
 use std::rc::Rc;
 
@@ -11,11 +11,11 @@ use thiserror::Error;
 use super::disk::DiskModel;
 use super::setting::Setting;
 
-/// Something that must never happen has happened.
+/// A condition that was broken.
 #[derive(Debug, Clone, Error)]
 #[error("{what}")]
 pub struct Violation {
-    /// What, in one line.
+    /// The condition, in one line.
     pub what: String,
 }
 
@@ -25,16 +25,16 @@ impl Violation {
     }
 }
 
-/// The words of a page that short transactions store to: neighbours, others of the line, the last.
+/// The words of a page that short transactions store to: two neighbours, one of another line, and the last.
 pub(super) const WORDS_OF_PAGE: [u64; 4] = [0, 1, 9, 511];
 
 /// The word of a page that counts the transactions that have stored to it.
 pub(super) const COUNT_WORD: u64 = 2;
 
-/// The word of a page that holds the count of another, as the last transaction has read it there.
+/// The word of a page with the count of another page, as the last transaction has read it.
 pub(super) const READ_WORD: u64 = 3;
 
-/// The contents of all pages. Copies share what is the same.
+/// The contents of all pages. Copies share equal parts.
 #[derive(Clone, Debug)]
 pub struct State {
     pages: Vec<Rc<Page>>,
@@ -68,13 +68,13 @@ impl State {
         words.map(|word| u64::from_ne_bytes(*word)).max().unwrap_or(0)
     }
 
-    /// Whether the two are the same.
+    /// Returns true if the two are equal.
     fn is_like(&self, other: &State) -> bool {
         let mut pages = self.pages.iter().zip(&other.pages);
         pages.all(|(one, two)| Rc::ptr_eq(one, two) || one == two)
     }
 
-    /// The pages in which the two differ.
+    /// Returns the pages that differ between the two.
     pub fn differences(&self, other: &State) -> Vec<PageId> {
         let pages = self.pages.iter().zip(&other.pages).enumerate();
         let different = pages.filter(|(_, (one, two))| !Rc::ptr_eq(one, two) && one != two);
@@ -82,14 +82,14 @@ impl State {
     }
 }
 
-/// A store that has come back.
+/// A recovered store.
 #[derive(Debug)]
 pub struct Back {
     /// Its journal.
     pub journal: Journal,
-    /// What recovery says.
+    /// The report of recovery.
     pub recovered: Recovered,
-    /// What its pages hold. Poisoned ones hold zeros.
+    /// The contents of its pages. Poisoned ones hold zeros.
     pub state: State,
 }
 
@@ -119,8 +119,8 @@ pub(super) fn bring_back_with(
     Ok(Back { journal, recovered, state })
 }
 
-/// Checks what has come back against the `states` after each transaction, of which those that end at
-/// `acknowledged` or before were acknowledged. Gives which of them it is.
+/// Checks a recovered store against the `states` after each transaction. Transactions that end at
+/// `acknowledged` or before were acknowledged. Returns the index of the newest state that matches.
 ///
 /// # Errors
 /// When something acknowledged is missing, a transaction is not whole, or it is no prefix.

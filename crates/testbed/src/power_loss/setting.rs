@@ -1,13 +1,13 @@
-//! [`Setting`]: the store that is simulated.
+//! [`Setting`]: the parameters of the simulated store.
 
 use ebbtide_core::durability::{Geometry, Limits, Planted, RecoveryOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What a transaction may store, in bytes.
+/// The most bytes that a transaction may store.
 pub(super) const TRANSACTION_BYTES_MAX: usize = 4096;
 
-/// The sizes of the store that is simulated, and how it is treated.
+/// The sizes of the simulated store, and its faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// The store.
@@ -18,29 +18,29 @@ pub struct Setting {
     pub jobs: usize,
     /// The share of device writes and flushes that fail for good.
     pub errors: f64,
-    /// The mistake that the protocol is to make.
+    /// The mistake that the protocol makes on purpose.
     pub planted: Planted,
-    /// The mistake that the simulated engine around it is to make.
+    /// The mistake that the simulated engine makes on purpose.
     pub engine_mistake: Option<EngineMistake>,
 }
 
-/// A mistake of whoever drives the protocol: of the engine's part in it.
+/// A mistake of the engine, which drives the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineMistake {
     /// A transaction's stores reach memory some time after its record reaches the log.
     AppliesLater,
     /// Stores of two transactions reach memory in another order than their records reach the log.
     AppliesOutOfOrder,
-    /// Latches are released before what was stored under them is committed.
+    /// Latches are released before the stores under them are committed.
     ReleasesLatchesEarly,
-    /// What was read without a latch is not looked at again at the end.
+    /// Words that were read without a latch are not checked again at the end.
     SkipsSecondLook,
     /// Stores go on while a page is written, and its dirty mark is cleared after that.
     WritesLivePages,
 }
 
 impl Setting {
-    /// A small store, in which everything happens often.
+    /// A small store, so that every event is frequent.
     pub const SMALL: Setting = Setting {
         geometry: Geometry { id: 0x0e_bb, pages: 6, slots: 11, log_blocks: 16 },
         frames: 5,
@@ -50,11 +50,12 @@ impl Setting {
         engine_mistake: None,
     };
 
-    /// The same with so many spare slots that it may be copied for long.
+    /// The same with enough spare slots that a copy may take long.
     pub const ROOMY: Setting =
         Setting { geometry: Geometry { slots: 40, ..Setting::SMALL.geometry }, ..Setting::SMALL };
 
-    /// A small store whose sizes are drawn from `seed`, on a device that fails in every fourth.
+    /// A small store whose sizes are drawn from `seed`. If `seed` is a multiple of 4, the device has
+    /// errors.
     pub fn drawn(seed: u64) -> Setting {
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x517e);
         let pages = random.random_range(2..9);
@@ -76,7 +77,7 @@ impl Setting {
         }
     }
 
-    /// How recovery works here.
+    /// Returns the options of recovery.
     pub fn recovery(&self) -> RecoveryOptions {
         let limits = Limits {
             transaction_bytes_max: TRANSACTION_BYTES_MAX,

@@ -1,4 +1,4 @@
-//! [`World`]: jobs, a cache and a journal over a disk model, a step at a time.
+//! [`World`]: jobs, a cache and a journal over a disk model, one step at a time.
 //!
 //! A step is a scheduling decision or a device event, drawn from a seed. Jobs on several cores
 //! interleave between the steps of their transactions: reserving, bringing pages in, committing.
@@ -24,12 +24,12 @@ struct Job {
     read: Option<Read>,
 }
 
-/// What a job has read.
+/// The values that a job has read.
 #[derive(Debug)]
 struct Read {
     /// The counts of the pages that it stores to.
     counts: Vec<u64>,
-    /// The count of the other page, and how often that page had been stored to then.
+    /// The count of the other page, and how many stores that page had had then.
     also: u64,
     version: u64,
 }
@@ -43,7 +43,7 @@ struct PageWrite {
     checksum: u32,
 }
 
-/// What the journal has asked for.
+/// The operations that the journal has asked for.
 #[derive(Debug)]
 enum Under {
     Write(Vec<u64>),
@@ -74,7 +74,7 @@ pub struct World {
     /// Pages that a job has latched, and how often each was stored to.
     latched: Vec<bool>,
     versions: Vec<u64>,
-    /// Stores that were committed and are not in memory yet: a mistake.
+    /// Stores that were committed and are not in memory yet: a planted mistake.
     late: Vec<WriteSet>,
     jobs: Vec<Option<Job>>,
     page_writes: Vec<PageWrite>,
@@ -83,9 +83,9 @@ pub struct World {
     next_value: u64,
     /// The state after each transaction since recovery, with where it ends.
     pub(super) states: Vec<(Lsn, State)>,
-    /// How many of these were acknowledged.
+    /// The place up to which these were acknowledged.
     pub(super) acknowledged: Lsn,
-    /// Steps that wrote something or learnt of something written.
+    /// Steps that wrote something, or were told of a write.
     pub(super) device_events: u64,
 }
 
@@ -120,12 +120,12 @@ impl World {
         }
     }
 
-    /// Whether writing has ended for good and nothing more can happen to the disk.
+    /// Returns true if writing has ended for good and nothing more can happen to the disk.
     pub fn has_ended(&self) -> bool {
         self.journal.ended().is_some() && self.io.is_none() && self.page_writes.is_empty()
     }
 
-    /// Does one thing.
+    /// Performs one step.
     ///
     /// # Errors
     /// When memory does not hold what was committed.
@@ -147,7 +147,7 @@ impl World {
         self.check_slots()
     }
 
-    /// Draws what happens next from all that can.
+    /// Draws the next step from all that are possible.
     fn draw(&mut self) -> Step {
         loop {
             let pages = self.setting.geometry.pages;
@@ -185,7 +185,7 @@ impl World {
         for _ in 0..count {
             let page = self.random.random_range(0..self.setting.geometry.pages);
             let word = WORDS_OF_PAGE[self.random.random_range(0..WORDS_OF_PAGE.len())];
-            // The value is set when it is committed; what counts here is its place.
+            // The value is set when it is committed; only its place matters here.
             set.store(PageId(page).start() + word * 8, &[0; 8]);
             if long {
                 LONG_WORDS.step_by(2).for_each(|word| {
@@ -217,7 +217,7 @@ impl World {
         u64::from_ne_bytes(*word.expect("a page is made of words"))
     }
 
-    /// The job reads what its stores depend on. All its pages are there.
+    /// Reads the values that the job's stores depend on. All its pages are there.
     fn read(&self, job: &Job) -> Read {
         Read {
             counts: job.set.pages().map(|page| self.count_of(page)).collect(),
@@ -230,7 +230,8 @@ impl World {
         set.pages().for_each(|page| self.latched[page.index()] = false);
     }
 
-    /// Brings in a page of the job's transaction; reads, if all are there; or commits what it has read.
+    /// Goes on with a job: brings in a page of its transaction; or reads, if all pages are there; or
+    /// commits.
     fn go_on(&mut self, job: usize) -> Result<(), Violation> {
         let under_way = self.jobs[job].as_ref().expect("it has begun");
         let pages: Vec<PageId> = under_way.set.pages().chain([under_way.also]).collect();
@@ -262,7 +263,8 @@ impl World {
         let Job { set, also, read } = job;
         let read = read.expect("it was read");
         let pages: Vec<PageId> = set.pages().collect();
-        // What memory will hold comes from what was read, what it must hold from the state before.
+        // The new contents of memory come from the values read. The expected ones come from the
+        // state before.
         let before = &self.states.last().expect("there is a first").1;
         let (mut state, mut valued) = (before.clone(), WriteSet::default());
         for StoredWord { at, .. } in set.words() {
@@ -295,7 +297,7 @@ impl World {
         }
     }
 
-    /// Stores what was committed before.
+    /// Applies the stores that were committed before.
     fn apply_late(&mut self) {
         let in_order = self.makes(EngineMistake::AppliesLater);
         let index = if in_order { 0 } else { self.random.random_range(0..self.late.len()) };
@@ -305,7 +307,7 @@ impl World {
         }
     }
 
-    /// Looks at a page, which is brought in if it is not there.
+    /// Reads a page, and brings it in if it is not there.
     fn look(&mut self, page: u64) -> Result<(), Violation> {
         let (page, index) = (PageId(page), page as usize);
         if self.busy[index] {
@@ -418,7 +420,7 @@ impl World {
         self.acknowledged = self.acknowledged.max(self.journal.durable());
     }
 
-    /// Does the next thing on the way to a store that is closed. False when it is.
+    /// Takes the next step towards closing the store. Returns false when it is closed.
     pub fn close_step(&mut self) -> bool {
         if self.io.is_some() {
             self.end_io();
@@ -428,8 +430,8 @@ impl World {
         self.io.is_some() || self.journal.close()
     }
 
-    /// Ends what is under way and takes a checkpoint. However full everything is, that must be possible,
-    /// and leave room for another transaction.
+    /// Completes the operations under way and takes a checkpoint. That must be possible even if everything
+    /// is full, and leave room for another transaction.
     ///
     /// # Errors
     /// When there is none after many steps.
@@ -473,7 +475,7 @@ impl World {
         Err(Violation::new(format!("nothing goes on: {blocks} log blocks are in use")))
     }
 
-    /// Every slot is free, about to be, or holds one page.
+    /// Checks that every slot is free, about to be, or holds one page.
     fn check_slots(&self) -> Result<(), Violation> {
         let pages = (0..self.setting.geometry.pages).map(PageId);
         let mapped =
@@ -488,11 +490,10 @@ impl World {
     }
 }
 
-/// Every second of these words of a page is stored to by a long transaction: each is a run of its own in
-/// the log.
+/// A long transaction stores to every second of these words of a page. Each is a run of its own in the log.
 const LONG_WORDS: std::ops::Range<u64> = 16..496;
 
-/// How many steps the world gets to end what is under way.
+/// The most steps to complete the operations under way.
 const SETTLING_STEPS: u64 = 5_000;
 
 fn apply(set: &WriteSet, frames: &mut [Option<Box<Page>>], dirty: &mut [bool]) {
