@@ -2,7 +2,7 @@
 
 use ebbtide_core::{PageId, Span, Time};
 
-/// What a command does.
+/// The operation of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Reads a page.
@@ -16,7 +16,7 @@ pub enum Kind {
 pub struct Command {
     /// Chosen by the submitter. The completion carries it back.
     pub tag: u64,
-    /// What the command does.
+    /// The operation.
     pub kind: Kind,
     /// The logical page of 4 KiB.
     pub page: PageId,
@@ -27,12 +27,12 @@ pub struct Command {
 pub struct Done {
     /// The tag of the command.
     pub tag: u64,
-    /// What the command did.
+    /// The operation of the command.
     pub kind: Kind,
     /// When the command completed.
     pub at: Time,
-    /// Whether the command waited for garbage collection. A buffered write counts only if it waited
-    /// for room in the buffer, and a write blocked by garbage collection made that room.
+    /// True if the command waited for garbage collection. A buffered write counts only if it waited for
+    /// room in the buffer, and a write blocked by garbage collection made that room.
     pub blocked_by_gc: bool,
     /// How much longer the command took than on an idle device.
     pub queued: Span,

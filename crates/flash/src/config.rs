@@ -17,7 +17,7 @@ pub enum Config {
     Ssd(Box<SsdConfig>),
 }
 
-/// The most of the spare places that collections can keep free without a warning.
+/// Collections can keep free at most this share of the spare places without a warning.
 const KEPT_FREE_MAX: f64 = 0.5;
 
 /// A device of fixed latencies, unlimited parallelism and no wear.
@@ -45,8 +45,8 @@ pub struct SsdConfig {
     pub dies_per_chip: u32,
     /// Planes in a die.
     pub planes_per_die: u32,
-    /// Whether planes work independently. If not, a die does one operation at a time, and the model
-    /// treats it as one plane with the blocks of all its planes.
+    /// True if planes work independently. If not, a die does one operation at a time, and the model treats
+    /// it as one plane with the blocks of all its planes.
     pub independent_planes: bool,
     /// Erase blocks of a plane.
     pub blocks_per_plane: u32,
@@ -178,7 +178,7 @@ pub enum ConfigError {
     Malformed {
         /// The line.
         line: usize,
-        /// What is wrong, and what is expected.
+        /// The error, and the expected text.
         reason: String,
     },
     /// A value is out of its range, or contradicts another.
@@ -266,7 +266,7 @@ impl Config {
         }
     }
 
-    /// What is possible but hardly meant, a sentence each.
+    /// Returns warnings of values that are possible but hardly meant, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         match self {
             Config::Flat(_) => Vec::new(),
@@ -349,8 +349,9 @@ impl SsdConfig {
         (f64::from(self.blocks()) * share).ceil() as u32
     }
 
-    /// Says if collections that start early keep free what over-provisioning was meant to leave to
-    /// overwritten pages. Greedy collection copies the more, the fewer of those a plane can hold.
+    /// Warns if collections that start early keep too many places free. Over-provisioning was meant to
+    /// leave those to overwritten pages. The fewer overwritten pages a plane can hold, the more greedy
+    /// collection copies.
     fn kept_free_warning(&self) -> Option<String> {
         let spare = (100.0 - self.valid_percent).min(100.0);
         let kept = self.gc_start_free_percent;
@@ -450,7 +451,7 @@ impl SsdConfig {
     }
 }
 
-/// Fails unless `holds`, with an error that names `key`, its `value` and what is `expected`.
+/// Returns an error that names `key`, its `value` and the `expected` values, unless `holds`.
 fn require(
     holds: bool,
     key: &'static str,

@@ -124,7 +124,7 @@ impl Flash {
         }
     }
 
-    /// Whether the device is idle: without commands, buffered writes and collections.
+    /// Returns true if the device is idle: without commands, buffered writes and collections.
     pub fn is_idle(&self) -> bool {
         self.next_event().is_none()
     }
@@ -154,8 +154,8 @@ impl Flash {
         }
     }
 
-    /// The lifetime if `elapsed` of use programmed all pages so far, with those of collections. `None`
-    /// for a flat device.
+    /// Returns the lifetime if all pages so far, including copies by collections, were programmed in
+    /// `elapsed`. `None` for a flat device.
     pub fn lifetime(&self, elapsed: Span) -> Option<Lifetime> {
         let counters = self.counters();
         let pages = counters.host_pages_programmed + counters.gc_pages_programmed;

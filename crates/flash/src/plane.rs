@@ -44,14 +44,14 @@ pub(crate) struct Plane {
     pub current: Queue,
     /// Waiting reads, which go before writes.
     pub reads: Queue,
-    /// Waiting writes, in the order in which they fill physical pages.
+    /// Waiting writes. They fill physical pages in this order.
     pub writes: Queue,
     pub suspended: Option<Suspended>,
     /// Suspensions of the current operation.
     pub suspensions: u32,
-    /// Until when a collection blocked this plane.
+    /// The end of the last collection that blocked this plane.
     pub blocked_until: Time,
-    /// Whether a collection ended and no command was served since.
+    /// True if a collection ended and no command was served since.
     pub just_collected: bool,
     pub urgency: Urgency,
     /// Translation, from the first write on. Until then [`Aged`](crate::aged::Aged) gives it.

@@ -10,7 +10,7 @@ pub(crate) struct Request {
     pub tag: u64,
     pub page: PageId,
     pub submitted: Time,
-    /// Whether the command waited for a collection.
+    /// True if the command waited for a collection.
     pub blocked: bool,
     next: u32,
 }

@@ -1,11 +1,11 @@
 //! [`Ssd`]: the modelled SSD with its channels, its planes and the controller that schedules them.
 //!
-//! A read senses its page into the plane's register, waits for the channel and is transferred. A
-//! write waits in the write buffer until enough writes fill a physical page, or for a limited time if
-//! the host waits for a write. The page is then transferred and programmed. A channel serves requests
-//! in order. A plane serves reads before programs. When its free pages fall to the threshold, it
-//! collects garbage, one block at a time. Between two collections the plane serves one waiting
-//! command. At the hard limit it serves no write.
+//! A read senses its page into the plane's register, waits for the channel and is transferred. A write
+//! waits in the write buffer until enough writes fill a physical page. If the host waits for a write, this
+//! time is limited. The page is then transferred and programmed. A channel serves requests in order. A
+//! plane serves reads before programs. When its free pages fall to the threshold, it collects garbage, one
+//! block at a time. Between two collections the plane serves one waiting command. At the hard limit it
+//! serves no write.
 
 use std::collections::VecDeque;
 
@@ -284,7 +284,7 @@ impl Ssd {
         }
     }
 
-    /// Whether a collection comes before anything else.
+    /// Returns true if a collection comes before anything else.
     fn must_collect(&self, index: usize, now: Time) -> bool {
         let plane = &self.planes[index];
         let waiting = match plane.urgency {
@@ -295,7 +295,7 @@ impl Ssd {
         !(plane.just_collected && waiting)
     }
 
-    /// Starts a collection. Gives `false` if it takes no time or gains nothing.
+    /// Starts a collection. Returns `false` if it takes no time or gains nothing.
     fn collect(&mut self, index: usize, now: Time) -> bool {
         let plane = &mut self.planes[index];
         let Some(work) = plane.map.as_mut().and_then(|map| map.collect(&self.layout)) else {
@@ -363,8 +363,7 @@ impl Ssd {
         self.enter(index, now, Stage::Sending, end);
     }
 
-    /// Occupies the channel of a plane for `span`. Gives the end, and whether a collection delays
-    /// it.
+    /// Occupies the channel of a plane for `span`. Returns the end, and true if a collection delays it.
     fn transfer(&mut self, index: usize, now: Time, span: Span) -> (Time, bool) {
         let channel = self.channel(index);
         let end = now.max(channel.free_at) + span;
@@ -395,7 +394,7 @@ impl Ssd {
         }
     }
 
-    /// Whether the waiting writes fill a physical page, or the first has waited long enough.
+    /// Returns true if the waiting writes fill a physical page, or the first has waited long enough.
     fn can_fill_page(&self, index: usize, now: Time) -> bool {
         let writes = &self.planes[index].writes;
         let waited = |id| self.pool.get(id).submitted + self.timing.pad_after <= now;
@@ -403,8 +402,8 @@ impl Ssd {
         filled || self.pads() && writes.front().is_some_and(waited)
     }
 
-    /// Whether a write that has waited long enough is padded to a physical page. An acknowledged write
-    /// is safe in the buffer, so it waits for others until the buffer is full.
+    /// Returns true if a write that has waited long enough is padded to a physical page. An acknowledged
+    /// write is safe in the buffer, so it waits for others until the buffer is full.
     fn pads(&self) -> bool {
         self.config.write_done == WriteDone::Programmed || !self.unacknowledged.is_empty()
     }
@@ -435,7 +434,7 @@ impl Ssd {
         self.enter(index, now, Stage::Receiving, end);
     }
 
-    /// Whether a collection delayed the current writes after they filled their physical page.
+    /// Returns true if a collection delayed the current writes after they filled their physical page.
     fn waited_for_collection(&self, index: usize) -> bool {
         let plane = &self.planes[index];
         let mut times = self.pool.iter(plane.current).map(|request| request.submitted);

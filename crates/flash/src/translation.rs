@@ -98,7 +98,7 @@ pub(crate) struct PlaneMap {
     open: Option<(u32, Vec<u32>)>,
     free_pages: u32,
     valid_pages: u32,
-    /// Whether the last collection moved cold data to level wear.
+    /// True if the last collection moved cold data to level wear.
     levelled: bool,
 }
 
@@ -208,8 +208,8 @@ impl PlaneMap {
         }
     }
 
-    /// Frees a block by moving its valid pages into the open block: the block with the fewest valid
-    /// pages, or a cold block that lags behind in wear. Gives `None` if that gains nothing.
+    /// Frees a block by moving its valid pages into the open block. The block is the one with the fewest
+    /// valid pages, or a cold block that lags behind in wear. Returns `None` if that gains nothing.
     pub(crate) fn collect(&mut self, layout: &Layout) -> Option<Collection> {
         let lagging = self.lagging(layout);
         self.levelled = lagging.is_some();

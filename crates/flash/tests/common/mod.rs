@@ -32,9 +32,9 @@ pub fn small() -> SsdConfig {
     }
 }
 
-/// The small device with `blocks` of each plane's 16 blocks written, half of their pages valid. It
-/// collects as soon as a page is written: once with 11 blocks, twice with 12, until half of what
-/// holds no valid data is free.
+/// The small device with `blocks` of each plane's 16 blocks written, half of their pages valid. It collects
+/// as soon as a page is written: once with 11 blocks, twice with 12. It collects until half of the space
+/// without valid data is free.
 pub fn about_to_collect(garbage_collection: GarbageCollection, blocks: u32) -> SsdConfig {
     SsdConfig {
         valid_percent: 50.0 * f64::from(blocks) / 16.0,
@@ -66,7 +66,7 @@ impl Host {
         Host { flash, done: Vec::new(), tag: 0 }
     }
 
-    /// Submits a command. Gives its tag.
+    /// Submits a command. Returns its tag.
     pub fn submit(&mut self, at: Time, kind: Kind, page: u64) -> u64 {
         self.tag += 1;
         self.flash.submit(at, Command { tag: self.tag, kind, page: PageId(page) });
