@@ -3,10 +3,10 @@
 //! To write every page back to its old place costs one request a page. An address space that need not
 //! survive the process can put pages anywhere. So dirty pages that leave together are written together.
 //!
-//! *Slots* (page-sized places on flash) are handed out in runs of neighbours, from the emptiest segment of
-//! 64. No page is moved to make room, so none is written more than once. With spare slots, segments empty
-//! themselves as their pages are written elsewhere. Log-structured stores fill holes in this way instead of
-//! cleaning ("hole plugging", Matthews et al., SOSP 1997).
+//! The *slots* (page-sized places on flash) are handed out in runs of neighbours. They come from the
+//! emptiest *segment*, which has 64 slots. No page is moved to make room, so none is written more than
+//! once. With spare slots, segments empty themselves as their pages are written elsewhere. Log-structured
+//! stores fill holes in this way instead of cleaning ("hole plugging", Matthews et al., SOSP 1997).
 
 /// Slots in a segment.
 const SEGMENT: u64 = 64;

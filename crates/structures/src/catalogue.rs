@@ -1,8 +1,8 @@
-//! [`Catalogue`]: structures that are found again by name.
+//! [`Catalogue`]: structures that are found by name when a store is opened again.
 //!
-//! A catalogue is the first page of a range of addresses and hands out the rest of it. It has the name,
-//! type and place of every structure. So a program that opens a durable store finds what an earlier one
-//! made there, in any order.
+//! A catalogue is the first page of a range of addresses and hands out the rest of it. It holds the name,
+//! type and address of every structure. So a program that opens a durable store finds what an earlier
+//! program made there, in any order.
 //!
 //! A page of the catalogue begins with a line of its own: mark, latch, next free address, end, next page of the
 //! catalogue. It goes on with 31 entries of two lines each: name; type, address, capacity and bytes. When all are
@@ -21,25 +21,25 @@ use super::{
 use crate::latch;
 use crate::silo::Row;
 
-/// The last byte is the version of the format, of the structures as well.
+/// The last byte is the version of the format. It covers the formats of the structures as well.
 const MARK: u64 = u64::from_le_bytes(*b"EBBROOT2");
 const FIRST_MARK: u64 = u64::from_le_bytes(*b"EBBTROOT");
 const LATCH: u64 = 8;
 const OWN: u64 = 16;
-/// In every page of the catalogue: where the next is.
+/// The offset of the address of the next page of the catalogue, in every page of it.
 const MORE: u64 = 32;
 const ENTRIES: u64 = LINE;
 const ENTRY_BYTES: u64 = 2 * LINE;
 const ENTRIES_OF_PAGE: u64 = (PAGE - ENTRIES) / ENTRY_BYTES;
-/// More pages than that are a damaged catalogue.
+/// A catalogue with more pages is damaged.
 const PAGES_MAX: usize = 1 << 16;
-/// Pages that a transaction makes zeros.
+/// Pages that one transaction zeroes.
 const CLEARED_PAGES: u64 = 4;
 
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = LINE as usize;
 
-/// What a catalogue knows of itself.
+/// The catalogue's own words.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Own {
@@ -52,15 +52,15 @@ struct Own {
 #[repr(C)]
 struct Entry {
     kind: u64,
-    /// The sizes of its keys and values, in bytes; of a table, the address of its database and the size of
-    /// its rows.
+    /// The sizes of its keys and values, in bytes. For a table: the address of its database, and the size
+    /// of its rows.
     key_bytes: u64,
     value_bytes: u64,
     base: u64,
     capacity: u64,
-    /// What it takes up, in whole pages.
+    /// Its size in bytes, in whole pages.
     bytes: u64,
-    /// Bytes that are zeros again, of a structure that was removed.
+    /// Bytes that are zeros again. For a structure that was removed.
     cleared: u64,
 }
 
@@ -73,9 +73,9 @@ const HEAP: u64 = 5;
 const DATABASE: u64 = 6;
 const TABLE: u64 = 7;
 const B_TREE: u64 = 8;
-/// A range that was a structure's and is zeros.
+/// A range of a removed structure that is zeros again.
 const FREE: u64 = 1 << 32;
-/// One that is made zeros.
+/// A range that is being zeroed.
 const LEAVING: u64 = FREE + 1;
 
 /// Structures in a range of addresses, by name.
@@ -84,13 +84,13 @@ pub struct Catalogue {
     base: Addr,
 }
 
-/// Why a structure cannot be had.
+/// Why a structure is not available.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CatalogueError {
     /// The range holds something else.
     #[error("there is no catalogue at {0:?}, but something else")]
     NotOne(Addr),
-    /// An earlier version of this library has made it, with structures that this one does not read.
+    /// An earlier version of this library has made it, and this version cannot read its structures.
     #[error(
         "the catalogue at {0:?} is of an earlier format: copy its data with the version that made it"
     )]
@@ -102,10 +102,10 @@ pub enum CatalogueError {
         name: String,
         /// The structure that was found.
         found: String,
-        /// What was asked for.
+        /// The structure that was expected.
         expected: String,
     },
-    /// The name does not fit.
+    /// The name is too long or empty.
     #[error("the name '{0}' has more than {NAME_BYTES_MAX} bytes, or none")]
     BadName(String),
     /// The range has too little room left.
@@ -149,12 +149,12 @@ impl Entry {
 }
 
 impl Catalogue {
-    /// The catalogue of the `bytes` bytes from `start` on, which is made if they are blank.
+    /// Opens the catalogue of the `bytes` bytes from `start` on. Makes one if they are blank.
     ///
-    /// Structures whose removal a crash has cut off are removed, page by page.
+    /// If a crash interrupted the removal of a structure, completes it, page by page.
     ///
     /// # Errors
-    /// When they hold something else, or a catalogue of an earlier format.
+    /// If the bytes hold something else, or a catalogue of an earlier format.
     ///
     /// # Panics
     /// If `start` is not the start of a page.
@@ -183,10 +183,10 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// The vector of that name, which is made of zeros if there is none.
+    /// Finds the vector with this name, or makes one of zeros.
     ///
     /// # Errors
-    /// When the name is another structure's, or there is no room.
+    /// If the name belongs to another structure, or there is no room.
     pub fn vector<T: Value, M: Memory>(
         &self,
         memory: &mut M,
@@ -199,7 +199,7 @@ impl Catalogue {
         Ok(Vector::at(at, len))
     }
 
-    /// The map of that name, which is made empty if there is none.
+    /// Finds the map with this name, or makes an empty one.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -215,7 +215,8 @@ impl Catalogue {
         Ok(Map::at(at, capacity))
     }
 
-    /// The range of `bytes` bytes of that name, for a structure of another kind; zeros if it is new.
+    /// Finds the range of `bytes` bytes with this name, for a structure of another kind. A new one is
+    /// zeros.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -229,8 +230,8 @@ impl Catalogue {
         self.find(memory, name, wanted, bytes, |_, _| ())
     }
 
-    /// The ordered map of that name, of `pages` pages ([`OrderedMap::pages_for`]), which is made empty if
-    /// there is none.
+    /// Finds the ordered map of `pages` pages ([`OrderedMap::pages_for`]) with this name, or makes an empty
+    /// one.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -245,7 +246,7 @@ impl Catalogue {
         Ok(OrderedMap::at(at, pages))
     }
 
-    /// The B+-tree of that name, of `pages` pages ([`BTree::pages_for`]), which is made empty if there is none.
+    /// Finds the B+-tree of `pages` pages ([`BTree::pages_for`]) with this name, or makes an empty one.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -262,7 +263,7 @@ impl Catalogue {
         Ok(BTree::at(at, pages))
     }
 
-    /// The heap of that name of `bytes` bytes, which is made empty if there is none.
+    /// Finds the heap of `bytes` bytes with this name, or makes an empty one.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -276,7 +277,7 @@ impl Catalogue {
         Ok(Heap::at(self.find(memory, name, wanted, bytes, |_, _| ())?, bytes))
     }
 
-    /// The database of that name, which is made without tables if there is none.
+    /// Finds the database with this name, or makes one without tables.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -290,8 +291,8 @@ impl Catalogue {
         Ok(Database::at(self.find(memory, name, wanted, Database::BYTES, format)?))
     }
 
-    /// The table of that name of `database`, with `capacity` places for rows of type `R`, which is made
-    /// empty if there is none.
+    /// Finds the table of `database` with this name, or makes an empty one with `capacity` places for rows
+    /// of type `R`.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -312,7 +313,7 @@ impl Catalogue {
         Ok(StoredTable::at(at, database, capacity))
     }
 
-    /// Removes the structure of that name, whose room serves others then. False if there is none.
+    /// Removes the structure with this name. Others can use its room then. Returns false if there is none.
     ///
     /// The name is free at once. The pages are zeroed in several transactions, and all of them are read for
     /// that. If a crash interrupts this, opening the catalogue completes it. No job may be using the
@@ -377,8 +378,8 @@ impl Catalogue {
         slots
     }
 
-    /// The address of the structure of that name. If it is new, `bytes` bytes are taken for it, which
-    /// `format` gets as zeros.
+    /// Returns the address of the structure with this name. If it is new, takes `bytes` bytes of zeros and
+    /// passes them to `format`.
     fn find<M: Memory>(
         &self,
         memory: &mut M,
@@ -429,8 +430,8 @@ impl Catalogue {
         Ok(page + ENTRIES)
     }
 
-    /// Takes `bytes` bytes, which are zeros: of the smallest free range that has as many, or behind all
-    /// structures. Returns their address, and how many they are in whole pages.
+    /// Takes `bytes` bytes of zeros, from the smallest free range that has them, or after all structures.
+    /// Returns the address and the size in whole pages.
     fn take<M: Memory>(
         &self,
         memory: &mut M,
@@ -452,7 +453,7 @@ impl Catalogue {
         Ok((start, whole))
     }
 
-    /// Makes what removed structures held zeros and their room free, if there are any.
+    /// Zeroes the ranges of removed structures and frees them, if there are any.
     fn clear<M: Memory>(&self, memory: &mut M) -> Result<(), TransactionError> {
         let leaving = |memory: &mut M, slots: &[Addr]| {
             let mut entries = slots.iter().map(|&at| (at, memory.load::<Entry>(at + LINE)));
@@ -468,7 +469,7 @@ impl Catalogue {
                 let cleared = entry.bytes.min(entry.cleared + CLEARED_PAGES * PAGE);
                 (entry.cleared..cleared).step_by(LINE as usize).for_each(|offset| {
                     let line = Addr(entry.base + offset);
-                    // What is not stored is not logged.
+                    // Only what is stored is logged.
                     if memory.line(line) != [0; 8] {
                         memory.store(line, [0u64; 8]);
                     }
@@ -595,7 +596,7 @@ mod tests {
             catalogue.range(memory, &format!("range {number}"), PAGE)
         };
         let ranges: Vec<Addr> = (0..).map_while(|number| made(&mut memory, number).ok()).collect();
-        // Two pages are the catalogue's, with 31 entries each.
+        // Two pages are the catalogue's own, with 31 entries each.
         assert_eq!(ranges.len() as u64, BYTES / PAGE - 2);
         assert_eq!(catalogue.list(&mut memory).len(), ranges.len());
         let again = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();

@@ -1,9 +1,8 @@
 //! [`Checksums`]: show a job that a record it read is whole and belongs where it lies.
 //!
-//! A checksum covers the data, their address and the dataset's seed. Data that were torn by a
-//! concurrent write, that rotted, or that come from another place or another dataset do not match
-//! their checksum. An older version of the same data does match; each structure says how it notices
-//! that.
+//! A checksum covers the data, their address and the dataset's seed. So data do not match if they were torn
+//! by a concurrent write, rotted, or come from another place or another dataset. An older version of the
+//! same data does match; each structure documents how it notices that.
 //!
 //! Three layouts have checksums:
 //!
@@ -20,10 +19,10 @@ use crate::hash::mix;
 use crate::image::Line;
 use crate::{Wrong, latch};
 
-/// A record and its checksum: all words of a line but the latch.
+/// A record and its checksum: all words of a line except the latch.
 pub(crate) type RecordWords = [u64; 7];
 
-/// Where in a line its [`RecordWords`] begin, in bytes.
+/// The offset of [`RecordWords`] in a line, in bytes.
 pub(crate) const RECORD_OFFSET: u64 = 8;
 
 /// Bytes of a row in each of its lines.
@@ -76,7 +75,7 @@ impl Checksums {
         [a, b, c, d, e, f, checksum]
     }
 
-    /// The record in `line`, which was read at `at`.
+    /// Returns the record in `line`, which was read at `at`.
     ///
     /// # Errors
     /// [`Wrong`] when it does not match its checksum.
@@ -90,10 +89,10 @@ impl Checksums {
         Ok(bytemuck::cast(words))
     }
 
-    /// Reads the record at `at`, also while others write it.
+    /// Reads the record at `at`, even while others write it.
     ///
-    /// One access if the line matches its checksum. If it does not, a second look under the latch
-    /// tells a line that a writer has torn from one that is wrong.
+    /// If the line matches its checksum, this is one access. Otherwise a second look under the latch tells
+    /// a line torn by a writer from a wrong one.
     ///
     /// # Errors
     /// [`Wrong`] when it does not match its checksum.
@@ -105,7 +104,8 @@ impl Checksums {
         }
     }
 
-    /// Reads the record at `at` while no other job writes it: its latch is held, or jobs only read.
+    /// Reads the record at `at`. No other job may write it during that: its latch is held, or jobs only
+    /// read.
     ///
     /// # Errors
     /// [`Wrong`] when it does not match its checksum.

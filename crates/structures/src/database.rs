@@ -1,4 +1,4 @@
-//! [`Database`] and [`StoredTable`]: Silo's tables that are found again at open.
+//! [`Database`] and [`StoredTable`]: Silo's tables in a store, found again when it is opened.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -10,7 +10,7 @@ use crate::silo::{Row, Silo, Table};
 
 const EPOCH: u64 = LINE;
 
-/// Silo's transactions on tables that lie in memory for good.
+/// Silo's transactions on tables that stay in memory.
 ///
 /// One page: the latch, and a line for Silo's epoch. In a [transaction](Memory::transaction) of the memory,
 /// Silo's locks and versions are stores like any other. So Silo's transactions must run
@@ -57,12 +57,12 @@ impl Database {
         Database { latch: base, silo: Silo::new(base + EPOCH, base.0) }
     }
 
-    /// Begins its first epoch. Its page must be zeros.
+    /// Begins the first epoch. The page must be zeros.
     pub fn format<M: Memory>(&self, memory: &mut M) {
         memory.store(self.latch + EPOCH, self.silo.image_of_epoch());
     }
 
-    /// What runs its transactions.
+    /// Returns the object that runs its transactions.
     pub fn silo(&self) -> &Silo {
         &self.silo
     }
@@ -72,7 +72,7 @@ impl Database {
         latch::write(memory, self.latch, body)
     }
 
-    /// Where its page lies, which tells it from other databases.
+    /// Returns the address of its page, which identifies it.
     pub(crate) fn base(&self) -> Addr {
         self.latch
     }
@@ -89,9 +89,9 @@ pub struct StoredTable<R> {
 impl<R: Row> StoredTable<R> {
     const PLACE_BYTES: u64 = R::LINES as u64 * LINE;
 
-    /// Nodes of the index: three keys in one, as many again as a sixth above them, and a root. A node is
-    /// joined with others when it has lost all its keys. When keys come in order and any of them go, 0.22
-    /// nodes a key have some left.
+    /// Returns the bytes of the index: a node for every three keys, a sixth as many above them, and a root.
+    /// A node is joined with others when it has lost all its keys. If keys come in order and any of them
+    /// go, there are 0.22 nodes for each key that is left.
     fn index_bytes(capacity: u64) -> u64 {
         Tree::bytes(0, capacity.div_ceil(3) + capacity.div_ceil(18) + 2)
     }
@@ -124,8 +124,8 @@ impl<R: Row> StoredTable<R> {
         &self.table
     }
 
-    /// Place `number`, to insert a row at. The program decides which row has which place, and may give a
-    /// place another row once its row is removed.
+    /// Returns place `number`, to insert a row at. The program assigns places to rows. It may assign a
+    /// place to another row once its row is removed.
     ///
     /// # Panics
     /// If there is no such place.

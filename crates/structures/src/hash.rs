@@ -1,4 +1,4 @@
-//! [`mix`]: the hash function that layouts, keys and checksums are made with.
+//! [`mix`]: the hash function of layouts, keys and checksums.
 
 /// Mixes all bits of `value` into all bits of the result, bijectively: the finaliser of SplitMix64
 /// (Steele, Lea and Flood, OOPSLA'14; constants by Stafford, "Mix13").

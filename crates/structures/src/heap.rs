@@ -1,4 +1,4 @@
-//! [`Heap`]: pieces of memory of any size, taken, given back and joined again.
+//! [`Heap`]: takes, frees and joins pieces of memory of any size.
 
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::{Addr, Memory};
@@ -6,26 +6,26 @@ use ebbtide_core::{Addr, Memory};
 use super::{LINE, PAGE, Wrong, check_base};
 use crate::latch;
 
-/// In the first line, behind the latch.
+/// The offset of the heap's own words, after the latch.
 const OWN: u64 = 8;
-/// The lists of free pieces, one word a size.
+/// The offset of the heads of the lists of free pieces, one word for each size.
 const LISTS: u64 = LINE;
 /// Sizes are a line times a power of two: 64 bytes to 1 GiB.
 const SIZES: u64 = 25;
-/// The marks, a byte for each line of the pieces, begin with the second page.
+/// The marks, one byte for each line of the pieces, begin with the second page.
 const MARKS: u64 = PAGE;
 
-/// What a heap knows of itself.
+/// The heap's own words.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Own {
-    /// Lines of the pieces that were given out and not all joined again: those behind are blank.
+    /// Lines up to the end of the last piece in use. The lines after it are blank.
     used: u64,
-    /// What the program wants to find again.
+    /// The word that the program wants to find again.
     root: u64,
 }
 
-/// What a mark says of the line where a piece begins, in its low bits with the size: 0 of any other line.
+/// A mark of a line where a free piece begins. The low bits have the size. The mark of any other line is 0.
 const FREE: u8 = 0x40;
 const TAKEN: u8 = 0x80;
 
@@ -46,13 +46,13 @@ const TAKEN: u8 = 0x80;
 #[derive(Debug, Clone, Copy)]
 pub struct Heap {
     base: Addr,
-    /// Where the pieces begin.
+    /// The address of the first piece.
     first: Addr,
-    /// How many lines the pieces have.
+    /// The number of lines of all pieces.
     lines: u64,
 }
 
-/// The size of a piece, in powers of two above a line, that holds `bytes`.
+/// Returns the size of a piece that holds `bytes`, in powers of two above a line.
 fn size_for(bytes: u64) -> Option<u64> {
     let lines = bytes.div_ceil(LINE).max(1).checked_next_power_of_two()?;
     Some(u64::from(lines.ilog2())).filter(|size| *size < SIZES)
@@ -65,14 +65,14 @@ impl Heap {
     /// If `base` is not the start of a page.
     pub fn at(base: Addr, bytes: u64) -> Heap {
         check_base(base);
-        // A page of marks is for as many pages of pieces as a page has lines.
+        // A page of marks covers as many pages of pieces as a page has lines.
         let pages = (bytes / PAGE).saturating_sub(1);
         let marks = pages.div_ceil(1 + PAGE / LINE);
         let first = base + MARKS + marks * PAGE;
         Heap { base, first, lines: (pages - marks) * (PAGE / LINE) }
     }
 
-    /// Takes a piece of at least `bytes` bytes, which hold anything. `None` if there is no room.
+    /// Takes a piece of at least `bytes` bytes with arbitrary contents. `None` if there is no room.
     ///
     /// # Errors
     /// [`Wrong`] if the pages are not those of the heap.
@@ -83,7 +83,7 @@ impl Heap {
             for larger in size..SIZES {
                 if let Some(line) = self.first_free(memory, larger)? {
                     self.unlist(memory, line, larger)?;
-                    // What is left over are a half, a quarter, and so on.
+                    // The rest is a half, a quarter, and so on.
                     (size..larger).for_each(|half| self.list(memory, line + (1 << half), half));
                     taken = Some(line);
                     break;
@@ -98,7 +98,7 @@ impl Heap {
     /// Frees the piece at `at` that was taken for `bytes` bytes.
     ///
     /// # Errors
-    /// [`Wrong`] when no such piece lies there.
+    /// If no such piece lies there.
     pub fn give_back<M: Memory>(&self, memory: &mut M, at: Addr, bytes: u64) -> Result<(), Wrong> {
         latch::write(memory, self.base, |memory| {
             let mut line = self.line_of(at).ok_or_else(|| self.wrong(at))?;
@@ -125,7 +125,7 @@ impl Heap {
         latch::read(memory, self.base, |memory| self.own(memory).root)
     }
 
-    /// Notes where the program begins, mostly an address in the heap.
+    /// Sets the word where the program begins, mostly an address in the heap.
     pub fn set_root<M: Memory>(&self, memory: &mut M, root: u64) {
         latch::write(memory, self.base, |memory| {
             let own = Own { root, ..self.own(memory) };
@@ -189,7 +189,7 @@ impl Heap {
         self.listed(memory, first, size)
     }
 
-    /// Puts a free piece in front of the list of its size.
+    /// Adds a free piece to the front of the list of its size.
     fn list<M: Memory>(&self, memory: &mut M, line: u64, size: u64) {
         let at = self.address(line);
         let next: u64 = memory.load(self.head(size));
@@ -201,7 +201,7 @@ impl Heap {
         self.mark(memory, line, FREE | size as u8);
     }
 
-    /// Takes a free piece out of the list of its size.
+    /// Removes a free piece from the list of its size.
     fn unlist<M: Memory>(&self, memory: &mut M, line: u64, size: u64) -> Result<(), Wrong> {
         let [next, last]: [u64; 2] = memory.load(self.address(line));
         let after = self.listed(memory, next, size)?;
@@ -214,7 +214,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Takes a piece of lines that are blank. What lies before it becomes free pieces.
+    /// Takes a piece of blank lines. The lines before it become free pieces.
     fn take_new<M: Memory>(&self, memory: &mut M, size: u64) -> Option<u64> {
         let mut next = self.own(memory).used;
         let start = next.checked_next_multiple_of(1 << size)?;
@@ -228,7 +228,7 @@ impl Heap {
         Some(start)
     }
 
-    /// Makes the free pieces at the end blank.
+    /// Turns the free pieces at the end into blank lines.
     fn shrink<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
         let before = self.own(memory).used;
         let mut used = before;
@@ -279,7 +279,7 @@ mod tests {
                 let before = used.range(..=at.0).next_back();
                 assert!(before.is_none_or(|(before, bytes)| before + bytes <= at.0));
                 assert!(used.range(at.0..).next().is_none_or(|(after, _)| at.0 + bytes <= *after));
-                // Whoever has a piece may store anything.
+                // The owner of a piece may store anything.
                 (0..bytes / 8).for_each(|word| memory.store(at + word * 8, u64::MAX));
                 used.insert(at.0, bytes);
             } else {
@@ -299,7 +299,7 @@ mod tests {
             std::iter::from_fn(|| heap.take(memory, 300).unwrap()).collect::<Vec<_>>()
         };
         let first = take_all(&mut memory);
-        // A page is the heap's own, and one has the marks.
+        // One page is the heap's own, and one has the marks.
         assert_eq!(first.len() as u64, (BYTES - 2 * PAGE) / 512);
         first.iter().for_each(|&at| heap.give_back(&mut memory, at, 300).unwrap());
         assert_eq!(take_all(&mut memory).len(), first.len());

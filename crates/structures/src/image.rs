@@ -1,4 +1,4 @@
-//! How a structure writes the lines of a page of its initial image.
+//! Writes the lines of a page of a structure's initial image.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub const ALL_LINES: Range<usize> = 0..PAGE_BYTES / LINE_BYTES;
 /// A line as words.
 pub type Line = [u64; LINE_BYTES / 8];
 
-/// Writes the lines `lines` of `page` one by one: `line(i)` gives line `i`. Returns `lines`.
+/// Writes the lines `lines` of `page` one by one: `line(i)` returns line `i`. Returns `lines`.
 pub fn fill_lines(
     page: &mut PageBytes,
     lines: Range<usize>,

@@ -35,7 +35,7 @@ const BOOT_SHIFT: u32 = 2;
 const BOOT: u64 = 0xffff << BOOT_SHIFT;
 const VERSION: u64 = 1 << 18;
 
-/// How often a reader tries without the latch.
+/// How many times a reader tries without the latch.
 const OPTIMISTIC_READS_MAX: u32 = 8;
 
 /// The bits of the present boot.
@@ -72,11 +72,11 @@ pub fn write_two<M: Memory, R>(
 /// Runs `body` with all of `latches` held. They must be sorted by address without duplicates, an
 /// order that cannot deadlock. Any number of latches takes one frame of the job's stack.
 ///
-/// When `body` or the taking of a latch unwinds (a device error, a panic), the latches are released
-/// and the unwinding continues. Other jobs then find what was stored so far.
+/// If `body` or the taking of a latch unwinds (a device error, a panic), the latches are released and the
+/// unwinding continues. Other jobs then find the stores made so far.
 ///
-/// When the device does not return the page of a latch, the job ends with that error although
-/// `body` is done. The [module](self) says what happens to the latch.
+/// If the device does not return the page of a latch, the job ends with that error although `body` is done.
+/// The [module](self) describes the state of the latch then.
 #[inline]
 pub fn write_all<M: Memory, R>(
     memory: &mut M,
@@ -85,7 +85,7 @@ pub fn write_all<M: Memory, R>(
 ) -> R {
     debug_assert!(latches.is_sorted_by(|one, next| one < next), "{latches:?}");
     let mut held = 0;
-    // Nothing is shared through `body` but memory itself, whose words are valid at any moment.
+    // `body` shares nothing but memory itself, whose words are valid at any moment.
     let mut result = catch_unwind(AssertUnwindSafe(|| {
         for &at in latches {
             acquire(memory, at);
@@ -152,7 +152,7 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
     }
 }
 
-/// Takes the latch at `at`, whose word was `seen` and says that it is free.
+/// Takes the latch at `at`, if its word is still `seen`, which must be a free one.
 ///
 /// # Errors
 /// The word that is there instead.
@@ -161,8 +161,8 @@ fn take<M: Memory>(memory: &mut M, at: Addr, seen: u64) -> Result<(), u64> {
         && let Some(read) = latches.first_read(at)
         && !is_unchanged(seen, read)
     {
-        // What the transaction has read under it is no longer so. Nothing is taken, as releasing it
-        // would be a change to all others: each could make the next run again for ever.
+        // A word that the transaction has read under it has changed. Nothing is taken. A release
+        // would be a change to all others, and each could make the next one run again for ever.
         latches.run_again(Rerun::Changed(Changed { at, read, found: seen }));
     }
     let taken = seen & !(BOOT | WAITED) | boot_bits(memory) | HELD;
@@ -180,8 +180,8 @@ fn is_own<M: Memory>(memory: &mut M, at: Addr) -> bool {
     memory.latches().is_some_and(|latches| latches.holds(at))
 }
 
-/// Returns the word of the latch at `at` as soon as no other job holds it. With it [`read_if`] and
-/// [`write_if`] tell whether a job has written under the latch since.
+/// Returns the word of the latch at `at` as soon as no other job holds it. From the word, [`read_if`] and
+/// [`write_if`] can tell a later write under the latch.
 pub(crate) fn word<M: Memory>(memory: &mut M, at: Addr) -> u64 {
     loop {
         let seen = memory.load_latch(at);
@@ -281,7 +281,7 @@ pub(crate) fn write_new<M: Memory, R>(
     }
 }
 
-/// Takes the latch at `at` if its word is still `word`, and says whether it did.
+/// Takes the latch at `at` if its word is still `word`. Returns true if it did.
 fn acquire_if<M: Memory>(memory: &mut M, at: Addr, word: u64) -> bool {
     if is_own(memory, at) {
         return true;
@@ -324,7 +324,7 @@ pub fn is_unchanged(now: u64, seen: u64) -> bool {
     now & !WAITED == seen & !WAITED
 }
 
-/// Releases a latch that a transaction has taken and that is over. For memories.
+/// Releases a latch that a transaction has taken, after the transaction. Only memories call this.
 ///
 /// # Panics
 /// With the device's error, when it keeps failing to return the latch's page.

@@ -104,7 +104,7 @@ fn check_base(base: Addr) {
     assert!(base.page_offset() == 0, "a structure begins at a page, not at {base:?}");
 }
 
-/// The error that a job read invalid data: what it read and where, in one line.
+/// The error that a job read invalid data. In one line, it names the data and the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);

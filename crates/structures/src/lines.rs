@@ -1,9 +1,9 @@
-//! Ranges of memory, a line at a time: what a [`Memory`] reads in one access.
+//! Reads ranges of memory, one line at a time. A [`Memory`] reads a line in one access.
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
-/// Reads `bytes` bytes from byte address `at` on, which need not be aligned, and hands them to `take` in
-/// order, those of a line together.
+/// Reads `bytes` bytes from byte address `at` on, which need not be aligned. Passes them to `take` in
+/// order, the bytes of one line together.
 pub(crate) fn read<M: Memory>(memory: &mut M, at: Addr, bytes: usize, mut take: impl FnMut(&[u8])) {
     let (mut at, mut left) = (at, bytes);
     while left > 0 {

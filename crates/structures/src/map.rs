@@ -42,11 +42,11 @@ const PASSED: u64 = 16;
 const TAGS: u64 = 24;
 const SLOTS_MAX: usize = 40;
 
-/// Smaller buckets have too few slots to even out the number of keys whose home they are.
+/// Smaller buckets have too few slots to even out how many keys have them as their home.
 const BUCKETS_PER_PAGE_MAX: u64 = 5;
 
-/// An insertion that finds this many full buckets in a row fails. In a map that is three quarters
-/// full, fewer than one insertion in 10^11 does, for the least favourable sizes of keys and values.
+/// An insertion that finds this many full buckets in a row fails. In a map that is three quarters full,
+/// fewer than one insertion in 10^11 fails. That holds for the least favourable sizes of keys and values.
 const PROBES_MAX: u64 = 32;
 
 /// The number of entries is the sum of this many counts, each in a line of the map's first page.
@@ -135,7 +135,7 @@ impl<K: Value, V: Value> Map<K, V> {
         pages.saturating_add(1).saturating_mul(PAGE)
     }
 
-    /// The number of buckets, three quarters full with `capacity` entries.
+    /// Returns the number of buckets. They are three quarters full with `capacity` entries.
     const fn buckets(capacity: u64) -> u64 {
         let buckets = capacity.saturating_mul(4).div_ceil(Self::LAYOUT.slots * 3);
         if buckets == 0 { 1 } else { buckets }
@@ -157,19 +157,19 @@ impl<K: Value, V: Value> Map<K, V> {
         Map { seed, ..self }
     }
 
-    /// Where it begins. With its capacity, this is the whole map.
+    /// Returns its address. With its capacity, this is the whole map.
     pub fn base(&self) -> Addr {
         self.base
     }
 
-    /// The number of entries that fit. A few more may fit by chance.
+    /// Returns the number of entries that fit. A few more may fit by chance.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The number of entries; exact while no job inserts or removes.
+    /// Returns the number of entries. It is exact while no job inserts or removes.
     ///
-    /// A device error during an insertion or a removal may leave it off by one for good.
+    /// A device error during an insertion or a removal may leave it wrong by one for good.
     pub fn len<M: Memory>(&self, memory: &mut M) -> u64 {
         (0..COUNTS)
             .fold(0, |sum, count| sum.wrapping_add(memory.load_checked(self.count_at(count))))
@@ -245,7 +245,7 @@ impl<K: Value, V: Value> Map<K, V> {
     pub fn for_each<M: Memory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
-            // In a transaction what is not there is looked at again as well.
+            // In a transaction, empty slots are checked again as well.
             let header: Header = match memory.latches() {
                 None => memory.load(bucket),
                 Some(_) => latch::read(memory, bucket + SLOTS_LATCH, |memory| memory.load(bucket)),
@@ -259,7 +259,7 @@ impl<K: Value, V: Value> Map<K, V> {
         }
     }
 
-    /// The entry in a slot, if it is still there after its home was computed.
+    /// Returns the entry in a slot, if it is still there after its home was computed.
     fn entry<M: Memory>(&self, memory: &mut M, slot: Slot) -> Option<(K, V)> {
         let key = |memory: &mut M| {
             latch::read(memory, slot.bucket + SLOTS_LATCH, |memory| {
@@ -288,8 +288,8 @@ impl<K: Value, V: Value> Map<K, V> {
                 });
                 (index, header.passed)
             };
-            // Keys of other homes change meanwhile, and half of one and half of another may equal
-            // `key`. Keys of one word do not tear.
+            // Keys of other homes may change at the same time, and half of one and half of another
+            // may equal `key`. Keys of one word do not tear.
             let one_word = slot_bytes::<K>() == 8;
             let (index, passed) = if one_word {
                 look(memory)
@@ -306,10 +306,10 @@ impl<K: Value, V: Value> Map<K, V> {
         None
     }
 
-    /// Puts a new entry into the first free slot.
+    /// Writes a new entry into the first free slot.
     ///
-    /// After a device error, some buckets may count one entry too many that passed them. Lookups
-    /// then read one more bucket.
+    /// After a device error, some buckets may count one entry too many that passed them. Lookups then read
+    /// one more bucket.
     fn fill<M: Memory>(
         &self,
         memory: &mut M,

@@ -1,4 +1,4 @@
-//! [`TreeShape`]: the shape of a large red-black tree, computed and not stored: the key of each
+//! [`TreeShape`]: the shape of a large red-black tree, computed and not stored. It has the key of each
 //! node, its children, and its page.
 //!
 //! The layout is van Emde Boas's for pages. A page holds a subtree of six levels, 63 nodes, so a walk from
@@ -37,7 +37,7 @@ pub enum Node {
     InBlock(u64, u64),
 }
 
-/// Where a node lies: line `line` of an upper page or of a block's page.
+/// The place of a node: line `line` of an upper page or of a block's page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spot {
     /// In an upper page.
@@ -138,13 +138,14 @@ impl TreeShape {
         })
     }
 
-    /// Returns true if `node` is red: whether it is on the last upper level and that level is incomplete.
+    /// Returns true if `node` is red. That is so if it is on the last upper level and that level is
+    /// incomplete.
     pub fn is_red(&self, node: Node) -> bool {
         let complete = (self.upper_nodes + 1).is_power_of_two();
         matches!(node, Node::Upper(heap) if !complete && heap.ilog2() + 1 == self.upper_levels)
     }
 
-    /// Where `node` lies. The root lies at [`ROOT`](Self::ROOT).
+    /// Returns the place of `node`. The root lies at [`ROOT`](Self::ROOT).
     pub fn spot(&self, node: Node) -> Spot {
         match node {
             Node::InBlock(block, heap) => Spot::BlockPage { block, line: heap },
@@ -224,7 +225,7 @@ fn in_order(heap: u64, levels: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// Walks in key order; gives the keys, and checks colours. Returns the black height.
+    /// Walks in key order, collects the keys and checks colours. Returns the black height.
     fn walk(shape: &TreeShape, node: Option<Node>, parent_red: bool, keys: &mut Vec<u64>) -> u32 {
         let Some(node) = node else { return 1 };
         let red = shape.is_red(node);

@@ -1,10 +1,10 @@
-//! [`retry_faults`]: a release that outlives device errors.
+//! [`retry_faults`]: repeats a step, such as a release, despite device errors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebbtide_core::MemoryFault;
 
-/// How often a step is tried whose page the device does not return.
+/// How many times a step is tried while the device does not return its page.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// Runs `step`, which may be repeated, until it ends without a [`MemoryFault`], at most eight
@@ -15,7 +15,7 @@ const ATTEMPTS_MAX: u32 = 8;
 pub(crate) fn retry_faults<R>(mut step: impl FnMut() -> R) -> std::thread::Result<R> {
     let mut attempts = 1;
     loop {
-        // Nothing is shared through `step` but memory itself, whose words are valid at any moment.
+        // `step` shares nothing but memory itself, whose words are valid at any moment.
         match catch_unwind(AssertUnwindSafe(&mut step)) {
             Err(payload) if payload.is::<MemoryFault>() && attempts < ATTEMPTS_MAX => attempts += 1,
             result => return result,

@@ -1,4 +1,4 @@
-//! [`Vector`]: a fixed number of values; reads and writes of each are atomic.
+//! [`Vector`]: a fixed number of values. Reads and writes of each value are atomic.
 //!
 //! Values of one word lie densely and change by compare-exchange. Wider values have a latch in their own
 //! page, so that it costs no second miss. Such a page is one line of eight latches and 63 lines of values.

@@ -1,4 +1,4 @@
-//! An inner page: which child holds which keys.
+//! An inner page: separators, and the child for each range of keys.
 //!
 //! Child `i` holds the keys from separator `i` on to below the next. The first child's separator is not
 //! read, because the page's lower fence is the same. Separators and children move one by one. If an error
@@ -41,7 +41,7 @@ fn store_number<M: Memory, K: Value, R: Row>(
     memory.store(at, pair);
 }
 
-/// The index of the child that holds `key`; `None` stands for what is before all keys.
+/// Returns the index of the child that holds `key`. `None` stands for the range before all keys.
 fn index_of<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -58,7 +58,7 @@ fn index_of<M: Memory, K: Value + Ord, R: Row>(
     least
 }
 
-/// The child that holds `key`.
+/// Returns the child that holds `key`.
 pub(super) fn child<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -69,7 +69,7 @@ pub(super) fn child<M: Memory, K: Value + Ord, R: Row>(
     load_number::<M, K, R>(memory, page, index)
 }
 
-/// At most `count` children that follow the one that holds `key`, with their separators.
+/// Returns at most `count` children after the one that holds `key`, with their separators.
 pub(super) fn following<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -82,7 +82,7 @@ pub(super) fn following<M: Memory, K: Value + Ord, R: Row>(
     read::<M, K, R>(memory, page, first..beyond)
 }
 
-/// The child before the one that holds `key`, and that one.
+/// Returns the child that holds `key`, and the child before it.
 pub(super) fn around<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -94,20 +94,20 @@ pub(super) fn around<M: Memory, K: Value + Ord, R: Row>(
     [index.checked_sub(1).map(&mut number), Some(number(index))]
 }
 
-/// What an inner page knows of a page below it.
+/// The place of a page in the inner page above it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Known {
-    /// It is the first child, on which no other can take its place.
+    /// The page is the first child. No other page can take that place.
     First,
-    /// It is the child of that index.
+    /// The page is the child of this index.
     At(u64),
-    /// It is no child: a walk finds it from its left.
+    /// The page is no child: a walk finds it from its left.
     Not,
     /// Another page has its place.
     Other,
 }
 
-/// What the page at `page`, whose range `child` begins in, knows of it.
+/// Returns the place of `child` in the inner page at `page`, whose range includes the start of `child`.
 pub(super) fn known<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -138,8 +138,8 @@ fn read<M: Memory, K: Value, R: Row>(
     indices.map(one).collect()
 }
 
-/// Writes children from index `from` on, where the header of the page knows of none. The page's latch is
-/// held. Returns how many they are.
+/// Writes children from index `from` on, beyond those in the header of the page. The page's latch is held.
+/// Returns the number of children written.
 pub(super) fn write<M: Memory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -172,7 +172,7 @@ pub(super) fn all<M: Memory, K: Value + Ord, R: Row>(
     read::<M, K, R>(memory, page, 0..beyond)
 }
 
-/// Adds a child. The page's latch is held, and it has room.
+/// Adds a child. The page's latch is held, and the page has room.
 ///
 /// # Panics
 /// With the device's error, when it keeps failing to take the stores.

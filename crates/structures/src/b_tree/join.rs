@@ -1,11 +1,11 @@
-//! Joins: a page that has lost entries takes those of its right neighbour, which is given back.
+//! Joins: a page that has lost entries takes the entries of its right neighbour, which is freed.
 //!
 //! A page looks for a neighbour to join with when it is at most half full. It does so once for each eighth
 //! of its entries that it loses. Two neighbours are joined if their entries fill at most seven eighths of a
 //! page. So a page that was just joined is not divided at once. Neighbours are below one page, or one of
 //! them is not known to the page above.
 //!
-//! Latches are taken from left to right, then upwards, and that of the tree's first page last.
+//! Latches are taken from left to right, then upwards. The latch of the tree's first page comes last.
 //!
 //! The stores come in this order:
 //!
@@ -33,19 +33,19 @@ struct Held<K> {
     header: Header<K>,
 }
 
-/// A page that has lost an entry, and must perhaps be joined in turn.
+/// A page that has lost an entry. It may have to be joined in turn.
 struct Shrunk<K> {
     level: u8,
     low: Option<K>,
     entries: u64,
 }
 
-/// True if a page of at most `most` entries that has `entries` left looks for a neighbour.
+/// True if a page with `entries` entries left, of at most `most`, must look for a neighbour.
 fn is_due(entries: u64, most: u64) -> bool {
     entries <= 1 || entries <= most / 2 && entries.is_multiple_of((most / 8).max(1))
 }
 
-/// True if the entries of two pages go into one.
+/// True if the entries of two pages fit into one.
 fn fit(one: u64, other: u64, most: u64) -> bool {
     let room = if one.min(other) <= 1 { most } else { most - most / 8 };
     one + other <= room
@@ -63,7 +63,7 @@ fn entries_of<K>(header: &Header<K>) -> u64 {
     }
 }
 
-/// True if a leaf that has lost a row looks for a neighbour.
+/// True if a leaf that has lost a row must look for a neighbour.
 pub(super) fn is_leaf_due<K: Value, R: Row>(leaf: &Header<K>) -> bool {
     let is_alone = leaf.low.is_none() && leaf.high.is_none();
     !is_alone && is_due(entries_of(leaf), Shape::<K, R>::ROWS)
@@ -86,8 +86,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(())
     }
 
-    /// Joins the page of `level` that holds `low` with its left or its right neighbour. Returns the page
-    /// that has lost an entry by that, if one has.
+    /// Joins the page of `level` that holds `low` with its left or its right neighbour. If that takes an
+    /// entry from a page above, returns that page.
     fn join_beside<M: Memory>(
         &self,
         memory: &mut M,
@@ -100,7 +100,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
             })?;
         let around = match (above, self.own(memory).root()) {
             (Some(around), _) => around,
-            // Pages on the right of the root that there was no page to put a root over.
+            // Pages to the right of the root, when there was no page for a new root above them.
             (None, Some((root, root_level))) if root_level == level => [None, Some(root)],
             (None, _) => return Ok(None),
         };
@@ -137,7 +137,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Runs `body` with the latch of a page held; not if that is no page of `level`.
+    /// Runs `body` with the latch of a page held, unless the page is not of `level`.
     fn hold<M: Memory, T>(
         &self,
         memory: &mut M,
@@ -184,7 +184,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         if let Some(shrunk) = shrunk {
             return Ok(shrunk);
         }
-        // No page is above: the left one is the root, and must still be when the right one goes.
+        // There is no page above: the left page is the root, and must still be the root when the
+        // right one goes.
         let wider = take_over::<M, K, R>(memory, left, right, low);
         latch::write(memory, self.base, |memory| {
             if self.own(memory).root() != Some((left.number, level)) {
@@ -209,7 +210,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         self.give_back(memory, own, right.number, right.page);
     }
 
-    /// Makes the only child of the root the root, as often as there is only one.
+    /// Makes the only child of the root the new root, until the root has several children.
     fn lower_root<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
         while let Some((root, level)) = self.own(memory).root().filter(|(_, level)| *level > 0) {
             let lowered = self.hold(memory, level, root, |memory, Held { page, header, .. }| {
@@ -237,8 +238,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 }
 
-/// Copies the entries of `right`, which begins at `low`, to places of `left` that are not in use. Returns
-/// the header with which they are there.
+/// Copies the entries of `right`, which begins at `low`, to unused places of `left`. Returns the header
+/// that includes them.
 fn take_over<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     left: &Held<K>,
@@ -249,7 +250,7 @@ fn take_over<M: Memory, K: Value + Ord, R: Row>(
     let mut wider = Header { high, right: next, ..left.header };
     if left.header.level > 0 {
         let mut children = inner::all::<M, K, R>(memory, right.page, &right.header);
-        // What the first separator says is not defined.
+        // The first separator is undefined.
         if let Some(first) = children.first_mut() {
             first.0 = low;
         }

@@ -1,9 +1,9 @@
 //! A leaf: slots with a key and its row.
 //!
-//! Slots are in no order: a bitmap says which are in use, and a one-byte tag of each key says which
-//! are worth comparing. So a row comes or goes with one store of the header, and a log has its
-//! words alone. (The leaves of FPTree: Oukid, Lasperas, Nica, Willhalm and Lehner, "FPTree: A
-//! Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class Memory", SIGMOD 2016.)
+//! Slots are in no order. A bitmap records which are in use, and a one-byte tag of each key records which
+//! are worth comparing. So one store of the header adds or removes a row, and the log has only its words.
+//! This is the leaf of FPTree (Oukid, Lasperas, Nica, Willhalm and Lehner, "FPTree: A Hybrid SCM-DRAM
+//! Persistent and Concurrent B-Tree for Storage Class Memory", SIGMOD 2016).
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 
@@ -83,13 +83,12 @@ pub(super) fn replace<M: Memory, K: Value, R: Row>(
     store_changed(memory, row_at::<K, R>(page, slot), words(old), words(new));
 }
 
-/// A slot that holds no row.
+/// Returns a slot that holds no row.
 pub(super) fn free_slot<K: Value + Ord, R: Row>(header: &Header<K>) -> Option<u64> {
     (0..Shape::<K, R>::ROWS).find(|&slot| !header.is_live(slot))
 }
 
-/// Puts a row into a slot that holds none. It is there when the header says so. The page's latch is
-/// held.
+/// Writes a row into a free slot. The row counts once the header includes it. The page's latch is held.
 pub(super) fn fill<M: Memory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -105,7 +104,7 @@ pub(super) fn fill<M: Memory, K: Value, R: Row>(
     memory.store(at, tags);
 }
 
-/// Copies a row and its key from a slot of one page to a slot of another that holds none; see [`fill`].
+/// Copies a row and its key to a free slot of another page; see [`fill`].
 pub(super) fn copy<M: Memory, K: Value, R: Row>(
     memory: &mut M,
     (from, from_slot): (Addr, u64),

@@ -32,7 +32,7 @@ use inner::Known;
 use node::{Header, Shape};
 use walk::Access;
 
-/// A scan asks for this many leaves ahead.
+/// Leaves that a scan fetches ahead.
 const AHEAD: u64 = 16;
 
 /// Rows of fixed size by key, in the order of their keys; empty at first.
@@ -85,13 +85,13 @@ pub struct BTree<K, R> {
 /// A page that was made by dividing another, and the lowest key that belongs there.
 type Divided<K> = Option<inner::Child<K>>;
 
-/// What became of a row and its leaf.
+/// The result of a change of a row and its leaf.
 struct Changed<K, R> {
     /// The previous row.
     found: Option<R>,
-    /// The leaf that was made, if the row's was divided.
+    /// The new leaf, if the row's leaf was divided.
     divided: Divided<K>,
-    /// True if the leaf has lost rows and looks for a neighbour to be joined with.
+    /// True if the leaf has lost rows and must look for a neighbour to join with.
     is_due: bool,
     /// The lower fence of the leaf.
     low: Option<K>,
@@ -104,8 +104,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// The rows of a full leaf.
     pub const LEAF_ROWS: u64 = Shape::<K, R>::ROWS;
 
-    /// Pages of a tree that `rows` rows fill in order. Rows that come and go in any order may need 2.3
-    /// times as many.
+    /// Returns the pages of a tree that `rows` rows fill in order. Rows that come and go in any order may
+    /// need 2.3 times as many.
     pub const fn pages_for(rows: u64) -> u64 {
         let leaves = rows.div_ceil(Self::LEAF_ROWS);
         let (mut pages, mut level) = (1 + leaves, leaves);
@@ -113,7 +113,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
             level = level.div_ceil(Shape::<K, R>::CHILDREN);
             pages += level;
         }
-        // For the first row of a page that follows.
+        // For the first row of a next page.
         pages + 1
     }
 
@@ -132,12 +132,12 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         BTree { base, pages, rows: PhantomData }
     }
 
-    /// Where it begins.
+    /// Returns the address of its first page.
     pub fn base(&self) -> Addr {
         self.base
     }
 
-    /// The pages that it may take.
+    /// Returns the most pages that it may take.
     pub fn pages(&self) -> u64 {
         self.pages
     }
@@ -154,11 +154,10 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         found.map(Option::flatten)
     }
 
-    /// Sets the row of `key`, and returns the one it had.
+    /// Sets the row of `key`, and returns the previous one.
     ///
     /// # Errors
-    /// As for [`get`](BTree::get), and when there is no page for a new row; nothing is then
-    /// changed.
+    /// As for [`get`](BTree::get), and if there is no page for a new row. Nothing is then changed.
     pub fn insert<M: Memory>(&self, memory: &mut M, key: K, row: R) -> Result<Option<R>, Wrong> {
         self.update(memory, key, |_| Some(row))
     }
@@ -236,8 +235,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(Changed { found, divided, is_due, low: header.low })
     }
 
-    /// Moves the upper half of a full leaf, whose latch is held, to a new page, and adds a row to
-    /// either. A row behind all others of the tree has the new page alone.
+    /// Moves the upper half of a full leaf, whose latch is held, to a new page, and adds a row to either.
+    /// If the row comes after all others of the tree, the new page holds only that row.
     fn divide_leaf<M: Memory>(
         &self,
         memory: &mut M,
@@ -251,7 +250,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         let separator = upper.first().map_or(key, |(first, _)| *first);
         let number = self.take(memory)?.ok_or_else(|| self.full())?;
         let new_page = self.address(number)?;
-        // A walk that was sent to this page before it was given back may come now.
+        // A walk that was sent to this page before it was freed may arrive now.
         latch::write(memory, new_page, |memory| {
             let mut new = Header::new(0, header.right, Some(separator), header.high);
             let (mut left, mut next) = (header, 0);
@@ -300,7 +299,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                 }
                 self.divide_inner(memory, page, header, new)
             })?;
-            // The root may have gone down meanwhile.
+            // The root may have become lower since.
             let Some((above, is_linked)) = divided else { continue };
             if let Some(above) = above {
                 self.link(memory, level + 1, above)?;
@@ -389,7 +388,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ) -> Result<Option<LeafRows<K, R>>, Wrong> {
         self.at_page(memory, (from, 0), Access::Read, |memory, page, header| {
             let keys = leaf::keys::<M, K, R>(memory, page, &header);
-            // The leaf that began at `from` may be given back, and then the one on its left holds it.
+            // The leaf that began at `from` may have been freed. Then the leaf on its left holds the
+            // range.
             let is_due = |key: &K| from <= Some(*key) && range.contains(key);
             let keys = keys.into_iter().filter(|(key, _)| is_due(key));
             let rows = keys.map(|(key, slot)| (key, leaf::row::<M, K, R>(memory, page, slot)));
@@ -397,7 +397,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Asks for the leaves that a scan reads after the one that holds `from`.
+    /// Hints the leaves that a scan reads after the one that holds `from`.
     fn fetch_ahead<M: Memory>(
         &self,
         memory: &mut M,
@@ -414,7 +414,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 }
 
-/// Adds a row to a leaf, whose latch is held, in a slot that holds none.
+/// Adds a row to a leaf, whose latch is held, in a free slot.
 fn add<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,

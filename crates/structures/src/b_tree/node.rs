@@ -1,4 +1,4 @@
-//! What lies where in a page of a [`BTree`](super::BTree), and the first words of every page.
+//! The layout of a page of a [`BTree`](super::BTree), and the first words of every page.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 use crate::silo::Row;
 use crate::{PAGE, slot_bytes};
 
-/// The number of a page, counted from the tree's first one, which is no node: 0 stands for none.
+/// The number of a page, counted from the tree's first page. That one is no node, so 0 stands for none.
 pub(super) type PageNumber = u32;
 
 /// The words behind a page's latch that change in one store: the packed word, and the slots in use.
@@ -15,10 +15,10 @@ const HEAD: u64 = 8;
 const HEAD_WORDS: usize = 1 + LIVE_WORDS;
 const LIVE_WORDS: usize = 4;
 
-/// Where the fences begin, at the latest after the padding that wide keys need.
+/// The offset of the fences. Wide keys may need padding before them.
 const FENCES: u64 = HEAD + HEAD_WORDS as u64 * 8;
 
-/// The most rows of a leaf: a bit each.
+/// The most rows of a leaf, one bit each.
 const ROWS_MAX: u64 = LIVE_WORDS as u64 * 64;
 
 /// Bits of the packed word: the page is a node, has a lower fence, has an upper fence, and the place of the
@@ -28,8 +28,7 @@ const HAS_LOW: u64 = 1 << 62;
 const HAS_HIGH: u64 = 1 << 61;
 const HIGH_SIDE: u64 = 1 << 60;
 
-/// Places in the pages of a tree with keys of type `K` and rows of type `R`, as bytes from a page's
-/// start.
+/// The layout of pages of a tree with keys of type `K` and rows of type `R`, in bytes from a page's start.
 ///
 /// Every page: latch; packed word; four words of slots in use; lower fence; upper fence, in one of
 /// two places. A leaf goes on with a one-byte tag for each slot, then keys; rows end with the page.
@@ -39,7 +38,7 @@ pub(super) struct Shape<K, R>(PhantomData<(K, R)>);
 
 impl<K: Value, R: Row> Shape<K, R> {
     pub(super) const KEY_BYTES: u64 = slot_bytes::<K>();
-    /// A row of up to a line crosses no line, so that it is read and written in one access.
+    /// A row of up to a line crosses no line. So it is read and written in one access.
     pub(super) const ROW_BYTES: u64 = {
         let bytes = R::WORDS as u64 * 8;
         if bytes <= LINE_BYTES as u64 { bytes.next_power_of_two() } else { bytes }
@@ -84,9 +83,9 @@ pub(super) struct Header<K> {
     pub(super) high: Option<K>,
     /// Children of an inner page.
     pub(super) children: u16,
-    /// The slots of a leaf that hold rows, a bit each.
+    /// The slots of a leaf that hold rows, one bit each.
     pub(super) live: [u64; LIVE_WORDS],
-    /// Which of its two places the upper fence is in. [`replace`](Header::replace) chooses it.
+    /// The place of the upper fence. [`replace`](Header::replace) chooses it.
     pub(super) side: bool,
 }
 
@@ -96,7 +95,7 @@ impl<K: Value + Ord> Header<K> {
         Header { level, right, low, high, children: 0, live: [0; LIVE_WORDS], side: false }
     }
 
-    /// The header of the page at `page`; `None` if that is no node.
+    /// Loads the header of the page at `page`; `None` if the page is no node.
     pub(super) fn load<M: Memory, R: Row>(memory: &mut M, page: Addr) -> Option<Header<K>> {
         let line = memory.line(page);
         let packed = line[1];
@@ -169,17 +168,17 @@ impl<K: Value + Ord> Header<K> {
     }
 }
 
-/// Where the upper fence is.
+/// Returns the offset of the upper fence.
 const fn high_at<K: Value, R: Row>(side: bool) -> u64 {
     Shape::<K, R>::HIGHS + if side { Shape::<K, R>::KEY_BYTES } else { 0 }
 }
 
-/// Makes the page at `page` one that is no node and leads to `next`.
+/// Turns the page at `page` into a free one that names the next free page.
 pub(super) fn write_free<M: Memory>(memory: &mut M, page: Addr, next: PageNumber) {
     memory.store(page + HEAD, u64::from(next));
 }
 
-/// What [`write_free`] has written; `None` if the page is a node.
+/// Loads the words that [`write_free`] wrote; `None` if the page is a node.
 pub(super) fn load_free<M: Memory>(memory: &mut M, page: Addr) -> Option<PageNumber> {
     let word: u64 = memory.load(page + HEAD);
     PageNumber::try_from(word).ok()

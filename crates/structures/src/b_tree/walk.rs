@@ -1,11 +1,10 @@
-//! Walks from the root to the page that holds a key, and the pages that a tree takes and gives
-//! back.
+//! Walks from the root to the page that holds a key. Also takes and frees pages of a tree.
 //!
 //! A walk takes no latch and reads one page at a time. The version of a page's latch shows if the page has
 //! changed during the read. The fences of a page show if it is the one that the walk looks for:
 //!
 //! * From a page that has been divided the walk goes on to the right.
-//! * From a page that was given back it begins again.
+//! * From a page that was freed it begins again.
 
 use std::panic::resume_unwind;
 
@@ -19,17 +18,17 @@ use crate::retry::retry_faults;
 use crate::silo::Row;
 use crate::{Wrong, latch};
 
-/// What a tree knows of itself, behind the latch in its first page. Zeros are an empty tree.
+/// The tree's own words, after the latch in its first page. Zeros are an empty tree.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Own {
-    /// The root, and above it its level; 0 before the first row.
+    /// The root, with its level in the bits above; 0 before the first row.
     root: u64,
-    /// Pages that were ever taken.
+    /// Number of pages that were ever taken.
     used: u64,
-    /// The first page that was given back, which leads to the next.
+    /// The first free page, which names the next.
     free: u64,
-    /// How many times a page was given back.
+    /// How many times a page was freed.
     given_back: u64,
 }
 
@@ -40,14 +39,14 @@ impl Own {
         (self.root != 0).then_some((self.root as PageNumber, (self.root >> 32) as u8))
     }
 
-    /// True if a page may have been given back since `before`. The words of `before` may be of
-    /// different moments.
+    /// True if a page may have been freed since `before`. The words of `before` may be of different
+    /// moments.
     fn has_lost_a_page(&self, before: &Own) -> bool {
         (self.given_back, self.root) != (before.given_back, before.root)
     }
 }
 
-/// How a walk takes the page that it was looking for.
+/// How a walk accesses the page that it looks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// To read: repeat until no writer has changed the page.
@@ -56,7 +55,7 @@ pub(super) enum Access {
     Write,
 }
 
-/// Where a walk is.
+/// The position of a walk.
 struct Spot<K> {
     number: PageNumber,
     level: u8,
@@ -64,12 +63,12 @@ struct Spot<K> {
     after: Option<Option<K>>,
 }
 
-/// Where a walk goes from a page.
+/// The next step of a walk from a page.
 enum Step<T, K> {
     Here(T),
     Right(PageNumber, Option<K>),
     Down(PageNumber),
-    /// The page is not the one that another page has promised.
+    /// The page is not the one that another page has named.
     Stale,
 }
 
@@ -89,7 +88,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory.load(self.base + OWN)
     }
 
-    /// Returns true if there is no root. A transaction that finds so looks again when it commits.
+    /// Returns true if there is no root. A transaction that sees this checks it again when it commits.
     pub(super) fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
         memory.load_checked(self.base + OWN) == 0
     }
@@ -112,9 +111,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Wrong(format!("the tree of {} pages at {:?} is damaged: {what}", self.pages, self.base))
     }
 
-    /// Shows `body` the page of `level` that holds `key`, where `None` stands for what is before
-    /// all keys. `None` if the tree is not as high. To read, `body` may run more than once and must
-    /// have no effect but its result.
+    /// Calls `body` with the page of `level` that holds `key`. `None` as the key stands for the range
+    /// before all keys. Returns `None` if the tree is lower than `level`. With [`Access::Read`], `body` may
+    /// run more than once and must have no effect but its result.
     pub(super) fn at_page<M: Memory, T>(
         &self,
         memory: &mut M,
@@ -158,7 +157,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                     Step::Here(result) => return Ok(Some(result)),
                     Step::Right(number, low) => Spot { number, after: Some(low), ..spot },
                     Step::Down(number) => Spot { number, level: spot.level - 1, after: None },
-                    // A page that is given back is counted before its latch is released.
+                    // A freed page is counted before its latch is released.
                     Step::Stale if self.own(memory).has_lost_a_page(&own) => break,
                     Step::Stale => {
                         let number = spot.number;
@@ -202,8 +201,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
             if !self.is_there(memory, level, new)? {
                 return Ok(true);
             }
-            // Without a page for it the root stays, and what it does not know of is found from its
-            // left.
+            // Without a page for a new root the root stays. A page that it does not name is found
+            // from its left.
             let Some(number) = self.take_held(memory)? else { return Ok(true) };
             let page = self.address(number)?;
             let mut header = Header::<K>::new(level, 0, None, None);
@@ -231,7 +230,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory.store(self.base + OWN, u64::from(level) << 32 | u64::from(number));
     }
 
-    /// Takes a page, whose contents are arbitrary but for its first word, a latch. `None` if all
+    /// Takes a page. Its first word is a latch, and its other contents are arbitrary. `None` if all pages
     /// are in use.
     pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Wrong> {
         latch::write(memory, self.base, |memory| self.take_held(memory))

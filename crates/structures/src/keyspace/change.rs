@@ -1,4 +1,4 @@
-//! What changes the keys: entries and their values are set, written into, renamed and removed, and counted.
+//! Changes of keys: sets, writes into, renames, removes and counts entries and their values.
 
 use ebbtide_core::{Memory, PAGE_BYTES};
 
@@ -32,7 +32,7 @@ impl Keyspace {
             let old = self.put(memory, database, key, &entry, value)?;
             return Ok(self.give_replaced(memory, old));
         }
-        // Pages that the key has already are written over.
+        // Pages that the key has already are overwritten.
         let old = self.find(memory, database, key, &mut Vec::new());
         let had = match old.as_ref().map(|old| &old.place) {
             Some(Place::Listed(numbers)) => numbers.clone(),
@@ -172,7 +172,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Puts an entry in place of the one there is, and gives that.
+    /// Replaces an entry by another. Returns the old one.
     pub(super) fn put<M: Memory>(
         &self,
         memory: &mut M,
@@ -183,7 +183,8 @@ impl Keyspace {
     ) -> Result<Option<Entry>, Full> {
         let bytes = encode(key.bytes, entry, value);
         let tree = self.tree(database);
-        // Leaves whose keys that have expired may go: its own, and the next one, which may share its entries.
+        // Expired keys may be dropped from two leaves: its own, and the next one, which may share its
+        // entries.
         let mut droppable = 2;
         let old = loop {
             let written = tree.write(memory, key.hash, |memory, page, header| {
@@ -243,7 +244,7 @@ impl Keyspace {
         put
     }
 
-    /// Takes an entry out and leaves its pages alone.
+    /// Removes an entry, but not its pages.
     fn take<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> Option<Entry> {
         let tree = self.tree(database);
         tree.root(memory)?;

@@ -1,4 +1,4 @@
-//! Large values that no key has: those that are still written, and those that were removed.
+//! Large values without a key: they are still being written, or were removed.
 //!
 //! They form a list that survives crashes. It starts in the header page, and the first page of each value names
 //! its neighbours. So no page is lost if the server goes down while it writes a value. A value that was removed
@@ -12,10 +12,10 @@ use super::pages::NEIGHBOURS;
 use super::{DETACHED, Keyspace};
 use crate::latch;
 
-/// Where the first one's number lies behind the list's latch.
+/// The offset of the first value's number, after the list's latch.
 const FIRST: u64 = 8;
 
-/// Values that one call looks at.
+/// Values that one call checks.
 const LOOKED_AT_MAX: usize = 4096;
 
 fn list(keyspace: &Keyspace) -> Addr {

@@ -1,4 +1,4 @@
-//! Trees that were cleared, until their pages are given back one by one.
+//! Trees of cleared databases. Their pages are freed one by one.
 //!
 //! The header page has room for the first pages of 64 levels. Each is the start of a chain of pages by
 //! `right`, which shrinks from its start.
@@ -10,7 +10,7 @@ use super::layout::{PageHeader, PageNumber};
 use super::{DISCARDED, Keyspace, inner, leaf};
 use crate::latch;
 
-/// Chains that can wait.
+/// The most chains that can wait.
 const CHAINS: u64 = 64;
 
 /// Adds the levels of the tree at `root`. Returns true if there was room.
@@ -42,7 +42,7 @@ pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: PageNumb
 
 /// Frees one page. Returns true if there was one.
 ///
-/// The pages that lead to it were given back before, so a job that still descends the tree notices.
+/// The pages that lead to it were freed before, so a job that still descends the tree notices.
 pub(super) fn reclaim<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
     let places = keyspace.base + DISCARDED;
     latch::write(memory, places, |memory| {

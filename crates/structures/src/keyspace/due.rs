@@ -1,4 +1,4 @@
-//! The index of what is due: leaves with keys that expire, in the order of time.
+//! The index of due leaves: leaves with keys that expire, in the order of time.
 //!
 //! Every database has such a tree in addition to the tree of its keys. A leaf with keys that expire has one
 //! record in it. The record holds the hash where the leaf begins, and a second: when that second begins, the
@@ -16,13 +16,13 @@ use super::leaf::{self, Taken};
 use super::order::Order;
 use super::tree::{Step, Tree};
 
-/// Where the tree's words lie behind those of the tree of the keys.
+/// The offset of this tree's words from those of the tree of the keys.
 pub(super) const BESIDE: u64 = 16;
 
-/// Later seconds at which a record may stand if the places of its own second are full.
+/// How many later seconds a record may be put at when the places of its own second are full.
 const LATER_MAX: u32 = 8;
 
-/// The second at whose beginning a key has expired; 0 if that is beyond what the index knows.
+/// Returns the first second when a key has expired; 0 if that is beyond the range of the index.
 pub(super) fn second_of(expires_at_ms: u64) -> u32 {
     u32::try_from(expires_at_ms.div_ceil(1000).max(1)).unwrap_or(0)
 }
@@ -68,7 +68,7 @@ impl Tree {
         }
     }
 
-    /// Moves the record of a leaf, whose latch is held, if a key expires before it: at `expires_at_ms`.
+    /// Moves the record of a leaf, whose latch is held, to `expires_at_ms` if that is earlier.
     pub(super) fn note_due<M: Memory>(
         &self,
         memory: &mut M,
@@ -88,8 +88,8 @@ impl Tree {
         }
     }
 
-    /// Adds a record. Returns the second at which it stands; 0 if there is no room. The keys of a leaf without
-    /// a record are removed when the leaf changes again.
+    /// Adds a record. Returns its second; 0 if there is no room. If a leaf has no record, its expired keys are
+    /// removed when the leaf next changes.
     fn add<M: Memory>(&self, memory: &mut M, (second, low): Record) -> u32 {
         for later in 0..LATER_MAX {
             let Some(at) = second.checked_add(later) else { break };

@@ -1,4 +1,4 @@
-//! Records of the [index of what is due](super::due), as bytes.
+//! Records of the [index of due leaves](super::due), as bytes.
 
 use smallvec::SmallVec;
 
@@ -10,10 +10,10 @@ const SPREAD_BITS: u32 = 16;
 /// The second of a record, and the hash at which its leaf begins.
 pub(super) type Record = (u32, u64);
 
-/// The records that leaves had before they changed. Seconds of 0 say that there was none.
+/// The records that leaves had before they changed. A second of 0 means that there was none.
 pub(super) type Named = SmallVec<[Record; 3]>;
 
-/// Bytes of a record: its second and six of its hash, both from the highest byte on.
+/// Bytes of a record: its second and six bytes of its hash, big-endian.
 const RECORD_BYTES: usize = 10;
 
 pub(super) fn record_bytes((second, low): Record) -> [u8; RECORD_BYTES] {
@@ -23,7 +23,7 @@ pub(super) fn record_bytes((second, low): Record) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-/// The record of these bytes; zeros if they are none.
+/// Returns the record of these bytes; zeros if they are not a record.
 pub(super) fn record_in(bytes: &[u8]) -> Record {
     let Ok(bytes) = <[u8; RECORD_BYTES]>::try_from(bytes) else { return (0, 0) };
     let [a, b, c, d, hash @ ..] = bytes;

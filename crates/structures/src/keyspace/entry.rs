@@ -1,4 +1,4 @@
-//! An entry of a leaf: a key, when it expires, and its value or where that lies.
+//! An entry of a leaf: a key, its time of expiry, and its value or the place of the value.
 //!
 //! It begins at any byte with two or three numbers. Each takes as many bytes as it needs, seven bits a byte
 //! (LEB128).
@@ -20,19 +20,20 @@ use super::pages::HELD_MAX;
 /// their own.
 const INLINE_BYTES_MAX: usize = LEAF_BYTES / 2 - SLOT_BYTES;
 
-/// Pages of a value that its entry lists. Beyond, it lists pages of page numbers.
+/// The most pages of a value that its entry lists. A longer value has pages of page numbers.
 pub(super) const LISTED_MAX: usize = 8;
 
 /// Page numbers in a page of them.
 const NUMBERS_PER_PAGE: usize = HELD_MAX as usize;
 
-/// The largest value that is written at once. Larger ones are written piece by piece: [`Large`](super::Large).
+/// The largest value that is written in one piece. Larger ones are written piece by piece:
+/// [`Large`](super::Large).
 pub const WHOLE_BYTES_MAX: usize = LISTED_MAX * DATA_BYTES;
 
-/// The largest value, in bytes: what Redis allows.
+/// The largest value, in bytes. It is Redis's limit.
 pub const VALUE_BYTES_MAX: u64 = 512 << 20;
 
-/// Where a value lies.
+/// The places of a value.
 const INLINE: u8 = 0;
 const LISTED: u8 = 1;
 const CHAINED: u8 = 2;
@@ -46,20 +47,20 @@ const HEADER_BYTES_MAX: usize = 2 + 5 + 10;
 /// The numbers of the pages of a value, or of the pages that list them.
 pub(super) type Numbers = SmallVec<[PageNumber; 4]>;
 
-/// What an entry says before its key.
+/// The part of an entry in front of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EntryHeader {
     key_bytes: usize,
     place: u8,
     value_bytes: u32,
     expires_at_ms: Option<u64>,
-    /// Its own bytes.
+    /// Bytes of this header.
     bytes: usize,
 }
 
 impl EntryHeader {
-    /// Reads the header of the entry at `at`. `None` if the entry does not end before `end`, as it was
-    /// torn by a writer.
+    /// Reads the header of the entry at `at`. `None` if the entry does not end before `end`: a writer has
+    /// torn it.
     fn load<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<EntryHeader> {
         let most = HEADER_BYTES_MAX.min((end.0 - at.0) as usize);
         let mut bytes = SmallVec::<[u8; 32]>::new();
@@ -82,12 +83,12 @@ impl EntryHeader {
         })
     }
 
-    /// Where what is behind the key begins, in the entry at `at`.
+    /// Returns the address after the key of the entry at `at`.
     fn payload(&self, at: Addr) -> Addr {
         at + (self.bytes + self.key_bytes) as u64
     }
 
-    /// Bytes behind the key.
+    /// Returns the number of bytes after the key.
     fn payload_bytes(&self) -> usize {
         let pages = (self.value_bytes as usize).div_ceil(DATA_BYTES);
         match self.place {
@@ -111,7 +112,7 @@ fn push_number(into: &mut EntryBytes, mut number: u64) {
     into.push(number as u8);
 }
 
-/// Takes a number off the front of `bytes`. `None` if it does not end there.
+/// Removes a number from the front of `bytes`. `None` if the number does not end within them.
 fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {
@@ -155,7 +156,8 @@ impl Entry {
         self.place == Place::Inline
     }
 
-    /// Which large value it has, if it has one. Two values that are there at the same time differ.
+    /// Returns the identity of its large value, if it has one. Two values that exist at the same time
+    /// differ.
     pub fn large(&self) -> Option<LargeId> {
         match &self.place {
             Place::Chained(lists) => lists.first().map(|first| LargeId(*first)),
@@ -163,8 +165,8 @@ impl Entry {
         }
     }
 
-    /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`.
-    /// `None` if it was torn by a writer.
+    /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`. `None` if
+    /// a writer has torn it.
     pub(super) fn load<M: Memory>(
         memory: &mut M,
         at: Addr,
@@ -189,7 +191,7 @@ impl Entry {
         Some(Entry::of(memory, at, &header))
     }
 
-    /// The entry of these bytes, as far as they are one.
+    /// Decodes the entry of these bytes, if they are one.
     pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
         let header = EntryHeader::decode(bytes)?;
         let payload = bytes.get(header.bytes + header.key_bytes..)?;
@@ -204,7 +206,7 @@ impl Entry {
         })
     }
 
-    /// The entry of a header whose `payload`, if it is asked for, are numbers of pages.
+    /// Returns the entry of a header. `payload` returns the numbers of pages, if they are needed.
     fn with(header: &EntryHeader, payload: impl FnOnce() -> Vec<u8>) -> Entry {
         let numbers = || -> Numbers {
             payload().as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
@@ -219,14 +221,15 @@ impl Entry {
     }
 }
 
-/// Returns true if the entry at `at`, which ends before `end`, is of `key`. False if it was torn.
+/// Returns true if the entry at `at`, which ends before `end`, is of `key`. False if a writer has torn it.
 pub(super) fn has_key<M: Memory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]) -> bool {
     EntryHeader::load(memory, at, end).is_some_and(|header| {
         header.key_bytes == key.len() && equals(memory, at + header.bytes as u64, key)
     })
 }
 
-/// Appends the key of the entry at `at` to `into`, and gives when it expires. `None` if it was torn.
+/// Appends the key of the entry at `at` to `into`, and returns its time of expiry. `None` if a writer has
+/// torn it.
 pub(super) fn load_key<M: Memory>(
     memory: &mut M,
     at: Addr,
@@ -238,13 +241,13 @@ pub(super) fn load_key<M: Memory>(
     Some(header.expires_at_ms)
 }
 
-/// Bytes of the entry at `at`; up to `end` if it was torn.
+/// Returns the bytes of the entry at `at`; up to `end` if a writer has torn it.
 pub(super) fn entry_bytes<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> usize {
     let header = EntryHeader::load(memory, at, end);
     header.map_or((end.0 - at.0) as usize, |header| header.entry_bytes())
 }
 
-/// The key in the bytes of an entry; empty if they are none.
+/// Returns the key in the bytes of an entry; empty if they are not an entry.
 pub(super) fn key_in(entry: &[u8]) -> &[u8] {
     let header = EntryHeader::decode(entry);
     header.and_then(|header| entry.get(header.bytes..)?.get(..header.key_bytes)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! An inner page: which child holds which hashes.
+//! An inner page: separators, and the child for each range of hashes.
 //!
 //! Child `i` holds the hashes from separator `i` to below the next. Separators are sorted. Each is a word that
 //! ends with the low 16 bits of its child. The high 16 bits are at the end of the page, four to a word.
@@ -9,10 +9,10 @@ use ebbtide_core::{Addr, Memory};
 
 use super::layout::{PAGE_HEADER_BYTES, PageHeader, PageNumber};
 
-/// The most children of a page: 10 bytes each.
+/// The most children of a page. Each takes 10 bytes.
 pub(super) const CHILDREN_MAX: u16 = 400;
 
-/// Where the high halves of the children begin.
+/// The offset of the high halves of the children.
 const HIGHS: u64 = PAGE_HEADER_BYTES + CHILDREN_MAX as u64 * 8;
 
 /// A separator and its child.
@@ -40,10 +40,10 @@ fn store_child<M: Memory>(memory: &mut M, page: Addr, index: u16, (separator, ch
     memory.store(high_at(page, index), highs);
 }
 
-/// How many separators are at most `hash`.
+/// Returns how many separators are at most `hash`.
 ///
-/// Hashes are spread evenly, so the place is near where it would be if separators were, too. The search
-/// begins there and doubles its steps until it is past the place, then halves what is left.
+/// Hashes are spread evenly, so the search begins at the place that even separators would have. It doubles
+/// its steps until it is past the place, and then halves the rest.
 fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
     let (mut from, mut to) = (0, header.count.min(CHILDREN_MAX));
     let mut next = expected(header, to, hash);
@@ -57,7 +57,7 @@ fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) 
             to = next;
             next = next.saturating_sub(step);
         }
-        // A step that goes past the place is longer than what is left, as are all after it.
+        // If a step goes past the place, it is longer than the rest, and so are all later ones.
         step = step.saturating_mul(2);
         if !(from..to).contains(&next) {
             next = from + (to - from) / 2;
@@ -66,8 +66,8 @@ fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) 
     from
 }
 
-/// Where the last of `count` separators that is at most `hash` stands if they are spread evenly. A page
-/// that is read while it changes may give any place.
+/// Returns the place of the last of `count` separators that is at most `hash`, if they were spread evenly.
+/// A page that changes during the read may return any place.
 fn expected(header: &PageHeader, count: u16, hash: u64) -> u16 {
     let width = header.high.saturating_sub(header.low).max(1);
     let place = hash.saturating_sub(header.low).saturating_mul(u64::from(count)) / width;
@@ -98,13 +98,13 @@ pub(super) fn insert<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
     header.store(memory, page);
 }
 
-/// Where the child that holds `hash` stands.
+/// Returns the index of the child that holds `hash`.
 pub(super) fn index<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
     up_to(memory, page, header, hash).saturating_sub(1)
 }
 
-/// Writes the children from the one at `index` on anew: `kept` take the place of `replaced` many. The page's
-/// latch is held.
+/// Writes the children from index `index` on again: `kept` replace `replaced` children. The page's latch is
+/// held.
 pub(super) fn replace<M: Memory>(
     memory: &mut M,
     page: Addr,
@@ -133,13 +133,13 @@ pub(super) fn lower<M: Memory>(
     to: u64,
 ) {
     let after = up_to(memory, page, header, old.0);
-    // What the first child's separator says is also in the page above.
+    // The first child's separator is also in the page above.
     if after > 1 && load_child(memory, page, after - 1) == old {
         store_child(memory, page, after - 1, (to, old.1));
     }
 }
 
-/// The children in a range of places, as far as they are there.
+/// Returns the children in a range of indices, as far as they exist.
 pub(super) fn slice<M: Memory>(
     memory: &mut M,
     page: Addr,

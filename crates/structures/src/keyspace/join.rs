@@ -1,8 +1,8 @@
-//! Joins pages of a tree that have lost entries, and gives back those that are left over.
+//! Joins pages of a tree that have lost entries, and frees those that are left over.
 //!
 //! A join takes the latches of a page and of up to four of its children. It gives up where it would have to
-//! wait, because other writers latch children before the page above. A reader that still knows a page which
-//! was given back finds its latch changed.
+//! wait, because other writers latch children before the page above. A reader that still knows a freed page
+//! finds its latch changed.
 
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
@@ -13,7 +13,8 @@ use super::leaf;
 use super::tree::{self, Held, Tree, sizes};
 use crate::latch;
 
-/// Two leaves become one, three two or four three, if the entries of each then take at most this on average.
+/// Two leaves become one, three become two, or four become three, if each then has at most this many bytes
+/// of entries on average.
 const JOINED_BYTES_MAX: usize = LEAF_BYTES / 16 * 15;
 
 /// Inner pages become one if it then has at most this many children.
@@ -22,13 +23,13 @@ const JOINED_CHILDREN_MAX: u16 = inner::CHILDREN_MAX / 4 * 3;
 /// An inner page with fewer children is joined with its neighbours.
 const FEW_CHILDREN: u16 = inner::CHILDREN_MAX / 4;
 
-/// Pages side by side whose latches are held.
+/// Neighbouring pages whose latches are held.
 type Window = SmallVec<[Held; 4]>;
 
-/// What came of an attempt to join children of a page.
+/// The result of an attempt to join children of a page.
 struct Attempt {
     joined: bool,
-    /// Children that the page has now.
+    /// The number of children of the page now.
     children: u16,
 }
 
@@ -38,8 +39,8 @@ impl Tree {
         self.read(memory, hash, |_, _, header| header.sparse).unwrap_or(false)
     }
 
-    /// Joins the leaf of `hash` with its neighbours if their entries fit together, and the pages above alike.
-    /// Returns true if a page was given back.
+    /// Joins the leaf of `hash` with its neighbours if their entries fit together. Then does the same with
+    /// the pages above. Returns true if a page was freed.
     pub(super) fn join<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
         let mut any = false;
         while let Some(attempt) = self.join_children(memory, hash, 1) {
@@ -80,7 +81,7 @@ impl Tree {
                 gone
             });
             let gone = gone.flatten();
-            // Its latch is free now, so what is there may be forgotten.
+            // Its latch is free now, so the page may be forgotten.
             gone.inspect(|number| self.pages.give(memory, *number));
             Attempt { joined: gone.is_some(), children: header.count }
         })
@@ -98,7 +99,7 @@ impl Tree {
         let load =
             |(_, number): &Child| (*number, PageHeader::load(memory, self.pages.address(*number)));
         let mut window: Window = beside.iter().map(load).collect();
-        // After a division the page above may not know a leaf, or its beginning, yet.
+        // After a division the page above may not know a leaf yet, or the new start of one.
         let linked = window.windows(2).all(|two| two[0].1.right == two[1].0);
         let told = window.iter().zip(beside).skip(usize::from(first == 0));
         if !linked || !told.into_iter().all(|((_, page), (begins, _))| page.low == *begins) {
@@ -128,7 +129,8 @@ impl Tree {
         None
     }
 
-    /// Spreads the entries of leaves over one leaf less. Returns the number of leaves; `None` if they do not fit.
+    /// Spreads the entries of leaves over one leaf less. Returns the new number of leaves; `None` if the entries
+    /// do not fit.
     fn join_leaves<M: Memory>(&self, memory: &mut M, leaves: &mut [Held]) -> Option<usize> {
         let kept = leaves.len() - 1;
         let bytes: usize = leaves.iter().map(|(_, header)| leaf::used_bytes(header)).sum();
@@ -163,7 +165,7 @@ impl Tree {
     }
 }
 
-/// Marks a leaf, whose latch is held, as compared: it does not fit its neighbours until it loses more entries.
+/// Marks a leaf, whose latch is held, as compared. It is not compared again until it loses more entries.
 fn compared<M: Memory>(memory: &mut M, page: Addr) {
     let mut header = PageHeader::load(memory, page);
     if header.sparse {

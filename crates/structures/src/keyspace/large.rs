@@ -18,12 +18,12 @@ pub struct Large {
     lists: Numbers,
     /// Page numbers in the last list.
     held: u64,
-    /// Bytes of it that were written.
+    /// Bytes written so far.
     pub bytes: u64,
 }
 
 impl Large {
-    /// Which one it is.
+    /// Returns its identity.
     pub fn id(&self) -> LargeId {
         LargeId(self.lists[0])
     }
@@ -46,7 +46,7 @@ impl Keyspace {
         Ok(large)
     }
 
-    /// The value of an entry that was found, to write beyond its end. `None` if it is not a large one.
+    /// Opens the value of an entry that was found, to append to it. `None` if it is not a large one.
     pub fn open_large<M: Memory>(&self, memory: &mut M, entry: &Entry) -> Option<Large> {
         let Place::Chained(lists) = &entry.place else { return None };
         let mut large = Large { lists: lists.clone(), held: 0, bytes: entry.value_bytes };
@@ -57,13 +57,14 @@ impl Keyspace {
             if following == 0 {
                 return Some(large);
             }
-            // Written beyond the end, and never shown.
+            // It was written beyond the end, and was never visible.
             large.lists.push(following);
             last = following;
         }
     }
 
-    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into a value from byte `offset` on, which is not beyond its end.
+    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into a value from byte `offset` on. `offset` is at most the
+    /// length.
     ///
     /// # Errors
     /// [`Full`] when there is no room; the transaction must then have no effect.
@@ -108,7 +109,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Appends `length` bytes from byte `offset` on of a value without a key to `into`.
+    /// Appends `length` bytes, from byte `offset` on, of a value without a key to `into`.
     pub fn read_large<M: Memory>(
         &self,
         memory: &mut M,
@@ -137,8 +138,8 @@ impl Keyspace {
         Ok(self.give_replaced(memory, old))
     }
 
-    /// Lets the entry of a key, whose value was [opened](Keyspace::open_large), name what was written beyond
-    /// its end.
+    /// Extends the value of a key by the bytes that were appended. The value was
+    /// [opened](Keyspace::open_large).
     ///
     /// # Errors
     /// [`Full`] when there is no room for the entry.

@@ -1,11 +1,11 @@
-//! Where things lie in the pages of a [`Keyspace`](super::Keyspace), and how a page is read.
+//! The layout of the pages of a [`Keyspace`](super::Keyspace), and reading a page.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 
 use crate::lines;
 
-/// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also says
-/// that there is none.
+/// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also stands for
+/// none.
 pub(super) type PageNumber = u32;
 
 /// Bytes of the header of a page of the index: one line.
@@ -18,10 +18,10 @@ pub(super) const DATA_BYTES: usize = PAGE_BYTES - 8;
 /// Bytes of a leaf's slots and entries.
 pub(super) const LEAF_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES as usize;
 
-/// Bytes of a slot, which says where an entry lies.
+/// Bytes of a slot, which holds the place of an entry.
 pub(super) const SLOT_BYTES: usize = 4;
 
-/// The bit of a header that says that a leaf is sparse.
+/// The bit of a header that marks a sparse leaf.
 const SPARSE: u64 = 1 << 56;
 
 /// One beyond the largest hash.
@@ -39,7 +39,7 @@ pub(super) struct PageHeader {
     pub(super) low: u64,
     pub(super) high: u64,
     pub(super) right: PageNumber,
-    /// Entries.
+    /// Number of entries.
     pub(super) count: u16,
     /// The first byte of a leaf's entries, which grow downwards from the end.
     pub(super) heap: u16,
@@ -67,7 +67,7 @@ impl PageHeader {
         }
     }
 
-    /// The header in a line whose first word, the latch, is not part of it.
+    /// Decodes the header in a line. Its first word is the latch, which is not part of the header.
     pub(super) fn decode(line: [u64; 8]) -> PageHeader {
         let [_, low, high, packed, heap, ..] = line;
         PageHeader {
@@ -83,7 +83,7 @@ impl PageHeader {
         }
     }
 
-    /// The words behind the latch.
+    /// Returns the words after the latch.
     pub(super) fn encode(&self) -> [u64; 4] {
         let packed =
             u64::from(self.level) << 48 | u64::from(self.count) << 32 | u64::from(self.right);

@@ -1,7 +1,7 @@
 //! A leaf: entries of any size in one page, found by their hash.
 //!
-//! Slots follow the header, half a word an entry: 20 bits of its hash, and where in the page it lies.
-//! Entries grow down from the end of the page. Slots are in no order, so that one more costs one word.
+//! Slots follow the header, half a word for each entry: 20 bits of its hash, and its place in the page.
+//! Entries grow down from the end of the page. Slots are in no order, so a new slot costs one word.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
@@ -11,13 +11,13 @@ use super::key::Key;
 use super::layout::{LEAF_BYTES, PAGE_HEADER_BYTES, PageHeader, SLOT_BYTES, copy_in, copy_out};
 use super::order::Order;
 
-/// The most entries that are looked at: what was torn by a writer may claim any number.
+/// The most entries that are read. A header that a writer has torn may claim any number.
 const ENTRIES_MAX: u16 = (LEAF_BYTES / (SLOT_BYTES + ENTRY_BYTES_MIN)) as u16;
 
 /// Slots in a line.
 const LINE_SLOTS: usize = 64 / SLOT_BYTES;
 
-/// Bits of a slot that say where the entry lies.
+/// Bits of a slot for the place of the entry.
 const PLACE_BITS: u32 = 12;
 
 /// A leaf with more bytes of entries is not joined.
@@ -38,7 +38,7 @@ pub(super) struct NoRoom {
     pub(super) bytes: usize,
 }
 
-/// Where the entries of a page end.
+/// Returns the end of the entries of a page.
 pub(super) fn end(page: Addr) -> Addr {
     page + PAGE_BYTES as u64
 }
@@ -47,7 +47,7 @@ fn slot_of(hash: u64, place: u16) -> u32 {
     (hash << PLACE_BITS) as u32 | u32::from(place)
 }
 
-/// The bits of a hash that a slot has.
+/// Returns the bits of a hash that a slot has.
 fn tag(hash: u64) -> u32 {
     slot_of(hash, 0)
 }
@@ -56,7 +56,7 @@ fn entry_at(page: Addr, slot: u32) -> Addr {
     page + u64::from(slot) % (1 << PLACE_BITS)
 }
 
-/// The slots of an even index and of the next.
+/// Returns the address of the slots of an even index and the next.
 fn slots_at(page: Addr, index: u16) -> Addr {
     page + PAGE_HEADER_BYTES + u64::from(index / 2) * 8
 }
@@ -71,7 +71,7 @@ fn store_slot<M: Memory>(memory: &mut M, page: Addr, index: u16, slot: u32) {
     memory.store(slots_at(page, index), slots);
 }
 
-/// Calls `each` with every slot, its index and where its entry lies, until it gives something.
+/// Calls `each` with every slot, its index and the address of its entry, until it returns `Some`.
 fn each_slot<M: Memory, R>(
     memory: &mut M,
     page: Addr,
@@ -90,7 +90,7 @@ fn each_slot<M: Memory, R>(
     None
 }
 
-/// Calls `each` with where every entry lies.
+/// Calls `each` with the address of every entry.
 pub(super) fn each_entry<M: Memory>(
     memory: &mut M,
     page: Addr,
@@ -231,7 +231,7 @@ fn take<M: Memory>(memory: &mut M, page: Addr, at: Addr) -> EntryBytes {
     bytes.into()
 }
 
-/// Writes a leaf of these entries, and its header with their place. They fit.
+/// Writes a leaf of these entries, which must fit, and its header with their place.
 pub(super) fn write<M: Memory>(
     memory: &mut M,
     page: Addr,
@@ -242,7 +242,7 @@ pub(super) fn write<M: Memory>(
     fill(memory, page, header, slots);
 }
 
-/// Moves the entries of a leaf together, so that what belonged to none is free.
+/// Moves the entries of a leaf together, so that the gaps between them are free.
 fn compact<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader) {
     let mut entries = Vec::with_capacity(header.count.into());
     each_slot(memory, page, header, |memory, _, slot, at| {
@@ -280,16 +280,17 @@ fn fill<'a, M: Memory>(
 /// Hashes at which leaves after the first begin.
 pub(super) type Begins = SmallVec<[u64; 2]>;
 
-/// Spreads entries over `leaves` leaves, about evenly: gives where those after the first begin. Entries, in the
-/// order of their hashes, are given by hash and bytes, and those of one hash stay together. The first leaf takes
-/// hashes below `first_end` only. `None` if the leaves are too few.
+/// Spreads entries over `leaves` leaves, about evenly. Returns the hashes where the leaves after the first
+/// begin. `entries` has a hash and a size for each, in the order of hashes. Entries of one hash stay together.
+/// The first leaf takes only hashes below `first_end`. `None` if the leaves are too few.
 pub(super) fn spread(entries: &[(u64, usize)], leaves: usize, first_end: u64) -> Option<Begins> {
-    // As evenly as entries allow. Where large entries prevent that, from the left.
+    // As evenly as entries allow. Where large entries prevent that, fills leaves from the left.
     cut(entries, leaves, first_end, |rest, leaves| rest / leaves)
         .or_else(|| cut(entries, leaves, first_end, |_, _| LEAF_BYTES))
 }
 
-/// As [`spread`]. `aim` says how many bytes a leaf should have, by how many are left for how many leaves.
+/// As [`spread`]. `aim` returns the bytes for a leaf, from the bytes that are left and the leaves that are
+/// left.
 fn cut(
     entries: &[(u64, usize)],
     leaves: usize,

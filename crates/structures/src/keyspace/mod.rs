@@ -13,7 +13,7 @@
 //!
 //! The first word of every page from 9 on is a latch, and nothing else is ever stored there.
 //!
-//! # Who may do what
+//! # Concurrency
 //! A key belongs to a *stripe*. A job that changes keys holds their stripes ([`Keyspace::exclusive`]). So
 //! no other job sees a change half done, and a value that was read stays until it is written. A job that
 //! reads without a stripe does so in [`Keyspace::consistent`].
@@ -75,7 +75,7 @@ use tree::Tree;
 /// Databases of a keyspace.
 pub const DATABASES: usize = 16;
 
-/// Stripes of keys. A key of hash `h` belongs to stripe `h % STRIPES`.
+/// Number of stripes of keys. A key of hash `h` belongs to stripe `h % STRIPES`.
 pub const STRIPES: u64 = 256;
 
 /// The first word of a keyspace: its name, and the version of its format in the last byte.
@@ -83,36 +83,36 @@ const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x00") | VERSION << VERSION_SHIF
 const VERSION: u64 = 4;
 const VERSION_SHIFT: u32 = 56;
 
-/// Where the parts of the header page lie.
+/// Offsets of the parts of the header page.
 const DETACHED: u64 = 32;
 const ALLOCATOR: u64 = 64;
 const DATABASE_LINES: u64 = 128;
 const DISCARDED: u64 = DATABASE_LINES + DATABASES as u64 * 64;
 const STRIPE_LATCHES: u64 = 2048;
 
-/// The first page of counts, and the first page that is nothing's yet.
+/// The first page of counts, and the first page without a fixed use.
 const COUNTS_PAGE: u64 = 1;
 const FIRST_FREE: PageNumber = 9;
 
 /// The fewest pages of a keyspace.
 pub const PAGES_MIN: u64 = 64;
 
-/// Keys of a database.
+/// Numbers of keys of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All keys, those that have expired and were not removed yet included.
+    /// All keys, including those that have expired and were not removed yet.
     pub keys: u64,
     /// Keys with a time of expiry.
     pub expiring: u64,
 }
 
-/// Why memory holds no keyspace.
+/// Why the memory has no usable keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotKeyspace {
     /// The memory holds something else, or a damaged keyspace.
     #[error("the memory holds no keyspace")]
     Other,
-    /// It holds one of another build.
+    /// The memory holds a keyspace of another version of the format.
     #[error(
         "the keyspace has version {0} of its format, expected {VERSION}: the build that made it can \
          read its keys"
@@ -120,7 +120,7 @@ pub enum NotKeyspace {
     Version(u64),
 }
 
-/// A key that a scan met.
+/// A key found by a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scanned {
     /// The key.
@@ -129,7 +129,7 @@ pub struct Scanned {
     pub expires_at_ms: Option<u64>,
 }
 
-/// Databases of keys in memory: a handle of a few numbers, which jobs copy and share.
+/// Databases of keys in memory. It is a handle of a few numbers, which jobs copy and share.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyspace {
     base: Addr,
@@ -161,10 +161,10 @@ impl Keyspace {
         keyspace
     }
 
-    /// The keyspace that was made at `base`.
+    /// Opens the keyspace that was made at `base`.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn open<M: Memory>(memory: &mut M, base: Addr) -> Result<Keyspace, NotKeyspace> {
         let [magic, pages, low, high]: [u64; 4] = memory.load(base);
         let fits = base.0.checked_add(pages.saturating_mul(PAGE_BYTES as u64));
@@ -179,7 +179,7 @@ impl Keyspace {
         Ok(Keyspace::new(base, pages, HashSecret([low, high])))
     }
 
-    /// The same with more pages, which hold nothing yet. The caller has the keyspace alone.
+    /// Returns the same keyspace with more pages, which are empty. No other job may use the keyspace.
     ///
     /// # Panics
     /// When there are fewer, or more than 2³².
@@ -195,8 +195,8 @@ impl Keyspace {
         Keyspace { base, pages: Pages::new(base, base + ALLOCATOR, pages), secret, now_ms: 0 }
     }
 
-    /// The keyspace at this time, in milliseconds since the Unix epoch. Keys that have expired by then make room
-    /// for others.
+    /// Returns the keyspace as of this time, in milliseconds since the Unix epoch. Keys that have expired by
+    /// then make room for others.
     pub fn at(self, now_ms: u64) -> Keyspace {
         Keyspace { now_ms, ..self }
     }
@@ -237,8 +237,8 @@ impl Keyspace {
         latch::write_all(memory, &latches, body)
     }
 
-    /// Waits until [`wake`](Keyspace::wake) is called for a stripe, while `still` says that there is a reason. What
-    /// `still` looks at changes while the stripe is held alone, and `wake` follows.
+    /// Waits until [`wake`](Keyspace::wake) is called for a stripe, while `still` returns true. The data that
+    /// `still` reads may change only while the stripe is held alone, and `wake` must follow.
     pub fn wait_for<M: Memory>(&self, memory: &mut M, stripe: u64, still: impl Fn() -> bool) {
         let latch = self.latch_of(stripe);
         let seen = memory.load(latch);
@@ -280,13 +280,13 @@ impl Keyspace {
         found.flatten()
     }
 
-    /// Asks for the page that a look-up of a key reads, so that it is there by then.
+    /// Hints the page that a look-up of a key reads, so that it is fetched ahead.
     pub fn fetch_ahead<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) {
         self.tree(database).hint(memory, key.hash);
     }
 
-    /// Appends `length` bytes from byte `offset` on of the value of an entry that was found, and that is
-    /// not [inline](Entry::is_inline), to `into`.
+    /// Appends `length` bytes, from byte `offset` on, of an entry's value to `into`. The value must not be
+    /// [inline](Entry::is_inline).
     pub fn read_range<M: Memory>(
         &self,
         memory: &mut M,
@@ -298,7 +298,7 @@ impl Keyspace {
         values::read(&self.pages, memory, &entry.place, (offset, length), into);
     }
 
-    /// Keys of a database.
+    /// Returns the numbers of keys of a database.
     pub fn counts<M: Memory>(&self, memory: &mut M, database: usize) -> Counts {
         let mut counts = Counts::default();
         for stripe in (0..STRIPES).step_by(8) {
@@ -311,7 +311,7 @@ impl Keyspace {
         counts
     }
 
-    /// Pages that nothing uses, and all pages.
+    /// Returns the number of free pages, and of all pages.
     pub fn free_pages<M: Memory>(&self, memory: &mut M) -> (u64, u64) {
         (self.pages.free(memory), memory.load(self.base + 8))
     }
@@ -342,8 +342,8 @@ impl Keyspace {
         next.unwrap_or(HASHES)
     }
 
-    /// Removes all keys of a database at once. Their pages come back by [`reclaim`](Keyspace::reclaim).
-    /// The caller has the keyspace alone.
+    /// Removes all keys of a database at once. [`reclaim`](Keyspace::reclaim) frees their pages. No other
+    /// job may use the keyspace.
     pub fn clear<M: Memory>(&self, memory: &mut M, database: usize) {
         let tree = self.tree(database);
         for tree in [Some(tree), tree.due()].into_iter().flatten() {
@@ -378,14 +378,14 @@ impl Keyspace {
         self.tree(database).join(memory, hash)
     }
 
-    /// As [`join`](Keyspace::join). Returns the hash at which the next leaf begins as well; [`HASHES`] at the end.
+    /// As [`join`](Keyspace::join). Also returns the hash at which the next leaf begins; [`HASHES`] at the end.
     pub fn join_from<M: Memory>(&self, memory: &mut M, database: usize, from: u64) -> (bool, u64) {
         let joined = self.join(memory, database, from);
         let next = self.tree(database).read(memory, from, |_, _, header| header.high);
         (joined, next.unwrap_or(HASHES))
     }
 
-    /// Exchanges two databases. The caller has the keyspace alone.
+    /// Exchanges two databases. No other job may use the keyspace.
     pub fn swap<M: Memory>(&self, memory: &mut M, one: usize, other: usize) {
         let mut exchange = |a: Addr, b: Addr| {
             let (in_a, in_b): (u64, u64) = (memory.load(a), memory.load(b));

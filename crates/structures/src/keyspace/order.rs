@@ -1,14 +1,14 @@
-//! [`Order`]: how the key of an entry gives its place in a tree.
+//! [`Order`]: how the key of an entry determines its place in a tree.
 
 use super::due_record::place;
 use super::key::HashSecret;
 
-/// How the key of an entry gives its place.
+/// How the key of an entry determines its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     /// By the hash of a key of a database.
     Hashed(HashSecret),
-    /// By the time that a [record of what is due](super::due_record) begins with.
+    /// By the time at the start of a [record of a due leaf](super::due_record).
     Due,
 }
 

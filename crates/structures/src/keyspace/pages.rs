@@ -1,23 +1,23 @@
-//! The free pages of a keyspace: a list of lists, so that taking one costs no read of its own.
+//! The free pages of a keyspace: a list of lists. To take a page costs no read of that page.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 
 use super::layout::PageNumber;
 use crate::{hash, latch};
 
-/// Pages that only inner pages and the index of what is due may take, so that a new leaf finds its place.
+/// Pages that only inner pages and the index of due leaves may take, so that a new leaf finds its place.
 pub(super) const RESERVE_PAGES: u64 = 16;
 
 /// Page numbers that a page of the list holds, without its header.
 pub(super) const HELD_MAX: u64 = (PAGE_BYTES as u64 - NUMBERS) / 4;
 
-/// Where its header, the neighbours of a [detached](super::detached) value and its numbers begin, behind the
-/// word of a latch.
+/// Offsets of the header, of the neighbours of a [detached](super::detached) value, and of the numbers. They
+/// come after the latch.
 const HEADER: u64 = 8;
 pub(super) const NEIGHBOURS: u64 = 16;
 const NUMBERS: u64 = 24;
 
-/// Where the allocator's words lie in the header page.
+/// Offsets of the allocator's words in the header page.
 const LATCH: u64 = 0;
 const NEXT: u64 = 8;
 const LIST: u64 = 16;
@@ -36,7 +36,7 @@ pub struct Full;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pages {
     base: Addr,
-    /// Where the allocator's words lie.
+    /// The address of the allocator's words.
     state: Addr,
     pages: u64,
 }
@@ -59,12 +59,12 @@ impl Pages {
         self.base + u64::from(page) * PAGE_BYTES as u64
     }
 
-    /// As [`address`](Pages::address), of a number that may have been torn by a writer.
+    /// As [`address`](Pages::address), of a number that a writer may have torn.
     pub(super) fn address_of_any(&self, page: PageNumber) -> Addr {
         self.address(u64::from(page).min(self.pages - 1) as PageNumber)
     }
 
-    /// The page that follows in a chain of lists, and how many numbers the list at `number` holds.
+    /// Returns the next page in a chain of lists, and the number of page numbers in the list at `number`.
     pub(super) fn list_header<M: Memory>(
         &self,
         memory: &mut M,
@@ -132,8 +132,8 @@ impl Pages {
         self.pages - memory.load::<u64>(self.state + NEXT) + given_back
     }
 
-    /// Takes a page, whose contents are arbitrary but for its first word, which is a free latch. Leaves at least
-    /// `spare` pages.
+    /// Takes a page. Its first word is a free latch, and its other contents are arbitrary. Leaves at least
+    /// `spare` pages free.
     ///
     /// # Errors
     /// [`Full`] when there is none.
@@ -162,7 +162,7 @@ impl Pages {
         })
     }
 
-    /// Takes a page for data that is written whole: as [`take`](Pages::take), without a read of what it held.
+    /// Takes a page for data that is written whole. As [`take`](Pages::take), but does not read the page.
     ///
     /// # Errors
     /// [`Full`] if only the reserve is left.
@@ -173,7 +173,7 @@ impl Pages {
     }
 
     /// Runs `body`, which writes a page of the index that was just taken. The page's latch gets a word that it
-    /// never had before, so a job that still knows an earlier use of the page notices.
+    /// never had before. So a job that still knows an earlier use of the page notices.
     pub(super) fn begin<M: Memory, R>(
         &self,
         memory: &mut M,

@@ -1,10 +1,10 @@
-//! The index of one database: a tree of pages over hashes, with leaves that divide where keys are.
+//! The index of one database: a tree of pages over hashes. Leaves are divided where keys are.
 //!
 //! It is a B-link tree (Lehman and Yao, TODS 1981) whose keys are hashes. A search takes no latch. It reads the
-//! word of a page's latch while the page that leads there is unchanged, and begins again if that word
-//! changes later. The source is Leis, Haubenschild and Neumann, "Optimistic Lock Coupling", Data Engineering
-//! Bulletin 2019. A page may therefore be given back at once: a search that still knows it finds its
-//! latch changed. [No word of a latch comes back](super::pages::Pages::begin).
+//! word of a page's latch while the page that leads there is unchanged, and begins again if that word changes
+//! later. A page may therefore be freed at once: a search that still knows it finds its latch changed. [The
+//! word of a latch never repeats](super::pages::Pages::begin). The source is Leis, Haubenschild and Neumann,
+//! "Optimistic Lock Coupling" (Data Engineering Bulletin 2019).
 //!
 //! A full leaf shares its entries with its right neighbour. If both are full they become three, as in a B*-tree
 //! (Knuth, "The Art of Computer Programming", volume 3, section 6.2.4). So leaves are fuller than halves
@@ -21,7 +21,7 @@ use super::order::Order;
 use super::pages::{Full, Pages, RESERVE_PAGES};
 use crate::latch;
 
-/// Where the words of a tree lie in the line of its database in the header page.
+/// Offsets of the words of a tree in the line of its database in the header page.
 const LATCH: u64 = 0;
 pub(super) const ROOT: u64 = 8;
 
@@ -38,10 +38,10 @@ pub(super) fn records(leaves: &[Held]) -> Named {
     leaves.iter().map(|(_, header)| (header.due, header.low)).collect()
 }
 
-/// What a writer says of the leaf that it was shown.
+/// The answer of a writer about the leaf that it was shown.
 pub(super) enum Step<R> {
     Done(R),
-    /// The leaf has too little room: make some and come again.
+    /// The leaf has too little room: make some and call again.
     MakeRoom(NoRoom),
 }
 
@@ -60,7 +60,7 @@ struct Lowered {
     leaf: PageNumber,
 }
 
-/// A page that belongs to the tree, with the word of its latch when it did.
+/// A page that belongs to the tree, with the word of its latch then.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     number: PageNumber,
@@ -74,7 +74,7 @@ pub(super) type Held = (PageNumber, PageHeader);
 /// Two leaves share their entries, instead of becoming three, if this many bytes are then free.
 const SHARE_FREE_BYTES: usize = LEAF_BYTES / 4;
 
-/// Where a hash lies, as one page says.
+/// The place of a hash, according to one page.
 enum Next {
     Here,
     Right(PageNumber),
@@ -92,7 +92,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Pages that a new leaf leaves to the rest of the index.
+    /// Returns the pages that a new leaf leaves to the rest of the index.
     fn spare_pages(&self) -> u64 {
         match self.order {
             Order::Hashed(_) => RESERVE_PAGES,
@@ -100,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// The latch that changes of the root hold.
+    /// Returns the latch that a change of the root holds.
     fn latch(&self) -> Addr {
         self.line + LATCH
     }
@@ -111,7 +111,7 @@ impl Tree {
         (root != 0).then_some((root as u32, (root >> 32) as u8))
     }
 
-    /// Takes the tree away and gives its root.
+    /// Removes the tree and returns its root.
     pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Option<PageNumber> {
         latch::write(memory, self.latch(), |memory| {
             let root = self.root(memory)?.0;
@@ -120,8 +120,8 @@ impl Tree {
         })
     }
 
-    /// Reads the leaf of `hash` until no writer intervened: `body` must have no effect but its
-    /// result. `None` if there is no tree.
+    /// Reads the leaf of `hash`. Repeats `body` until no writer intervened, so `body` must have no effect
+    /// but its result. `None` if there is no tree.
     pub(super) fn read<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -140,7 +140,8 @@ impl Tree {
         }
     }
 
-    /// Shows the page of `level` that holds `hash` to `body` with its latch held. `None` if there is no tree.
+    /// Calls `body` with the page of `level` that holds `hash`, with its latch held. `None` if there is no
+    /// tree.
     fn hold<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -160,8 +161,8 @@ impl Tree {
         }
     }
 
-    /// Shows the leaf of `hash` to `body` with its latch held, and makes room in it when `body` asks for
-    /// that.
+    /// Calls `body` with the leaf of `hash`, with its latch held. Makes room in the leaf when `body` asks
+    /// for it.
     pub(super) fn write<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -198,11 +199,11 @@ impl Tree {
         }
     }
 
-    /// Asks for the leaf of `hash`.
+    /// Hints the leaf of `hash`.
     pub(super) fn hint<M: Memory>(&self, memory: &mut M, hash: u64) {
         let Some((_, root_level)) = self.root(memory) else { return };
         let Some(Seen { page, .. }) = self.descend(memory, hash, root_level.min(1)) else { return };
-        // If it changes meanwhile, the wrong page is asked for.
+        // If the page changes during this, the hint names the wrong page.
         let header = PageHeader::load(memory, page);
         if header.level == 1 {
             let leaf = inner::child(memory, page, &header, hash);
@@ -210,7 +211,8 @@ impl Tree {
         }
     }
 
-    /// The page of `level`, or below it in a tree that is lower, that holds `hash`.
+    /// Returns the page of `level` that holds `hash`. In a tree that is lower, returns a page below
+    /// `level`.
     pub(super) fn descend<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<Seen> {
         'anew: loop {
             let root = self.root(memory)?;
@@ -220,13 +222,13 @@ impl Tree {
             }
             loop {
                 let next = next(memory, seen.page, hash, level);
-                // What was read is right, and so is a number in it.
+                // The words that were read are right, and so is a number in them.
                 if !latch::is_still(memory, seen.page, seen.word) {
                     continue 'anew;
                 }
                 let (Next::Right(number) | Next::Down(number)) = next else { return Some(seen) };
                 let after = self.see(memory, number);
-                // It still led there when the other's word was read.
+                // The page still led there when the word of the other was read.
                 if !latch::is_still(memory, seen.page, seen.word) {
                     continue 'anew;
                 }
@@ -250,8 +252,8 @@ impl Tree {
         if !self.has_next_beside_it(memory, &header) {
             return self.divide(memory, smallvec![(number, header)], more);
         }
-        // Leaves are latched from left to right. The next one stays: a join that takes it away holds
-        // this one.
+        // Leaves are latched from left to right. The next one stays, because a join that removes it
+        // also holds this one.
         let next = self.pages.address(header.right);
         latch::write(memory, next, |memory| {
             let next = (header.right, PageHeader::load(memory, next));
@@ -303,7 +305,7 @@ impl Tree {
                     new = begins.last().map(|begin| (*begin, number));
                     begins
                 }
-                // It goes on without another page as long as it can.
+                // It goes on without another page while it can.
                 Err(full) => shared().flatten().ok_or(full)?,
             },
         };
@@ -313,7 +315,7 @@ impl Tree {
             leaf: leaves[1].0,
         });
         match new {
-            // It holds nothing yet, so nothing is due in it either.
+            // It holds no entry yet, so nothing is due in it either.
             Some((_, number)) => {
                 let (_, header) = leaves.last_mut().expect("there is one at least");
                 header.due = 0;
@@ -335,8 +337,8 @@ impl Tree {
         entries
     }
 
-    /// Writes entries to neighbouring leaves, whose latches are held. Those after the first begin anew at
-    /// `begins`. `named` are the [records] of the leaves that had the entries.
+    /// Writes entries to neighbouring leaves, whose latches are held. The leaves after the first now begin
+    /// at `begins`. `named` are the [records] of the leaves that had the entries.
     pub(super) fn fill<M: Memory>(
         &self,
         memory: &mut M,
@@ -439,7 +441,7 @@ impl Tree {
     }
 }
 
-/// Where the page at `page` says that `hash` lies. Arbitrary, if a writer intervened.
+/// Returns where the page at `page` places `hash`. Arbitrary if a writer intervened.
 fn next<M: Memory>(memory: &mut M, page: Addr, hash: u64, level: u8) -> Next {
     let header = PageHeader::load(memory, page);
     if hash >= header.high {
@@ -451,7 +453,7 @@ fn next<M: Memory>(memory: &mut M, page: Addr, hash: u64, level: u8) -> Next {
     }
 }
 
-/// What entries take in a leaf.
+/// Returns the hashes and sizes of entries in a leaf.
 pub(super) fn sizes(entries: &[Taken]) -> Vec<(u64, usize)> {
     entries.iter().map(|(hash, bytes)| (*hash, bytes.len() + SLOT_BYTES)).collect()
 }

@@ -8,7 +8,7 @@ use super::entry::{LISTED_MAX, Numbers, Place};
 use super::layout::{DATA_BYTES, PageNumber, copy_in, copy_out};
 use super::pages::{Full, HELD_MAX, Pages};
 
-/// Pages that are asked for ahead of the one that is being read.
+/// Pages that are fetched ahead of the one that is being read.
 const AHEAD: u64 = 32;
 
 /// Pages of a value of this many bytes.
@@ -113,7 +113,7 @@ impl Listed {
     }
 }
 
-/// The page of a byte, and its place within that.
+/// Returns the page of a byte, and the byte's place within that page.
 fn split(offset: u64) -> (u64, usize) {
     (offset / DATA_BYTES as u64, 8 + (offset % DATA_BYTES as u64) as usize)
 }

@@ -26,7 +26,7 @@ pub(super) struct Held {
     pub(super) at: Addr,
     /// The version at which it was locked and is released.
     pub(super) version: Version,
-    /// True if it was published, which releases it.
+    /// True if it was published. That also releases it.
     released: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn hold<M: Memory, R>(
         return None;
     }
     let mut held = Held { at, version, released: false };
-    // Nothing is shared through `body` but memory itself, whose words are valid at any moment.
+    // `body` shares nothing but memory itself, whose words are valid at any moment.
     let result = catch_unwind(AssertUnwindSafe(|| body(m, &mut held)));
     let released = if held.released { Ok(()) } else { release(m, at, held.version) };
     // The job ends with the first error.
@@ -109,7 +109,7 @@ fn lock<M: Memory>(m: &mut M, at: Addr, version: Version) -> bool {
     }
 }
 
-/// Releases a lock whose job changed nothing.
+/// Releases the lock of a job that changed nothing.
 ///
 /// # Errors
 /// The payload of the fault, when the device keeps failing to return the node's page.

@@ -87,7 +87,7 @@ use pool::Pool;
 use suffix::Suffix;
 use version::Version;
 
-/// The owner that a tree's checksums name. Part of the format: with another, no stored tree opens.
+/// The owner in a tree's checksums. It is part of the format: with another one, no stored tree opens.
 const CHECKSUMS_OWNER: u64 = 18;
 
 /// An ordered map from byte strings to words, in a region of memory.
@@ -103,10 +103,9 @@ pub struct Tree {
     checksums: Checksums,
 }
 
-/// A border node at one moment: what a look-up that missed, or a scan, depends on.
+/// A border node at one moment. A look-up that found nothing, or a scan, depends on it.
 ///
-/// As long as [`Tree::version_of`] its node is its version, no key came to it, went from it, or
-/// moved.
+/// While [`Tree::version_of`] its node equals its version, no key came to it, left it, or moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// The border node.

@@ -75,13 +75,13 @@ pub(super) struct Range {
     pub(super) next: Option<Child>,
 }
 
-/// Where word `word` of the node at `at` lies.
+/// Returns the address of word `word` of the node at `at`.
 #[inline]
 pub(super) fn word_at(at: Addr, word: usize) -> Addr {
     at + word as u64 * 8
 }
 
-/// The fold of a node's slices or keys: a word that a change of any one of them changes.
+/// Returns the fold of a node's slices or keys. A change of any one of them changes it.
 #[inline]
 pub(super) fn fold(keys: &[u64]) -> u64 {
     keys.iter().zip(0..).fold(0, |sum, (key, i)| sum ^ key.rotate_left(4 * i + 1))
@@ -190,7 +190,7 @@ impl Node {
         Order::from_word(self.words[ORDER]).slots().map(|slot| self.entry(slot)).collect()
     }
 
-    /// The position of a key in a border node, or where it would be.
+    /// Returns the position of a key in a border node, or the position to insert it at.
     pub(super) fn position(&self, slice: u64, kind: Kind) -> Result<usize, usize> {
         let order = Order::from_word(self.words[ORDER]);
         for (position, slot) in order.slots().enumerate() {
@@ -209,21 +209,21 @@ impl Node {
         Order::from_word(self.words[ORDER]).slot(position)
     }
 
-    /// Puts an entry into a border node that has a free slot.
+    /// Inserts an entry into a border node that has a free slot.
     pub(super) fn insert(&mut self, position: usize, entry: Entry) {
         let (order, slot) = Order::from_word(self.words[ORDER]).insert(position);
         self.words[ORDER] = order.word();
         self.set(slot, entry);
     }
 
-    /// Takes an entry out of a border node.
+    /// Removes an entry from a border node.
     pub(super) fn remove(&mut self, position: usize) {
         let (order, slot) = Order::from_word(self.words[ORDER]).remove(position);
         self.words[ORDER] = order.word();
         self.words[KINDS] |= Kind::FREE.bits() << (4 * slot);
     }
 
-    /// Replaces what a slot of a border node holds.
+    /// Replaces the entry in a slot of a border node.
     pub(super) fn set(&mut self, slot: usize, entry: Entry) {
         self.words[KEYS + slot] = entry.slice;
         self.words[LINKS + slot] = entry.link;
@@ -249,7 +249,7 @@ pub(super) fn cut(entries: &[Entry]) -> usize {
         .expect("at most ten keys share a slice, so that sixteen have at least two slices")
 }
 
-/// The error that a node lies at `at` that does not belong there.
+/// Returns the error that the node at `at` does not belong there.
 #[cold]
 #[inline(never)]
 pub(super) fn misplaced(at: Addr) -> Wrong {

@@ -21,10 +21,11 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const LINE: u64 = LINE_BYTES as u64;
 const LINES_PER_PAGE: u64 = PAGE / LINE;
 const SHARDS_MAX: u64 = 16;
-/// A smaller shard would run out of nodes while it has room for lines, or the other way round.
+/// A smaller shard would run out of nodes while it has room for lines, or of lines while it has room for
+/// nodes.
 const PAGES_PER_SHARD_MIN: u64 = 8;
 
-/// Where in a shard's line its words lie.
+/// Offsets of the words in a shard's line.
 const NODE_LIST: u64 = 0;
 const LINE_LIST: u64 = 8;
 const USED: u64 = 16;
@@ -45,7 +46,7 @@ pub(super) struct Pool {
     pages_per_shard: u64,
 }
 
-/// What a pool gives out.
+/// The kinds of memory that a pool hands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thing {
     Node,
@@ -68,7 +69,7 @@ impl Pool {
         }
         let pages = nodes.div_ceil(NODES_PER_PAGE);
         let shards = (pages / PAGES_PER_SHARD_MIN + 1).min(SHARDS_MAX);
-        // One more in each, so that nodes and lines both have room.
+        // One more page in each, so that nodes and lines both have room.
         1 + shards * (pages.div_ceil(shards) + 1)
     }
 
@@ -154,7 +155,7 @@ impl Pool {
     }
 }
 
-/// Where a free node or line has the line number of the next.
+/// Returns the address of the word of a free node or line that has the line number of the next.
 fn link_of(thing: Thing, at: Addr) -> Addr {
     match thing {
         Thing::Node => word_at(at, KEYS),
@@ -162,7 +163,7 @@ fn link_of(thing: Thing, at: Addr) -> Addr {
     }
 }
 
-/// The list head that leads to line `to`, with the next counter.
+/// Returns the list head that leads to line `to`, with the next counter.
 fn moved(head: u64, to: u64) -> u64 {
     ((head >> LINE_NUMBER_BITS) + 1) << LINE_NUMBER_BITS | to & LINE_NUMBER
 }
@@ -193,7 +194,7 @@ impl Tree {
             if !(if thing == Thing::Node { self.is_node(at) } else { self.pool.is_line(at) }) {
                 return Err(Wrong(format!("the list at {list:?} leads out of its pool")));
             }
-            // If another job took it meanwhile, this word means nothing, and the head has changed.
+            // If another job took it since, this word means nothing, and the head has changed.
             let next: u64 = m.load(link_of(thing, at));
             match m.compare_exchange(list, head, moved(head, next)) {
                 Ok(_) => return Ok(Some(at)),

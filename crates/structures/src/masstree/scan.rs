@@ -11,7 +11,7 @@ use super::node::{Entry, Node};
 use super::{Seen, Tree};
 use crate::Wrong;
 
-/// Receives what a scan finds, in key order.
+/// Receives the keys and nodes of a scan, in key order.
 pub trait Visitor {
     /// A border node whose keys come next. If it changes during the scan, this is called again, followed by
     /// the keys that are left.

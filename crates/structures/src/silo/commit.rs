@@ -1,4 +1,4 @@
-//! The commit protocol (Silo, SOSP'13, §4.4): lock, take effect, check, write and release.
+//! The commit protocol (Silo, SOSP'13, §4.4): lock, read the epoch, check, write and release.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -13,8 +13,8 @@ use crate::Wrong;
 use crate::retry::retry_faults;
 
 impl<M: Memory> Transaction<'_, M> {
-    /// Ends a transaction whose body returned `done`: commits it, or, if the body failed, checks
-    /// that what it read was consistent.
+    /// Ends a transaction whose body returned `done`. Commits it, or, if the body failed, checks that its
+    /// reads were consistent.
     pub(super) fn finish<R>(&mut self, done: Result<R, Abort>) -> Result<(R, Tid), Abort> {
         match done {
             Ok(value) => Ok((value, self.commit()?)),
@@ -23,8 +23,8 @@ impl<M: Memory> Transaction<'_, M> {
         }
     }
 
-    /// Commits. Returns the version of all it wrote, or, if it wrote nothing, the highest version
-    /// it read.
+    /// Commits. Returns the version of its writes. If it wrote nothing, returns the highest version it
+    /// read.
     ///
     /// # Errors
     /// [`Abort::Conflict`] if another transaction changed a record or node that this one read.
@@ -36,7 +36,7 @@ impl<M: Memory> Transaction<'_, M> {
         // A transaction that has lost already need not lock. This check also waits for pages that
         // have left memory since they were read.
         self.check()?;
-        // Nothing is shared with `decide` but memory itself, whose words are valid at any moment.
+        // `decide` shares nothing but memory itself, whose words are valid at any moment.
         let decided = catch_unwind(AssertUnwindSafe(|| self.decide()));
         let released = match decided {
             Ok(Ok(tid)) => self.install(tid),
@@ -125,7 +125,7 @@ impl<M: Memory> Transaction<'_, M> {
         result
     }
 
-    /// Writes all records and releases them. A fault on one does not keep the others from being
+    /// Writes all records and releases them. A fault on one record does not prevent the others from being
     /// written.
     fn install(&mut self, tid: Tid) -> std::thread::Result<()> {
         let Transaction { silo, memory, writes, words, vacant, .. } = self;

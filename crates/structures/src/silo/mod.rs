@@ -7,8 +7,8 @@
 //!
 //! 1. locks the records it writes, in the order of their addresses, which cannot deadlock;
 //! 2. reads the global epoch, which is the moment it takes effect;
-//! * checks that all records it read are unchanged and not locked by others. No index node in its node set
-//!   may have changed, which detects phantoms (§4.6);
+//! 3. checks the records it read: they must be unchanged and not locked by others. The index nodes of its
+//!    node set must be unchanged too, which detects phantoms (§4.6);
 //! 4. picks a version ([`Tid`]) of that epoch above all versions it read, writes its records and
 //!    releases them with that version.
 //!
@@ -62,11 +62,11 @@ use crate::Wrong;
 use crate::checksum::Checksums;
 use crate::hash::mix;
 
-/// The owner that the checksums of records name. Part of the format: with another, no stored record
+/// The owner in the checksums of records. It is part of the format: with another one, no stored record
 /// opens.
 const CHECKSUMS_OWNER: u64 = 19;
 
-/// A database: what all its transactions share.
+/// A database: the state that all its transactions share.
 #[derive(Debug, Clone)]
 pub struct Silo {
     epoch: Epoch,
@@ -88,15 +88,15 @@ pub enum Isolation {
 /// Why a transaction did not commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Abort {
-    /// Another transaction changed, or is changing, what it read.
+    /// Another transaction changed, or is changing, data that it read.
     Conflict(Conflict),
-    /// The transaction asked for it.
+    /// The body asked for it.
     Rollback,
     /// It read invalid data.
     Wrong(Wrong),
 }
 
-/// What changed under a transaction.
+/// The data that changed under a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
     /// The record at this address.
@@ -116,14 +116,14 @@ impl From<Wrong> for Abort {
 pub struct Committed<R> {
     /// The result of its body.
     pub value: R,
-    /// The version of all it wrote; the highest version it saw if it wrote nothing.
+    /// The version of its writes. If it wrote nothing, the highest version it saw.
     pub tid: Tid,
-    /// How often it ran.
+    /// How many times it ran.
     pub attempts: u32,
 }
 
 impl Silo {
-    /// The database whose epoch is the word at `epoch`; `seed` tells its records from another's.
+    /// The database whose epoch is the word at `epoch`. `seed` makes its records differ from another's.
     pub fn new(epoch: Addr, seed: u64) -> Silo {
         let checksums = Checksums::new(CHECKSUMS_OWNER, 0, seed);
         Silo { epoch: Epoch::new(epoch, checksums), checksums }
@@ -138,7 +138,7 @@ impl Silo {
         memory: &'a mut M,
         reads: impl FnOnce(&mut Transaction<'a, M>) -> Result<R, Abort>,
     ) {
-        // A record that seems wrong may have been read during a change. If it is wrong, the
+        // A record that seems wrong may have been read during a change. If it is really wrong, the
         // transaction finds it.
         let _found = reads(&mut Transaction::new(self, memory, Isolation::ReadCommitted));
     }

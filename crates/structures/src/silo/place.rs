@@ -1,4 +1,4 @@
-//! How a place gets a key, and how the key is removed from the index when the place has no row.
+//! Assigns a key to a place, and removes the key from the index when the place has no row.
 //!
 //! While the record is not locked, the index leads from a key to a place only if the place has that
 //! key.
@@ -13,7 +13,7 @@ use crate::Wrong;
 use crate::checksum::mismatch;
 use crate::masstree::{Changed, Tree};
 
-/// A place to which the index leads from its key and that has no row yet.
+/// A place with a key but no row yet. The index leads to it.
 pub(super) struct Claimed {
     pub tid: Tid,
     /// The nodes of the index that this changed.
@@ -32,7 +32,7 @@ pub(super) fn claim<M: Memory>(
     place: Addr,
     key: u64,
 ) -> Result<Option<Claimed>, Wrong> {
-    // The job does not wait for this page with the lock held.
+    // The job should not wait for this page with the lock held.
     let _word: u64 = memory.load(place);
     record::while_locked(memory, place, |memory, tid| {
         rename(silo, memory, index, place, tid, key)?;

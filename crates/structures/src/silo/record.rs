@@ -25,7 +25,7 @@ const HEAD_WORDS: usize = 5;
 /// Words of the row in every further line.
 const BODY_WORDS: usize = 7;
 
-/// How many lines a record with a row of `words` words takes.
+/// Returns the lines of a record with a row of `words` words.
 pub(super) const fn lines_of(words: usize) -> usize {
     (words + BODY_WORDS - HEAD_WORDS).div_ceil(BODY_WORDS)
 }
@@ -207,17 +207,16 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
     }
 }
 
-/// Runs `body` with the record at `at` locked. `body` receives the record's version and sets it as
-/// soon as it has written the record with another. The record is released with that version, also
-/// when `body` unwinds.
+/// Runs `body` with the record at `at` locked. `body` receives the record's version and updates it once it
+/// has written the record with a new one. The record is released with that version, also when `body`
+/// unwinds.
 pub(super) fn while_locked<M: Memory, R>(
     memory: &mut M,
     at: Addr,
     body: impl FnOnce(&mut M, &mut Tid) -> R,
 ) -> R {
     let mut tid = lock(memory, at);
-    // Nothing is shared through `body` but the version and memory itself, whose words are valid at
-    // any moment.
+    // `body` shares nothing but the version and memory itself, whose words are valid at any moment.
     let result = catch_unwind(AssertUnwindSafe(|| body(memory, &mut tid)));
     let released = unlock(memory, at, tid);
     // The job ends with the first error.

@@ -1,4 +1,4 @@
-//! [`Transaction`]: reads and buffered writes of a transaction, and the sets it checks to commit.
+//! [`Transaction`]: the reads and buffered writes of a transaction, and the sets that a commit checks.
 
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
@@ -159,8 +159,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         Ok(found)
     }
 
-    /// The first `limit` of `keys` in the index, and where they lead. Adds the nodes to the node
-    /// set.
+    /// Returns the first `limit` of `keys` in the index, with the addresses of their records. Adds the
+    /// nodes to the node set.
     fn list(
         &mut self,
         index: &'a Tree,
@@ -241,8 +241,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         Ok(true)
     }
 
-    /// Finds the record of `key` and reads it, and its row into `row`; or returns the node that has
-    /// no such key.
+    /// Finds the record of `key` and reads it, with its row into `row`. If no node has the key, returns the
+    /// node that would have it.
     fn look_up(
         &mut self,
         index: &Tree,
