@@ -13,9 +13,9 @@ pub fn commands_page() -> String {
     }
     let mut page = String::from(
         "# Commands of `ebbtide serve`\n\n\
-         This page is made from the table that dispatches commands; a test compares them. A command that is\n\
-         not here answers like an unknown one. A negative number of arguments means at least so many, the\n\
-         name included.\n",
+         This page is generated from the table that dispatches commands. A test compares the two. Other\n\
+         commands get the error of an unknown command. The number of arguments includes the command's name.\n\
+         A negative number is a minimum: -3 means at least 3.\n",
     );
     for (group, specs) in groups {
         let _ =
@@ -26,7 +26,7 @@ pub fn commands_page() -> String {
         }
     }
     page.push_str(
-        "\n## Limits\n\nA command beyond a limit answers with an error that names it.\n\n",
+        "\n## Limits\n\nA command that exceeds a limit fails with an error that names the limit.\n\n",
     );
     page.push_str("| what | at most |\n|---|---|\n");
     for (what, most) in limits() {

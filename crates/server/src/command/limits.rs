@@ -16,17 +16,16 @@ pub fn limits() -> Vec<(&'static str, String)> {
         ("value", format!("{VALUE_BYTES_MAX} bytes")),
         ("databases", DATABASES.to_string()),
         (
-            "argument of a command that does not take it as it comes, \
-             and value that such a command reads as a whole",
+            "argument or value that a command needs as a whole in DRAM",
             "half of the memory of a core's connections, and 64 MiB".into(),
         ),
         (
-            "value that `APPEND`, `SETRANGE`, `BITOP`, `COPY` and their like write between `MULTI` and `EXEC`",
+            "value that `APPEND`, `SETRANGE`, `BITOP`, `COPY` and similar commands write between `MULTI` and `EXEC`",
             format!("{WHOLE_BYTES_MAX} bytes; `SET` takes any"),
         ),
         (
-            "what all commands between `MULTI` and `EXEC` store, unless `--durability` is `none`",
-            "64 KiB; values of `SET` beyond 32,704 bytes do not count".into(),
+            "total stores between `MULTI` and `EXEC`, unless `--durability` is `none`",
+            "64 KiB; values of `SET` above 32,704 bytes do not count".into(),
         ),
         (
             "commands that wait for `EXEC`",
@@ -42,7 +41,7 @@ pub fn limits() -> Vec<(&'static str, String)> {
         ("name of a client", format!("{NAME_BYTES_MAX} bytes")),
         (
             "time of expiry",
-            format!("{EXPIRY_MS_MAX} ms after 1970, the year 6429; a later one becomes that"),
+            format!("{EXPIRY_MS_MAX} ms after 1970, the year 6429; a later time becomes this one"),
         ),
         (
             "memory of all connections",

@@ -1,4 +1,4 @@
-//! The table of commands: what is here is dispatched, told by `COMMAND`, and in `docs/COMMANDS.md`.
+//! The table of commands. Dispatch, `COMMAND` and `docs/COMMANDS.md` come from it.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -213,12 +213,12 @@ macro_rules! for_each_command {
     Append "append" 3 Write (1 1 1) "string" "2.0.0" strings::append,
         "Adds bytes to the end of a value, which starts empty if the key is new.";
     Auth "auth" -2 Nothing (0 0 0) "connection" "1.0.0" clients::auth,
-        "Gives the password.";
+        "Sends the password.";
     Bgsave "bgsave" -1 Nothing (0 0 0) "server" "1.0.0" server::bgsave,
-        "Asks for a flush of all changes; LASTSAVE tells when it is complete. With TO PATH, copies all that is there to a \
-         new store while commands go on; INFO tells when it is complete.";
+        "Starts a flush of all changes. LASTSAVE returns when it completed. With TO PATH, copies all \
+         data to a new store while commands go on. INFO reports when that is complete.";
     Bitcount "bitcount" -2 Read (1 1 1) "bitmap" "2.6.0" bits::bitcount,
-        "Counts the ones in a value or a range of it.";
+        "Counts the 1 bits in a value or a range of it.";
     Bitfield "bitfield" -2 Write (1 1 1) "bitmap" "3.2.0" bits::bitfield,
         "Reads, sets and adds to integers of 1 to 64 bits at any bit of a value.";
     BitfieldRo "bitfield_ro" -2 Read (1 1 1) "bitmap" "6.0.0" bits::bitfield_ro,
@@ -226,60 +226,61 @@ macro_rules! for_each_command {
     Bitop "bitop" -4 Write (2 -1 1) "bitmap" "2.6.0" bits::bitop,
         "Stores AND, OR, XOR or NOT of values under another key.";
     Bitpos "bitpos" -3 Read (1 1 1) "bitmap" "2.8.7" bits::bitpos,
-        "Finds the first one or zero in a value or a range of it.";
+        "Finds the first 1 or 0 bit in a value or a range of it.";
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
         "ID, GETNAME, SETNAME, SETINFO, LIST by ID or TYPE, INFO, KILL by address or by ID, TYPE, ADDR, LADDR, USER and SKIPME, \
          REPLY, NO-EVICT and NO-TOUCH.";
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
-        "GET tells settings, SET changes timeout, tcp-keepalive and those of SLOWLOG and LATENCY, RESETSTAT sets counters to zero.";
+        "GET returns settings. SET changes timeout, tcp-keepalive and the settings of SLOWLOG and LATENCY. \
+         RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
-        "Gives a second key the same value and expiry.";
+        "Copies the value and expiry of a key to another key.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
-        "Counts the keys of the database; those that have expired count until they are removed.";
+        "Returns the number of keys in the database. Expired keys count until they are removed.";
     Decr "decr" 2 Write (1 1 1) "string" "1.0.0" strings::decr,
         "Subtracts 1 from a number. A new key counts as 0.";
     Decrby "decrby" 3 Write (1 1 1) "string" "1.0.0" strings::decrby,
         "Subtracts from a number. A new key counts as 0.";
     Del "del" -2 Write (1 -1 1) "generic" "1.0.0" keys::del,
-        "Removes keys. A crash may keep some of more than 255.";
+        "Removes keys. Beyond 255 keys, a crash may keep some of them.";
     Discard "discard" 1 Nothing (0 0 0) "transactions" "2.0.0" transactions::discard,
-        "Forgets the commands since MULTI.";
+        "Discards the commands since MULTI.";
     Dump "dump" 2 Read (1 1 1) "generic" "2.6.0" dump::dump,
-        "Gives a value as bytes that RESTORE takes, here and in Redis.";
+        "Returns a value as bytes for RESTORE, here or in Redis.";
     Echo "echo" 2 Nothing (0 0 0) "connection" "1.0.0" clients::echo,
-        "Gives back its argument.";
+        "Returns its argument.";
     Exec "exec" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::exec,
-        "Runs the commands since MULTI so that nobody sees them half done, unless a watched key has changed.";
+        "Runs the commands since MULTI as one step, unless a watched key has changed.";
     Exists "exists" -2 Read (1 -1 1) "generic" "1.0.0" keys::exists,
-        "Counts the keys that are there.";
+        "Returns how many of the keys exist.";
     Expire "expire" -3 Write (1 1 1) "generic" "1.0.0" expiry::expire,
-        "Lets a key expire after some seconds. NX, XX, GT and LT make it depend on the present expiry.";
+        "Sets the expiry of a key, in seconds from now. NX, XX, GT and LT test the present expiry.";
     Expireat "expireat" -3 Write (1 1 1) "generic" "1.2.0" expiry::expireat,
-        "Lets a key expire at a Unix time in seconds.";
+        "Sets the expiry of a key to a Unix time in seconds.";
     Expiretime "expiretime" 2 Read (1 1 1) "generic" "7.0.0" expiry::expiretime,
-        "Tells the Unix time in seconds at which a key expires.";
+        "Returns the expiry of a key as a Unix time in seconds.";
     Flushall "flushall" -1 Everything (0 0 0) "server" "1.0.0" server::flushall,
-        "Removes all keys of all databases at once; their flash comes back later.";
+        "Removes all keys of all databases at once. Their flash is freed later.";
     Flushdb "flushdb" -1 Everything (0 0 0) "server" "1.0.0" server::flushdb,
-        "Removes all keys of the database at once; their flash comes back later.";
+        "Removes all keys of the database at once. Their flash is freed later.";
     Function "function" -2 Nothing (0 0 0) "scripting" "7.0.0" server::function,
-        "LIST and FLUSH, for clients that ask for functions to be removed: there are none.";
+        "LIST and FLUSH, for clients that remove all functions. There are no functions.";
     Get "get" 2 Read (1 1 1) "string" "1.0.0" strings::get,
-        "Gives the value of a key.";
+        "Returns the value of a key.";
     Getbit "getbit" 3 Read (1 1 1) "bitmap" "2.2.0" bits::getbit,
-        "Gives one bit of a value.";
+        "Returns one bit of a value.";
     Getdel "getdel" 2 Write (1 1 1) "string" "6.2.0" strings::getdel,
-        "Gives the value of a key and removes it.";
+        "Returns the value of a key and removes it.";
     Getex "getex" -2 Write (1 1 1) "string" "6.2.0" strings::getex,
-        "Gives the value of a key and changes its expiry.";
+        "Returns the value of a key and changes its expiry.";
     Getrange "getrange" 4 Read (1 1 1) "string" "2.4.0" strings::getrange,
-        "Gives a part of a value.";
+        "Returns a part of a value.";
     Getset "getset" 3 Write (1 1 1) "string" "1.0.0" strings::getset,
-        "Sets a value and gives the one before.";
+        "Sets a value and returns the one before.";
     Hello "hello" -1 Nothing (0 0 0) "connection" "6.0.0" clients::hello,
-        "Chooses the version of the protocol, and may give the password and a name.";
+        "Selects the version of the protocol. May send the password and a name.";
     Incr "incr" 2 Write (1 1 1) "string" "1.0.0" strings::incr,
         "Adds 1 to a number. A new key counts as 0.";
     Incrby "incrby" 3 Write (1 1 1) "string" "1.0.0" strings::incrby,
@@ -287,69 +288,69 @@ macro_rules! for_each_command {
     Incrbyfloat "incrbyfloat" 3 Write (1 1 1) "string" "2.6.0" strings::incrbyfloat,
         "Adds to a decimal number. Sums below 10^20 are exact, where Redis rounds to 80 bits.";
     Info "info" -1 Unordered (0 0 0) "server" "1.0.0" info::info,
-        "Tells about the server; the section `ebbtide` about its engine.";
+        "Reports on the server. The section `ebbtide` reports on its engine.";
     Keys "keys" 2 Unordered (0 0 0) "generic" "1.0.0" keys::keys,
-        "Gives all names that match a pattern.";
+        "Returns all key names that match a pattern.";
     Lastsave "lastsave" 1 Nothing (0 0 0) "server" "1.0.0" server::lastsave,
-        "Tells the Unix time at which the last SAVE or BGSAVE was complete.";
+        "Returns the Unix time at which the last SAVE or BGSAVE completed.";
     Latency "latency" -2 Nothing (0 0 0) "server" "2.8.13" slow::latency,
-        "HISTOGRAM tells how long commands took; LATEST, HISTORY and RESET are of slow ones.";
+        "HISTOGRAM reports how long commands took. LATEST, HISTORY and RESET concern slow ones.";
     Lcs "lcs" -3 Read (1 2 1) "string" "7.0.0" lcs::lcs,
-        "Finds the longest common subsequence of two values, whose lengths multiply to at most 2^20.";
+        "Finds the longest common subsequence of two values. The product of their lengths is at most 2^20.";
     Memory "memory" -2 Read (2 2 1) "server" "4.0.0" keys::memory,
         "USAGE estimates the bytes that a key takes on flash.";
     Mget "mget" -2 Read (1 -1 1) "string" "1.0.0" strings::mget,
-        "Gives the values of several keys at one moment.";
+        "Returns the values of several keys at one moment.";
     Move "move" 3 Write (1 1 1) "generic" "1.0.0" keys::move_key,
         "Moves a key to another database.";
     Mset "mset" -3 Write (1 -1 2) "string" "1.0.1" strings::mset,
-        "Sets several keys at one moment. A crash may keep some of them, of more than 255 arguments or 64 KiB.";
+        "Sets several keys at one moment. Beyond 255 arguments or 64 KiB, a crash may keep only some of them.";
     Msetnx "msetnx" -3 Write (1 -1 2) "string" "1.0.1" strings::msetnx,
-        "Sets several keys at one moment if none of them is there. A crash may keep some, as of MSET.";
+        "Sets several keys at one moment if none of them exists. Crashes act as for MSET.";
     Multi "multi" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::multi,
-        "Begins a transaction: the commands that follow wait for EXEC.";
+        "Begins a transaction. Later commands wait for EXEC.";
     Object "object" -2 Read (2 2 1) "generic" "2.2.3" keys::object,
-        "ENCODING, REFCOUNT, IDLETIME and FREQ of a key, as Redis would tell them of a string.";
+        "ENCODING, REFCOUNT, IDLETIME and FREQ return what Redis returns for a string.";
     Persist "persist" 2 Write (1 1 1) "generic" "2.2.0" expiry::persist,
         "Removes the expiry of a key.";
     Pexpire "pexpire" -3 Write (1 1 1) "generic" "2.6.0" expiry::pexpire,
-        "Lets a key expire after some milliseconds.";
+        "Sets the expiry of a key, in milliseconds from now.";
     Pexpireat "pexpireat" -3 Write (1 1 1) "generic" "2.6.0" expiry::pexpireat,
-        "Lets a key expire at a Unix time in milliseconds.";
+        "Sets the expiry of a key to a Unix time in milliseconds.";
     Pexpiretime "pexpiretime" 2 Read (1 1 1) "generic" "7.0.0" expiry::pexpiretime,
-        "Tells the Unix time in milliseconds at which a key expires.";
+        "Returns the expiry of a key as a Unix time in milliseconds.";
     Ping "ping" -1 Nothing (0 0 0) "connection" "1.0.0" clients::ping,
-        "Answers, with its argument if there is one.";
+        "Replies `PONG`, or its argument if there is one.";
     Psetex "psetex" 4 Write (1 1 1) "string" "2.6.0" strings::psetex,
         "Sets a value that expires after some milliseconds.";
     Psubscribe "psubscribe" -2 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::psubscribe,
         "Subscribes to all channels whose names match a pattern.";
     Pttl "pttl" 2 Read (1 1 1) "generic" "2.6.0" expiry::pttl,
-        "Tells in how many milliseconds a key expires.";
+        "Returns the milliseconds until a key expires.";
     Publish "publish" 3 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::publish,
-        "Sends a message to a channel and tells how many got it.";
+        "Sends a message to a channel. Returns how many clients received it.";
     Pubsub "pubsub" -2 Nothing (0 0 0) "pubsub" "2.8.0" pubsub::pubsub,
-        "CHANNELS, NUMSUB and NUMPAT.";
+        "CHANNELS, NUMSUB and NUMPAT list and count subscriptions.";
     Punsubscribe "punsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::punsubscribe,
         "Ends subscriptions to patterns.";
     Quit "quit" -1 Nothing (0 0 0) "connection" "1.0.0" clients::quit,
         "Closes the connection.";
     Randomkey "randomkey" 1 Unordered (0 0 0) "generic" "1.0.0" keys::randomkey,
-        "Gives the name of some key.";
+        "Returns the name of a random key.";
     Rename "rename" 3 Write (1 2 1) "generic" "1.0.0" keys::rename,
-        "Gives a key another name and replaces what had that. A large value is not copied.";
+        "Renames a key and replaces a key of the new name. A large value is not copied.";
     Renamenx "renamenx" 3 Write (1 2 1) "generic" "1.0.0" keys::renamenx,
-        "Gives a key another name if that is free.";
+        "Renames a key if the new name is free.";
     Reset "reset" 1 Nothing (0 0 0) "connection" "6.2.0" clients::reset,
-        "Makes the connection as it was when it began.";
+        "Resets the state of the connection.";
     Restore "restore" -4 Write (1 1 1) "generic" "2.6.0" dump::restore,
-        "Sets a key to a string that DUMP gave, here or in Redis up to 7.0.";
+        "Sets a key from the bytes of DUMP, of this server or of Redis up to 7.0.";
     Save "save" 1 Nothing (0 0 0) "server" "1.0.0" server::save,
-        "Answers once every change before it survives a crash.";
+        "Replies when every earlier change survives a crash.";
     Scan "scan" -2 Unordered (0 0 0) "generic" "2.8.0" keys::scan,
-        "Gives some names and where to go on. A key that is there all the time is met exactly once.";
+        "Returns some key names and a cursor. A key that exists throughout is returned exactly once.";
     Select "select" 2 Nothing (0 0 0) "connection" "1.0.0" clients::select,
-        "Chooses one of 16 databases.";
+        "Selects one of 16 databases.";
     Set "set" -3 Write (1 1 1) "string" "1.0.0" strings::set,
         "Sets a value. NX, XX, GET, EX, PX, EXAT, PXAT and KEEPTTL as in Redis 7.0.";
     Setbit "setbit" 4 Write (1 1 1) "bitmap" "2.2.0" bits::setbit,
@@ -359,13 +360,13 @@ macro_rules! for_each_command {
     Setnx "setnx" 3 Write (1 1 1) "string" "1.0.0" strings::setnx,
         "Sets a value if the key is new.";
     Setrange "setrange" 4 Write (1 1 1) "string" "2.2.0" strings::setrange,
-        "Overwrites a part of a value, in place if that is large.";
+        "Overwrites a part of a value. A large value is changed in place.";
     Shutdown "shutdown" -1 Nothing (0 0 0) "server" "1.0.0" server::shutdown,
         "Stops the server.";
     Slowlog "slowlog" -2 Nothing (0 0 0) "server" "2.2.12" slow::slowlog,
-        "GET, LEN and RESET of the commands that took long, waiting for flash included.";
+        "GET, LEN and RESET concern slow commands. Waits for flash count as time.";
     Strlen "strlen" 2 Read (1 1 1) "string" "2.2.0" strings::strlen,
-        "Gives the length of a value.";
+        "Returns the length of a value.";
     Subscribe "subscribe" -2 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::subscribe,
         "Subscribes to channels.";
     Substr "substr" 4 Read (1 1 1) "string" "1.0.0" strings::getrange,
@@ -373,13 +374,13 @@ macro_rules! for_each_command {
     Swapdb "swapdb" 3 Everything (0 0 0) "server" "4.0.0" server::swapdb,
         "Exchanges the keys of two databases.";
     Time "time" 1 Nothing (0 0 0) "server" "2.6.0" server::time,
-        "Tells the server's time.";
+        "Returns the server's time.";
     Touch "touch" -2 Read (1 -1 1) "generic" "3.2.1" keys::exists,
-        "Counts the keys that are there, as EXISTS does.";
+        "Returns how many of the keys exist, as EXISTS does.";
     Ttl "ttl" 2 Read (1 1 1) "generic" "1.0.0" expiry::ttl,
-        "Tells in how many seconds a key expires.";
+        "Returns the seconds until a key expires.";
     Type "type" 2 Read (1 1 1) "generic" "1.0.0" keys::type_of,
-        "Tells whether a key is there: every value is a string.";
+        "Returns `string` if the key exists, else `none`.";
     Unlink "unlink" -2 Write (1 -1 1) "generic" "4.0.0" keys::del,
         "Removes keys, as DEL does.";
     Unsubscribe "unsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::unsubscribe,
@@ -387,7 +388,7 @@ macro_rules! for_each_command {
     Unwatch "unwatch" 1 Nothing (0 0 0) "transactions" "2.2.0" transactions::unwatch,
         "Forgets the watched keys.";
     Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
-        "Lets the next EXEC fail if one of these keys changes before.";
+        "Makes the next EXEC fail if one of these keys changes before it.";
     } };
 }
 pub(super) use for_each_command;
