@@ -14,16 +14,16 @@ use crate::usage::{self, ProcessTimes, seconds};
 /// kernel counts in ticks of 10 ms, so a window of 0.4 s cannot show less than 3%.
 const OTHERS_SHARE: f64 = 0.10;
 
-/// Less CPU time than this, in seconds, is within what the counting of ticks can be off.
+/// Least CPU time of others, in seconds, that counts. Less is within the error of counting ticks.
 const OTHERS_LEAST_S: f64 = 0.04;
 
 /// A measurement is disturbed when the host took more than this share of the CPUs under test.
 const STEAL_SHARE: f64 = 0.05;
 
-/// Less stolen time than this, in seconds, is within what the counting of ticks can be off.
+/// Least stolen time, in seconds, that counts. Less is within the error of counting ticks.
 const STEAL_LEAST_S: f64 = 0.02;
 
-/// What other programs and the host took from one measurement.
+/// Time that other programs and the host took from one measurement.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Disturbance {
     /// Share of the CPUs under test that other programs used.
@@ -83,7 +83,7 @@ impl Disturbance {
     }
 }
 
-/// What the machine had done so far.
+/// Counters of the machine so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Activity {
     /// Seconds that the CPUs under test ran anything, interrupts left out.
@@ -113,7 +113,8 @@ impl Activity {
         kernels(self) - kernels(before)
     }
 
-    /// What disturbed process `own` between `before` and this, `wall_s` seconds on `cpus` CPUs.
+    /// Returns the disturbance of process `own` between `before` and this, `wall_s` seconds on
+    /// `cpus` CPUs.
     pub(crate) fn disturbance(
         &self,
         before: &Activity,

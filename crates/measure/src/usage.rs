@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What this process used since it started.
+/// Resources used by this process since it started.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// CPU time of all its threads, in its own code and in the kernel.
@@ -47,15 +47,15 @@ pub(crate) fn usage() -> Usage {
     }
 }
 
-/// Field `number` of a `/proc/PID/stat`, counted as proc_pid_stat(5) does; from the third on.
+/// Returns field `number` of a `/proc/PID/stat`, counted as in proc_pid_stat(5), from the third on.
 fn stat_number(stat: &str, number: usize) -> Option<u64> {
     // The second field is the command's name, which may hold anything.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
-/// CPU time of this process's threads of the name `name`, all of it and the part in the kernel, in
-/// seconds.
+/// Returns the CPU time of this process's threads named `name`, in seconds: all of it, and the part
+/// in the kernel.
 pub(crate) fn threads_cpu_s(name: &str) -> (f64, f64) {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let named = tasks.map(|task| task.path()).filter(|task| {
@@ -79,7 +79,7 @@ pub(crate) fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// CPU time of all threads of a process so far, in seconds; those that have ended included.
+/// Returns the CPU time of all threads of a process so far, in seconds, including ended ones.
 #[cfg(feature = "load")]
 pub(crate) fn process_cpu_s(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -91,7 +91,7 @@ pub(crate) fn resident_bytes() -> u64 {
     resident_bytes_of("self")
 }
 
-/// Resident memory in bytes of the process that `/proc` has under this name.
+/// Returns the resident memory in bytes of the process with this name in `/proc`.
 pub(crate) fn resident_bytes_of(process: &str) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
     let pages: u64 =
@@ -110,7 +110,7 @@ pub(crate) struct ProcessTimes {
     pub(crate) is_kernels: bool,
 }
 
-/// What every process on the machine has used since it started, by process id.
+/// Returns the CPU times of every process on the machine since its start, by process id.
 pub(crate) fn all_processes() -> BTreeMap<u32, ProcessTimes> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

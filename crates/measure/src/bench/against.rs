@@ -36,7 +36,7 @@ struct EarlierOutcome {
     doubts: Vec<String>,
 }
 
-/// Settings that say where, not what, a bench measures.
+/// Settings of a bench's location. They do not affect a comparison.
 const NO_DIFFERENCE: [&str; 6] = ["workloads", "modes", "data", "force", "predict", "machine"];
 
 impl Earlier {

@@ -25,7 +25,7 @@ const COUNTED_TURNOVERS: u64 = 4;
 /// for `share` of the usual length.
 ///
 /// # Errors
-/// When a job reads something wrong.
+/// When a job reads a wrong value.
 pub(super) fn calibrate(
     program: &dyn Fn(u64) -> Program,
     memory: &mut MappedMemory,
@@ -153,7 +153,7 @@ fn count_misses(
     })
 }
 
-/// CPU time of this thread so far, which other programs on the machine do not add to.
+/// Returns the CPU time of this thread so far. Other programs on the machine do not add to it.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

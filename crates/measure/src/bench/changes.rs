@@ -15,7 +15,7 @@ pub struct Against {
     pub machine: String,
     /// The changes, one for each outcome that both benches have.
     pub changes: Vec<Change>,
-    /// What keeps the two from being comparable: settings and machines that differ, doubts.
+    /// Reasons against a comparison: different settings and machines, doubts.
     pub caveats: Vec<String>,
 }
 
@@ -32,11 +32,11 @@ pub struct Change {
     pub throughput: Estimate,
     /// The 99th percentile of the response time.
     pub p99: Option<Estimate>,
-    /// What the interval of the throughput says.
+    /// Verdict from the interval of the throughput.
     pub verdict: Verdict,
 }
 
-/// What a confidence interval says about a change.
+/// Verdict of a confidence interval on a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

@@ -20,7 +20,7 @@ use crate::disturbance::{Activity, Disturbance};
 /// A disturbed calibration is repeated at most this often.
 const CALIBRATIONS: usize = 3;
 
-/// What became of setting up a child.
+/// Result of setting up a child.
 enum Attempt {
     /// The child is ready, with notes for the user.
     Ready(Runner, Vec<String>),
@@ -114,7 +114,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Calibrates the work of a job, again if it was disturbed, and says so if it stays so.
+    /// Calibrates the work of a job. Repeats a disturbed calibration, and adds a notice if it stays
+    /// disturbed.
     fn calibrate(
         &self,
         dram: &mut Runner,

@@ -85,8 +85,9 @@ impl DataPlaces {
         (path.into(), 0)
     }
 
-    /// The copies that `modes` need and that do not exist yet as clean stores with the same tag. A store
-    /// that survives crashes holds what earlier runs did, and is always made anew. Writes nothing.
+    /// Returns the copies for `modes` that do not exist yet as clean stores with the same tag. A
+    /// store that survives crashes has the stores of earlier runs, so it is always made anew.
+    /// Writes nothing.
     ///
     /// # Errors
     /// When a store cannot be written, or would overwrite something else.
@@ -140,7 +141,7 @@ impl DataPlaces {
     }
 }
 
-/// How the tag of a bench's own store with a log begins.
+/// Start of the tag of a bench's own store with a log.
 const DURABLE_TAG: &str = "bench, durable: ";
 
 /// The tag of the store with a log in this place, if there is one.
@@ -165,8 +166,8 @@ const PARTS: u64 = 4;
 /// Parts of a device begin at multiples of this.
 const GRAIN_BYTES: u64 = 1 << 20;
 
-/// The size of the block device at `path`; `None` if it is something else. Opening its store
-/// reports a device that cannot be opened.
+/// Returns the size of the block device at `path`; `None` for other files. If the device cannot be
+/// opened, opening its store reports that.
 pub(super) fn device_bytes(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.file_type().is_block_device() {
@@ -176,7 +177,8 @@ pub(super) fn device_bytes(path: &Path) -> Option<u64> {
     Some(size.unwrap_or(u64::MAX / 4))
 }
 
-/// Spare places behind the `pages` pages of a store, which it has if they are written back.
+/// Returns the spare places behind the `pages` pages of a store; 0 if its pages are never written
+/// back.
 pub(super) fn spare_pages(pages: u64, writes: bool) -> u64 {
     if writes { pages / 2 } else { 0 }
 }

@@ -7,18 +7,18 @@ use super::results::ModeOutcome;
 use super::spread::Spread;
 use crate::disturbance::Disturbance;
 
-/// DRAM-only is the upper bound. A memory that is faster by more than this was compared with
-/// DRAM-only at another speed of the machine.
+/// DRAM-only is the upper bound. If a memory is faster by more than this, the machine changed its
+/// speed between the two.
 const FASTER_THAN_DRAM: f64 = 1.05;
 
 /// A memory whose best round is better than its worst by more than this factor is doubtful.
 const SPREAD_FACTOR: f64 = 1.5;
 
-/// The same for DRAM-only, which neither the disk nor the kernel slows.
+/// The same for DRAM-only. Neither the disk nor the kernel slows it.
 const DRAM_SPREAD_FACTOR: f64 = 1.25;
 
-/// Why `outcome` is doubtful, a reason each; empty if it is not. `disturbances` are those of its
-/// measurements and of DRAM-only's, with which it is compared.
+/// Returns the reasons to doubt `outcome`; empty if there are none. `disturbances` belong to its
+/// measurements and to DRAM-only's.
 pub(super) fn doubts<'a>(
     outcome: &ModeOutcome,
     disturbances: impl Iterator<Item = &'a Disturbance> + Clone,

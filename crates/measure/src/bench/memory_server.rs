@@ -36,7 +36,7 @@ const PAGING_FILL_S: f64 = 1.5;
 /// Executes the commands on `input` until it ends, and replies on `output`.
 ///
 /// # Errors
-/// When a line cannot be read, parsed or answered, which means that the parent has ended.
+/// When a line cannot be read, parsed or answered: the parent has ended.
 #[cfg(feature = "memories")]
 pub fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     let mut memory = None;
@@ -85,7 +85,7 @@ enum Tested {
 
 struct Under {
     tested: Tested,
-    /// Memory in place of a drive, whose cost is not this memory's.
+    /// Memory in place of a drive. Its cost does not count for this memory.
     in_place_of_drive_bytes: u64,
     setup: Setup,
     program: Program,
@@ -279,12 +279,12 @@ struct Counted {
     counts: Snapshot,
     reads_ns: Histogram<u64>,
     stack_used_bytes: u64,
-    /// How far the log is, if there is one.
+    /// End of the log, if there is one.
     log: Option<Progress>,
 }
 
 impl Counted {
-    /// What transactions have stored since `earlier`.
+    /// Returns the stores of transactions since `earlier`.
     fn committed_since(&self, earlier: &Counted) -> Committed {
         let (Some(before), Some(after)) = (&earlier.log, &self.log) else {
             return Committed::default();
@@ -307,7 +307,7 @@ impl Counted {
     }
 }
 
-/// The workload as `setup` says.
+/// Returns the workload of `setup`.
 pub(super) fn program(setup: &Setup) -> Result<Program, String> {
     if let Some(steps) = &setup.replay {
         let unread = |error| format!("cannot read {}: {error}", steps.display());
@@ -330,7 +330,7 @@ pub(super) fn program(setup: &Setup) -> Result<Program, String> {
     program.map_err(|error| error.to_string())
 }
 
-/// The store that `setup` names, shared with other modes if no job will change it.
+/// Returns the store of `setup`. It is shared with other modes if no job changes it.
 fn store(setup: &Setup, program: &Program) -> Result<Arc<Store>, StoreError> {
     let access = if program.writes() { Access::Exclusive } else { Access::SharedReadOnly };
     Store::open_clean(&setup.data, setup.offset, access).map(Arc::new)
@@ -346,7 +346,8 @@ fn paging(setup: &Setup, program: &Program) -> Result<Tested, String> {
     Ok(Tested::Mapped { memory, threads: setup.cpus.len() })
 }
 
-/// The engine, and the bytes of memory that stand for a drive, which is moved on the CPUs `elsewhere`.
+/// Returns the engine, and the size of the memory in place of a drive. That memory is moved on the
+/// CPUs `elsewhere`.
 fn engine(setup: &Setup, elsewhere: &[usize], program: &Program) -> Result<(Engine, u64), String> {
     let options = engine_options(setup);
     if let Flash::Ram(latency) = setup.device {
@@ -363,7 +364,7 @@ fn engine(setup: &Setup, elsewhere: &[usize], program: &Program) -> Result<(Engi
     engine.map(|engine| (engine, 0)).map_err(|error| error.to_string())
 }
 
-/// As much room as a data file has.
+/// An engine over memory with the room of a data file.
 fn engine_over_ram(
     latency: Span,
     elsewhere: &[usize],

@@ -2,8 +2,8 @@
 //! Fig. 9) on real hardware. The same jobs run in DRAM, under OS paging, with blocking reads, and
 //! in Ebbtide's engine.
 //!
-//! Every memory is a child process. Rounds are interleaved and ratios are taken round by round, so
-//! that other activity of the machine affects all memories alike.
+//! Every memory is a child process. Rounds are interleaved, and ratios are taken round by round. So
+//! other activity of the machine affects all memories alike.
 
 #![cfg_attr(
     not(feature = "memories"),
@@ -70,8 +70,8 @@ use loaded_workload::{LoadedWorkload, subjects};
 use replay::StoredSteps;
 use runner::Bench;
 
-/// A bench that measures each mode for less than this, in seconds, has a shorter warm-up and
-/// measures less while it is set up.
+/// A bench that measures each mode for less than this, in seconds, is short. It has a shorter
+/// warm-up and shorter measurements during set-up.
 const SHORT_BENCH_S: f64 = 1.0;
 
 /// The least share of its usual length that a measurement of the set-up takes.
@@ -88,12 +88,12 @@ fn setup_share(options: &BenchOptions) -> f64 {
     length_share(options).max(SETUP_SHARE_MIN)
 }
 
-/// The most windows of a warm-up: a memory whose writes are not steady after them is measured all the
-/// same, with a notice.
+/// The most windows of a warm-up. If writes are not steady after them, the memory is measured all
+/// the same, with a notice.
 const WARM_UP_WINDOWS_MAX: usize = 20;
 
-/// A window of the warm-up before the first measured round, in seconds. A memory that writes has as
-/// many as it takes until its pages a write are steady ([`steady`]).
+/// Returns the length of a window of the warm-up before the first measured round, in seconds. A
+/// memory that writes has windows until its pages a write are steady ([`steady`]).
 fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
     let seconds = match mode {
         Mode::Dram => 0.2,
@@ -293,7 +293,8 @@ fn check_durability(
     }
 }
 
-/// DRAM-only has all of the data resident, and so has each of `stored` memories over memory.
+/// Refuses memories that do not fit: DRAM-only and each of `stored` memories over memory have all
+/// data resident.
 fn check_memory(options: &BenchOptions, stored: u64) -> Result<(), BenchError> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -318,7 +319,7 @@ fn check_memory(options: &BenchOptions, stored: u64) -> Result<(), BenchError> {
     }
 }
 
-/// Refuses what the engine would refuse, in terms of the command's options.
+/// Refuses options that the engine would refuse, in terms of the command's options.
 fn check_engine(
     options: &BenchOptions,
     subject: &LoadedWorkload,

@@ -87,7 +87,7 @@ impl FromStr for Dram {
     }
 }
 
-/// What the pages of Ebbtide and of blocking reads lie on.
+/// Storage of the pages of Ebbtide and of blocking reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Flash {
@@ -116,7 +116,7 @@ impl FromStr for Flash {
     }
 }
 
-/// The slowest device that memory stands for.
+/// Latency limit of memory in place of a drive.
 const LATENCY_MAX: Span = Span::from_us(1_000_000);
 
 impl fmt::Display for Flash {
@@ -163,16 +163,16 @@ pub struct BenchOptions {
     pub data: PathBuf,
     /// Ebbtide's way to the drive; `None` takes the one that suits `data`.
     pub device_path: Option<DevicePath>,
-    /// What the pages of Ebbtide and of blocking reads lie on.
+    /// Storage of the pages of Ebbtide and of blocking reads.
     pub device: Flash,
-    /// Size of each workload's data in bytes; with a graph or a trace from a file, the size of
-    /// that.
+    /// Size of each workload's data in bytes. With a graph or a trace from a file, the size of its
+    /// data.
     pub dataset_bytes: u64,
     /// A file with the graph to run on, for `GRAPH_WORKLOADS` alone.
     pub graph: Option<PathBuf>,
     /// A trace to replay instead of workloads; `-` is standard input.
     pub trace: Option<PathBuf>,
-    /// The format of the trace; `None` if the ending of its name says it.
+    /// The format of the trace; `None` if the ending of its name determines it.
     pub trace_format: Option<Format>,
     /// DRAM for Ebbtide, blocking reads and paging.
     pub dram: Dram,
@@ -238,7 +238,7 @@ impl BenchOptions {
         }
     }
 
-    /// The techniques that are tried beyond the engine's defaults, as options of the command; empty
+    /// Returns the techniques tried beyond the engine's defaults, as options of the command; empty
     /// without any.
     pub fn tries(&self) -> String {
         let (usual, own) = (Tuning::default(), &self.tuning);

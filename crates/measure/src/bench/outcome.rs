@@ -21,13 +21,13 @@ pub(super) struct Measured<'a> {
     pub(super) calibration: &'a Calibration,
     /// The rounds of this memory.
     pub(super) rounds: &'a [&'a Round],
-    /// The rounds of DRAM-only that they are compared with, repeated if there are fewer.
+    /// The rounds of DRAM-only for the comparison, repeated if there are fewer.
     pub(super) dram: &'a [&'a Round],
-    /// Rounds that were measured in all, those that others replaced included.
+    /// All measured rounds, including replaced ones.
     pub(super) rounds_measured: usize,
     pub(super) threads_per_core: Option<usize>,
     pub(super) page_cache_bytes: Option<u64>,
-    /// The most memory that it used in the rounds, with the kernel's, where that was counted.
+    /// The most memory that it used in the rounds, with the kernel's, where a group counted it.
     pub(super) peak_bytes: Option<u64>,
     /// The DRAM budget.
     pub(super) budget_bytes: u64,

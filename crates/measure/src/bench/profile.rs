@@ -92,10 +92,10 @@ impl Profile {
         Profile::parse(&name, &text)
     }
 
-    /// The profile that the contents of the file `name` are.
+    /// Parses a profile. `name` is the name of its file.
     ///
     /// # Errors
-    /// [`BenchError::BadInput`] when they are none.
+    /// [`BenchError::BadInput`] when the text is not a profile.
     pub fn parse(name: &str, text: &str) -> Result<Profile, BenchError> {
         let bad = |reason: String| BenchError::BadInput(format!("{name}: {reason}"));
         let profile: Profile = toml::from_str(text).map_err(|error| {

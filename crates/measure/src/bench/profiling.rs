@@ -19,12 +19,12 @@ use super::{BenchReport, BenchRun, run};
 use crate::doctor::costs;
 use crate::doctor::probe::{Reads, Target, random_reads};
 
-/// Data of the probing programs, and DRAM for an eighth of it: seven of eight accesses miss.
+/// Data of the probing programs, with DRAM for an eighth of it: seven of eight accesses miss.
 const PROBE_BYTES: u64 = 512 << 20;
 const PROBE_DRAM: f64 = 0.125;
 
-/// Execution between misses of the probing programs, in microseconds: few enough misses that no
-/// disk worth the name is what limits them.
+/// Execution between misses of the probing programs, in microseconds. Misses are so rare that no
+/// usable disk limits the programs.
 const PROBE_INTERVAL_US: f64 = 25.0;
 
 /// Reads in flight at which the device is measured, and for how long.
@@ -90,7 +90,7 @@ fn submission(reads: &[Reads]) -> Submission {
     Submission { call_us, read_us: (last.cpu_us_per_read - call_us * calls(last)).max(0.0) }
 }
 
-/// What both probing programs say about `mode`; nothing if it did not run.
+/// Returns the costs of `mode` from both probing programs; nothing if it did not run.
 fn mode_costs(report: &BenchReport, mode: Mode) -> Option<ModeCosts> {
     let (reads, writes) =
         (Lost::of(report, Kind::HashTable, mode)?, Lost::of(report, Kind::ArraySwap, mode)?);
@@ -108,7 +108,7 @@ fn mode_costs(report: &BenchReport, mode: Mode) -> Option<ModeCosts> {
     })
 }
 
-/// What a miss of one program costs in one mode.
+/// Costs of a miss of one program in one mode.
 struct Lost {
     /// Core time a miss.
     us: f64,
@@ -147,7 +147,7 @@ impl Lost {
     }
 }
 
-/// The data files of the probing programs, removed when this goes.
+/// The data files of the probing programs. Dropping it removes them.
 struct ProbeFiles(PathBuf);
 
 impl Drop for ProbeFiles {

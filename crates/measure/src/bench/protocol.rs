@@ -25,7 +25,7 @@ pub struct Setup {
     pub dataset_bytes: u64,
     /// The graph to run on, if it is from a file.
     pub graph: Option<GraphFile>,
-    /// Where the steps to replay are kept, if it is a trace.
+    /// The file of the steps to replay, if the workload is a trace.
     pub replay: Option<PathBuf>,
     /// Stack size of a job, in bytes.
     pub stack_bytes: usize,
@@ -39,7 +39,7 @@ pub struct Setup {
     pub dram_bytes: u64,
     /// The CPUs to use, one per core.
     pub cpus: Vec<usize>,
-    /// What the engine's pages lie on.
+    /// Storage of the engine's pages.
     pub device: Flash,
     /// The data file.
     pub data: PathBuf,

@@ -1,4 +1,5 @@
-//! A trace as load (`--trace`): read once, its pages laid side by side, and handed to the children.
+//! A trace as load (`--trace`). It is read once, its pages are placed side by side, and the
+//! children get its steps.
 //!
 //! Every child holds the steps as well as its memory under test, so their number is bounded. The
 //! first steps of a longer trace are repeated.
@@ -15,22 +16,23 @@ use tempfile::NamedTempFile;
 
 use super::error::BenchError;
 
-/// Steps that are replayed at most: 64 MiB. Each reaches a page at most, so a step can tell all.
+/// The most steps of a replay: 64 MiB. Each step reaches at most one page, so page numbers fit in a
+/// step.
 const STEPS_MAX: usize = 1 << 24;
 
 const _: () = assert!(STEPS_MAX as u64 <= Step::PAGES_MAX);
 
-/// The steps of a replay, kept for the children; gone when dropped.
+/// The steps of a replay in a temporary file for the children. Dropping it removes the file.
 pub(super) struct StoredSteps {
     file: NamedTempFile,
-    /// What a child keeps of them in memory.
+    /// Bytes of the steps in a child's memory.
     pub(super) bytes: u64,
-    /// How much of the trace they are, in words.
+    /// The replayed part of the trace, in words.
     pub(super) notice: String,
 }
 
 impl StoredSteps {
-    /// Where they are.
+    /// Returns the path of the steps.
     pub(super) fn path(&self) -> PathBuf {
         self.file.path().to_path_buf()
     }
@@ -39,8 +41,7 @@ impl StoredSteps {
 /// Reads the trace at `path`; `seed` selects the data of its replay.
 ///
 /// # Errors
-/// When it cannot be read as far as it is needed or holds no access, or there is no room for the
-/// steps.
+/// When the trace cannot be read so far, or holds no access, or there is no room for the steps.
 pub(super) fn read(
     path: &Path,
     format: Option<Format>,
@@ -77,10 +78,10 @@ fn keep(steps: &[Step]) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// The replay whose steps are kept at `path`. Takes little more memory than they do.
+/// Loads the replay with the steps at `path`. It takes little more memory than the steps.
 ///
 /// # Errors
-/// When they cannot be read, or something else is there.
+/// When the steps cannot be read, or the file is something else.
 pub(super) fn load(path: &Path, seed: u64) -> io::Result<Program> {
     let file = File::open(path)?;
     let count = file.metadata()?.len() as usize / size_of::<Step>();
@@ -97,19 +98,19 @@ pub(super) fn load(path: &Path, seed: u64) -> io::Result<Program> {
     Ok(Program::Replay(Replay::new(steps, seed)))
 }
 
-/// What was taken of a trace.
+/// The part of a trace that a replay uses.
 #[derive(Debug, PartialEq)]
 struct Taken {
     /// A step for every line accessed; pages lie side by side, in the order of their addresses.
     steps: Vec<Step>,
     /// Reads and writes.
     accesses: u64,
-    /// Nothing was left.
+    /// True if this is the whole trace.
     is_all: bool,
 }
 
 impl Taken {
-    /// Takes `trace` up to `steps_max` steps, or as many accesses as make them.
+    /// Takes up to `steps_max` steps of `trace`, or fewer if the trace ends.
     fn of(trace: &mut dyn Source, steps_max: usize) -> Result<Taken, BenchError> {
         let (mut batch, mut pages) = (Vec::new(), Numbered::default());
         let (mut taken, mut is_all) =
@@ -157,8 +158,8 @@ impl Numbered {
         u64::from(number)
     }
 
-    /// The place of each in the order of addresses, by number: neighbours stay neighbours, which
-    /// prefetchers live on.
+    /// Returns the place of each page in the order of addresses, by number. Neighbours stay
+    /// neighbours, because prefetchers depend on it.
     fn in_order(&self) -> Vec<PageId> {
         let mut numbers: Vec<usize> = (0..self.pages.len()).collect();
         numbers.sort_unstable_by_key(|&number| self.pages[number]);

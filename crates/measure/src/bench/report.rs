@@ -6,7 +6,8 @@ use super::spread::Spread;
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, Table};
 
 impl PageReport for BenchReport {
-    /// The page: throughput or response times as charts, the figures, and how they were had.
+    /// Returns the page: throughput or response times as charts, the figures, and the
+    /// configuration.
     fn page(&self) -> Page {
         let used: Vec<String> = self.machine.cpus_used.iter().map(usize::to_string).collect();
         let machine = format!("{}; used: CPU {}.", self.machine.headline, used.join(", "));
@@ -142,7 +143,7 @@ impl BenchReport {
         })
     }
 
-    /// Everything of every outcome, under the names that JSON uses.
+    /// Returns all figures of every outcome, under their names in JSON.
     fn all(&self) -> Table {
         let mut header: Vec<String> = Vec::new();
         let mut rows = Vec::new();
@@ -222,7 +223,7 @@ fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
     columns.0
 }
 
-/// Names and values; what does not apply is empty.
+/// Names and values. A figure that does not apply is empty.
 struct Columns(Vec<(String, String)>);
 
 impl Columns {

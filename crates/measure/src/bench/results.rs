@@ -109,10 +109,10 @@ pub struct ModeOutcome {
     pub ahead: Option<AheadSpread>,
     /// Share of the time in which a core was idle.
     pub idle_share: Option<Spread>,
-    /// Resident memory in MiB. It has the program's text, and not what the kernel uses.
+    /// Resident memory in MiB, with the program's text, without the kernel's memory for it.
     pub rss_mib: Spread,
-    /// The most memory in the rounds, in bytes, with the kernel's for it and without the program's
-    /// text, where a control group was permitted.
+    /// The most memory in the rounds, in bytes, with the kernel's memory and without the program's
+    /// text; `None` without a control group.
     #[serde(default)]
     pub peak_bytes: Option<u64>,
     /// The part of the peak above the DRAM budget, if there is one.
@@ -120,9 +120,9 @@ pub struct ModeOutcome {
     pub over_budget_bytes: Option<u64>,
     /// The most bytes of its stack that a job has used, in an engine.
     pub stack_used_bytes: Option<u64>,
-    /// Bytes of the data that the kernel held in DRAM in the end, where it was what paged.
+    /// Bytes of the data in the page cache at the end, under paging.
     pub page_cache_bytes: Option<u64>,
-    /// What surviving crashes costs, in [`Mode::Durable`].
+    /// The cost of surviving crashes, in [`Mode::Durable`].
     pub durable: Option<Durable>,
     /// Throughput over DRAM-only's with no work added to jobs, measured once.
     pub ratio_without_work: Option<f64>,
@@ -134,13 +134,13 @@ pub struct ModeOutcome {
     pub others_cpu_share: Spread,
     /// Share of the CPUs under test that the host gave to other guests during the measurement.
     pub steal_share: Spread,
-    /// Rounds that were measured. Those beyond the wished number replaced disturbed ones.
+    /// Number of rounds measured. Rounds beyond the wished number replaced disturbed ones.
     pub rounds_measured: usize,
     /// Reasons to doubt this outcome; empty if there is none.
     pub doubts: Vec<String>,
-    /// Jobs a second that the simulator expects, where it was asked.
+    /// Jobs a second that the simulator predicts, if it was run.
     pub predicted_jobs_per_s: Option<f64>,
-    /// Misses a job that it expects.
+    /// Misses a job that the simulator predicts.
     pub predicted_misses_per_job: Option<f64>,
     /// Predicted over measured, less one.
     pub prediction_error: Option<f64>,
@@ -221,7 +221,8 @@ pub struct Effect {
     pub misses_per_job_without: f64,
     /// Misses a job with it.
     pub misses_per_job_with: f64,
-    /// Jobs a second with it over those without it; measured, the median of the rounds' ratios.
+    /// Jobs a second with it over jobs a second without it. Measured: the median of the rounds'
+    /// ratios.
     pub speedup: f64,
 }
 
@@ -286,7 +287,7 @@ pub struct BenchConfig {
     /// As given, or by default.
     #[serde(flatten)]
     pub options: super::BenchOptions,
-    /// The DRAM budget that they come to, in bytes.
+    /// The resolved DRAM budget, in bytes.
     pub dram_bytes: u64,
 }
 

@@ -10,11 +10,11 @@ use crate::disturbance::Disturbance;
 /// One measurement of one memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Turn {
-    /// What the child counted.
+    /// Counts of the child.
     pub(super) window: Window,
     /// CPU time of the kernel's own threads during the round, in seconds.
     pub(super) kernel_cpu_s: f64,
-    /// What other programs and the host took from it.
+    /// Time that other programs and the host took from it.
     pub(super) disturbance: Disturbance,
 }
 
@@ -64,7 +64,7 @@ impl Rounds {
         self.rounds.push(round);
     }
 
-    /// Forgets a memory that failed.
+    /// Removes a memory that failed.
     pub(super) fn remove(&mut self, mode: Mode) {
         for round in &mut self.rounds {
             round.remove(&mode);

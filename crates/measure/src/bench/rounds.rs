@@ -1,4 +1,4 @@
-//! The bench of one workload: its children, its calibration, its rounds, and what comes of them.
+//! The bench of one workload: its children, its calibration, its rounds, and its outcomes.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -105,8 +105,9 @@ impl Bench<'_> {
         }
     }
 
-    /// Sorts an error of one memory: DRAM-only is what all others are compared with, and a stop
-    /// ends the bench. Any other memory is reported as failed and the rest goes on without it.
+    /// Handles an error of one memory. An error of DRAM-only or a stop ends the bench, because all
+    /// others are compared with DRAM-only. Any other memory is reported as failed, and the rest
+    /// goes on without it.
     pub(super) fn give_up(
         &self,
         mode: Mode,

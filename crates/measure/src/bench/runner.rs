@@ -13,27 +13,27 @@ pub(super) struct Bench<'a> {
     pub(super) options: &'a BenchOptions,
     pub(super) subject: &'a LoadedWorkload,
     pub(super) cpus: &'a [usize],
-    /// To predict with, if that is wished for.
+    /// The profile for predictions, if they were requested.
     pub(super) profile: Option<&'a Profile>,
     pub(super) watch: Watch<'a>,
 }
 
 impl Runner {
-    /// Whether it may use no more than the budget.
+    /// Returns whether it is limited to the budget.
     pub(super) fn is_limited(&self) -> bool {
         self.mode == Mode::Paging && self.group.is_some()
     }
 
-    /// The most memory that it has used since [`Runner::forget_peak`], in bytes, with the kernel's on
-    /// its behalf; `None` where that is not counted.
+    /// Returns the most memory that it has used since [`Runner::forget_peak`], in bytes, with the
+    /// kernel's on its behalf. `None` without a group.
     pub(super) fn peak_bytes(&self) -> Option<u64> {
         let group = self.group.as_ref()?;
         let peak = group.peak_bytes().or_else(|| group.usage_bytes().ok())?;
         Some(peak.saturating_sub(self.beside_bytes))
     }
 
-    /// Forgets what setting up took: files that were read, and the peak so far. Pages of the data are
-    /// what paging is about, and stay.
+    /// Resets the peak and drops cached files that were read during set-up. Cached pages of the
+    /// data stay, because paging measures them.
     pub(super) fn forget_peak(&self) {
         let Some(group) = &self.group else { return };
         if self.mode != Mode::Paging {
@@ -50,8 +50,8 @@ pub(super) struct Runner {
     pub(super) threads_per_core: Option<usize>,
     /// Seconds for which it was warmed up.
     pub(super) warm_up_s: f64,
-    /// Its memory: limited to the budget under paging, counted under any other mode where that is
-    /// permitted. Outlives the child: removed after it is gone.
+    /// Its memory cgroup, where permitted. It limits paging to the budget, and only counts for
+    /// other modes. It is removed after the child has ended.
     pub(super) group: Option<MemoryCgroup>,
     /// Memory of the child that is not the budget's: the steps of a replay.
     pub(super) beside_bytes: u64,

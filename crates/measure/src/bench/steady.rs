@@ -1,9 +1,9 @@
 //! [`SteadyWrites`]: whether a memory writes as it will for as long as it runs.
 //!
-//! A new store has free places side by side, so that a write carries many pages. Once every place
-//! was written, free places lie apart and a write carries few.
+//! A new store has free places side by side, so a write carries many pages. Once every place has
+//! been written, free places are scattered and a write carries few pages.
 
-/// Two windows in turn whose pages a write differ by at most this factor are alike.
+/// Two windows in a row are alike if their pages a write differ by at most this factor.
 const ALIKE_FACTOR: f64 = 1.1;
 
 /// Pages and writes of the windows of a warm-up.
@@ -15,12 +15,12 @@ pub(super) struct SteadyWrites {
     /// Pages a write of the last window and of the one before.
     last: Option<f64>,
     before: Option<f64>,
-    /// The last window wrote something, or there was none yet.
+    /// True if the last window wrote, or there was none yet.
     writes: bool,
 }
 
 impl SteadyWrites {
-    /// Of a store that has `spare_pages` free places in the beginning.
+    /// Returns the state for a store with `spare_pages` free places.
     pub(super) fn new(spare_pages: u64) -> SteadyWrites {
         SteadyWrites { spare_pages, written_pages: 0, last: None, before: None, writes: true }
     }
@@ -33,8 +33,8 @@ impl SteadyWrites {
         self.last = self.writes.then(|| pages as f64 / requests as f64);
     }
 
-    /// Whether the pages a write are steady: every free place was written once, and the last two
-    /// windows were alike. A memory that does not write is steady.
+    /// Returns whether the pages a write are steady: every free place was written once, and the
+    /// last two windows are alike. A memory that does not write is steady.
     pub(super) fn is_steady(&self) -> bool {
         if !self.writes {
             return true;

@@ -102,14 +102,14 @@ impl fmt::Display for BenchReport {
     }
 }
 
-/// Memory of the row of `outcome`, in MiB: its peak with the kernel's, or what was resident where
-/// that was not counted.
+/// Returns the memory of the row of `outcome`, in MiB: its peak with the kernel's, or the resident
+/// memory where no group counted it.
 fn memory_mib(outcome: &ModeOutcome) -> f64 {
     let peak_mib = outcome.peak_bytes.map(|bytes| bytes as f64 / (1 << 20) as f64);
     peak_mib.unwrap_or(outcome.rss_mib.median)
 }
 
-/// What a memory uses above the budget.
+/// Returns the memory above the budget.
 fn over_budget(outcome: &ModeOutcome) -> Option<String> {
     let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
     let (over, peak) = (mib(outcome.over_budget_bytes?), mib(outcome.peak_bytes?));
@@ -153,7 +153,7 @@ fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
     ))
 }
 
-/// How much of its stack a job has used, for a choice of the stacks' size.
+/// Returns how much of its stack a job used, to help choose the size of stacks.
 fn stacks(outcome: &ModeOutcome) -> Option<String> {
     if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
         return None;
@@ -164,8 +164,8 @@ fn stacks(outcome: &ModeOutcome) -> Option<String> {
     Some(format!("  stacks: a job used at most {used_kib:.1} of {} KiB", bytes >> 10))
 }
 
-/// CPU that a read costs on drives that need less of the kernel, in microseconds: what is published
-/// for polled NVMe passthrough, and twice that.
+/// CPU of a read on drives that need less of the kernel, in microseconds: the published value for
+/// polled NVMe passthrough, and twice that.
 const OTHER_DRIVES_CPU_US: [f64; 2] = [0.3, 0.6];
 
 /// Explains Ebbtide's ratio by the CPU cost of a miss (c) and the execution between misses (m).
@@ -189,8 +189,8 @@ fn on_other_drives(outcome: &ModeOutcome) -> Option<String> {
 }
 
 impl BenchReport {
-    /// The result in Markdown: the machine, the figures, what is doubtful, and the changes since an
-    /// earlier bench.
+    /// Returns the result in Markdown: the machine, the figures, the doubts, and the changes since
+    /// an earlier bench.
     pub fn markdown(&self) -> String {
         let mut text = format!("{}\n\n", self.machine.headline);
         text += &BenchReport::figures(self.results.iter()).markdown();
@@ -213,8 +213,8 @@ impl BenchReport {
         text.trim_end().to_string() + "\n"
     }
 
-    /// Figures of `outcomes`, a row each. A (?) marks what is doubtful, a (>) what used more memory
-    /// than the budget.
+    /// Returns the figures of `outcomes`, a row each. (?) marks doubtful ones, and (>) marks memory
+    /// above the budget.
     pub(super) fn figures<'a>(outcomes: impl Iterator<Item = &'a ModeOutcome>) -> Table {
         let header = [
             "workload",

@@ -18,23 +18,23 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// What every group of ours is called first: `ebbtide-<pid of the creator>-<number>`.
+/// Prefix of the names of Ebbtide's groups: `ebbtide-<pid of the creator>-<number>`.
 const NAME_PREFIX: &str = "ebbtide-";
 /// The last part of the name of the leaf that v2 may need; see [`MemoryCgroup::create`].
 const LEAF_SUFFIX: &str = "rest";
-/// A group stays busy for a moment after its last process has ended: how often to look again, and
-/// how long to wait each time.
+/// A group stays busy for a moment after its last process has ended. Number of checks, and the time
+/// between them.
 const REMOVE_TRIES: u32 = 100;
 const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 
-/// Numbers the groups that this process has created.
+/// Number of groups that this process has created.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-/// Creating and removing groups are several steps each; one thread at a time takes them.
+/// Lock for creating and removing groups, which take several steps each.
 static STEPS: Mutex<()> = Mutex::new(());
-/// Where this process stood before it made its first group, and its members return to.
+/// The group of this process before it made its first group. Members return to it.
 static HOME: OnceLock<PathBuf> = OnceLock::new();
 
-/// Why a memory-limited control group could not be had or used.
+/// Why a memory-limited control group could not be made or used.
 #[derive(Debug, Error)]
 pub enum CgroupError {
     /// The kernel offers no memory controller here.
@@ -43,7 +43,7 @@ pub enum CgroupError {
          (cgroup_enable=memory) and mount cgroup2 at /sys/fs/cgroup"
     )]
     NoController {
-        /// What was looked for and not found.
+        /// What is missing.
         reason: String,
     },
     /// The memory controller is here, but this process may not make a group under it.
@@ -53,7 +53,7 @@ pub enum CgroupError {
         parent: PathBuf,
         /// Which kind of hierarchy it is.
         version: CgroupVersion,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
     /// A control file could not be read or written.
@@ -63,7 +63,7 @@ pub enum CgroupError {
         action: String,
         /// The file or folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A control file holds something other than expected.
@@ -71,14 +71,14 @@ pub enum CgroupError {
     Unexpected {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Its contents.
         found: String,
     },
 }
 
 impl CgroupError {
-    /// Whether the reason lies in the machine or the user's rights, rather than in a group that was
-    /// had and then failed.
+    /// Returns whether the cause is the machine or the user's rights, not a failure of an existing
+    /// group.
     pub fn is_refusal(&self) -> bool {
         matches!(self, CgroupError::NoController { .. } | CgroupError::NotPermitted { .. })
     }
@@ -105,7 +105,7 @@ pub enum CgroupVersion {
     V2,
 }
 
-/// Where this process stands in the hierarchy that can limit memory.
+/// The place of this process in the hierarchy that can limit memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Standing {
     /// Which kind of hierarchy it is.
@@ -175,7 +175,7 @@ impl Standing {
     }
 }
 
-/// One line of `/proc/self/mountinfo`, as far as it matters here.
+/// The parts of a line of `/proc/self/mountinfo` that are used here.
 struct Mount {
     root: PathBuf,
     point: PathBuf,
@@ -221,7 +221,7 @@ fn own_path<'a>(cgroup: &'a str, controller: Option<&str>) -> Option<&'a str> {
     })
 }
 
-/// The pid in the name of a group of ours; nothing for any other group.
+/// Returns the pid in the name of one of Ebbtide's groups; `None` for any other group.
 fn creator_of(group: &Path) -> Option<u32> {
     let name = group.file_name()?.to_str()?.strip_prefix(NAME_PREFIX)?;
     let (pid, number) = name.split_once('-')?;
@@ -249,8 +249,8 @@ impl MemoryCgroup {
     /// Makes a group whose processes together can use `limit_bytes` of memory.
     ///
     /// # Errors
-    /// [`CgroupError::NoController`] or [`CgroupError::NotPermitted`], saying what to do about it;
-    /// [`CgroupError::Io`] when the group was made but took no limit. Nothing is left behind.
+    /// [`CgroupError::NoController`] or [`CgroupError::NotPermitted`], with advice.
+    /// [`CgroupError::Io`] when the group was made but accepted no limit. Nothing is left behind.
     pub fn create(limit_bytes: u64) -> Result<MemoryCgroup, CgroupError> {
         let group = MemoryCgroup::make(&Standing::of_this_process()?)?;
         group.set_limit(limit_bytes)?;
@@ -305,7 +305,8 @@ impl MemoryCgroup {
         })
     }
 
-    /// The most bytes ever charged to the group, where the kernel keeps count (v1, v2 since 5.19).
+    /// Returns the most bytes ever charged to the group, where the kernel counts them (v1, v2 since
+    /// 5.19).
     pub fn peak_bytes(&self) -> Option<u64> {
         self.read_bytes(match self.version {
             CgroupVersion::V1 => "memory.max_usage_in_bytes",
@@ -325,8 +326,8 @@ impl MemoryCgroup {
         let _ = write(&self.path.join(file), "0");
     }
 
-    /// How much of [`usage_bytes`](MemoryCgroup::usage_bytes) is the kernel's own (page tables,
-    /// stacks, caches of objects), where the kernel keeps count.
+    /// Returns how much of [`usage_bytes`](MemoryCgroup::usage_bytes) is the kernel's own (page
+    /// tables, stacks, caches of objects), where the kernel counts it.
     pub fn kernel_bytes(&self) -> Option<u64> {
         match self.version {
             CgroupVersion::V1 => self.read_bytes("memory.kmem.usage_in_bytes").ok(),
@@ -337,8 +338,8 @@ impl MemoryCgroup {
         }
     }
 
-    /// How much of [`usage_bytes`](MemoryCgroup::usage_bytes) is pages of files, where the kernel
-    /// says so.
+    /// Returns how much of [`usage_bytes`](MemoryCgroup::usage_bytes) is pages of files, where the
+    /// kernel reports it.
     pub fn file_bytes(&self) -> Option<u64> {
         let field = match self.version {
             CgroupVersion::V1 => "cache ",
@@ -348,7 +349,7 @@ impl MemoryCgroup {
         stat.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
     }
 
-    /// The limit in bytes as the kernel took it: whole pages.
+    /// Returns the limit in bytes that the kernel accepted, in whole pages.
     ///
     /// # Errors
     /// [`CgroupError::Io`] or [`CgroupError::Unexpected`].
@@ -435,7 +436,8 @@ fn steps() -> MutexGuard<'static, ()> {
     STEPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The v2 leaf that takes the processes of `parent`, so that it may hand on the memory controller.
+/// Returns the v2 leaf for the processes of `parent`, so that `parent` may pass on the memory
+/// controller.
 fn leaf_of(parent: &Path) -> PathBuf {
     parent.join(format!("{NAME_PREFIX}{}-{LEAF_SUFFIX}", process::id()))
 }
@@ -531,7 +533,8 @@ fn make_group(parent: &Path, version: CgroupVersion) -> Result<MemoryCgroup, Cgr
     Ok(MemoryCgroup { path, parent: parent.to_path_buf(), version, creator })
 }
 
-/// To move a process from its group to another takes the right to write to their common ancestor.
+/// Checks the right to move a process between groups: it needs write access to their common
+/// ancestor.
 fn may_join_below(parent: &Path) -> Result<(), CgroupError> {
     let path = parent.join("cgroup.procs");
     match fs::OpenOptions::new().write(true).open(&path) {

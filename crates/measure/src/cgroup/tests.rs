@@ -1,4 +1,4 @@
-//! What must be true of memory cgroups: where they are made, and that they limit and go away.
+//! Memory cgroups: where they are made, that they limit, and that they are removed.
 
 use std::process::{Child, Command, Stdio};
 

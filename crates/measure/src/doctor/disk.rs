@@ -47,7 +47,7 @@ impl<T: std::fmt::Display> std::fmt::Display for Known<T> {
     }
 }
 
-/// What holds a disk's data.
+/// Kind of storage medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Medium {
@@ -63,8 +63,8 @@ pub enum Medium {
 const SPINNING_US: f64 = 2000.0;
 
 impl Medium {
-    /// The medium of a disk whose driver says whether it spins, and whose reads, one in flight, take
-    /// `read_us` from the disk itself. What was measured outweighs what the driver says.
+    /// Returns the medium of a disk. `rotational` comes from its driver, and `read_us` is the time
+    /// of a read from the disk with one in flight. The measurement outweighs the driver.
     pub(super) fn of(rotational: Option<bool>, read_us: Option<f64>) -> Medium {
         match (rotational, read_us) {
             (_, Some(read_us)) if read_us < SPINNING_US => Medium::Flash,
@@ -83,8 +83,8 @@ pub struct Disk {
     pub name: String,
     /// The device's model name.
     pub model: Known<String>,
-    /// Whether its driver says that it spins. Virtual disks often say so wrongly, therefore results
-    /// state `medium` alone.
+    /// Whether its driver reports that it spins. Virtual disks often report this wrongly, so
+    /// results state only `medium`.
     #[serde(skip)]
     pub rotational: Known<bool>,
     /// Kind of medium, from the measured time of a read, otherwise from its driver.
@@ -105,7 +105,7 @@ pub struct Disk {
     pub iostats: Known<bool>,
 }
 
-/// The name of the file system of `path`, if it keeps files in memory alone. Such a one may accept
+/// Returns the name of the file system of `path`, if it keeps files only in memory. It may accept
 /// `O_DIRECT` and is fast, but it is not flash.
 pub(super) fn memory_file_system(path: &Path) -> Option<&'static str> {
     const TMPFS: u64 = 0x0102_1994;
@@ -153,7 +153,7 @@ fn device_folder(sys: &Path, number: u64) -> Result<PathBuf, String> {
         .map_err(|_| format!("no block device: its file system's device number is {major}:{minor}"))
 }
 
-/// What is mounted where `path` lies: the device, or an overlay's upper folder.
+/// Returns the source of the mount of `path`: the device, or an overlay's upper folder.
 fn mount_source(mountinfo: &str, path: &Path) -> Option<String> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -226,7 +226,7 @@ impl Disk {
     }
 }
 
-/// The setting in force, which the kernel puts in brackets: `always [madvise] never`.
+/// Returns the active setting, which the kernel puts in brackets: `always [madvise] never`.
 pub(super) fn chosen(settings: &str) -> &str {
     let bracketed = settings.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     bracketed.map_or(settings.trim(), |(chosen, _)| chosen)

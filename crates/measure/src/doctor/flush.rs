@@ -1,5 +1,5 @@
-//! What it takes until a commit survives: page writes with a flush behind them, as the engine does it for
-//! a group of commits.
+//! The time until a commit survives: page writes and a flush, as the engine does for a group of
+//! commits.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -30,8 +30,8 @@ pub struct Flushes {
     pub p99_us: f64,
 }
 
-/// Writes random pages of `target`, which was made for this, and flushes them, over and over for
-/// `duration` and at least once.
+/// Writes random pages of `target`, a test file, and flushes them. Repeats this for `duration`, at
+/// least once.
 pub(super) fn measure(target: &Target, duration: Duration) -> io::Result<Flushes> {
     let mut random = Pcg64::seed_from_u64(1);
     let mut took = Histogram::<u64>::new_with_max(FLUSH_NS_MAX, 3).map_err(io::Error::other)?;

@@ -7,7 +7,7 @@ use ebbtide_engine::affinity;
 
 use super::diagnosis::Diagnosis;
 
-/// A longer time between two looks at the clock is a gap: interrupts take less.
+/// A longer time between two reads of the clock is a gap. Interrupts take less.
 const GAP_MIN: Duration = Duration::from_micros(50);
 
 /// Share of the time in gaps above which gaps set the slowest hundredth of requests.
@@ -27,7 +27,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Time went on from one look at the clock to the next.
+    /// Adds the time between two reads of the clock.
     fn note(&mut self, between: Duration) {
         self.watched += between;
         if between > GAP_MIN {
@@ -51,7 +51,7 @@ impl Gaps {
     }
 }
 
-/// Looks at the clock on all processors that this process may use, for `duration`.
+/// Reads the clock on all processors that this process may use, for `duration`.
 pub(super) fn finding(duration: Duration) -> Diagnosis {
     match affinity::allowed() {
         Ok(mut cpus) => {

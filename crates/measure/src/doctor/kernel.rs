@@ -1,4 +1,4 @@
-//! What the kernel and the processors permit: io_uring, limits, membarrier, userfaultfd.
+//! Abilities of the kernel and the processors: io_uring, limits, membarrier, userfaultfd.
 
 use std::fs;
 use std::io;
@@ -33,7 +33,7 @@ pub(super) fn findings() -> Vec<Diagnosis> {
     ]
 }
 
-/// What `/proc/self/status` says this process may do.
+/// Permissions of this process from `/proc/self/status`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Permissions {
     capabilities: u64,

@@ -10,7 +10,7 @@ use super::disk::{self, Disk, Medium};
 use super::flush::Flushes;
 use super::probe::{self, ProbeError, Reads, Target};
 
-/// The machine in brief. What cannot be found out is "unknown", or absent where it is a number.
+/// The machine in brief. An unknown text is "unknown", and an unknown number is absent.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineSummary {
     /// Version of the kernel.
@@ -29,14 +29,14 @@ pub struct MachineSummary {
     pub disks: Vec<Disk>,
     /// How fast 4 KiB reads of the data are, one entry a queue depth.
     pub reads: Vec<Reads>,
-    /// What served these reads.
+    /// Source of these reads.
     pub reads_from: ServedBy,
     /// How long flushes take, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flushes: Option<Flushes>,
 }
 
-/// What serves reads of a file.
+/// Source of the reads of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServedBy {
@@ -46,11 +46,11 @@ pub enum ServedBy {
     Dram,
 }
 
-/// How long [`MachineSummary::quick`] measures at each of its queue depths at most.
+/// The longest time of [`MachineSummary::quick`] at each queue depth.
 const QUICK: Duration = Duration::from_millis(300);
 
 impl MachineSummary {
-    /// The machine without its storage. Takes no time.
+    /// Returns the machine without its storage, at no cost.
     pub(crate) fn of_system() -> MachineSummary {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
@@ -73,8 +73,8 @@ impl MachineSummary {
         }
     }
 
-    /// The machine and how fast the disk behind `data_file` is at queue depths 1 and 32, measured
-    /// in `share` of 0.6 s. The file is only read.
+    /// Returns the machine, and the speed of the disk behind `data_file` at queue depths 1 and 32,
+    /// measured in `share` of 0.6 s. The file is only read.
     ///
     /// # Errors
     /// [`ProbeError`] when the file cannot be read. The disks are left out if they cannot be found.
@@ -101,7 +101,7 @@ impl MachineSummary {
         self.reads.iter().find(|reads| reads.queue_depth == queue_depth)
     }
 
-    /// All of it in one line, without storage speed where none was measured.
+    /// Returns all of it in one line, without storage speed if none was measured.
     pub(crate) fn headline(&self) -> String {
         let cores = match self.cores_usable {
             1 => "1 core".to_string(),

@@ -1,4 +1,4 @@
-//! What the machine permits with memory: limiting it, and huge pages.
+//! Abilities of the machine's memory: limits and huge pages.
 
 use std::fs;
 

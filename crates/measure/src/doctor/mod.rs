@@ -1,5 +1,5 @@
-//! `ebbtide doctor`: what this machine permits, how fast its flash is, what is missing, what that
-//! costs, and how to fix it.
+//! `ebbtide doctor`: the abilities of this machine, the speed of its flash, and what is missing,
+//! with its cost and its fix.
 //!
 //! [`examine`] reports an item that cannot be examined as a diagnosis, not as an error.
 
@@ -59,17 +59,17 @@ pub enum DoctorError {
     Data {
         /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// An invalid option.
     #[error("{option}: {given}, expected {expected}")]
     Option {
-        /// Which one.
+        /// Name of the option.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What was expected.
+        /// The expected value.
         expected: &'static str,
     },
     /// The examination was stopped.
@@ -80,7 +80,7 @@ pub enum DoctorError {
 /// Examines this machine. A test file is removed again, also when `watch` stops the examination.
 ///
 /// # Errors
-/// [`DoctorError`], when the data path does not exist, an option is senseless, or on a stop.
+/// [`DoctorError`] when the data path does not exist, an option is invalid, or on a stop.
 pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport, DoctorError> {
     check(options)?;
     let data = options.data.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -105,7 +105,7 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport
     Ok(DoctorReport { machine, data, findings })
 }
 
-/// The disks with the medium that their reads tell.
+/// Returns the disks, with the medium according to their reads.
 fn disks_judged(mut disks: Vec<disk::Disk>, measured: &Measured) -> Vec<disk::Disk> {
     let one = measured.reads.iter().find(|reads| reads.queue_depth == 1);
     let read_us = one.map(|reads| reads.mean_us).filter(|_| measured.direct.is_ok());
@@ -115,8 +115,8 @@ fn disks_judged(mut disks: Vec<disk::Disk>, measured: &Measured) -> Vec<disk::Di
     disks
 }
 
-/// Measured reads by queue depth, why they used the page cache, if they did, and flushes or why they were
-/// not measured.
+/// Measured reads by queue depth, with the reason if they used the page cache. Flushes, or the
+/// reason why they were not measured.
 #[derive(Debug)]
 struct Measured {
     reads: Vec<Reads>,

@@ -1,4 +1,4 @@
-//! Which ways to a drive this machine offers, and what the others lack.
+//! The ways to a drive that this machine offers, and what the others lack.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -12,8 +12,8 @@ use super::disk::Disk;
 
 const NAME: &str = "ways to the drive";
 
-/// The drivers that may have polled queues, by how their drives' names begin, and the kernel parameter
-/// that says how many.
+/// Drivers that may have polled queues: the prefix of their drives' names, and the kernel parameter
+/// for the number of queues.
 const POLLED_DRIVERS: [(&str, &str); 2] =
     [("nvme", "nvme.poll_queues"), ("vd", "virtio_blk.poll_queues")];
 
@@ -24,7 +24,7 @@ struct Generic {
     permitted: bool,
 }
 
-/// What the way to one drive depends on.
+/// Facts that determine the way to one drive.
 struct Facts<'a> {
     name: &'a str,
     polled: bool,

@@ -1,4 +1,4 @@
-//! How fast flash is: random 4 KiB reads past the page cache, at a given queue depth.
+//! Speed of flash: random 4 KiB reads past the page cache, at a given queue depth.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,12 +17,12 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use thiserror::Error;
 
-/// What one read asks for.
+/// Bytes of one read.
 const PAGE_BYTES: usize = ebbtide_core::PAGE_BYTES;
 /// The test file is written in pieces of this size.
 const PIECE_BYTES: usize = 256 << 10;
-/// The first part of a measurement is not counted: buffers, the device's own queues and the clock
-/// of a sleeping processor settle in it.
+/// Share of a measurement that is not counted. Buffers, the device's queues and the clock of a
+/// sleeping processor settle in it.
 const WARM_UP_SHARE: f64 = 0.2;
 /// Reads slower than this are counted as this slow.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -49,9 +49,9 @@ pub enum ProbeError {
     /// The test file cannot be made.
     #[error("cannot write a test file of {bytes} bytes in {}: {source}", folder.display())]
     Write {
-        /// Where it was to be.
+        /// Its folder.
         folder: PathBuf,
-        /// How large it was to be.
+        /// Its size.
         bytes: u64,
         /// What the kernel said.
         source: io::Error,
@@ -74,17 +74,17 @@ pub enum ProbeError {
 #[repr(C, align(4096))]
 struct Aligned<const BYTES: usize>([u8; BYTES]);
 
-/// What a read goes to.
+/// Buffer of one read.
 type Page = Aligned<PAGE_BYTES>;
 
 impl<const BYTES: usize> Aligned<BYTES> {
-    /// Buffers that have all been written to, so that no page fault is measured later.
+    /// Returns buffers that have been written to, so that no page fault is measured later.
     fn touched(count: usize) -> Vec<Aligned<BYTES>> {
         vec![Aligned([1; BYTES]); count]
     }
 }
 
-/// What is read from: a file or block device, opened read-only or made for the purpose.
+/// A file or block device for the reads, opened read-only or made for the purpose.
 #[derive(Debug)]
 pub struct Target {
     file: File,
@@ -114,11 +114,11 @@ impl Target {
         Ok(Target { file, bytes, direct })
     }
 
-    /// Makes a file of `bytes` bytes in `folder` and fills it with contents that no device can
-    /// compress. The file has no name, so it is gone when the target or the process is.
+    /// Makes a file of `bytes` bytes in `folder` and fills it with incompressible contents. The
+    /// file has no name, so it disappears with the target or the process.
     ///
     /// # Errors
-    /// [`ProbeError::Write`]; [`ProbeError::Stopped`] when `watch` says so.
+    /// [`ProbeError::Write`]; [`ProbeError::Stopped`] when `watch` requests it.
     pub fn temporary(folder: &Path, bytes: u64, watch: Watch<'_>) -> Result<Target, ProbeError> {
         let failed = |source| ProbeError::Write { folder: folder.to_path_buf(), bytes, source };
         let mut file = tempfile::tempfile_in(folder).map_err(failed)?;
@@ -139,7 +139,7 @@ impl Target {
         Ok(Target { file, bytes: whole, direct })
     }
 
-    /// How much can be read, in bytes.
+    /// Returns the readable bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -150,7 +150,7 @@ impl Target {
         self.direct.as_ref().copied().map_err(String::as_str)
     }
 
-    /// Writes a random page of a target that was made for this.
+    /// Writes a random page of a target that was made for the purpose.
     pub(super) fn write_a_page(&self, random: &mut Pcg64) -> io::Result<()> {
         let mut page = Page::touched(1);
         random.fill_bytes(&mut page[0].0);
@@ -164,7 +164,7 @@ impl Target {
         self.file.read_at(&mut page[0].0, self.random_offset(random)).map(drop)
     }
 
-    /// Puts on the device what was written.
+    /// Flushes the writes to the device.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -186,7 +186,7 @@ fn make_direct(file: &File) -> Result<(), String> {
     file.read_at(&mut page[0].0, 0).map(drop).map_err(|error| error.to_string())
 }
 
-/// How reads were issued.
+/// Method of issuing reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Issued {
@@ -196,7 +196,7 @@ pub enum Issued {
     Threads,
 }
 
-/// What random 4 KiB reads at one queue depth took.
+/// Figures of random 4 KiB reads at one queue depth.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reads {
     /// Reads in flight at any time.
@@ -252,7 +252,7 @@ impl Meter {
         Ok(Meter { latencies_ns, counting_since: None, warm_at, end: now + duration })
     }
 
-    /// Counts the reads that `latencies` tells of; says whether it is time to stop.
+    /// Counts the reads of `latencies`. Returns whether it is time to stop.
     fn count(&mut self, now: Instant, latencies: impl Iterator<Item = Duration>) -> bool {
         if self.counting_since.is_some() {
             for latency in latencies {
@@ -314,11 +314,11 @@ fn through_ring(
     }
 }
 
-/// How many submissions' worth of reads stay in flight while one is being put together.
+/// Submissions whose reads stay in flight while another one is built.
 const BATCHES_IN_FLIGHT: u32 = 8;
 
-/// Reads handed over together at `queue_depth`. A submission costs more than a read: at depth, a few
-/// completions go into one.
+/// Returns how many reads are submitted together at `queue_depth`. A submission costs more than a
+/// read, so at depth a few reads go into one.
 pub(super) fn batch(queue_depth: u32) -> u32 {
     (queue_depth / BATCHES_IN_FLIGHT).max(1)
 }

@@ -204,10 +204,10 @@ fn speed(measured: &Measured) -> Diagnosis {
 /// CPU that a small commit takes (an assumption, for a transaction of a few hundred bytes).
 const COMMIT_CPU_US: f64 = 10.0;
 
-/// Longer flushes make `always` slow for all who commit alone.
+/// Longest flush that is good. Longer ones make `always` slow for jobs that commit alone.
 const GOOD_FLUSH_US: f64 = 1_000.0;
 
-/// What `--durability always` costs with flushes like these.
+/// Reports the cost of `--durability always` with these flushes.
 fn durable_commits(flushes: &Result<Flushes, String>) -> Diagnosis {
     const NAME: &str = "durable commits";
     let flushes = match flushes {

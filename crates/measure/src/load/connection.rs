@@ -28,7 +28,7 @@ enum What {
     Write(u32),
 }
 
-/// What a load counts.
+/// Counts of a load.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Tally {
     pub(super) reads: u64,
@@ -143,8 +143,8 @@ impl Connection {
         }
     }
 
-    /// Takes the replies that have come and checks them. `answered` is told when each command was meant to
-    /// be sent. `piece` is room for what is received at once.
+    /// Receives replies and checks them. Calls `answered` with the intended time of sending of each
+    /// command. `piece` is the buffer for one receive.
     pub(super) fn receive(
         &mut self,
         ledger: &Ledger,

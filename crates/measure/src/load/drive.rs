@@ -26,8 +26,8 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Runs a load.
 ///
 /// # Errors
-/// When options make no sense, the server cannot be reached or breaks a connection, or `watch` stops it.
-/// Errors and wrong replies of the server are counted instead.
+/// When options are invalid, the server cannot be reached or breaks a connection, or `watch` stops
+/// it. Errors and wrong replies of the server are counted instead.
 pub fn run(options: &LoadOptions, watch: Watch<'_>) -> Result<LoadReport, LoadError> {
     let mut load = Load::open(options)?;
     let start = Instant::now();
@@ -74,7 +74,7 @@ pub fn run(options: &LoadOptions, watch: Watch<'_>) -> Result<LoadReport, LoadEr
 struct Connections {
     list: Vec<Connection>,
     epoll: OwnedFd,
-    /// By connection: whether it is waited for to take more.
+    /// By connection: whether the load waits for it to accept more.
     sending: Vec<bool>,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Load {
     ledger: Ledger,
     pub(super) tally: Tally,
     connections: Connections,
-    /// Room for what is received at once.
+    /// Buffer for one receive.
     piece: Vec<u8>,
     keys_checked: u64,
     restarts: u64,
@@ -314,7 +314,7 @@ impl Load {
     }
 }
 
-/// Which commands come, and when.
+/// The order and the times of commands.
 struct Source {
     rng: Pcg64Mcg,
     zipf: Zipf<f64>,
@@ -341,7 +341,7 @@ impl Source {
         }
     }
 
-    /// Queues a command on a connection. It writes only keys that are its own.
+    /// Queues a command on a connection. It writes only keys that belong to the connection.
     fn command(
         &mut self,
         connection: &mut Connection,
@@ -366,7 +366,8 @@ impl Source {
 mod tests {
     use super::*;
 
-    /// Arrivals at random are some tens of microseconds apart: a wait of whole milliseconds would send them late.
+    /// Random arrivals are some tens of microseconds apart. A wait of whole milliseconds would send
+    /// them late.
     #[test]
     fn a_wait_for_the_next_arrival_is_not_rounded_up_to_a_millisecond() {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a descriptor");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ebbtide_structures::hash::mix;
 
-/// Bytes of a value that say its key and version.
+/// Bytes of a value for its key and version.
 pub(super) const VALUE_BYTES_MIN: usize = 16;
 
 /// Versions of all keys. 0 is a key that was never written.
@@ -43,17 +43,18 @@ impl Ledger {
         self.sent.len()
     }
 
-    /// Counts a write about to be sent; gives its version.
+    /// Counts a write that is about to be sent. Returns its version.
     pub(super) fn send(&self, key: usize) -> u32 {
         self.sent[key].fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// A write was answered.
+    /// Counts the reply to a write.
     pub(super) fn acknowledge(&self, key: usize, version: u32) {
         self.acknowledged[key].fetch_max(version, Ordering::SeqCst);
     }
 
-    /// The newest version that was acknowledged: what a read sent now may not be older than.
+    /// Returns the newest acknowledged version. A read that is sent now must not return an older
+    /// one.
     pub(super) fn acknowledged(&self, key: usize) -> u32 {
         self.acknowledged[key].load(Ordering::SeqCst)
     }
@@ -72,10 +73,11 @@ impl Ledger {
         value_of(key, version, length, into);
     }
 
-    /// Whether a read of `key` may have found `value`, given the version acknowledged when it was sent.
+    /// Checks that a read of `key` may return `value`, given the version acknowledged when it was
+    /// sent.
     ///
     /// # Errors
-    /// What is wrong with it, in a line.
+    /// A line on what is wrong with it.
     pub(super) fn check(
         &self,
         key: usize,
@@ -123,7 +125,7 @@ impl Ledger {
     }
 }
 
-/// What the bytes of a version follow from.
+/// Seed of the bytes of a version.
 fn seed(key: usize, version: u32) -> u64 {
     mix(key as u64 ^ u64::from(version) << 40)
 }

@@ -1,4 +1,4 @@
-//! A load on a server that speaks the protocol of Redis: how fast it answers, and whether it is right.
+//! A load on a server that speaks the protocol of Redis. It measures speed and checks every answer.
 //!
 //! [`run`] writes all keys, then sends reads and writes over many connections for a while. It
 //! checks every value that it reads, and returns a [`LoadReport`]. A load may have to

@@ -54,10 +54,10 @@ impl Serialize for Server {
 pub struct LoadOptions {
     /// The server.
     pub server: Server,
-    /// The password to give.
+    /// The password to send.
     #[serde(skip)]
     pub password: Option<String>,
-    /// Speak TLS over TCP, and trust servers for which the certificates in this PEM file vouch.
+    /// Speak TLS over TCP, and trust servers with a certificate from an authority in this PEM file.
     pub trust: Option<PathBuf>,
     /// Number of keys. All are written before the load unless `fill` is off.
     pub keys: usize,
@@ -75,8 +75,8 @@ pub struct LoadOptions {
     pub clients: usize,
     /// Commands that a connection sends together; it waits for all replies before it sends more.
     pub pipeline: usize,
-    /// Commands a second that arrive at random times whether or not earlier ones were answered.
-    /// Without it every connection sends as soon as it was answered.
+    /// Commands a second that arrive at random times, independently of replies. `None`: every
+    /// connection sends its next command after a reply.
     pub rate: Option<f64>,
     /// Time that is not measured.
     pub warm_up: Duration,

@@ -13,10 +13,10 @@ use super::options::LoadError;
 use super::report::{ProbeReport, ResponseTimes, histogram};
 use crate::doctor::probe::Target;
 
-/// Time from one read of a probe to the next: it takes next to nothing of the disk and of the CPU.
+/// Time between the starts of two reads. Such a probe takes little of the disk and the CPU.
 const EVERY: Duration = Duration::from_millis(1);
 
-/// Runs `body` while a thread reads pages of `file` anywhere, and gives what both have found.
+/// Runs `body` while a thread reads random pages of `file`. Returns the results of both.
 ///
 /// # Errors
 /// When the file cannot be read, or `body` fails.

@@ -1,4 +1,4 @@
-//! Replies of a Redis-protocol server, as far as a load needs them.
+//! Replies of a Redis-protocol server, only those that a load needs.
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub(super) enum Reply<'a> {
     Null,
 }
 
-/// What came is no reply.
+/// The received bytes are no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotReply;
 
-/// The reply at the start of `input` with the bytes that it takes, if all of it is there.
+/// Returns the reply at the start of `input` and its length, if it is complete.
 pub(super) fn parse(input: &[u8]) -> Result<Option<(Reply<'_>, usize)>, NotReply> {
     let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (kind, line) = input[..end].split_first().ok_or(NotReply)?;

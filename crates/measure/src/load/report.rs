@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::options::LoadOptions;
 
-/// The longest response told apart from longer ones: ten minutes.
+/// The longest response that is measured. Longer ones count as ten minutes.
 const RESPONSE_NS_MAX: u64 = 600_000_000_000;
 
 /// An empty histogram of times in nanoseconds.
@@ -41,8 +41,8 @@ impl ResponseTimes {
     }
 }
 
-/// When commands are sent, in words: at random times at a `rate` a second, or as [`LoadOptions::rate`] says
-/// without one.
+/// Returns the arrivals of commands in words: at random times at a `rate` a second, or as in
+/// [`LoadOptions::rate`] for `None`.
 pub(super) fn loop_kind(rate: Option<f64>) -> String {
     match rate {
         Some(rate) => format!("{rate} commands/s arriving at random"),
@@ -53,20 +53,20 @@ pub(super) fn loop_kind(rate: Option<f64>) -> String {
 /// Measurements of a probe.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProbeReport {
-    /// Reads of 4 KiB, those included that were due while an earlier one was under way.
+    /// Reads of 4 KiB, including those that were due during an earlier one.
     pub reads: u64,
-    /// How long they took, from the time at which each was due.
+    /// Response times from the time at which each read was due.
     pub response: ResponseTimes,
-    /// Why the reads did not go past the page cache, if they did not.
+    /// The reason why reads used the page cache, if they did.
     pub cached: Option<String>,
 }
 
-/// What a load found.
+/// Results of a load.
 #[derive(Debug, Clone, Serialize)]
 pub struct LoadReport {
-    /// What it did.
+    /// Its options.
     pub options: LoadOptions,
-    /// Seconds that writing all keys took; none if that was left out.
+    /// Seconds for writing all keys; `None` if that was left out.
     pub fill_seconds: Option<f64>,
     /// Seconds that were measured.
     pub seconds: f64,

@@ -55,21 +55,21 @@ impl Socket {
         }
     }
 
-    /// Whether bytes that were written are not with the kernel yet.
+    /// Returns whether written bytes have not reached the kernel yet.
     pub(super) fn holds_back(&self) -> bool {
         matches!(self, Socket::Tls(stream) if stream.conn.wants_write())
     }
 
-    /// Whether there may be more to read although the kernel has nothing.
+    /// Returns whether there may be more to read although the kernel has nothing.
     pub(super) fn reads_ahead(&self) -> bool {
         matches!(self, Socket::Tls(_))
     }
 }
 
-/// What clients need to know servers by whose certificates those in the PEM file `path` vouch for.
+/// Returns the client configuration that trusts the authorities in the PEM file `path`.
 ///
 /// # Errors
-/// When the file holds none.
+/// When the file has no certificate.
 pub(super) fn trust(path: &Path) -> Result<Arc<ClientConfig>, LoadError> {
     let bad = |reason: String| LoadError::Trust { path: PathBuf::from(path), reason };
     let mut roots = RootCertStore::empty();

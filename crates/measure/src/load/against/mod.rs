@@ -29,7 +29,7 @@ use crate::doctor::probe::{Target, random_reads};
 pub use report::{AgainstReport, Bound, MixReport, SideReport};
 use servers::{Running, Servers};
 
-/// Data of this many bytes to a byte of DRAM, unless the options say otherwise.
+/// Bytes of data for a byte of DRAM, by default.
 const DATA_PER_DRAM: u64 = 20;
 
 /// The least DRAM that a comparison chooses: enough for the server, its connections, its page
@@ -45,16 +45,17 @@ const CAPACITY_PER_DATA: u64 = 3;
 /// The keys of the mix without misses are a page each, in this share of Ebbtide's frames.
 const CACHED_SHARE: u64 = 4;
 
-/// Reads in flight at which it is measured what the disk gives at most.
+/// Reads in flight for the measurement of the disk's most reads.
 const QUEUE_DEPTH: u32 = 128;
 
-/// How long that takes.
+/// Length of that measurement.
 const PROBED: Duration = Duration::from_millis(300);
 
 /// Options of a comparison.
 #[derive(Debug, Clone)]
 pub struct AgainstOptions {
-    /// Keys, values, skew, clients, warm-up and duration; the mix and the server are the comparison's.
+    /// Keys, values, skew, clients, warm-up and duration. The comparison sets the mix and the
+    /// server.
     pub load: LoadOptions,
     /// Rounds.
     pub rounds: usize,
@@ -115,13 +116,14 @@ const MIXES: [Mix; 5] = [
     Mix { name: "50/50, pipeline 16", writes: 0.5, pipeline: 16, cached: false },
 ];
 
-/// The mixes of a comparison: a pipeline makes no difference to commands that arrive at random times.
+/// Returns the mixes of a comparison. With random arrivals, pipelines are omitted because they make
+/// no difference.
 fn mixes(options: &LoadOptions) -> Vec<Mix> {
     let open_loop = options.rate.is_some();
     MIXES.into_iter().filter(|mix| !open_loop || mix.pipeline == 1).collect()
 }
 
-/// What one server did in one round of a mix.
+/// Results of one server in one round of a mix.
 #[derive(Debug, Clone)]
 struct Window {
     throughput: f64,
@@ -164,11 +166,11 @@ pub fn run(options: &AgainstOptions, watch: Watch<'_>) -> Result<AgainstReport, 
     })
 }
 
-/// Of the flash of Ebbtide's server.
+/// Flash of Ebbtide's server.
 struct Flash {
-    /// What keys, values and the index take.
+    /// Bytes of keys, values and the index.
     bytes: u64,
-    /// The most reads that the disk gives, where that could be measured.
+    /// The most reads a second of the disk, where that could be measured.
     reads_per_s: Option<f64>,
 }
 
@@ -178,13 +180,13 @@ struct Side {
     load: Load,
 }
 
-/// The places of both among the sides.
+/// The places of the two servers among the sides.
 const REDIS: usize = 0;
 const EBBTIDE: usize = 1;
 
 struct Comparison<'a> {
     options: &'a AgainstOptions,
-    /// All that may be used: the servers run on the first, the load on the last.
+    /// CPUs to use. The servers run on the first, the load on the last.
     cpus: &'a [usize],
     watch: Watch<'a>,
     /// [`REDIS`], then [`EBBTIDE`].
@@ -251,7 +253,7 @@ impl Comparison<'_> {
         load.reconnect()
     }
 
-    /// As many keys as stay in the cache of Ebbtide, whose frames are the only ones that are told.
+    /// Returns how many keys fit in Ebbtide's cache. Only Ebbtide reports its frames.
     fn cached_keys(&mut self) -> Result<usize, LoadError> {
         let mut frames_bytes = 0;
         for side in &mut self.sides {

@@ -16,11 +16,11 @@ const ACCEPTED_SHARE: f64 = 0.9;
 /// The share of the disk's reads above which it counts as the limit.
 const DISK_BOUND: f64 = 0.8;
 
-/// The mixes that the bound on the ratio speaks of, and the one without misses.
+/// The mixes that have a bound on the ratio, and the mix without misses.
 const BOUND: [&str; 2] = ["GET", "GET, pipeline 16"];
 const CACHED: &str = "GET, data in cache";
 
-/// What a comparison found.
+/// Results of a comparison.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgainstReport {
     /// The machine, in a line.
@@ -43,7 +43,8 @@ pub struct AgainstReport {
     pub zipf: f64,
     /// Connections.
     pub clients: usize,
-    /// Commands a second that arrived at random times; without it, each connection sent when it was answered.
+    /// Commands a second that arrived at random times; `None` if each connection sent its next
+    /// command after a reply.
     pub rate: Option<f64>,
     /// Reads a second that the disk of Ebbtide's store gives with many in flight, where it was measured.
     pub disk_reads_per_s: Option<f64>,
@@ -61,7 +62,7 @@ pub struct AgainstReport {
     pub ebbtide_resident_bytes: u64,
     /// Whether the load ran on the CPU of the servers.
     pub cpus_shared: bool,
-    /// What disturbed the measurements, if anything did.
+    /// Disturbances of the measurements, if there were any.
     pub disturbed: Option<String>,
     /// The first error reply.
     pub first_error: Option<String>,
@@ -167,7 +168,8 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The bound of a mix, given what a command costs without misses. `None` if it hardly missed.
+    /// Returns the bound of a mix, given the cost of a command without misses. `None` if it hardly
+    /// missed.
     fn of(mix: &MixReport, cached_us: f64) -> Option<Bound> {
         let (reads, misses) = (mix.ebbtide.reads.median, mix.ebbtide.misses.median);
         let redis_us = mix.redis.cpu_us.median;
@@ -186,7 +188,8 @@ impl AgainstReport {
         self.first_error.is_none() && self.first_wrong.is_none()
     }
 
-    /// The bound on the throughput of a mix of reads without a pipeline, if that was compared.
+    /// Returns the bound on the throughput of a mix of reads without a pipeline, if that was
+    /// compared.
     pub fn bound(&self) -> Option<Bound> {
         if self.rate.is_some() {
             return None;
@@ -195,7 +198,8 @@ impl AgainstReport {
         Bound::of(of(BOUND[0])?, of(CACHED)?.ebbtide.cpu_us.median)
     }
 
-    /// What was compared: response times if commands arrived at a rate, else throughput.
+    /// Returns the table of the comparison: response times if commands arrived at a rate, else
+    /// throughput.
     fn table(&self) -> Table {
         match self.rate {
             None => self.throughput_table(),
@@ -278,7 +282,7 @@ impl AgainstReport {
         table
     }
 
-    /// What the figures come from, and what to think of them.
+    /// Returns notes on the sources of the figures and how to read them.
     fn notes(&self) -> Vec<String> {
         let (least, most) = self.value_bytes;
         let sends = loop_kind(self.rate);

@@ -1,4 +1,4 @@
-//! The two servers of a comparison as child processes, and what they tell of themselves.
+//! The two servers of a comparison as child processes, and their counters.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use super::AgainstOptions;
 use crate::load::options::{LoadError, Server};
 use crate::usage;
 
-/// What Ebbtide's server is called in errors.
+/// Name of Ebbtide's server in errors.
 const EBBTIDE: &str = "ebbtide serve";
 
 /// The longest time that a server takes to start.
@@ -35,7 +35,7 @@ pub(super) struct Running {
     pub(super) version: String,
     process: Child,
     control: Control,
-    /// Its files. They go once it has ended.
+    /// Its files. They are removed once it has ended.
     folder: TempDir,
 }
 
@@ -109,7 +109,7 @@ fn start_ebbtide(options: &AgainstOptions) -> Result<Running, LoadError> {
     Running::new(EBBTIDE, address, process, control, folder)
 }
 
-/// The process of Ebbtide's server on the store in `folder`, and where it answers.
+/// Starts Ebbtide's server on the store in `folder`. Returns the process and its address.
 fn launch(
     options: &AgainstOptions,
     folder: &Path,
@@ -216,7 +216,7 @@ impl Drop for Running {
     }
 }
 
-/// A connection on which a server is asked about itself.
+/// A connection for questions to a server about itself.
 struct Control {
     name: &'static str,
     socket: BufReader<TcpStream>,
@@ -250,7 +250,7 @@ impl Control {
     }
 }
 
-/// What follows `name` in a line of an answer to `INFO`.
+/// Returns the text after `name` in a line of an answer to `INFO`.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
