@@ -55,8 +55,8 @@ pub(crate) fn check_outside() -> Result<(), Failure> {
 pub(crate) fn own<'a>(memory: *const EbbtideMemory) -> Result<&'a EbbtideMemory, Failure> {
     given("memory", memory)?;
     if memory != CURRENT.get() {
-        let text = "memory is that of another job, or of one that has ended: expected the one that \
-                    the job here was given";
+        let text = "memory is the memory of another job, or of one that has ended: expected the memory \
+                    of the job that calls";
         return Err(Failure::new(EbbtideCode::EbbtideMisplaced, text));
     }
     // SAFETY: the job's callback runs below the frame that the memory lies in.

@@ -1,5 +1,4 @@
-//! Promotion against a model written anew from the published listing, with exact fractions and
-//! pages by name.
+//! Promotion against a second model of the published listing, with exact fractions and pages by name.
 
 use std::collections::HashMap;
 
@@ -7,16 +6,16 @@ use ebbtide_core::FrameId;
 use ebbtide_core::promotion::{Adaptive, Meets, Parameters, Reset};
 use proptest::prelude::*;
 
-/// Algorithm 1 as its listing reads, line by line.
+/// Algorithm 1, line by line as in its listing.
 struct Listing {
     page_counts: HashMap<u32, u64>,
     net: u64,
     accesses: u64,
     promoted: u64,
     threshold: u64,
-    /// Whether more than the threshold promotes as well.
+    /// True if a count above the threshold promotes as well.
     at_least: bool,
-    /// A window's accesses, where that is what ends an epoch.
+    /// The accesses of a window, if a window ends an epoch.
     window: Option<u64>,
 }
 

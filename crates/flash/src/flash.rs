@@ -28,7 +28,7 @@ use crate::ssd::Ssd;
 pub struct Flash {
     device: Device,
     now: Time,
-    /// Completions during a submission, which the next advance reports.
+    /// Completions during a submission. The next advance reports them.
     untold: Vec<Done>,
     outstanding: u64,
 }

@@ -9,7 +9,7 @@
 //!   devices.
 //! * [`Flash`]: [`submit`](Flash::submit), [`next_event`](Flash::next_event),
 //!   [`advance`](Flash::advance).
-//! * [`Counters`], [`Wear`], [`Lifetime`]: what a device reports.
+//! * [`Counters`], [`Wear`], [`Lifetime`]: the results of a device.
 //!
 //! The model has no multi-plane commands, does not merge reads of the same physical page, and has
 //! no errors.

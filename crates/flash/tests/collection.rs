@@ -1,4 +1,4 @@
-//! Which commands a collection blocks, and which it does not.
+//! The commands that a collection blocks, and those that it does not.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn read_at(plane: u64) -> Time {
     us(200 + 20 * plane)
 }
 
-/// A page of plane 0 is written; while that plane collects, a page of each plane is read.
+/// Writes a page of plane 0. While that plane collects, reads a page of each plane.
 fn reads_during_a_collection(garbage_collection: GarbageCollection) -> (Host, [u64; 4]) {
     let mut host = Host::new(about_to_collect(garbage_collection, 11));
     host.write(us(0), 0);
@@ -120,7 +120,7 @@ fn at_the_hard_limit_reads_are_served_and_writes_wait() {
     assert!(mean(Kind::Read) * 4 < mean(Kind::Write), "{} {}", mean(Kind::Read), mean(Kind::Write));
 }
 
-/// The share of random requests that collections block, a third of the device holding data.
+/// The share of random requests that collections block. Data fill a third of the device.
 fn blocked_share(chips_per_channel: u32) -> f64 {
     let config = SsdConfig {
         channels: 4,

@@ -1,5 +1,5 @@
-//! For any device and load, every command completes once, in order and in no less than its own
-//! time, and the counters add up.
+//! For any device and load, every command completes once, in order, and no faster than its own operation
+//! takes. The counters add up.
 
 mod common;
 
@@ -8,7 +8,7 @@ use ebbtide_core::{Span, Time};
 use ebbtide_flash::{GarbageCollection, Kind, SsdConfig, Suspend, WriteDone, WriteUnit};
 use proptest::prelude::*;
 
-/// The least over-provisioning with which collections always gain room, and a little.
+/// Slightly more than the least over-provisioning with which collections always gain room.
 fn least_over_provisioning(blocks: u32, pages: u32) -> f64 {
     100.0 * (1.0 - f64::from((blocks - 3) * (pages - 1)) / f64::from(blocks * pages)) + 0.01
 }

@@ -1,4 +1,4 @@
-//! Drives against closed forms: what buses carry, Little's law, and what data sheets say.
+//! Drives against closed forms: the throughput of buses, Little's law, and data sheets.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn preset(name: &str, drives: u32) -> SsdConfig {
     SsdConfig { drives, ..*config }
 }
 
-/// Requests of random pages a second, `depth` in flight at any time, after as many to settle.
+/// Returns random requests a second with `depth` in flight, after as many to settle.
 fn per_s(config: SsdConfig, kind: Kind, depth: usize, count: usize) -> f64 {
     let mut host = Host::new(config);
     let pages = host.flash.logical_pages().unwrap();

@@ -88,7 +88,7 @@ pub struct Catalogue {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CatalogueError {
     /// The range holds something else.
-    #[error("there is no catalogue at {0:?}, but something else")]
+    #[error("the range at {0:?} holds something else than a catalogue")]
     NotOne(Addr),
     /// An earlier version of this library has made it, and this version cannot read its structures.
     #[error(
@@ -106,7 +106,7 @@ pub enum CatalogueError {
         expected: String,
     },
     /// The name is too long or empty.
-    #[error("the name '{0}' has more than {NAME_BYTES_MAX} bytes, or none")]
+    #[error("the name '{0}' is empty or has more than {NAME_BYTES_MAX} bytes")]
     BadName(String),
     /// The range has too little room left.
     #[error(transparent)]

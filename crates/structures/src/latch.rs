@@ -360,7 +360,7 @@ fn release<M: Memory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
 fn try_release<M: Memory>(memory: &mut M, at: Addr) {
     let mut seen = memory.load_latch(at);
     loop {
-        debug_assert!(seen & HELD != 0, "the latch at {at:?} is released by someone else");
+        debug_assert!(seen & HELD != 0, "the latch at {at:?} was released by another job");
         let free = (seen & !(HELD | WAITED)).wrapping_add(VERSION);
         match memory.exchange_latch(at, seen, free) {
             Ok(_) => break,

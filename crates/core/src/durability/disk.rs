@@ -104,7 +104,7 @@ pub enum RecoveryError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// No copy of the superblock is sound.
-    #[error("no copy of the superblock is sound, so nothing says where recovery begins")]
+    #[error("no copy of the superblock is sound, so recovery cannot begin")]
     NoSuperblock,
     /// The newest superblock is gone: the log names a newer one than any copy that is sound.
     #[error("the newest superblock is damaged: block {} of the log names a newer one", block.0)]
@@ -115,7 +115,7 @@ pub enum RecoveryError {
     /// The log is damaged where it was on the device.
     #[error(
         "log block {number} (block {} of the persist part) is damaged, though it was on the device: \
-         what was committed from there on is lost",
+         all transactions from there on are lost",
         block.0
     )]
     DamagedLog {
@@ -125,7 +125,7 @@ pub enum RecoveryError {
         number: u64,
     },
     /// The page map has two pages in one slot, or a page in a slot beyond the last.
-    #[error("the page map is wrong: page {} is said to be in slot {slot}, {problem}", page.0)]
+    #[error("the page map is wrong: it places page {} in slot {slot}, {problem}", page.0)]
     WrongMap {
         /// One of the pages.
         page: PageId,

@@ -17,7 +17,7 @@ pub enum TransactionError {
     /// `durable` was called inside a transaction. The transaction commits only after its body, so waiting
     /// would never end.
     #[error(
-        "durable inside a transaction: expected after it, since nothing of it is committed before"
+        "durable was called inside a transaction, which commits only at its end: call it afterwards"
     )]
     Inside,
     /// The body ran again and again, each time for the same reason, and another run would not help. Nothing

@@ -431,9 +431,9 @@ impl Journal {
     /// [`done`](Journal::done) after it.
     ///
     /// # Panics
-    /// When something is under way.
+    /// When an operation is under way.
     pub fn next(&mut self, flush: bool) -> Option<Io> {
-        assert!(self.doing.is_none(), "one thing at a time");
+        assert!(self.doing.is_none(), "one operation at a time");
         if self.ended.is_some() {
             return None;
         }
@@ -508,7 +508,7 @@ impl Journal {
     /// Notes that the operation that [`next`](Journal::next) returned has ended. A failed write or flush
     /// ends all writing. The contents of the device are then unknown, and a retry would not reveal them.
     pub fn done(&mut self, result: Result<(), String>) {
-        let doing = self.doing.take().expect("something is under way");
+        let doing = self.doing.take().expect("an operation is under way");
         if let Err(reason) = result {
             if self.planted.is(Mistake::RetriesFlush) && matches!(doing, Doing::Flush { .. }) {
                 return self.done_well(doing);

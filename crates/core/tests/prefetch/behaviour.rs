@@ -1,5 +1,5 @@
-//! Effects of the prefetchers on a program's misses, required and forbidden, and their exact counts on a
-//! fixed stream.
+//! The effects of the prefetchers on a program's misses, both wanted and unwanted. Also their exact counts
+//! on a fixed stream.
 
 use ebbtide_core::PageId;
 use ebbtide_core::prefetch::{
@@ -17,8 +17,8 @@ fn device(kind: PrefetcherKind, preset: Preset, latency: u64) -> Device {
     Device::new(kind.build(preset, PAGES), PAGES, 256, latency)
 }
 
-/// Scans with a stride, loops and random pages, one after the other; integers only, so the same on
-/// every machine.
+/// Scans with a stride, loops and random pages, one after the other. It uses only integers, so it is the
+/// same on every machine.
 fn mixed() -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(3);
     let mut pages = Vec::new();
@@ -141,14 +141,14 @@ fn names_are_found_and_misspelt_ones_offered_the_nearest() {
     assert_eq!("atc23".parse::<Preset>(), Ok(Preset::Atc23));
 }
 
-/// What prefetches did in an interval.
+/// The prefetches of an interval.
 #[derive(Clone, Copy)]
 struct Interval {
-    /// Of a thousand prefetches.
+    /// Used prefetches of a thousand.
     used: u64,
-    /// Of the used ones.
+    /// Late prefetches of the used ones.
     late: u64,
-    /// Of two thousand misses.
+    /// Polluted misses of two thousand.
     polluted: u64,
 }
 
@@ -174,7 +174,7 @@ fn tell(at_work: &mut Prefetching, interval: Interval) {
     (0..8_192 - 2_000).for_each(|_| at_work.evicted(page, Origin::Used, true));
 }
 
-/// How far ahead, and how many pages.
+/// Returns how far ahead it fetches, and how many pages.
 fn run_ahead(at_work: &mut Prefetching) -> (u64, usize) {
     let run = at_work.demand(PageId(0), Demand::FirstHit { late: false });
     (run[0].0 - 1, run.len())

@@ -19,7 +19,7 @@ struct Cached {
     hit: bool,
 }
 
-/// A fully associative FIFO cache over a device that takes `latency` accesses to bring a page. What
+/// A fully associative FIFO cache over a device that takes `latency` accesses to bring a page. A page that
 /// arrives in the middle of an access is there for the next one.
 pub(crate) struct Device {
     prefetching: Prefetching,

@@ -1,5 +1,5 @@
-//! Every prefetcher against a plain model of it, written from the definition with whole histories
-//! in lists, told the same of the same programs.
+//! Every prefetcher against a plain model, on the same programs. The models are written from the
+//! definitions and keep whole histories in lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::device::Device;
 
 const PAGES: u64 = 600;
 
-/// Runs a prefetcher and its model side by side: both must want the same pages at every access.
+/// Runs a prefetcher and its model together. Both must want the same pages at every access.
 struct Twins {
     one: Box<dyn Prefetcher>,
     other: Box<dyn Prefetcher>,
@@ -64,7 +64,7 @@ fn program() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// How much of the prefetcher's own time a page takes, from none to longer than a program's part.
+/// The latency of a page, from none to longer than a program's part.
 fn latency() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1u64..60, Just(400)]
 }
@@ -117,7 +117,7 @@ proptest! {
         agree(PrefetcherKind::FeedbackDirected, Preset::Atc23, model, &run);
     }
 
-    /// No model: the same is told, the same is done, and pages exist.
+    /// There is no model: the same run must give the same counts, and its pages must exist.
     #[test]
     fn the_same_run_gives_the_same_counts(run in run()) {
         let (pages, frames, latency) = run;
@@ -137,8 +137,8 @@ proptest! {
     }
 }
 
-/// Best-offset as HPCA'16 has it: a table of the last base page that fell into each place, scores of
-/// all offsets by round.
+/// Best-offset as in HPCA'16: a table of the last base page for each place, and scores of all offsets in a
+/// round.
 struct OriginalBestOffset {
     recent: BTreeMap<u64, u64>,
     scores: Vec<u32>,
@@ -200,7 +200,7 @@ impl Prefetcher for OriginalBestOffset {
     }
 }
 
-/// Best-offset as the CXL-flash study has it.
+/// Best-offset as in the CXL-flash study.
 struct StudyBestOffset {
     asked: Vec<u64>,
     scores: Vec<u32>,
@@ -235,7 +235,7 @@ impl Prefetcher for StudyBestOffset {
     }
 }
 
-/// Leap as ATC'20 has it, with every fault there ever was.
+/// Leap as in ATC'20, with the history of all faults.
 struct OriginalLeap {
     faults: Vec<u64>,
     trend: i64,
@@ -299,7 +299,7 @@ impl Prefetcher for OriginalLeap {
     }
 }
 
-/// Leap as the CXL-flash study has it.
+/// Leap as in the CXL-flash study.
 struct StudyLeap {
     steps: Vec<i64>,
     last: u64,
@@ -352,7 +352,7 @@ impl Prefetcher for StudyLeap {
     }
 }
 
-/// Feedback-directed as the CXL-flash study has it: sets of pages.
+/// Feedback-directed as in the CXL-flash study, with sets of pages.
 #[derive(Default)]
 struct StudyFeedback {
     level: usize,

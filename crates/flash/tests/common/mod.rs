@@ -53,7 +53,7 @@ pub const READ: Span = Span::from_us(10);
 pub const PROGRAM: Span = Span::from_us(100);
 pub const TRANSFER: Span = Span::from_ns(4096);
 
-/// A host that remembers what was done.
+/// A host that records completions.
 pub struct Host {
     pub flash: Flash,
     pub done: Vec<Done>,

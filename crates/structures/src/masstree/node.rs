@@ -253,7 +253,7 @@ pub(super) fn cut(entries: &[Entry]) -> usize {
 #[cold]
 #[inline(never)]
 pub(super) fn misplaced(at: Addr) -> Wrong {
-    Wrong(format!("the node at {at:?} is not the one that belongs there"))
+    Wrong(format!("the node at {at:?} does not belong there"))
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ impl Tree {
                 return Ok(None);
             }
             if !(if thing == Thing::Node { self.is_node(at) } else { self.pool.is_line(at) }) {
-                return Err(Wrong(format!("the list at {list:?} leads out of its pool")));
+                return Err(Wrong(format!("the list at {list:?} leads outside of its pool")));
             }
             // If another job took it since, this word means nothing, and the head has changed.
             let next: u64 = m.load(link_of(thing, at));

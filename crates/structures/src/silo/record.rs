@@ -234,7 +234,7 @@ pub(super) fn unlock<M: Memory>(memory: &mut M, at: Addr, tid: Tid) -> std::thre
     let released = retry_faults(|| {
         let mut seen = word(memory, at);
         loop {
-            debug_assert!(seen.is_locked(), "the record at {at:?} is released by someone else");
+            debug_assert!(seen.is_locked(), "the record at {at:?} was released by another job");
             match memory.compare_exchange(at, seen.0, TidWord::from(tid).0) {
                 Ok(_) => return seen.is_waited(),
                 Err(found) => seen = TidWord(found),

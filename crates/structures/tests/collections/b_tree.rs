@@ -1,5 +1,4 @@
-//! The B+-tree against a plain map: alone, full to the brim, interleaved, damaged, and when pages
-//! fail.
+//! The B+-tree against a plain map: alone, full, interleaved, damaged, and when pages fail.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -57,7 +56,7 @@ fn all_rows<M: Memory, K: Value + Ord, R: Value>(
     rows_in(memory, tree, (Bound::Unbounded, Bound::Unbounded))
 }
 
-/// Keys of `K` words in the order of numbers: few share their first word.
+/// Keys of `K` words in the order of numbers. Few of them share their first word.
 fn key_of<const K: usize>(number: u64) -> [u64; K] {
     let mut key = [number / 3; K];
     key[K - 1] = if K == 1 { number } else { number % 3 };
@@ -333,7 +332,7 @@ fn a_walk_to_a_page_that_was_given_back_meanwhile_begins_again() {
 /// Leaves of four rows and inner pages of 28 children: a tree of three levels has few rows.
 type High = BTree<[u64; 8], [u64; 96]>;
 
-/// Rows come and go in any order until none of this thread's is left. Reads what stays.
+/// Inserts and removes rows in any order until this thread has none left. Reads the rows that stay.
 fn grow_and_shrink<M: Memory>(memory: &mut M, tree: &High, (thread, seed): (u64, u64)) {
     let key_of = |number: u64| [7, number, 0, 0, 0, 0, 0, 1];
     let mut random = Pcg64Mcg::seed_from_u64(seed * 10 + thread);
@@ -372,7 +371,7 @@ fn of_rows_that_stay() -> (Plain, High) {
     (memory, tree)
 }
 
-/// Only what stays is left, in few pages: the others serve new rows.
+/// Checks that only the rows that stay are left, in few pages. The other pages serve new rows.
 fn check_is_low(memory: &mut Plain, tree: &High, name: &str) {
     let rows = all_rows(memory, tree);
     assert_eq!(rows.len(), 10, "{name}");

@@ -1,4 +1,4 @@
-//! A page that fails ends the job that needs it, and leaves no latch held that could be released.
+//! A page that fails ends the job that needs it. Only a latch that cannot be released stays held.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

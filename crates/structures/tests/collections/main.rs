@@ -8,8 +8,8 @@ mod window;
 
 use ebbtide_testbed::{Interleaved, Plain, Shared, interleave_bursts};
 
-/// Runs `body(thread, memory)` on `threads` interleaved threads over the words of `memory`, which
-/// then holds what they left. Turns last for one word if `seed` is even, else for ten on average.
+/// Runs `body(thread, memory)` on `threads` interleaved threads over the words of `memory`, and stores the
+/// result there. Turns last for one word if `seed` is even, otherwise for ten on average.
 fn interleave<R: Send>(
     memory: &mut Plain,
     threads: usize,

@@ -1,4 +1,4 @@
-//! The map against a plain one: alone, full to the brim, interleaved, and when pages fail.
+//! The map against a plain one: alone, full, interleaved, and when pages fail.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -92,7 +92,7 @@ fn it_holds_its_capacity_whatever_the_seed() {
     }
 }
 
-/// Fills a map of two buckets of 31 slots to the brim.
+/// Fills a map of two buckets of 31 slots completely.
 fn brimful() -> (Plain, Map<[u64; 8], [u64; 8]>, u64) {
     let (mut memory, map) = fresh(40);
     let mut keys = 0;

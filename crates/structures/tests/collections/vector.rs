@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::interleave;
 use ebbtide_testbed::Plain;
 
-/// A value whose words all say `number`, so that a torn one shows.
+/// A value whose words are all `number`, so that a torn one shows.
 fn value<const N: usize>(number: u64) -> [u64; N] {
     [number; N]
 }

@@ -15,9 +15,9 @@ pub enum Keys {
     Rising,
     Falling,
     Random,
-    /// Few keys in a row share their first bytes.
+    /// Keys with shared first bytes, few in a row.
     Prefixed,
-    /// They come in order, and any of the window goes.
+    /// Keys come in order, and any of the window goes.
     AnyGoes,
 }
 
@@ -34,8 +34,8 @@ impl Keys {
         }
     }
 
-    /// Calls `step(comes, goes)` with the numbers that come and go: at first `window` only come, at last
-    /// all that are left go.
+    /// Calls `step(comes, goes)` with the numbers that come and go. At first `window` keys only come, and
+    /// at last all remaining keys go.
     pub fn moves(self, window: u64, mut step: impl FnMut(Option<u64>, Option<u64>)) {
         let mut live = VecDeque::new();
         let goes = |live: &mut VecDeque<u64>| {

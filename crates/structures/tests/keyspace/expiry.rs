@@ -1,4 +1,4 @@
-//! What has expired is found in the order of time, and makes room for what comes.
+//! Expired keys are found in the order of time, and make room for new ones.
 
 use std::collections::BTreeSet;
 

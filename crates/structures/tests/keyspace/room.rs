@@ -37,7 +37,7 @@ fn a_full_keyspace_keeps_every_key_and_has_room_again_after_deletes() {
     assert_eq!(set(&mut memory, 1, 20_000), Ok(()));
 }
 
-/// Bytes of pages for a byte of keys and values: the mean while the keys become twice as many.
+/// Returns the bytes of pages for each byte of keys and values: the mean while the keys double.
 fn use_over_a_doubling(value_bytes: usize) -> f64 {
     let count = (16 << 20) / (16 + value_bytes as u64);
     let pages = count * (value_bytes as u64 + 100) * 3 / PAGE_BYTES as u64;

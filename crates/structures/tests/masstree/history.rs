@@ -13,7 +13,7 @@ use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What an operation did to one key.
+/// The effect of an operation on one key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Did {
     Get { found: Option<u64> },
@@ -22,7 +22,7 @@ enum Did {
     Remove { previous: Option<u64> },
 }
 
-/// That, and between which two ticks of the clock.
+/// An operation, between two ticks of the clock.
 #[derive(Debug, Clone, Copy)]
 struct Op {
     key: usize,
@@ -149,7 +149,7 @@ fn empty(nodes: u64) -> (Tree, Shared) {
     (tree, Shared::new(&memory.words))
 }
 
-/// A tree that has some of the keys, the memory it lies in, and what every key has.
+/// A tree with some of the keys, its memory, and the value of every key.
 fn tree(seed: u64) -> (Tree, Shared, Vec<Option<u64>>) {
     let (tree, words) = empty(100);
     let mut memory = words.into_plain();
@@ -169,7 +169,7 @@ fn tree(seed: u64) -> (Tree, Shared, Vec<Option<u64>>) {
     (tree, Shared::new(&memory.words), state)
 }
 
-/// Checks every key's history, and that the tree holds what they end with.
+/// Checks every key's history, and that the tree holds the final values.
 fn check(
     tree: &Tree,
     words: Shared,
@@ -279,12 +279,12 @@ fn nodes_are_joined_and_used_again_beside_others() {
     }
 }
 
-/// Memory as it is, or as it would have to be for a job to leave a part of the protocol out.
+/// Memory for a job, either as it is or such that the job skips a part of the protocol.
 enum Access<'a, 'b> {
     Honest(&'a mut Interleaved<'b>),
     /// Locks exclude no job.
     Lockless(&'a mut Interleaved<'b>),
-    /// Versions look as they did when the node was first read.
+    /// Versions stay as they were when the node was first read.
     Unchecked(&'a mut Interleaved<'b>, Vec<(Addr, u64)>),
 }
 

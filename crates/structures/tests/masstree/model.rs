@@ -9,7 +9,7 @@ use ebbtide_structures::masstree::{KEY_BYTES_MAX, Tree};
 use ebbtide_testbed::Plain;
 use proptest::prelude::*;
 
-/// Where the trees of these tests lie: not at the beginning, where a wrong zero would do no harm.
+/// The start of the trees of these tests. It is not 0, where a wrong zero would do no harm.
 const START: Addr = Addr(3 * PAGE_BYTES as u64);
 
 /// A tree of `keys` keys and the memory it lies in.
@@ -26,7 +26,7 @@ fn initial(keys: u64) -> BTreeMap<Vec<u8>, u64> {
     (0..keys).map(entry).map(|(key, value)| (key.to_be_bytes().to_vec(), value)).collect()
 }
 
-/// All keys from `from` on, as the tree tells them.
+/// All keys from `from` on, as a scan of the tree returns them.
 fn scanned(tree: &Tree, m: &mut Plain, from: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, Wrong> {
     let mut found = Vec::new();
     tree.scan(m, from, |key, value| {

@@ -14,11 +14,11 @@ use rand_pcg::Pcg64Mcg;
 pub(crate) const KEYS: u64 = 40;
 /// Each place serves two keys. At most one of them has a row.
 pub(crate) const PLACES: u64 = 20;
-/// Keys that have a row at first: every other of those that can.
+/// Number of keys with a row at first. They are the even keys from 0 on.
 const AT_FIRST: u64 = 10;
 const TREE: Addr = Addr(PAGE_BYTES as u64);
 
-/// A row of two lines: who wrote it last, said often enough to notice a mixture.
+/// A row of two lines: its last writer, repeated to reveal a mixture.
 pub(crate) type Stamped = [u64; 9];
 
 /// The database.
@@ -28,12 +28,12 @@ pub(crate) struct Ledger {
     tree: Tree,
 }
 
-/// What a transaction saw and did: keys with the stamps of their rows.
+/// The reads and writes of a transaction: keys with the stamps of their rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Event {
     pub(crate) saw: Vec<(u64, Option<u64>)>,
     pub(crate) did: Vec<(u64, Option<u64>)>,
-    /// Of those that wrote.
+    /// The epoch of a transaction that wrote.
     pub(crate) epoch: Option<u64>,
     pub(crate) attempts: u32,
 }
@@ -47,7 +47,7 @@ impl Ledger {
         Ledger { silo: Silo::new(Addr(0), 7), table: Table::new(tree), tree }
     }
 
-    /// Where the row of `key` goes.
+    /// Returns the place for the row of `key`.
     pub(crate) fn place(&self, key: u64) -> Addr {
         TREE + Tree::bytes(AT_FIRST, 60) + key % PLACES * 2 * LINE_BYTES as u64
     }
@@ -79,7 +79,7 @@ impl Ledger {
         words
     }
 
-    /// All rows, when nothing else runs.
+    /// Returns all rows. Nothing else may run.
     pub(crate) fn state(&self, memory: &mut Plain) -> State {
         let mut transaction = Transaction::new(&self.silo, memory, Isolation::Serializable);
         let rows = transaction.scan(&self.table, 0..=KEYS, 99).unwrap();
@@ -87,10 +87,10 @@ impl Ledger {
         rows.into_iter().map(|found| (found.key, found.row[0])).collect()
     }
 
-    /// Runs the random transaction number `job`, which stamps what it writes with `job + 1`.
+    /// Runs the random transaction number `job`. It stamps its writes with `job + 1`.
     ///
     /// # Errors
-    /// [`Wrong`] when it cannot be run, which no serialisable one may meet.
+    /// [`Wrong`] if it cannot be run. A serialisable transaction must not meet that.
     pub(crate) fn run<M: Memory>(
         &self,
         memory: &mut M,
@@ -108,7 +108,7 @@ impl Ledger {
     }
 }
 
-/// A transaction: looks at some keys, scans some, and changes one or two.
+/// The plan of a transaction: looks up some keys, scans some, and changes one or two.
 struct Plan {
     gets: Vec<u64>,
     scans: Vec<(u64, u64)>,

@@ -1,5 +1,5 @@
-//! Transactions step by step: what they see, when they conflict, when they take effect, and what a
-//! device that fails leaves behind.
+//! Transactions step by step: the rows they see, their conflicts, the moment of their effect, and the state
+//! after a device error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -82,11 +82,15 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
         let back = bring_back(setting, &mut damaged);
         let old = matches!(back, Err(RecoveryError::OldSuperblock { .. }));
         if named && !old {
-            return Err(wrong("nobody says that the newest superblock is gone".into()));
+            return Err(wrong(
+                "recovery does not report that the newest superblock is gone".into(),
+            ));
         }
         let back = match back {
             Ok(back) => back,
-            Err(_) if part == Part::Slot => return Err(wrong("a page keeps the rest away".into())),
+            Err(_) if part == Part::Slot => {
+                return Err(wrong("one damaged page prevents recovery".into()));
+            }
             Err(_) => {
                 tally.refused += 1;
                 continue;
@@ -108,7 +112,7 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
             differing.iter().all(|page| back.recovered.poisoned.contains(page) || !sound(*page))
         };
         if (first..world.states.len()).rev().find(matches).is_none() {
-            return Err(wrong("pages that are not named differ".into()));
+            return Err(wrong("pages differ that recovery did not name".into()));
         }
     }
     Ok(tally)
