@@ -38,9 +38,9 @@ pub(crate) struct Arguments {
     /// (passthrough) [default: by what --data is]
     #[arg(long, value_name = "PATH")]
     device_path: Option<DevicePath>,
-    /// What Ebbtide and sync keep their pages on: data (the data file), or ram: and a latency. Memory
-    /// that answers after that time and costs the cores nothing shows the engine's own cost, without
-    /// the kernel's and the drive's
+    /// Storage of Ebbtide's and sync's pages: data (the data file), or ram: and a latency. Such
+    /// memory answers after that time without cost to the cores. It shows the engine's own cost,
+    /// without the kernel's and the drive's
     #[arg(long, default_value = "data", value_name = "data|ram:TIME")]
     device: Flash,
     /// Size of each workload's data
@@ -49,8 +49,8 @@ pub(crate) struct Arguments {
     /// Graph for pagerank and connected-components: an edge list or a Matrix Market coordinate file
     #[arg(long, value_name = "FILE", conflicts_with = "dataset")]
     graph: Option<PathBuf>,
-    /// Trace to replay instead of workloads; - is standard input. Its pages are laid side by side,
-    /// and its first 16 Mi accesses repeat, 64 per job
+    /// Trace to replay instead of workloads; - is standard input. Its pages are placed side by
+    /// side, and its first 16 Mi accesses repeat, 64 per job
     #[arg(
         long,
         value_name = "FILE",
@@ -67,8 +67,7 @@ pub(crate) struct Arguments {
     /// Cores that run jobs
     #[arg(long, value_parser = numbers::count::<usize>, default_value = "1", value_name = "COUNT")]
     cores: usize,
-    /// Mean execution time between misses of plain LRU. Computing is added to every job until it
-    /// fits
+    /// Mean execution time between misses of plain LRU. Computing is added to every job to reach it
     #[arg(long, default_value = "10us", value_name = "TIME")]
     miss_interval: Span,
     /// Number of measurements of each memory
@@ -103,21 +102,21 @@ pub(crate) struct Arguments {
     /// (every:TIME, such as every:1s)
     #[arg(long, value_name = "POLICY")]
     durability: Option<Policy>,
-    /// Placement of keys: pages (popular keys share pages, which lie anywhere), or keys (each key
-    /// lies anywhere)
+    /// Placement of keys: pages (popular keys share pages at random places), or keys (each key at a
+    /// random place)
     #[arg(long, default_value = "pages")]
     scatter: Scatter,
     /// Zipf skew of the keys; 0 is uniform
     #[arg(long, value_parser = numbers::number, default_value = "0.99", allow_hyphen_values = true)]
     theta: f64,
-    /// User-level threads per core: the maximum of concurrent jobs [default: what suits the DRAM
-    /// budget, at most 256]
+    /// User-level threads per core: the maximum of concurrent jobs [default: by the DRAM budget, at
+    /// most 256]
     #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]
     threads: Option<usize>,
     /// Maximum of requests in one submission to the kernel
     #[arg(long, value_parser = numbers::count::<usize>, default_value = "64", value_name = "COUNT")]
     batch: usize,
-    /// Parts of the replacement policy, each behind a lock of its own [default: one for eight cores]
+    /// Parts of the replacement policy, each with its own lock [default: one for eight cores]
     #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]
     policy_parts: Option<usize>,
     /// Seed of data and jobs
@@ -130,7 +129,7 @@ pub(crate) struct Arguments {
     /// costs of a miss on this machine are measured first, with other programs
     #[arg(long)]
     predict: bool,
-    /// Predict with the costs in this file, which `doctor --write` has written
+    /// Predict with the costs in this file from `doctor --write`
     #[arg(long, value_name = "FILE.toml", requires = "predict")]
     machine: Option<PathBuf>,
     /// Save the result as NAME.bench.json in the current folder, or under NAME itself if it has a

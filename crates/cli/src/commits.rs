@@ -23,10 +23,10 @@ pub(crate) struct Arguments {
     /// Size of the log
     #[arg(long, default_value = "64MiB", value_name = "SIZE")]
     log: Bytes,
-    /// Transactions at once
+    /// Concurrent transactions
     #[arg(long, value_parser = numbers::at_least_one, default_value = "64", value_name = "COUNT")]
     jobs: u64,
-    /// What a transaction computes
+    /// Computing time of a transaction
     #[arg(long, default_value = "10us", value_name = "TIME")]
     cpu: Span,
     /// When a transaction is acknowledged: none, always or every:TIME
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Time of a flush, in addition to the writes before it
     #[arg(long, value_delimiter = ',', default_value = "30us,1ms", value_name = "TIME")]
     flush: Vec<Span>,
-    /// Transactions that are counted. As many come before them
+    /// Transactions that are counted, after as many that are not
     #[arg(long, value_parser = numbers::at_least_one, default_value = "200000", value_name = "COUNT")]
     transactions: u64,
     /// Seed of the accounts

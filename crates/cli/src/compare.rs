@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Parses the name of a program. The name of a design is met with the option for it.
+/// Parses the name of a program. The name of a design gets an error of its own.
 fn program(name: &str) -> Result<Kind, String> {
     name.parse::<Kind>().map_err(|error| match designs::find(name) {
         Ok(_) => "it is a design, expected a program".to_string(),
@@ -65,7 +65,7 @@ fn program(name: &str) -> Result<Kind, String> {
     })
 }
 
-/// How a design is chosen.
+/// Returns a hint on how to choose a design.
 pub(crate) fn chosen(design: &str) -> String {
     format!("designs are chosen with --design {design}")
 }

@@ -1,5 +1,5 @@
-//! `--config FILE.toml`: the options of a verb in a file. A key is the long name of an option; what
-//! the command line says overrides it.
+//! `--config FILE.toml`: the options of a verb in a file. A key is the long name of an option. The
+//! command line overrides the file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,14 +12,14 @@ use toml::{Spanned, Value};
 
 use crate::exit::Failure;
 
-/// The name of the option that names the file, and that the file cannot hold.
+/// The option that names the file. The file cannot contain it.
 pub(crate) const CONFIG: &str = "config";
 
-/// The name of the key for arguments that are no option: the workloads of a bench.
+/// The key for arguments that are not options: the workloads of a bench.
 const WORKLOADS: &str = "workloads";
 
-/// The arguments that the file of `matches` adds to those of the command line, if `matches`, of a
-/// verb described by `verb`, name one.
+/// Returns the arguments from the file that `matches` names, if any. `verb` describes the verb of
+/// `matches`.
 ///
 /// # Errors
 /// When the file cannot be read, or a key or the type of its value is wrong.
@@ -72,7 +72,7 @@ pub(crate) fn added_by(
     Ok(added.into_iter().map(OsString::from).collect())
 }
 
-/// One key as arguments, or what was expected of its value.
+/// Returns the arguments for one key, or what was expected of its value.
 fn arguments(name: &str, argument: &Arg, value: Value) -> Result<Vec<String>, &'static str> {
     let is_flag = matches!(argument.get_action(), ArgAction::SetTrue);
     match (is_flag, value) {

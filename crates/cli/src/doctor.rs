@@ -13,8 +13,8 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Location of the data: a folder (a test file is made in it and removed), or a file or block
-    /// device, which is only read
+    /// Location of the data. In a folder, a test file is made and removed. A file or block device
+    /// is only read
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// Seconds to measure at each queue depth; 0 measures nothing

@@ -33,7 +33,7 @@ impl Failure {
         Failure::of(error.is_input(), error)
     }
 
-    /// An error that says whether the user's input caused it.
+    /// An error caused by the user's input, if `is_input`, or by the run.
     pub(crate) fn of(is_input: bool, error: impl ToString) -> Failure {
         if is_input { Failure::input(error) } else { Failure::run(error) }
     }
@@ -46,7 +46,7 @@ impl Failure {
         self
     }
 
-    /// The failure, with `hint` behind its message.
+    /// Returns the failure with `hint` after its message.
     pub(crate) fn with(mut self, hint: Option<String>) -> Failure {
         if let Some(hint) = hint.filter(|_| !self.message.is_empty()) {
             self.message += &format!("; {hint}");
@@ -54,7 +54,7 @@ impl Failure {
         self
     }
 
-    /// The failure, as one of Ctrl-C if the run was stopped by it.
+    /// Returns the failure with the status of Ctrl-C, if the run was stopped by it.
     pub(crate) fn interrupted_if(mut self, stopped: bool) -> Failure {
         if stopped && self.status == 1 {
             self.status = INTERRUPTED;
@@ -87,7 +87,7 @@ impl<E: Error> From<E> for Failure {
     }
 }
 
-/// Prints the requested help or version, or gives one line about the error in the arguments.
+/// Prints the requested help or version, or returns the error in the arguments as one line.
 pub(crate) fn arguments(error: clap::Error) -> Failure {
     use clap::error::ErrorKind;
     match error.kind() {

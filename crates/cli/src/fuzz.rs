@@ -58,7 +58,7 @@ const ODD: [&str; 32] = [
     "seeds = 99999999999\n",
 ];
 
-/// `whole` with lines and values lost, doubled, moved, or replaced by something odd.
+/// Returns `whole` with lines and values removed, doubled, moved, or replaced by odd ones.
 fn damaged(whole: &str, random: &mut Pcg64) -> String {
     let mut pieces: Vec<String> =
         whole.split_inclusive([' ', '\n', '=', '.', ',', '"']).map(str::to_string).collect();

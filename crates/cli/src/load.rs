@@ -26,7 +26,7 @@ const ALONE: [&str; 9] = [
     "check_all",
 ];
 
-/// What Ebbtide's server is compared with.
+/// Server to compare with.
 #[derive(Clone, Copy, ValueEnum)]
 enum Against {
     /// `redis-server`
@@ -35,29 +35,29 @@ enum Against {
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Compare Ebbtide's server with a stock Redis that has all data in DRAM: starts both here, fills
-    /// both, and measures them in turns. Takes about two minutes and 2 GiB of disk, in the current
-    /// folder
+    /// Compare Ebbtide's server with a stock Redis that has all data in DRAM. Starts both on this
+    /// machine, fills both, and measures them in turns. Takes about two minutes and 2 GiB of disk,
+    /// in the current folder
     #[arg(long, value_name = "SERVER", conflicts_with_all = ALONE)]
     against: Option<Against>,
     /// Rounds of a comparison
     #[arg(long, default_value = "3", requires = "against")]
     rounds: usize,
-    /// DRAM of Ebbtide's server in a comparison: a twentieth of the data if not given, and
-    /// at least 8 MiB
+    /// DRAM of Ebbtide's server in a comparison [default: a twentieth of the data, and at least 8
+    /// MiB]
     #[arg(long, value_name = "SIZE", requires = "against")]
     dram: Option<Bytes>,
     /// Durability of Ebbtide's server in a comparison. Redis keeps nothing; with always it flushes a
     /// log as often
     #[arg(long, default_value = "every:1s", requires = "against")]
     durability: Policy,
-    /// The Redis of a comparison
+    /// The `redis-server` of a comparison
     #[arg(long, value_name = "PROGRAM", default_value = "redis-server", requires = "against")]
     redis: PathBuf,
     /// The server: an address with a port, or the path of a Unix socket
     #[arg(long, value_name = "SERVER", default_value = "127.0.0.1:6379")]
     server: Server,
-    /// Password to give
+    /// Password of the server
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
     /// Speak TLS, and trust the certificates in this PEM file
@@ -87,9 +87,9 @@ pub(crate) struct Arguments {
     /// Commands that a connection sends together before it waits for replies
     #[arg(long, default_value = "1")]
     pipeline: usize,
-    /// Commands a second that arrive at random times, whether or not earlier ones were answered;
-    /// response times count from the intended arrival. In a comparison, response times are then
-    /// compared, also with a probe of the disk
+    /// Commands a second that arrive at random times, independently of replies. Response times
+    /// count from the intended arrival. A comparison then compares response times, and probes the
+    /// disk
     #[arg(long, value_parser = numbers::number)]
     rate: Option<f64>,
     /// Seconds before the measurement [default: 2; 1 in a comparison]
@@ -98,8 +98,8 @@ pub(crate) struct Arguments {
     /// Seconds to measure [default: 10; 2 in a comparison]
     #[arg(long, value_parser = numbers::number)]
     seconds: Option<f64>,
-    /// If the server goes away, wait this many seconds for it to answer again, then check that every
-    /// acknowledged write is there
+    /// If the server goes away, wait this many seconds for it to answer again, then check every
+    /// acknowledged write
     #[arg(long, value_name = "SECONDS", value_parser = numbers::number)]
     survive: Option<f64>,
     /// Read and check every key at the end

@@ -56,7 +56,7 @@ enum Verb {
     /// budget. Without arguments it takes a few minutes and writes a data file into the current
     /// folder.
     Bench(bench::Arguments),
-    /// Check what this machine permits, how fast its flash is, and what should be fixed
+    /// Check the permissions of this machine and the speed of its flash, and print what to fix
     Doctor(doctor::Arguments),
     /// Simulate a published system, or your own, on a program or a trace
     ///
@@ -76,10 +76,10 @@ enum Verb {
     Designs(designs::Arguments),
     /// Simulate all combinations of designs, programs and parameters, on all cores
     ///
-    /// Simulates the cross product of the values that a TOML file lists. After Ctrl-C the same
-    /// command continues with the runs that are missing. Without a file it takes seconds.
+    /// Simulates all combinations of the values in a TOML file. After Ctrl-C the same command
+    /// continues with the missing runs. Without a file it takes seconds.
     Sweep(sweep::Arguments),
-    /// Find how much DRAM a program needs, what it costs, and how long the SSD lasts
+    /// Find how much DRAM a program needs, its cost, and how long the SSD lasts
     ///
     /// Counts the misses of a trace or a program for every size of DRAM. For every design, finds
     /// the least DRAM that keeps the p99 response within an objective, by a queueing formula and by
@@ -100,14 +100,15 @@ enum Verb {
     /// Serve keys and values from flash to clients of Redis
     ///
     /// Speaks the protocol of Redis. Keys, index, values and their expiry all lie on flash behind a
-    /// DRAM cache with a hard budget; nothing is evicted. Without arguments it makes the file
+    /// DRAM cache with a hard budget. Nothing is evicted. Without arguments it makes the file
     /// ebbtide-store in the current folder and listens on 127.0.0.1:6379.
     Serve(serve::Arguments),
-    /// Drive a server that speaks the protocol of Redis, and check every value it gives
+    /// Send commands to a server that speaks the protocol of Redis, and check every value it
+    /// returns
     ///
-    /// Writes all keys, then reads and writes over many connections and prints throughput and
-    /// response times. Every value read must be one that was written and not older than the last
-    /// acknowledged. The exit status is 1 if a reply was wrong or an error.
+    /// Writes all keys, then reads and writes over many connections. Prints throughput and response
+    /// times. Every value read must have been written, and must not be older than the last
+    /// acknowledged one. The exit status is 1 if a reply was wrong or an error.
     Load(load::Arguments),
     /// Trace the memory accesses of a program, virtual and physical
     ///
@@ -115,7 +116,7 @@ enum Verb {
     /// its accesses through the caches of one core, and writes those that reach memory. The input,
     /// output and exit status of the command are unchanged.
     Trace(trace::Arguments),
-    /// Look into a data file, and verify the checksums of a persistent one
+    /// Describe a data file, and verify the checksums of a persistent one
     Store(store::Arguments),
     /// Print the manual page, or write the pages of all verbs
     Man(manual::ManArguments),
@@ -126,7 +127,8 @@ enum Verb {
     BenchChild,
 }
 
-/// What the command line may hold. A negative number is a value that the option itself refuses.
+/// Returns the command line. A negative number is passed as a value, and the option itself refuses
+/// it.
 fn command() -> clap::Command {
     Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true))
 }

@@ -35,7 +35,7 @@ pub(crate) fn man(arguments: &ManArguments, command: Command) -> Result<(), Fail
     }
 }
 
-/// Prints what makes a shell complete the verbs and options.
+/// Prints the completions of verbs and options for a shell.
 pub(crate) fn completions(
     arguments: &CompletionArguments,
     mut command: Command,

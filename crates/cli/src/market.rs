@@ -19,7 +19,7 @@ pub(crate) struct Market {
     /// Kind of flash cells: ull, slc, mlc, tlc or qlc
     #[arg(long, value_parser = cells, default_value = "tlc", value_name = "KIND")]
     cells: Cells,
-    /// Capacity of an SSD, on which its lifetime depends. As many are taken as hold the data
+    /// Capacity of an SSD. It determines the lifetime. The data takes as many SSDs as it needs
     #[arg(long, default_value = "3.84TB", value_name = "SIZE")]
     ssd: Bytes,
 }

@@ -43,7 +43,7 @@ impl Output {
     }
 }
 
-/// Refuses to replace an Ebbtide data file by a result.
+/// Refuses to overwrite an Ebbtide data file with a result.
 pub(crate) fn check_is_no_store(file: &Path) -> Result<(), Failure> {
     let mut start = [0; STORE_MARK.len()];
     // What cannot be opened is told when it is written.
@@ -61,7 +61,7 @@ pub(crate) fn check_is_no_store(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// How an Ebbtide data file begins.
+/// First bytes of an Ebbtide data file.
 const STORE_MARK: [u8; 8] = *b"EBBTIDE\0";
 
 /// Prints a result that has no page, as text or as JSON.

@@ -34,7 +34,7 @@ pub(crate) fn watched<T>(work: impl FnOnce(Watch<'_>) -> T) -> Result<T, Failure
     watched_for(None, work)
 }
 
-/// As [`watched`], for work that is expected to take this long, if that is known.
+/// As [`watched`], for work with an expected time, if that is known.
 pub(crate) fn watched_for<T>(
     expected: Option<Duration>,
     work: impl FnOnce(Watch<'_>) -> T,
@@ -43,7 +43,7 @@ pub(crate) fn watched_for<T>(
     Ok(shown(expected, work))
 }
 
-/// Runs `work` and shows its progress. Ctrl-C stops it only if that was set up before.
+/// Runs `work` and shows its progress. Ctrl-C stops it only if [`on_interrupt`] was called before.
 pub(crate) fn shown<T>(expected: Option<Duration>, work: impl FnOnce(Watch<'_>) -> T) -> T {
     let bar = LateBar::new(bar(expected));
     let show = |stage: &str, share: f64| {
@@ -57,7 +57,7 @@ pub(crate) fn shown<T>(expected: Option<Duration>, work: impl FnOnce(Watch<'_>) 
     done
 }
 
-/// A bar with the stage, the share done and about how much time is left of the `expected`.
+/// Returns a bar with the stage, the share done and an estimate of the time left of the `expected`.
 fn bar(expected: Option<Duration>) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {percent:>3}%  {left}  {msg}");
     let left = move |state: &ProgressState, out: &mut dyn Write| {
@@ -71,7 +71,7 @@ fn bar(expected: Option<Duration>) -> ProgressBar {
     bar
 }
 
-/// An estimate of the time left, as rough as it is.
+/// Returns a rough estimate of the time left, in words.
 fn in_words(left: Duration) -> String {
     let seconds = left.as_secs_f64();
     match seconds {

@@ -16,14 +16,14 @@ pub(crate) struct Arguments {
     /// Simulate a small part of the capacities: minutes instead of most of an hour
     #[arg(long)]
     quick: bool,
-    /// Also measure on this machine what the papers state about real hosts. This takes seconds and,
+    /// Also measure the papers' statements on real hosts on this machine. This takes seconds and,
     /// temporarily, a file of 64 MiB in the current folder
     #[arg(long)]
     real: bool,
     /// Seed of layouts, job streams and arrivals
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// Print every claim of the paper, or of all, and how it is tested; run nothing
+    /// Print every claim of the paper, or of all, and its test; run nothing
     #[arg(long, conflicts_with_all = ["claim", "real", "json", "report", "figures"])]
     list: bool,
     /// Test only these claims, such as AS3, with only the runs that they need. Implies --quick

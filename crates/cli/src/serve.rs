@@ -23,7 +23,8 @@ pub(crate) struct Arguments {
     /// (passthrough) [default: by what --data is]
     #[arg(long, value_name = "PATH")]
     device_path: Option<DevicePath>,
-    /// Flash for keys, values and the index: 4GiB for a new file; a file that is there keeps its own
+    /// Flash for keys, values and the index. A larger value than the file's grows the file
+    /// [default: 4GiB for a new file, else the file's]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
     /// DRAM for everything: cache, index, buffers of connections
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
-    /// TCP port; 0 takes any that is free
+    /// TCP port; 0 selects a free one
     #[arg(long, default_value = "6379")]
     port: u16,
     /// Unix socket to listen on as well
@@ -45,7 +46,7 @@ pub(crate) struct Arguments {
     /// Password that clients must give
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
-    /// Certificate in PEM, with those that vouch for it: the TCP port then speaks TLS
+    /// Certificate chain in PEM: the TCP port then speaks TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM
@@ -60,7 +61,7 @@ pub(crate) struct Arguments {
     /// Probe a silent client after this many seconds; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = KEEPALIVE_S)]
     tcp_keepalive: u64,
-    /// Listen beyond this machine even without a password
+    /// Listen on addresses beyond this machine even without a password
     #[arg(long)]
     allow_open: bool,
     /// Cores to run on; each takes its own part of the DRAM for connections
@@ -69,14 +70,13 @@ pub(crate) struct Arguments {
     /// CPUs to pin the cores to, one for each
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cpu: Vec<usize>,
-    /// Overwrite a data file of something else
+    /// Overwrite a data file with other contents
     #[arg(long)]
     force: bool,
     /// Serve the figures of INFO to Prometheus, as http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// What the server says of itself: text for people, or a JSON object a line, both on standard
-    /// error
+    /// Format of the server's log on standard error: text, or a JSON object a line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log: Log,
     /// Take options from a TOML file, by their long names; the command line overrides it
@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
 }
 
-/// How the server tells what happens to it.
+/// Format of the server's log.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Log {
     Text,

@@ -16,10 +16,11 @@ use crate::output::Output;
 use crate::states::States;
 use crate::{numbers, progress};
 
-/// The default of `--jobs`: they take a second to simulate, and their warm-up about a minute, a seed.
+/// The default of `--jobs`. They take a second to simulate for each seed, and their warm-up about a
+/// minute.
 const JOBS: u64 = 20_000;
 
-/// The default of `--seeds`: as many as an interval needs to say something.
+/// The default of `--seeds`: enough for a useful interval.
 const SEEDS: u64 = 3;
 
 #[derive(Args)]
@@ -44,8 +45,8 @@ pub(crate) struct Arguments {
     /// Addresses to replay: virtual, or physical where the trace has them
     #[arg(long, default_value = "virtual", requires = "trace")]
     address: Space,
-    /// Addresses of the trace beyond the modelled data: fold (their regions of 2 MiB come to lie where
-    /// the trace uses nothing) or refuse
+    /// Addresses of the trace beyond the modelled data: fold (move their regions of 2 MiB to unused
+    /// regions) or refuse
     #[arg(long, value_name = "fold|refuse", default_value = "fold", requires = "trace")]
     beyond: Beyond,
     /// Apply a preset, a named set of parameters: atc23 is the simulator of the CXL-flash study

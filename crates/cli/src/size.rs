@@ -28,8 +28,7 @@ pub(crate) struct Arguments {
     /// by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3, .oracleGeneral]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     format: Option<Format>,
-    /// Execution time of a job of the trace, as a trace does not say where jobs end
-    /// [default: 10us]
+    /// Execution time of a job of the trace. A trace does not record where jobs end [default: 10us]
     #[arg(long, value_name = "TIME")]
     job: Option<Span>,
     /// Program to size (`ebbtide bench --list` describes them) [default: hash-table]
@@ -65,7 +64,7 @@ pub(crate) struct Arguments {
     /// designs [default: machine.toml if it exists, else a current drive]
     #[arg(long, value_name = "FILE.toml|published")]
     machine: Option<PathBuf>,
-    /// Also compare the trace with what AstriFlash's paper says of services
+    /// Also compare the trace with the statements of AstriFlash's paper on services
     #[arg(long)]
     claims: bool,
     /// Additional replacement policies to draw curves for

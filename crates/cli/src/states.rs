@@ -1,4 +1,4 @@
-//! `--states`: where simulations keep what later ones need alike.
+//! `--states`: the folder where simulations keep calibrations and warm machines for later ones.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ pub(crate) struct States {
 }
 
 impl States {
-    /// Lets the simulations of this process keep their states. Without a folder, or if this program cannot
-    /// read its own file, nothing is kept.
+    /// Makes the simulations of this process keep their states. Without a folder, or if this
+    /// program cannot read its own file, nothing is kept.
     pub(crate) fn keep(&self) {
         let folder = match &self.states {
             Some(none) if none.as_os_str() == "none" => None,

@@ -24,9 +24,9 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Print what a data file holds
+    /// Print the contents of a data file
     Info(File),
-    /// Read all of a persistent store, verify every checksum, and name what is damaged
+    /// Read all of a persistent store, verify every checksum, and name the damaged parts
     Check(File),
     /// Ask a running server for a consistent copy of its store in a new file, and wait for it
     Copy(copy::Arguments),
@@ -41,7 +41,7 @@ struct File {
     json: bool,
 }
 
-/// What is printed of a store.
+/// Printed facts of a store.
 #[derive(Serialize)]
 struct Found {
     pages: u64,
@@ -51,7 +51,7 @@ struct Found {
     persist: Option<FoundPersist>,
 }
 
-/// What is printed of a persist part.
+/// Printed facts of a persist part.
 #[derive(Serialize)]
 struct FoundPersist {
     id: String,
@@ -65,7 +65,7 @@ struct FoundPersist {
     damaged_map_blocks: u64,
     /// The first addresses of damaged pages.
     damaged: Vec<u64>,
-    /// The first addresses of pages given up as damaged before.
+    /// The first addresses of pages that were given up as damaged before.
     poisoned: Vec<u64>,
     /// Blocks of the persist part that the device cannot read.
     unreadable: Vec<u64>,

@@ -21,11 +21,11 @@ pub(crate) struct Arguments {
     /// Each has a value or a list of values [default: three designs at several miss intervals]
     #[arg(value_name = "FILE.toml")]
     file: Option<PathBuf>,
-    /// Run only part I of N of the points, into the folder shard-I-of-N of the results. `sweep merge`
-    /// joins the parts, which may have run on different machines
+    /// Run only part I of N of the points, into the folder shard-I-of-N of the results.
+    /// `sweep merge` joins the parts, also from different machines
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Number of concurrent runs, which does not change the results [default: the host's cores]
+    /// Number of concurrent runs. It does not change the results [default: the host's cores]
     #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
     threads: Option<u64>,
     /// Discard runs of another sweep or another build in the folder
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Join the results of the parts that `sweep --shard` has run
+    /// Join the results of the parts from `sweep --shard`
     ///
     /// Writes the same tables as one machine would have written.
     Merge(Merge),

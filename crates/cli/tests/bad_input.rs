@@ -1,5 +1,5 @@
-//! Bad input ends with status 2, a failed run with 1: one line says what was wrong, where, and what
-//! was expected. It is found before anything is written, and nothing half-made is left behind.
+//! Bad input ends with status 2, a failed run with 1. One line states what was wrong, where, and
+//! what was expected. Errors are found before anything is written, and no partial file stays.
 
 mod common;
 
@@ -133,8 +133,8 @@ fn a_path_that_can_hold_no_data_is_refused() {
     assert_refused(&["--data=missing/data"], &["missing/data: the folder", "does not exist"]);
 }
 
-/// Asserts that a bench over what `prepare` leaves in `data` is refused with `expected`, and that
-/// not a byte of it changes.
+/// Asserts that a bench over the file that `prepare` makes in `data` is refused with `expected`,
+/// and that no byte of it changes.
 fn assert_data_refused(file: &str, prepare: impl Fn(&Path), expected: &[&str]) {
     let folder = folder();
     let path = folder.path().join(file);
@@ -148,7 +148,7 @@ fn assert_data_refused(file: &str, prepare: impl Fn(&Path), expected: &[&str]) {
     assert_eq!(names(folder.path()), [file]);
 }
 
-/// A copy of `whole` with nothing wrong but what `bytes` at `at` make wrong.
+/// Copies `whole` with `bytes` written at `at`.
 fn data_file(whole: &Path, path: &Path, bytes: &[u8], at: u64, length: u64) {
     fs::copy(whole, path).expect("copied");
     let file = OpenOptions::new().write(true).open(path).expect("the data");
@@ -246,8 +246,8 @@ fn a_server_on_a_cpu_that_there_is_not_leaves_no_file() {
     assert!(!folder.path().join("keys").exists());
 }
 
-/// A shell in mount and user namespaces of its own, where `/mnt` is what `mount` made it; none
-/// where namespaces are not permitted.
+/// A shell in mount and user namespaces of its own, with `/mnt` mounted by `mount`; `None` where
+/// namespaces are not permitted.
 fn with_mount(folder: &Path, mount: &str, bench: &[&str]) -> Option<(Command, String)> {
     let permitted = Command::new("unshare")
         .args(["-rm", "sh", "-c", &format!("mount {mount} /mnt")])

@@ -9,8 +9,8 @@ use common::{children, folder, has_open, small_bench, wait_for};
 use ebbtide_measure::bench::CHILD_VERB;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Runs a bench of three memories, kills its child number `number` once it has started, and gives
-/// the status, the results and what was said.
+/// Runs a bench of three memories and kills its child number `number` once it has started. Returns
+/// the status, the results and the standard error.
 fn with_killed(number: usize) -> (Option<i32>, serde_json::Value, String) {
     let folder = folder();
     let arguments = ["hash-table", "--mode=sync,ebbtide", "--seconds=0.3", "--rounds=2", "--json"];

@@ -24,7 +24,8 @@ fn write_graph(path: &Path, turned: u64) {
 
 const ARGUMENTS: [&str; 3] = ["--graph=graph.txt", "--mode=ebbtide", "--json"];
 
-/// What a child takes under the same DRAM budget and as much data, but no graph.
+/// Returns the memory of a child under the same DRAM budget and with as much data, but without a
+/// graph.
 fn resident_mib_without_graph(folder: &Path) -> f64 {
     let mut command = bench(folder);
     command.args(["hash-table", "--mode=ebbtide", "--json"]);

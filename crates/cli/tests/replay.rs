@@ -24,8 +24,8 @@ fn write_trace(path: &Path, writes: Option<u64>) {
     fs::write(path, text).unwrap();
 }
 
-/// A bench with half the data's size in DRAM. With 6 MiB the kernel killed many processes that paged, whose 64
-/// threads take as much themselves.
+/// A bench with half the data's size in DRAM. With 6 MiB the kernel killed many paging processes,
+/// because their 64 threads take as much.
 fn bench(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = common::bench(folder);
     command.args(["--rounds=1", "--seconds=0.1", "--data=data", "--dram=8MiB"]).args(arguments);

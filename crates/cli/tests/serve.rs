@@ -45,7 +45,7 @@ impl Server {
         Server { process, address, folder: Some(folder) }
     }
 
-    /// Kills it, and gives what it leaves.
+    /// Kills it, and returns its folder.
     fn kill(mut self) -> TempDir {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
@@ -248,7 +248,7 @@ fn a_server_killed_again_and_again_loses_at_most_the_last_second_and_keeps_a_pre
     assert!(known > ROUNDS, "hardly anything was written");
 }
 
-/// What a server without a password answers to `GET /metrics`.
+/// Returns the answer of a server without a password to `GET /metrics`.
 fn metrics(address: &str) -> String {
     let mut socket = TcpStream::connect(address).expect("a connection");
     socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").expect("sent");
@@ -362,7 +362,7 @@ fn a_comparison_without_redis_says_what_to_install() {
     assert_eq!(names(here.path()), [] as [&str; 0]);
 }
 
-/// A number that the server tells by `INFO`.
+/// Returns a number from `INFO`.
 fn counter(address: &str, name: &str) -> Option<u64> {
     let mut socket = TcpStream::connect(address).ok()?;
     socket.write_all(b"INFO stats\r\n").ok()?;

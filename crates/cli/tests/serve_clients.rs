@@ -1,5 +1,5 @@
-//! What many clients, and bad ones, cost `ebbtide serve`: never more memory of the process and of the kernel for its
-//! sockets than its budget allows.
+//! Many clients, and misbehaving ones, never make `ebbtide serve` exceed its budget. The memory of
+//! the process and of the kernel for its sockets counts.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{ebbtide, folder, wait_for};
 
 const DRAM_BYTES: u64 = 24 << 20;
 
-/// What a server may take beyond its budget.
+/// Memory that a server may take beyond its budget.
 const BEYOND_BYTES: u64 = 32 << 20;
 
 struct Server {
@@ -52,8 +52,8 @@ impl Server {
 }
 
 impl Server {
-    /// What the kernel holds of the server's sockets, packets with their overhead; `None` if `ss` (Debian:
-    /// iproute2) is not there to tell.
+    /// Returns the kernel's memory of the server's sockets, packets with their overhead. `None`
+    /// without `ss` (Debian: iproute2).
     fn socket_bytes(&self) -> Option<u64> {
         let port = self.address.rsplit_once(':').expect("a port").1;
         let output =

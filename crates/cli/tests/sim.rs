@@ -1,5 +1,5 @@
-//! `ebbtide sim`: the same arguments give the same result, in the shape that its readers expect;
-//! what cannot be simulated is refused in one line.
+//! `ebbtide sim`: the same arguments give the same result, in the expected shape. Impossible
+//! simulations are refused in one line.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn trace(count: u64) -> String {
     (0..count).map(|i| format!("{} 0 {} 64 1\n", i * 200, i * 40_507 % (1 << 18) * 64)).collect()
 }
 
-/// What was printed, but for how long it took.
+/// Returns the output without its duration.
 fn without_wall(text: String) -> String {
     let kept: Vec<&str> = text.lines().filter(|line| !line.contains("wall_s\"")).collect();
     assert_eq!(text.lines().count() - kept.len(), 2);

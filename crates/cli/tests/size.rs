@@ -1,5 +1,5 @@
-//! `ebbtide size` answers in one line and in figures, from a program or a trace, and says in one line
-//! what keeps it from answering.
+//! `ebbtide size` answers in one line and in figures, from a program or a trace. If it cannot
+//! answer, one line has the reason.
 
 mod common;
 
@@ -103,7 +103,7 @@ fn the_same_arguments_give_the_same_answer() {
     assert_eq!(one, other);
 }
 
-/// What both give, side by side.
+/// Returns the results of both, run at the same time.
 fn both(one: impl Fn() -> Value + Send, other: impl Fn() -> Value) -> [Value; 2] {
     thread::scope(|scope| {
         let one = scope.spawn(one);

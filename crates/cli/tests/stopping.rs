@@ -1,6 +1,6 @@
-//! However a bench is stopped, nothing of it stays: no process, no cgroup, and no data file that
-//! would be trusted wrongly. Its children hold gigabytes and would run on for minutes. A replay that
-//! is stopped has no result.
+//! A bench that is stopped leaves nothing: no process, no cgroup, and no data file that would be
+//! trusted wrongly. Its children hold gigabytes and would run on for minutes. A stopped replay has
+//! no result.
 
 mod common;
 
@@ -42,7 +42,7 @@ impl Bench {
         Pid::from_child(&self.process)
     }
 
-    /// Waits for its child number `number`, once that is really one.
+    /// Waits until its child number `number` runs.
     fn child(&self, number: usize) -> u32 {
         wait_for("a child", || {
             let child = children(self.process.id()).get(number).copied()?;
@@ -51,7 +51,7 @@ impl Bench {
         })
     }
 
-    /// Interrupts it; it must end quickly, saying so, and leave nothing.
+    /// Interrupts it. It must end quickly, report that, and leave nothing.
     fn interrupt(self, whole_group: bool) -> TempDir {
         let started = children(self.process.id());
         let (parent, since) = (self.process.id(), Instant::now());
@@ -71,8 +71,8 @@ impl Bench {
     }
 }
 
-/// Whether there is a whole header in the data file, and it says clean. The state is a word at byte
-/// 12: 1 is clean.
+/// Returns whether the data file is clean; `None` without a whole header. The state is a word at
+/// byte 12, and 1 is clean.
 fn is_clean(data: &Path) -> Option<bool> {
     use std::os::unix::fs::FileExt;
     let mut start = [0; 16];

@@ -1,4 +1,4 @@
-//! `ebbtide store`: what it says of a persistent store, whole and damaged.
+//! `ebbtide store` on a persistent store, whole and damaged.
 
 mod common;
 

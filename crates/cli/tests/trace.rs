@@ -1,4 +1,4 @@
-//! `ebbtide trace`: a real program traced end to end, and what can go wrong.
+//! `ebbtide trace`: a real program traced end to end, and the possible errors.
 
 mod common;
 

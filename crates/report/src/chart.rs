@@ -11,7 +11,7 @@ pub(super) trait Chart: Debug + Send + Sync {
     /// Its title.
     fn title(&self) -> &str;
 
-    /// What its values are, with their unit.
+    /// The meaning and unit of its values.
     fn label(&self) -> &str;
 
     /// The values that are drawn along its axis.
@@ -29,7 +29,7 @@ pub(super) trait Chart: Debug + Send + Sync {
     /// Returns the drawing as SVG. `id` differs from the ids of the page's other drawings.
     fn draw(&self, id: &str, width: Width) -> String;
 
-    /// The value that all of several values have. Such a chart is told in a sentence instead.
+    /// Returns the value if all values are the same. Such a chart is replaced by a sentence.
     fn only_value(&self) -> Option<f64> {
         match &self.values()[..] {
             [first, others @ ..] if !others.is_empty() => {

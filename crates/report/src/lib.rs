@@ -63,7 +63,7 @@ pub enum ReportError {
     NotFinite {
         /// The title of the chart.
         chart: String,
-        /// Which series, group or point.
+        /// The series, group or point.
         item: String,
         /// The value.
         value: f64,
@@ -73,7 +73,7 @@ pub enum ReportError {
     NotPositive {
         /// The title of the chart.
         chart: String,
-        /// Which series and point.
+        /// The series and point.
         item: String,
         /// The value.
         value: f64,
@@ -83,7 +83,7 @@ pub enum ReportError {
     Disordered {
         /// The title of the chart.
         chart: String,
-        /// Which group and series.
+        /// The group and series.
         item: String,
         /// The least value.
         min: f64,
@@ -99,7 +99,7 @@ pub enum ReportError {
         table: String,
         /// The row, counted from 1.
         row: usize,
-        /// How many cells it has.
+        /// The number of its cells.
         found: usize,
         /// How many columns the table has.
         expected: usize,
@@ -110,7 +110,7 @@ pub enum ReportError {
     NoPdf {
         /// The name of its file.
         chart: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A file or folder that cannot be written.
@@ -118,7 +118,7 @@ pub enum ReportError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -240,8 +240,8 @@ fn draw_series(out: &mut String, points: &[(f64, f64)], index: usize) {
     }
 }
 
-/// Positions at least a line of text apart, near the wanted ones (ascending), within the bounds as
-/// far as there is room.
+/// Returns positions at least a line of text apart, near the wanted ones (ascending), within the
+/// bounds if there is room.
 fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     let mut places: Vec<f64> = wanted.to_vec();
     for index in 1..places.len() {

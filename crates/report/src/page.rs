@@ -95,7 +95,7 @@ impl Page {
         self.with(Element::Data(table))
     }
 
-    /// The page with its title and charts alone.
+    /// Returns the page with only its title and charts.
     pub fn charts(&self) -> Page {
         let is_chart = |element: &&Element| matches!(element, Element::Chart(_));
         let elements = self.elements.iter().filter(is_chart).cloned().collect();
@@ -184,8 +184,8 @@ impl Page {
     }
 }
 
-/// A drawing as a file of its own, with the page's style for drawings on light paper. Colours are
-/// written out, as programs for drawings know no CSS variables.
+/// Returns a drawing as a file of its own, with the page's style for light paper. Colours are
+/// written out, because drawing programs do not know CSS variables.
 fn standalone(drawing: &str) -> String {
     let of_drawings = |line: &&str| line.starts_with("svg ") || line.starts_with(".fill");
     let rules = STYLE.lines().filter(of_drawings).collect::<Vec<_>>().join("\n");
@@ -224,7 +224,7 @@ impl Element {
         })
     }
 
-    /// The wide drawing of a chart that has something to show, as a file.
+    /// Returns the wide drawing of a chart as a file, unless it has nothing to show.
     fn drawing(&self) -> Option<String> {
         let wide = WIDTHS[WIDTHS.len() - 1];
         match self {
@@ -245,8 +245,8 @@ impl Element {
     }
 }
 
-/// A chart with its numbers, which can be downloaded. One whose values are all the same is told in a
-/// sentence.
+/// Returns a chart with its numbers for download. If all values are the same, returns a sentence
+/// instead.
 fn figure(chart: &dyn Chart, id: &str, name: &str) -> String {
     let (title, table) = (escape(chart.title()), chart.table().html());
     let (shown, svg) = match chart.only_value() {

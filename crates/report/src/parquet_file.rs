@@ -1,4 +1,4 @@
-//! Columns as a Parquet file: whole numbers as INT64, numbers as DOUBLE, all else as text.
+//! Columns as a Parquet file: whole numbers as INT64, numbers as DOUBLE, everything else as text.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn put(writer: &mut SerializedColumnWriter<'_>, values: Values) -> Result<usize>
     }
 }
 
-/// For every row 1 where there is a value, and the values that are there.
+/// Returns 1 for every row with a value and 0 for the others, and the existing values.
 fn apart<T>(values: Vec<Option<T>>) -> (Vec<i16>, Vec<T>) {
     let there = values.iter().map(|value| i16::from(value.is_some())).collect();
     (there, values.into_iter().flatten().collect())

@@ -23,7 +23,7 @@ pub trait Report: fmt::Display {
     /// When it cannot be written as JSON.
     fn columns(&self) -> serde_json::Result<Vec<Column>>;
 
-    /// The page; of a result that has several, all of them.
+    /// Returns the page, or all pages of a result that has several.
     fn pages(&self) -> Vec<Page>;
 
     /// Writes the page and its data files into `folder`, which is made if it is missing. Returns

@@ -1,4 +1,4 @@
-//! Axes: from values to positions, and where the ticks go.
+//! Axes: positions of values and of ticks.
 
 /// A linear or logarithmic axis.
 #[derive(Clone, Debug)]

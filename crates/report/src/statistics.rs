@@ -102,8 +102,8 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
     if spread > 0.0 { (&first).population_covariance(&second) / spread } else { 0.0 }
 }
 
-/// The `t` that a variable of Student's distribution with `freedom` degrees of freedom stays
-/// within, on either side of zero, with probability `within`.
+/// Returns the `t` such that a variable of Student's distribution with `freedom` degrees of freedom
+/// lies between -t and t with probability `within`.
 ///
 /// # Panics
 /// Unless `within` lies between 0 and 1, both excluded, and `freedom` is at least 1.

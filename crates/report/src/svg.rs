@@ -1,8 +1,8 @@
-//! What both kinds of chart share: text, sizes and the frame around a drawing.
+//! Elements of both kinds of chart: text, sizes and the frame around a drawing.
 
 use std::fmt::Write;
 
-/// Each chart is drawn twice, and the page shows the one that fits: letters keep their size.
+/// Each chart is drawn twice, and the page shows the drawing that fits. Letters keep their size.
 pub(super) const WIDTHS: [Width; 2] =
     [Width { pixels: 330.0, class: "narrow" }, Width { pixels: 720.0, class: "wide" }];
 
@@ -40,7 +40,8 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// About how wide `text` is at `FONT` in a common sans-serif, in pixels; on the generous side.
+/// Returns about how wide `text` is at `FONT` in a common sans-serif font, in pixels; on the
+/// generous side.
 pub(super) fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * FONT * 0.56
 }
@@ -59,8 +60,8 @@ pub(super) fn line(out: &mut String, from: (f64, f64), to: (f64, f64), class: &s
     );
 }
 
-/// A mark of the shape and colour of series `index`, so that colour is never all there is. When all
-/// colours are used, they come again with other shapes: series differ as far as 49 go.
+/// Draws a mark with the shape and colour of series `index`, so series differ not only by colour.
+/// When all colours are used, they repeat with other shapes, for up to 49 different series.
 pub(super) fn mark(out: &mut String, x: f64, y: f64, index: usize) {
     let class = format!("mark fill{}", index % COLOURS);
     let path = match (index + index / COLOURS) % COLOURS {

@@ -1,4 +1,4 @@
-//! A report is whole, safe to open, and refuses what it could only draw wrongly.
+//! A report is whole and safe to open. Values that it could only draw wrongly are refused.
 
 use std::fs;
 

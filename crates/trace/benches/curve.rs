@@ -33,14 +33,13 @@ fn accesses() -> Vec<Access> {
     (0..ACCESSES).map(&mut draw).collect()
 }
 
-/// Nanoseconds that this thread has run, which other programs do not add to.
+/// Returns the nanoseconds that this thread has run. Other programs do not add to it.
 fn cpu_ns() -> u64 {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux keeps it");
     stat.split_whitespace().next().and_then(|ns| ns.parse().ok()).expect("its first field")
 }
 
-/// Prints the rate of `measure`, the median of several rounds and their range, and gives its
-/// result.
+/// Prints the rate of `measure`, the median of several rounds and their range. Returns its result.
 fn rate<T>(name: &str, mut measure: impl FnMut() -> T) -> T {
     let mut result = measure();
     let mut rates: Vec<f64> = (0..ROUNDS)

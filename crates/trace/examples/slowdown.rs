@@ -16,7 +16,7 @@ use ebbtide_trace::capture::{CaptureOptions, Ended, Follow, capture};
 use ebbtide_trace::native::NativeWriter;
 use ebbtide_trace::{Compression, Hierarchy, Output};
 
-/// What a run took, in seconds: on the wall, and of processors by it and what it started.
+/// Time of a run in seconds: wall-clock, and processor time of it and its children.
 struct Cost {
     wall: f64,
     processor: f64,
@@ -28,7 +28,7 @@ fn cost(run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<Cost, Box<dy
     Ok(Cost { wall: start.elapsed().as_secs_f64(), processor: processor()? - before })
 }
 
-/// Seconds of processor time that this process and those it has waited for used.
+/// Returns the processor time of this process and of the children it has waited for, in seconds.
 fn processor() -> Result<f64, Box<dyn Error>> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
@@ -37,7 +37,7 @@ fn processor() -> Result<f64, Box<dyn Error>> {
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
 }
 
-/// The tool alone: standard error, where it prints, is /dev/null, and so is the program's output.
+/// Runs the tool alone. Its standard error and the program's output go to /dev/null.
 fn plain(command: &[OsString], children: bool) -> Result<(), Box<dyn Error>> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"]);

@@ -4,7 +4,7 @@
 //! (Ramulator 2). A third field is a cycle, which counts as a nanosecond. Entries without it lie a
 //! nanosecond apart. Every access has 64 bytes, or as many as lie within 64 bits of address.
 //!
-//! Fetches, locked accesses and `BOFF` of DRAMSim2's lists are what that simulator makes of them:
+//! Fetches, locked accesses and `BOFF` of DRAMSim2's lists are read as that simulator reads them:
 //! `BOFF` is a write, and all others are reads.
 
 use ebbtide_core::{Addr, Time};

@@ -20,7 +20,7 @@ const ENDINGS: [(&str, Compression); 3] =
     [("zst", Compression::Zstd), ("gz", Compression::Gzip), ("xz", Compression::Xz)];
 
 impl Compression {
-    /// The bytes at the start of a file that say its compression.
+    /// Number of bytes at the start of a file that determine its compression.
     pub(crate) const MAGIC_BYTES: usize = 6;
 
     /// The compression for a file's name: `.zst`, `.gz` and `.xz`, in either case.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::{Compression, Format, Op, Output, Source, TraceError};
 
-/// Writes the entries of `source` to the file at `path`, or to standard output for `-`, and gives
-/// the format: `format`, or the one of the file's name. A name that ends in `.zst`, `.gz` or `.xz` compresses the
-/// file, except in the native format, whose blocks are compressed already. The file appears when it
-/// is complete.
+/// Writes the entries of `source` to the file at `path`, or to standard output for `-`. Returns the
+/// format: `format`, or the one of the file's name. A name that ends in `.zst`, `.gz` or `.xz`
+/// compresses the file, except in the native format, whose blocks are compressed already. The file
+/// appears when it is complete.
 ///
 /// # Errors
 /// [`TraceError`] of the source or of the file. [`TraceError::OnlyHints`] for hints in a format

@@ -1,9 +1,9 @@
 //! Comma-separated values with a header, one access a line.
 //!
 //! The writer's columns are `time_ns,address,bytes,op,device,physical`. The reader finds them by
-//! name in any order and requires `address` only. It also accepts libCacheSim's names `obj_id` for
-//! `address` and `obj_size` for `bytes`; libCacheSim's reader takes the first three columns by
-//! number. Columns of other names are not read, which [`Source::remark`] says.
+//! name in any order and requires only `address`. It also accepts libCacheSim's names `obj_id` for
+//! `address` and `obj_size` for `bytes`. libCacheSim's reader takes the first three columns by
+//! number. Columns of other names are not read, and [`Source::remark`] lists them.
 
 use ebbtide_core::{Addr, Time};
 

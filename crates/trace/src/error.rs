@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-/// How to say a format, for messages.
+/// Ways to name a format, for messages.
 const ENDINGS: &str = "expected .ebt, .txt, .trace, .csv, .lackey, .ramulator, .dramsim3 or \
                        .oracleGeneral, or a format named with --format";
 
@@ -16,7 +16,7 @@ pub enum TraceError {
     Open {
         /// The file.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Input that cannot be read to its end.
@@ -24,7 +24,7 @@ pub enum TraceError {
     Read {
         /// The file.
         name: String,
-        /// What the system or the decompressor said.
+        /// The error of the system or the decompressor.
         source: io::Error,
     },
     /// Compressed data that ends before its own end mark.
@@ -108,7 +108,7 @@ pub enum TraceError {
         /// Its ending.
         ending: String,
     },
-    /// An input whose name does not say its format.
+    /// An input whose name does not determine its format.
     #[error("{name}: the format is not known, as the name has no ending; {ENDINGS}")]
     NoEnding {
         /// The file.
@@ -140,14 +140,14 @@ pub enum TraceError {
     Write {
         /// The file.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl TraceError {
-    /// Whether the input is at fault, truncated or damaged ones included, and not the system that
-    /// reads it or writes a result.
+    /// Returns whether the input is at fault, including truncated or damaged input. Otherwise the
+    /// fault lies with the system that reads it or writes a result.
     pub fn is_input(&self) -> bool {
         match self {
             // The decompressor reports damage as an error without a number of the system.
@@ -181,7 +181,7 @@ pub enum MappingError {
 /// What is wrong with a line. The reader adds the file and the line number.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LineError {
-    /// A field that does not hold what it should.
+    /// A field with an invalid value.
     #[error("field '{field}': expected {expected}, found '{found}'")]
     Field {
         /// The field.

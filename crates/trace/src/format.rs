@@ -54,7 +54,7 @@ const ENDINGS: [(&str, Format); 10] = [
 /// GHz (AstriFlash, HPCA'23, Table I).
 const PS_PER_INSTRUCTION: f64 = 500.0;
 
-/// The first bytes of files that are not traces, and what these files are.
+/// The first bytes of files that are not traces, with the kind of file.
 const FOREIGN: [(&[u8], &str); 4] = [
     (b"BZh", "bzip2 data"),
     (b"PK\x03\x04", "a zip archive"),
@@ -63,7 +63,7 @@ const FOREIGN: [(&[u8], &str); 4] = [
 ];
 
 impl Format {
-    /// What the format cannot store.
+    /// Returns the fields that the format cannot store.
     pub fn cannot_hold(self) -> &'static [&'static str] {
         match self {
             Format::Native | Format::Csv => &[],
@@ -83,8 +83,8 @@ impl Format {
         }
     }
 
-    /// The format that the ending of a file's name says, `.zst`, `.gz` and `.xz` left aside;
-    /// `None` for a name without an ending.
+    /// Returns the format of a file's name by its ending, without `.zst`, `.gz` and `.xz`; `None`
+    /// for a name without an ending.
     ///
     /// # Errors
     /// [`TraceError::Ending`] for an ending that no format has.
@@ -109,12 +109,12 @@ impl Format {
         }
     }
 
-    /// The format of `input`: native if it begins as such, otherwise what the ending of its name
-    /// says.
+    /// Returns the format of `input`: native if it begins as such, otherwise the format of its
+    /// name's ending.
     ///
     /// # Errors
-    /// When its start cannot be read, its name does not say the format, or it begins as something
-    /// that is not a trace.
+    /// When its start cannot be read, its name does not determine the format, or it begins as
+    /// something that is not a trace.
     pub fn of(input: &mut Input) -> Result<Format, TraceError> {
         let name = input.name().to_string();
         if input.peek(MAGIC.len())?.starts_with(&MAGIC) {
@@ -143,8 +143,8 @@ impl Format {
         })
     }
 
-    /// A writer to `output` in this format. `description` says what is traced; formats without a
-    /// place for it drop it.
+    /// Returns a writer to `output` in this format. `description` describes the trace. Formats
+    /// without a place for it drop it.
     ///
     /// # Errors
     /// When it cannot be written.

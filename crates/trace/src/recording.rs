@@ -11,7 +11,7 @@ const GAP_SHIFT: u32 = LINE_BITS + 1;
 const GAP_MAX: u64 = u64::MAX >> GAP_SHIFT;
 
 /// Accesses to memory, in order. Time counts the program's references and is stretched to the mean
-/// interval that the recording was made with.
+/// interval of the recording.
 pub struct Recording {
     /// Line, write bit, and references since the access before.
     entries: Vec<u64>,
@@ -25,7 +25,7 @@ pub struct Recorder {
     recording: Recording,
     since: u64,
     accesses_max: usize,
-    /// The recorder keeps one access of this many.
+    /// One access in this many is kept.
     kept: u64,
     accesses: u64,
     /// The line of the last reference, and whether it was a store.

@@ -4,7 +4,7 @@ use std::vec;
 
 use crate::{Access, TraceError};
 
-/// A stream of accesses in the order of time. Memory stays bounded however long it is.
+/// A stream of accesses in the order of time. Memory stays bounded for streams of any length.
 pub trait Source {
     /// Replaces the contents of `batch` by the next accesses, at least one. Returns whether there
     /// were any: `false` means that the whole trace was read.
@@ -14,7 +14,7 @@ pub trait Source {
     /// accesses before the fault, and no more can be read.
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError>;
 
-    /// What was traced, as the writer of the trace described it, if the format holds that.
+    /// Returns the writer's description of the traced program, if the format holds it.
     fn origin(&self) -> Option<&str> {
         None
     }

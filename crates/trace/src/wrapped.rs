@@ -54,10 +54,10 @@ impl<S: Source> Source for Wrapped<S> {
 }
 
 choice! {
-    /// What happens to addresses beyond a device.
+    /// Treatment of addresses beyond a device.
     #[derive(Default)]
     pub enum Beyond as "way with addresses beyond the data" {
-        /// They come to lie on the device ([`Folded`]).
+        /// They are moved onto the device ([`Folded`]).
         #[default]
         Fold = "fold",
         /// They are an error.
@@ -69,12 +69,12 @@ choice! {
 /// moved to its unused regions, in the order of their first use. They share these regions once all
 /// are used. An address on the device stays in place, unless a region from beyond was moved there.
 ///
-/// A program's addresses have gaps, so that it may use few pages far apart. Neighbours stay neighbours.
+/// A program's addresses have gaps, so it may use few pages far apart. Neighbours stay neighbours.
 pub struct Folded<S> {
     source: S,
     region_pages: u64,
     regions: u64,
-    /// Where each region that was used lies.
+    /// The place of each used region.
     places: FxHashMap<u64, u64>,
     used: FxHashSet<u64>,
     next: u64,
@@ -104,7 +104,8 @@ impl<S: Source> Folded<S> {
         }
     }
 
-    /// Regions so far that lie where another does, since the trace has more of them than the device.
+    /// Returns how many regions share their place with another so far, because the trace has more
+    /// regions than the device.
     pub fn shared(&self) -> u64 {
         self.shared
     }

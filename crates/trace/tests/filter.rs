@@ -1,4 +1,4 @@
-//! What passes a core's caches, against a model that keeps every set as a list.
+//! Compares the accesses that pass a core's caches with a model that keeps every set as a list.
 
 use ebbtide_trace::{CacheFilter, CacheShape, Hierarchy, Traffic};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ impl Model {
     }
 }
 
-/// What one access of `model`'s caches asks of memory.
+/// Returns the requests to memory of one access of `model`'s caches.
 fn expected(model: &mut [Model; 3], kind: usize, line: u64, traffic: &mut Vec<Traffic>) {
     let (found, victim) = model[kind.min(1)].access(line, kind == 2);
     if found {

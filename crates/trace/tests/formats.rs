@@ -35,7 +35,7 @@ fn complaint(name: &str, bytes: &[u8]) -> String {
     said
 }
 
-/// `access` as far as `format` has a place for it; `number` is its place in the trace.
+/// Returns the part of `access` that `format` can hold. `number` is its place in the trace.
 fn held(format: Format, access: Access, number: u64) -> Option<Access> {
     if matches!(format, Format::Native | Format::Csv) {
         return Some(access);

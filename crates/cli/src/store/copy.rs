@@ -12,7 +12,7 @@ use ebbtide_measure::load::Server;
 use crate::exit::{Failure, print};
 use crate::progress;
 
-/// The server is asked this often how far it is.
+/// Time between two requests for the progress of the copy.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// The server: an address with a port, or the path of a Unix socket
     #[arg(long, value_name = "SERVER", default_value = "127.0.0.1:6379")]
     server: Server,
-    /// Password to give
+    /// Password of the server
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
 }
@@ -68,7 +68,7 @@ impl Connection {
         Ok(Connection(BufReader::new(socket)))
     }
 
-    /// The text of the reply to a command, or of its error.
+    /// Returns the text of the reply to a command, or of its error.
     fn ask(&mut self, words: &[&str]) -> io::Result<Result<String, String>> {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {

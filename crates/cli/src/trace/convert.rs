@@ -12,7 +12,7 @@ use crate::exit::{Failure, say};
 use crate::numbers;
 use crate::output::check_is_no_store;
 
-/// Decides where fragmented runs lie and which accesses are announced.
+/// Seed of the places of fragmented runs and of the choice of hinted accesses.
 const SEED: u64 = 1;
 
 #[derive(Args)]
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     hints: Option<Hints>,
 }
 
-/// The longest TIME of a hint: the accesses of that time are held in memory.
+/// The longest TIME of a hint. The accesses of that time are held in memory.
 const LEAD_MAX: Span = Span::from_us(10_000);
 
 fn hints(text: &str) -> Result<Hints, String> {

@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     emit(&Description { origin, statistics }, arguments.json)
 }
 
-/// What was traced, and its statistics.
+/// Origin and statistics of a trace.
 #[derive(Serialize)]
 struct Description {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 enum Verb {
     /// Convert a trace to another format, map it to physical addresses, or insert hints
     ///
-    /// Reports what the new format cannot hold.
+    /// Reports which fields the new format cannot hold.
     Convert(convert::Arguments),
     /// Describe a trace: count, reads and writes, footprint, locality, and hot pages
     Info(info::Arguments),
@@ -47,7 +47,7 @@ struct Capture {
     /// other processes [default: trace all, each in an address space of its own]
     #[arg(long)]
     one_process: bool,
-    /// Trace only the program that is named. Programs that it executes or starts run at full speed
+    /// Trace only the named program. Programs that it executes or starts run at full speed
     #[arg(long, conflicts_with = "one_process")]
     no_follow: bool,
     /// Terminate the command after this many entries
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Room for the description, which names the programs once they are known.
+/// Room for the description. It names the programs once they are known.
 const DESCRIPTION_BYTES: usize = 2048;
 
 /// Traces the command and ends with its exit status.
@@ -175,7 +175,7 @@ fn summarise(captured: &Captured, path: &Path, bytes: u64) {
     ));
 }
 
-/// The program's exit status as our own.
+/// Ends this program with the exit status of the traced one.
 fn pass_on(status: ExitStatus) -> Result<(), Failure> {
     // Shells add 128 to the number of the signal that ended a program.
     let code = status.code().or(status.signal().map(|signal| 128 + signal));

@@ -35,10 +35,10 @@ pub fn bench(folder: &Path) -> Command {
     ebbtide(folder, &["bench"])
 }
 
-/// A CPU to which this thread is confined, and what it starts.
+/// A CPU that confines this thread and its children.
 ///
-/// A bench takes the last CPU that it may run on. Two at once would take the same one: each takes
-/// twice as long, and measures again what the other disturbed.
+/// A bench takes the last CPU that it may run on. Two benches at once would take the same one. Each
+/// would take twice as long, and repeat measurements that the other disturbed.
 struct OwnCpu {
     cpu: Option<usize>,
 }
@@ -77,7 +77,7 @@ pub fn small_bench(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command that must succeed printed.
+/// Returns the output of a command that must succeed.
 pub fn printed(command: &mut Command) -> String {
     let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -89,8 +89,8 @@ pub fn printed_by(arguments: &[&str]) -> String {
     printed(&mut ebbtide(folder().path(), arguments))
 }
 
-/// What the command says on standard error: one line, after it ended with `status` and without a
-/// word on standard output.
+/// Returns the line that the command prints on standard error. It must end with `status` and print
+/// nothing on standard output.
 pub fn complaint(command: &mut Command, status: i32) -> String {
     let output = command.output().expect("the program runs");
     complaint_of(&output, status)
@@ -105,10 +105,11 @@ pub fn complaint_of(output: &Output, status: i32) -> String {
     text
 }
 
-/// How often [`wait_for`] looks: a look without a pause would take the CPU from what it waits for.
+/// Pause between two looks of [`wait_for`]. Without a pause it would take the CPU from the process
+/// that it waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Waits until `what` gives something.
+/// Waits until `found` returns a value. `what` names it in the message.
 pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
     loop {
@@ -127,7 +128,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Whether a process is still there; one that only waits to be collected is not.
+/// Returns whether a process still exists. A process that only waits to be collected does not.
 pub fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
@@ -149,7 +150,7 @@ pub fn cpu_ticks(pid: u32) -> u64 {
     fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
-/// What lies in `folder`, by name.
+/// Returns the names in `folder`.
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
     let mut names: Vec<_> =

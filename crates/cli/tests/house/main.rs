@@ -15,8 +15,8 @@ use std::process::Command;
 use modules::Modules;
 use serde_json::Value;
 
-/// The crates, by folder. Each may depend only on those before it; a name whose crate does not
-/// exist yet keeps its place. What only tests need comes last, so that nothing is built on it.
+/// The crates, by folder. Each may depend only on those before it. A name whose crate does not
+/// exist yet keeps its place. Crates for tests come last, so that nothing is built on them.
 const LAYERS: [&str; 16] = [
     "core",
     "fiber",
@@ -52,7 +52,7 @@ fn cargo(arguments: &[&str]) -> Vec<u8> {
 /// A crate's folder under `crates` and the folders of the workspace's crates that it needs.
 type Needs = BTreeMap<String, BTreeSet<String>>;
 
-/// What every crate of the workspace needs to be built; what its tests need is left out.
+/// Returns the needs of every crate of the workspace, without those of its tests.
 fn needs() -> Needs {
     let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1", "--offline"]);
     let metadata: Value = serde_json::from_slice(&metadata).expect("JSON");
@@ -75,7 +75,7 @@ fn needs() -> Needs {
     crates.collect()
 }
 
-/// What stands against the layers, one line each.
+/// Returns the dependencies that cross the layers, one line each.
 fn crossed(layers: &[&str], needs: &Needs) -> Vec<String> {
     let place = |name: &str| layers.iter().position(|layer| *layer == name);
     let mut crossed = Vec::new();

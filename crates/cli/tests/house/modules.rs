@@ -232,13 +232,13 @@ fn is_mark(token: &TokenTree, mark: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
 }
 
-/// Whether an attribute's content is a `cfg` that tests alone meet.
+/// Returns whether an attribute's content is a `cfg` that only tests have.
 fn is_for_tests(attribute: &TokenStream) -> bool {
     let text: String = attribute.to_string().split_whitespace().collect();
     text.starts_with("cfg(test)") || text.starts_with("cfg(all(test")
 }
 
-/// What follows the item at the start of `tokens`, whose attributes may come first.
+/// Returns the tokens after the item at the start of `tokens`. Attributes may come first.
 fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
     let end = tokens.iter().position(|token| {
         let body = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
@@ -247,7 +247,7 @@ fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
     &tokens[end.map_or(tokens.len(), |end| end + 1)..]
 }
 
-/// Adds the further segments of a path to `path` and gives what follows it.
+/// Adds the further segments of a path to `path`. Returns the tokens after it.
 fn read_path<'t>(mut tokens: &'t [TokenTree], path: &mut Vec<String>) -> &'t [TokenTree] {
     while let [a, b, TokenTree::Ident(next), after @ ..] = tokens
         && is_mark(a, ':')

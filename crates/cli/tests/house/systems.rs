@@ -21,7 +21,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     rows.filter(|cells| !["key", "id"].contains(&cells[0])).collect()
 }
 
-/// What stands under `heading` until the next heading.
+/// Returns the text under `heading` until the next heading.
 fn section<'t>(page: &'t str, heading: &str) -> &'t str {
     let from = page.find(&format!("\n{heading}\n"));
     let from = from.unwrap_or_else(|| panic!("docs/SYSTEMS.md has no heading '{heading}'"));
@@ -53,7 +53,7 @@ fn add_keys(prefix: &str, table: &Table, keys: &mut Keys) {
     }
 }
 
-/// What a TOML file sets, but for its name and what it starts from.
+/// Returns the keys of a TOML file, without its name and its base.
 fn keys_in(text: &str) -> Keys {
     let mut keys = Keys::new();
     add_keys("", &text.parse().expect("TOML"), &mut keys);

@@ -146,8 +146,8 @@ fn summary(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
     println!();
 }
 
-/// Misses of one policy on one stream. *Late* are those in the second half of the stream, when no
-/// miss is left that only a warm cache would have spared.
+/// Misses of one policy on one stream. *Late* misses are those in the second half of the stream,
+/// after every miss that a warm cache would have avoided.
 #[derive(Default)]
 struct Outcome {
     requests: usize,
@@ -225,7 +225,8 @@ fn simulate_peer(make: peers::Make, stream: &Stream) -> Outcome {
     outcome
 }
 
-/// What misses when the `frames` most popular pages stay once read, and no other page ever does.
+/// Returns the misses of a cache that keeps the `frames` most popular pages once read, and never
+/// keeps another page.
 fn pin_the_hottest(popularity: &[f64], stream: &Stream, frames: usize) -> Outcome {
     let mut by_popularity: Vec<usize> = (0..stream.pages).collect();
     by_popularity.sort_unstable_by(|&a, &b| popularity[b].total_cmp(&popularity[a]));

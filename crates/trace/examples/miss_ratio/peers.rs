@@ -3,7 +3,7 @@
 
 /// A cache under one policy.
 pub(crate) trait Peer {
-    /// Accesses `page`; whether it missed.
+    /// Accesses `page`. Returns whether it missed.
     fn misses(&mut self, page: u32) -> bool;
 }
 
@@ -18,7 +18,7 @@ pub(crate) const PEERS: [(&str, Make); 4] = [
     ("w-tinylfu", |frames, pages| Box::new(TinyLfu::new(frames, pages))),
 ];
 
-/// Doubly linked lists of pages, newest in front. A page is in one of them at most.
+/// Doubly linked lists of pages, newest in front. A page is in at most one of them.
 struct Lists {
     /// The page before and the page behind each page, then each list's ends.
     links: Vec<(u32, u32)>,
@@ -51,7 +51,7 @@ impl Lists {
         self.lengths[usize::from(list)] -= 1;
     }
 
-    /// Puts `page` in front of `list`, out of where it was.
+    /// Moves `page` to the front of `list`.
     fn put(&mut self, list: u8, page: u32) {
         self.remove(page);
         let end = (self.pages + usize::from(list)) as u32;

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 const ZIPF_EXPONENT: f64 = 0.99;
 
-/// DRAM frames a hundred pages of the address space, where nothing else is said.
+/// Default of the DRAM frames for a hundred pages of the address space.
 const CACHE_PERCENT: usize = 3;
 
 /// Elements a page of the streams whose requests are for elements.
@@ -42,7 +42,7 @@ pub(crate) enum Use {
     HeldOut,
 }
 
-/// What makes one stream, or one at several sizes of the cache.
+/// Makes one stream, or one at several sizes of the cache.
 pub(crate) type Make = Box<dyn Fn() -> Vec<Stream>>;
 
 /// All streams by name. Synthetic ones have a `scale`th of the pages and requests.

@@ -1,11 +1,10 @@
 //! [`LogFolder`]: the folder where Valgrind writes a log for every traced process.
 //!
 //! A log has the number of its process as its name. Valgrind opens it when it begins, when the
-//! process executes another program, and in a process that was forked. The log of the process that
-//! is started is a pipe from its beginning. The number of any other process is only known once
-//! Valgrind has made a file for it. That file is read, and a pipe takes its name. If the process then
-//! executes a program, which forked processes mostly do at once, the Valgrind that begins opens the
-//! pipe.
+//! process executes another program, and in a forked process. The log of the started process is a
+//! pipe from the beginning. The number of any other process is only known once Valgrind has made a
+//! file for it. That file is read, and a pipe replaces it under its name. If the process then
+//! executes a program, as most forked processes do, the new Valgrind opens the pipe.
 
 use std::ffi::OsString;
 use std::fs::{self, DirEntry, File};
@@ -19,7 +18,7 @@ use tempfile::TempDir;
 
 use super::process_log::{ProcessLog, is_alive};
 
-/// How often the files of processes that are not traced are emptied.
+/// Interval at which the files of untraced processes are emptied.
 const EMPTY_EVERY: Duration = Duration::from_millis(100);
 
 /// A folder with the logs of the process that is started and of those that it starts.

@@ -25,12 +25,12 @@ pub(super) struct ProcessLog {
     is_idle: bool,
 }
 
-/// Whether the process is there, if only as one whose parent has not asked for its end.
+/// Returns whether the process exists, including one whose end its parent has not collected.
 pub(super) fn is_alive(id: u32) -> bool {
     Path::new("/proc").join(id.to_string()).exists()
 }
 
-/// What a read found.
+/// Result of a read.
 pub(super) enum Found<'a> {
     /// This many bytes, and the splitter of the part of the output that they belong to.
     Bytes(usize, &'a mut LineSplitter),

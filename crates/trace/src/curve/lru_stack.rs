@@ -5,7 +5,7 @@ use ebbtide_core::PageId;
 use super::page_table::{NEVER, PageTable, Uses};
 use super::use_times::UseTimes;
 
-/// The distances of one access, which tell its effect in caches of all sizes.
+/// The distances of one access. They determine its effect in caches of all sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reuse {
     /// The number of distinct pages used since the page's last use, itself included: the smallest
@@ -34,13 +34,13 @@ impl LruStack {
         self.pages.len()
     }
 
-    /// `page` is about to be used.
+    /// Prefetches the state of `page`, which is about to be used.
     #[inline]
     pub(super) fn prefetch(&self, page: PageId) {
         self.pages.prefetch(page);
     }
 
-    /// `page` is used.
+    /// Counts a use of `page`.
     #[inline]
     pub(super) fn touch(&mut self, page: PageId, write: bool) -> Reuse {
         if self.times.is_full() {

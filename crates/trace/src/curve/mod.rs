@@ -199,10 +199,10 @@ impl Curve {
         }
     }
 
-    /// The curve of a sample, with the error of the sample taken out as far as it is known from another
-    /// policy: `exact` and `sampled` are that policy's curves, of all pages and of the same sample. A
-    /// sample has too many or too few popular pages, which moves the misses of all policies by about
-    /// the same ratio.
+    /// Returns the curve of a sample, corrected by the error of the same sample under another
+    /// policy. `exact` and `sampled` are that policy's curves, of all pages and of the same sample.
+    /// A sample has too many or too few popular pages, which moves the misses of all policies by
+    /// about the same ratio.
     #[must_use]
     pub fn corrected(&self, exact: &Curve, sampled: &Curve) -> Curve {
         let ratio = |of: f64, over: f64| if of > 0.0 && over > 0.0 { of / over } else { 1.0 };

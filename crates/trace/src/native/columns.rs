@@ -1,7 +1,7 @@
 //! The entries of a block in columns. Each column compresses better alone.
 //!
-//! A tag byte says which fields of an entry follow in their columns; fields that equal those of an
-//! earlier entry are left out.
+//! A tag byte states which fields of an entry follow in their columns. Fields that equal those of
+//! an earlier entry are omitted.
 
 use ebbtide_core::{Addr, PageId, Time};
 

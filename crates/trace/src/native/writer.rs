@@ -23,8 +23,8 @@ pub struct NativeWriter {
 }
 
 impl NativeWriter {
-    /// Writes to `output`, beginning with `description`, which tells people what is traced. Only
-    /// its first 64 KiB are kept.
+    /// Writes to `output`, beginning with `description`, a text for people. Only its first 64 KiB
+    /// are kept.
     ///
     /// # Errors
     /// When the output cannot be written.
