@@ -46,7 +46,7 @@ def command() -> list[str]:
     """The `ebbtide` command, if it was built."""
     found = built("ebbtide") or shutil.which("ebbtide")
     if found is None:
-        pytest.skip("the ebbtide command is not built: cargo build --release -p ebbtide")
+        pytest.skip("the ebbtide command is not built: cargo build --release -p ebbtide-cli")
     return [str(found)]
 
 

@@ -1,16 +1,14 @@
 //! [`Dictionary`]: keys and values of any bytes in a store that survives crashes.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use ebbtide_core::durability::{Lsn, TransactionError};
+use ebbtide_core::durability::TransactionError;
 use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::{
-    Full, HASHES, HashSecret, KEY_BYTES_MAX, Keyspace, NotKeyspace, PAGES_MIN, WHOLE_BYTES_MAX,
+    Full, HASHES, KEY_BYTES_MAX, Keyspace, NotKeyspace, PAGES_MIN, WHOLE_BYTES_MAX,
 };
 use thiserror::Error;
 
@@ -21,6 +19,7 @@ use crate::engine_error::EngineError;
 use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
 use crate::job_queue::Jobs;
+use crate::key_changes::{change, join_sparse, new_secret, value_of};
 use crate::of_process::OfProcess;
 use crate::options::Options;
 use crate::store::{Access, NewStore, Store, StoreError};
@@ -33,9 +32,6 @@ const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=1 << 30;
 
 /// The database of the keyspace that is used.
 const DATABASE: usize = 0;
-
-/// Leaves that a change which finds no page looks at for some that can be joined.
-const LEAVES: usize = 8;
 
 /// Keys and values of any bytes in a file, behind a DRAM cache. Any thread may use it.
 ///
@@ -138,18 +134,7 @@ impl Dictionary {
     /// [`DictionaryError`] when it cannot be read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DictionaryError> {
         let (keys, bytes) = (self.keys, key.to_vec());
-        self.run(move |memory| {
-            let key = keys.key(&bytes);
-            keys.consistent(memory, key.hash, |memory| {
-                let mut value = Vec::new();
-                let entry = keys.find(memory, DATABASE, &key, &mut value)?;
-                if !entry.is_inline() {
-                    let length = entry.value_bytes as usize;
-                    keys.read_range(memory, &entry, 0, length, &mut value);
-                }
-                Some(value)
-            })
-        })
+        self.run(move |memory| value_of(&keys, memory, DATABASE, &keys.key(&bytes)))
     }
 
     /// Whether there is a value of `key`.
@@ -186,17 +171,12 @@ impl Dictionary {
         }
         let (keys, join_from) = (self.keys, self.join_from.clone());
         let ticket = self.jobs.submit_commit(move |memory| {
-            let mut committed = commit(keys, memory, &changes)?;
-            while committed.0.is_err() && make_room(keys, memory, &join_from) {
-                committed = commit(keys, memory, &changes)?;
-            }
-            for (key, _) in &changes {
-                let hash = keys.key(key).hash;
-                if keys.is_sparse(memory, DATABASE, hash) {
-                    let join = |memory: &mut FlashMemory<'_>| keys.join(memory, DATABASE, hash);
-                    // The change itself is committed.
-                    let _ = keys.exclusive(memory, &[hash], join);
-                }
+            let hashes: Vec<u64> = changes.iter().map(|(key, _)| keys.key(key).hash).collect();
+            let make = |memory: &mut FlashMemory<'_>| make_all(&keys, memory, &changes);
+            let place = (DATABASE, &hashes[..]);
+            let committed = change(&keys, memory, place, &join_from, make, |Full| true)?;
+            for hash in hashes {
+                join_sparse(&keys, memory, DATABASE, hash);
             }
             Ok(committed)
         });
@@ -301,9 +281,7 @@ fn open_keys(
     if memory.load::<u64>(Addr(0)) != 0 {
         return Ok(Keyspace::open(memory, Addr(0)));
     }
-    // Its hasher has random keys, so nobody can choose keys that collide.
-    let random = || RandomState::new().build_hasher().finish();
-    let secret = HashSecret([random(), random()]);
+    let secret = new_secret();
     let pages = memory.size_bytes() / PAGE_BYTES as u64;
     let (keys, lsn) =
         memory.transaction(|memory| Keyspace::format(memory, Addr(0), pages, secret))?;
@@ -311,53 +289,16 @@ fn open_keys(
     Ok(Ok(keys))
 }
 
-/// Joins leaves from where the last call ended until a page comes back, or enough were looked at. Says whether
-/// one came back.
-fn make_room(keys: Keyspace, memory: &mut FlashMemory<'_>, join_from: &AtomicU64) -> bool {
-    let mut from = join_from.load(Ordering::Relaxed);
-    let mut any = false;
-    for _ in 0..LEAVES {
-        let join = |memory: &mut FlashMemory<'_>| keys.join_from(memory, DATABASE, from);
-        let Ok(((joined, next), _)) = keys.exclusive(memory, &[from], join) else { break };
-        from = if next == HASHES { 0 } else { next };
-        any |= joined;
-        if any || from == 0 {
-            break;
+/// Makes changes in their order.
+fn make_all(keys: &Keyspace, memory: &mut FlashMemory<'_>, changes: &[Change]) -> Result<(), Full> {
+    for (key, value) in changes {
+        let key = keys.key(key);
+        match value {
+            Some(value) => keys.set(memory, DATABASE, &key, value, None).map(drop)?,
+            None => {
+                keys.remove(memory, DATABASE, &key);
+            }
         }
     }
-    join_from.store(from, Ordering::Relaxed);
-    any
-}
-
-/// Makes changes in one transaction. A store that is full unwinds out of it, which undoes all of them.
-fn commit(
-    keys: Keyspace,
-    memory: &mut FlashMemory<'_>,
-    changes: &[Change],
-) -> Result<(Result<(), Full>, Lsn), TransactionError> {
-    let hashes: Vec<u64> = changes.iter().map(|(key, _)| keys.key(key).hash).collect();
-    let run = AssertUnwindSafe(|| {
-        keys.exclusive(memory, &hashes, |memory| {
-            for (key, value) in changes {
-                let key = keys.key(key);
-                match value {
-                    Some(value) => {
-                        if let Err(full) = keys.set(memory, DATABASE, &key, value, None) {
-                            resume_unwind(Box::new(full));
-                        }
-                    }
-                    None => {
-                        keys.remove(memory, DATABASE, &key);
-                    }
-                }
-            }
-        })
-    });
-    match catch_unwind(run) {
-        Ok(committed) => committed.map(|((), lsn)| (Ok(()), lsn)),
-        Err(payload) => match payload.downcast::<Full>() {
-            Ok(full) => Ok((Err(*full), Lsn::ZERO)),
-            Err(payload) => resume_unwind(payload),
-        },
-    }
+    Ok(())
 }

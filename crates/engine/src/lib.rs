@@ -7,7 +7,7 @@
 //! [run](Engine::run) it.
 //!
 //! ```no_run
-#![doc = include_str!("../examples/quickstart.rs")]
+#![doc = include_str!("../examples/visits.rs")]
 //! ```
 
 pub mod affinity;
@@ -20,6 +20,7 @@ mod counters;
 mod departures;
 pub mod device;
 mod dictionary;
+pub mod embedded;
 mod engine;
 mod engine_error;
 mod engine_state;
@@ -30,6 +31,7 @@ mod job;
 mod job_error;
 mod job_queue;
 mod job_table;
+mod key_changes;
 mod log_writer;
 mod mailbox;
 mod mapped_memory;

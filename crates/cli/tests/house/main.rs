@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// The crates, by folder. Each may depend only on those before it. A name whose crate does not
 /// exist yet keeps its place. Crates for tests come last, so that nothing is built on them.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "core",
     "fiber",
     "structures",
@@ -31,6 +31,7 @@ const LAYERS: [&str; 16] = [
     "measure",
     "study",
     "papers",
+    "ebbtide",
     "capi",
     "cli",
     "testbed",

@@ -1,0 +1,207 @@
+//! [`Builder`]: how a store is opened, or made.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ebbtide_core::durability::Policy;
+use ebbtide_core::{Bytes, PAGE_BYTES};
+use ebbtide_structures::OrderedMap;
+use ebbtide_structures::keyspace::PAGES_MIN;
+
+use super::error::Error;
+use super::shared::{Layout, Shared};
+use super::store::Store;
+use crate::budget::Budget;
+use crate::engine::Engine;
+use crate::options::Options;
+use crate::store::{Access, NewStore, Store as File};
+
+const TAG: &str = "maps";
+
+/// The defaults.
+const SIZE: Bytes = Bytes(1 << 30);
+const DRAM: Bytes = Bytes(64 << 20);
+/// The order of the ordered maps takes this share of the size.
+const ORDER_SHARE: u64 = 8;
+/// The fewest pages of the order of the ordered maps.
+const ORDER_PAGES_MIN: u64 = 8;
+
+/// The log takes this share of the size, within bounds.
+const LOG_SHARE: u64 = 16;
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=1 << 30;
+
+/// How a [`Store`] is opened, or made if there is none. Only the path is required.
+///
+/// A size is a text such as `"20GiB"` or a number of bytes.
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// use ebbtide::Store;
+///
+/// let store = Store::builder(&path).size("8MiB").dram("8MiB").durability("every:1s").open()?;
+/// drop(store);
+/// let error = Store::builder(&path).dram("8 pages").open().unwrap_err();
+/// assert!(error.to_string().starts_with("dram: '8 pages' is not a size"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a store is opened by `open`"]
+pub struct Builder {
+    path: PathBuf,
+    size: Option<String>,
+    order: Option<String>,
+    structures: Option<String>,
+    dram: Option<String>,
+    durability: Option<String>,
+    cores: usize,
+    replace: bool,
+}
+
+impl Store {
+    /// Opens the store in the file or block device at `path`, or makes one.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder {
+            path: path.as_ref().to_path_buf(),
+            size: None,
+            order: None,
+            structures: None,
+            dram: None,
+            durability: None,
+            cores: 1,
+            replace: false,
+        }
+    }
+}
+
+impl Builder {
+    /// What keys and values may take, with their index: 1 GiB unless given. A store that is there keeps its size.
+    pub fn size(self, size: impl ToString) -> Builder {
+        Builder { size: Some(size.to_string()), ..self }
+    }
+
+    /// What the order of all ordered maps may take beside `size`: an eighth of it unless given.
+    pub fn order(self, size: impl ToString) -> Builder {
+        Builder { order: Some(size.to_string()), ..self }
+    }
+
+    /// What typed structures may take beside `size`: nothing unless given.
+    pub fn structures(self, size: impl ToString) -> Builder {
+        Builder { structures: Some(size.to_string()), ..self }
+    }
+
+    /// The DRAM budget: 64 MiB unless given. It covers everything.
+    pub fn dram(self, budget: impl ToString) -> Builder {
+        Builder { dram: Some(budget.to_string()), ..self }
+    }
+
+    /// The cores that run jobs, each an OS thread: one unless given.
+    pub fn cores(self, cores: usize) -> Builder {
+        Builder { cores, ..self }
+    }
+
+    /// When a change returns: `always` unless given, `every:TIME` or `none`; or a
+    /// [`Policy`](ebbtide_core::durability::Policy).
+    pub fn durability(self, policy: impl ToString) -> Builder {
+        Builder { durability: Some(policy.to_string()), ..self }
+    }
+
+    /// Replaces the store that is there. Other files are never replaced.
+    pub fn replace(self, replace: bool) -> Builder {
+        Builder { replace, ..self }
+    }
+
+    /// Opens the store and recovers it. Makes one if there is no file, or [`replace`](Builder::replace) is set.
+    ///
+    /// # Errors
+    /// [`Error`]: of an option, with its name; or the file holds something else or is in use.
+    pub fn open(self) -> Result<Store, Error> {
+        let layout = self.layout()?;
+        let dram = size_of("dram", self.dram.as_deref(), DRAM)?;
+        let mut options = Options::new(usize::try_from(dram.0).unwrap_or(usize::MAX));
+        options.cores = self.cores;
+        let policy = self.durability.as_deref().map(str::parse::<Policy>).transpose();
+        options.durability = policy.map_err(|error| Error::option("durability", error))?;
+        let file = Arc::new(self.file(layout, &options)?);
+        let engine = Engine::open(&file, &options).inspect_err(|_| file.discard_new());
+        let jobs = Arc::new(engine.map_err(Error::of_engine)?).start();
+        let shared = Shared::open(&self.path, jobs.map_err(Error::of_engine)?, layout)?;
+        self.check(shared.layout, layout)?;
+        Ok(Store::new(shared))
+    }
+
+    /// How a new store is divided.
+    fn layout(&self) -> Result<Layout, Error> {
+        let pages = |size: Bytes| size.0.div_ceil(PAGE_BYTES as u64);
+        let size = size_of("size", self.size.as_deref(), SIZE)?;
+        let order = Bytes((size.0 / ORDER_SHARE).max(ORDER_PAGES_MIN * PAGE_BYTES as u64));
+        let order = size_of("order", self.order.as_deref(), order)?;
+        let structures = size_of("structures", self.structures.as_deref(), Bytes(0))?;
+        for (option, size, least) in [
+            ("size", size, PAGES_MIN),
+            ("order", order, ORDER_PAGES_MIN),
+            ("structures", structures, 0),
+        ] {
+            if !(least..=1 << 31).contains(&pages(size)) {
+                let bytes = |pages: u64| Bytes(pages * PAGE_BYTES as u64);
+                let (least, most) = (bytes(least), bytes(1 << 31));
+                return Err(Error::option(option, format!("{size}, expected {least} to {most}")));
+            }
+        }
+        Ok(Layout {
+            key_pages: pages(size),
+            order_pages: pages(order),
+            structure_pages: pages(structures),
+        })
+    }
+
+    /// The file that is there, or a new one.
+    fn file(&self, layout: Layout, options: &Options) -> Result<File, Error> {
+        let (path, tag) = (self.path.clone(), TAG.to_string());
+        let pages = layout.pages();
+        let new = NewStore { path, offset: 0, pages, spare_pages: 0, tag, force: self.replace };
+        if !new.is_free()? {
+            let found = File::open(&self.path, 0, Access::Exclusive)?;
+            let tag = found.header().tag;
+            if !self.replace {
+                let path = self.path.clone();
+                return if tag == TAG { Ok(found) } else { Err(Error::Other { path, found: tag }) };
+            }
+        }
+        let frames = Budget::divide(options, pages).map_err(Error::of_engine)?.frames as u64;
+        let new = NewStore { spare_pages: (pages / 4).max(frames), ..new };
+        let bytes = pages * PAGE_BYTES as u64;
+        let log_bytes = (bytes / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+        Ok(File::create_persistent(&new, log_bytes)?)
+    }
+
+    /// Refuses sizes that are given and not the store's.
+    fn check(&self, found: Layout, given: Layout) -> Result<(), Error> {
+        for (option, text, found, given) in [
+            ("size", &self.size, found.key_pages, given.key_pages),
+            ("order", &self.order, found.order_pages, given.order_pages),
+            ("structures", &self.structures, found.structure_pages, given.structure_pages),
+        ] {
+            if let Some(text) = text
+                && found != given
+            {
+                let found = Bytes(found * PAGE_BYTES as u64);
+                let problem = format!("{text}, expected {found}, which the store has, or none");
+                return Err(Error::option(option, problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn size_of(option: &'static str, text: Option<&str>, usual: Bytes) -> Result<Bytes, Error> {
+    let parsed = text.map(str::parse).transpose();
+    parsed.map(|size| size.unwrap_or(usual)).map_err(|error| Error::option(option, error))
+}
+
+/// The room that the order of ordered maps takes for `keys` keys that come in any order.
+pub fn order_bytes_for(keys: u64) -> u64 {
+    // Pages are less full when keys come in any order: 2.3 times as many.
+    OrderedMap::bytes(OrderedMap::pages_for(keys).saturating_mul(23).div_ceil(10))
+}

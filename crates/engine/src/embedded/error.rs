@@ -1,0 +1,92 @@
+//! [`Error`]: why a store cannot be opened or used.
+
+use std::path::PathBuf;
+
+use ebbtide_core::durability::TransactionError;
+use ebbtide_structures::keyspace::{Full, KEY_BYTES_MAX, NotKeyspace, WHOLE_BYTES_MAX};
+use ebbtide_structures::{CatalogueError, MapFull, Wrong};
+use thiserror::Error as ThisError;
+
+use super::limits::{MAPS_MAX, NAME_BYTES_MAX, ORDERED_KEY_BYTES_MAX};
+use crate::engine_error::EngineError;
+use crate::job_error::JobError;
+use crate::store::StoreError;
+
+/// Why a [`Store`](super::Store) cannot be opened or used. The text is one line.
+#[derive(Debug, ThisError)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
+pub enum Error {
+    #[error("{option}: {problem}")]
+    Option { option: &'static str, problem: String },
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("{}: holds '{found}', expected a store that was made by Store::builder", path.display())]
+    Other { path: PathBuf, found: String },
+    #[error("{}: {error}", path.display())]
+    Damaged { path: PathBuf, error: NotKeyspace },
+    #[error("a map has a name of 1 to {NAME_BYTES_MAX} bytes, not '{0}'")]
+    BadName(String),
+    #[error("'{name}' is {found}, expected {expected}")]
+    OtherMap { name: String, found: &'static str, expected: &'static str },
+    #[error("a store has at most {MAPS_MAX} maps")]
+    TooManyMaps,
+    #[error("a key of {0} bytes, expected at most {KEY_BYTES_MAX}")]
+    LongKey(usize),
+    #[error("a key of {0} bytes, expected at most {ORDERED_KEY_BYTES_MAX} in an ordered map")]
+    LongOrderedKey(usize),
+    #[error("a value of {0} bytes, expected at most {WHOLE_BYTES_MAX}")]
+    LongValue(usize),
+    #[error("the store is full: nothing of the change took place; expected a larger size")]
+    Full,
+    #[error(transparent)]
+    Structure(#[from] Wrong),
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    #[error(transparent)]
+    MapFull(#[from] MapFull),
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+    #[error(transparent)]
+    Job(#[from] JobError),
+    #[error("opened by process {0}, before a fork: expected to be opened again after it")]
+    Forked(u32),
+    /// The program's own, from a job or a transaction.
+    #[error(transparent)]
+    Program(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// An error of the program's own, for a job or a transaction that gives up.
+    pub fn program(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Program(error.into())
+    }
+
+    /// The error that `option` is wrong.
+    pub(super) fn option(option: &'static str, problem: impl ToString) -> Error {
+        Error::Option { option, problem: problem.to_string() }
+    }
+
+    /// An error of the engine, with the option that it is about.
+    pub(super) fn of_engine(error: EngineError) -> Error {
+        match &error {
+            EngineError::BudgetTooSmall { .. } => Error::option("dram", error),
+            EngineError::BadOption { .. } | EngineError::TooManyStacks { .. } => {
+                Error::option("cores", error)
+            }
+            EngineError::BadPages(_) => Error::option("size", error),
+            _ => Error::Engine(error),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::Engine(error.into())
+    }
+}
+
+impl From<Full> for Error {
+    fn from(_: Full) -> Error {
+        Error::Full
+    }
+}

@@ -1,0 +1,17 @@
+//! How many maps a store has, how long their names and keys are, and where their entries lie.
+
+use ebbtide_structures::OrderedMap;
+use ebbtide_structures::keyspace::DATABASES;
+
+/// The database of the keyspace that lists the maps by name. Each map has one of those before it.
+pub(super) const NAMES: usize = DATABASES - 1;
+
+/// Maps of a store.
+pub const MAPS_MAX: usize = DATABASES - 1;
+
+/// The longest name of a map, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// The longest key of an ordered map, in bytes: the order of all of them is one tree, whose keys begin with
+/// the number of a map.
+pub const ORDERED_KEY_BYTES_MAX: usize = OrderedMap::KEY_BYTES_MAX - 1;

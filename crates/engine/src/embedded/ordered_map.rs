@@ -1,0 +1,160 @@
+//! [`OrderedMap`]: keys and values of bytes, in the order of the keys.
+
+use std::collections::VecDeque;
+use std::ops::{Bound, RangeBounds};
+
+use super::entries::{Entries, Pair};
+use super::error::Error;
+
+/// Keys and values of bytes, in the order of the keys. Found by its name:
+/// [`Store::ordered_map`](super::Store::ordered_map).
+///
+/// It is a [`Map`](super::Map) whose keys are in a B+-tree as well. The tree takes about 100 bytes a key of the
+/// store's room for [`order`](super::Builder::order). A key has at most 62 bytes.
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// let log = store.ordered_map("log")?;
+/// for (day, what) in [("2026-03-09", "full"), ("2026-01-02", "low"), ("2026-01-31", "high")] {
+///     log.insert(day, what)?;
+/// }
+/// let january: Result<Vec<_>, _> = log.range("2026-01".."2026-02").collect();
+/// let days: Vec<_> = january?.into_iter().map(|(day, _)| day).collect();
+/// assert_eq!(days, [b"2026-01-02", b"2026-01-31"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OrderedMap(Entries);
+
+impl OrderedMap {
+    pub(super) fn new(entries: Entries) -> OrderedMap {
+        OrderedMap(entries)
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error`] when the key is too long or cannot be read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.0.get(key.as_ref())
+    }
+
+    /// True if there is a value of `key`.
+    ///
+    /// # Errors
+    /// As [`get`](OrderedMap::get).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.0.contains(key.as_ref())
+    }
+
+    /// Gives `key` a value. Returns true if the key is new.
+    ///
+    /// # Errors
+    /// [`Error`] when the key or the value is too long, or there is no room. Nothing has changed then.
+    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl Into<Vec<u8>>) -> Result<bool, Error> {
+        let value = value.into();
+        let updated = self.0.update(key.as_ref(), false, move |_| Some(value.clone()));
+        updated.map(|updated| !updated.was_there)
+    }
+
+    /// Removes `key`. Returns true if it was there.
+    ///
+    /// # Errors
+    /// As [`insert`](OrderedMap::insert).
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.0.update(key.as_ref(), false, |_| None).map(|updated| updated.was_there)
+    }
+
+    /// Replaces the value of `key` by what `change` makes of it, as [`Map::update`](super::Map::update).
+    ///
+    /// # Errors
+    /// As [`insert`](OrderedMap::insert).
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        self.0.update(key.as_ref(), true, change).map(|updated| updated.new)
+    }
+
+    /// Number of keys. Exact while nothing is changed.
+    ///
+    /// # Errors
+    /// As [`get`](OrderedMap::get).
+    pub fn len(&self) -> Result<u64, Error> {
+        self.0.len()
+    }
+
+    /// True if there are no keys.
+    ///
+    /// # Errors
+    /// As [`get`](OrderedMap::get).
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len()? == 0)
+    }
+
+    /// All keys with their values, in order.
+    pub fn iter(&self) -> Range<'_> {
+        self.range::<&[u8]>(..)
+    }
+
+    /// The keys of `range` with their values, in order. A key that is there all the time comes exactly once.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range<'_> {
+        let bytes = |key: &K| key.as_ref().to_vec();
+        let (from, is_after) = match range.start_bound() {
+            Bound::Included(key) => (bytes(key), false),
+            // A longer key than any is behind those that it begins with.
+            Bound::Excluded(key) => (bytes(key), true),
+            Bound::Unbounded => (Vec::new(), false),
+        };
+        let end = range.end_bound().map(bytes);
+        Range { entries: &self.0, found: VecDeque::new(), from: Some((from, is_after)), end }
+    }
+}
+
+/// The keys and values of a part of an [`OrderedMap`].
+#[derive(Debug)]
+pub struct Range<'m> {
+    entries: &'m Entries,
+    found: VecDeque<Pair>,
+    /// Where to go on, and whether behind that key.
+    from: Option<(Vec<u8>, bool)>,
+    end: Bound<Vec<u8>>,
+}
+
+impl Range<'_> {
+    fn is_inside(&self, key: &[u8]) -> bool {
+        match &self.end {
+            Bound::Included(end) => key <= &end[..],
+            Bound::Excluded(end) => key < &end[..],
+            Bound::Unbounded => true,
+        }
+    }
+}
+
+impl Iterator for Range<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.found.is_empty() {
+            let (from, is_after) = self.from.take()?;
+            match self.entries.some_from(&from, is_after) {
+                Ok((mut found, last)) => {
+                    // A start longer than any key was cut.
+                    found.retain(|(key, _)| *key >= from);
+                    (self.found, self.from) = (found.into(), last.map(|last| (last, true)));
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let (key, value) = self.found.pop_front()?;
+        if !self.is_inside(&key) {
+            (self.from, self.found) = (None, VecDeque::new());
+            return None;
+        }
+        Some(Ok((key, value)))
+    }
+}
