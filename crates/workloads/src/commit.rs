@@ -1,14 +1,15 @@
-//! Where a program's transaction begins and ends, marked once for every memory.
+//! The start and end of a program's transaction, marked once for every memory.
 
 use ebbtide_core::Memory;
 
 use crate::Wrong;
 
-/// Runs `body` as one transaction and waits until it survives a crash, as far as the memory's policy asks
-/// for that. A memory without a persist part just runs it.
+/// Runs `body` as one transaction and waits until it survives a crash, if the memory's policy
+/// requires that. A memory without a persist part just runs it.
 ///
 /// # Errors
-/// What `body` gives, which must then have stored nothing; or that it could not be committed.
+/// The error of `body`, which must then have stored nothing; or the reason why it could not be
+/// committed.
 pub(crate) fn commit<M: Memory, R>(
     memory: &mut M,
     body: impl FnMut(&mut M) -> Result<R, Wrong>,

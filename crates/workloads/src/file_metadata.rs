@@ -37,7 +37,7 @@ pub struct FileSystem {
     pub consistency: Consistency,
 }
 
-/// The paper's three. The model tells them apart by their consistency alone (assumption: BtrFS has
+/// The paper's three file systems. They differ only in their consistency (assumption: BtrFS has
 /// trees of three levels of 16 KiB, its default node).
 pub const FILE_SYSTEMS: [FileSystem; 3] = [
     FileSystem { name: "EXT4", consistency: Consistency::BlockJournal },

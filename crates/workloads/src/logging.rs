@@ -9,7 +9,7 @@ use ebbtide_core::{LINE_BYTES, PAGE_BYTES, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Where commits go.
+/// Destination of commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logging {
     /// One write-ahead log. A transaction that commits during a write joins the next group.

@@ -96,7 +96,7 @@ impl Masstree {
         &self.tree
     }
 
-    /// What job `job` does.
+    /// Returns the operation of job `job`.
     #[inline]
     pub fn job(&self, job: u64) -> Operation {
         let mut rng = job_rng(self.seed, job);

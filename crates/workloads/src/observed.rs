@@ -2,7 +2,7 @@
 
 use ebbtide_core::{Addr, Hint, Memory, PageId, Value};
 
-/// What happens to a program's computing between accesses.
+/// Treatment of a program's computing between accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// The inner memory executes it.

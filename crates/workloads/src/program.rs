@@ -66,7 +66,7 @@ macro_rules! programs {
                 match self { $(Kind::$program => <$workload as Named>::MIX),+ }
             }
 
-            /// Where it is defined.
+            /// Returns the source of its definition.
             pub fn source(self) -> &'static str {
                 match self { $(Kind::$program => <$workload as Named>::SOURCE),+ }
             }

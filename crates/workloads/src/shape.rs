@@ -38,12 +38,12 @@ pub trait Named: Workload + Sized {
     const DESCRIPTION: &'static str;
     /// Work of one job, in one line.
     const MIX: &'static str;
-    /// Where it is defined.
+    /// Source of its definition.
     const SOURCE: &'static str;
     /// The least `dataset_bytes` that holds its structure.
     const MIN_BYTES: u64;
-    /// The stack that a job needs: a quarter more than was ever used of one in a release build, and
-    /// about 4 KiB to unwind. `bench` prints what jobs have used.
+    /// Stack size of a job: a quarter more than any job used in a release build, and about 4 KiB to
+    /// unwind. `bench` prints the stack that jobs used.
     const STACK_BYTES: usize = 12 << 10;
 
     /// The program with the largest dataset that fits in `shape.dataset_bytes`, which is at least

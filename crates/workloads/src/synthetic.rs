@@ -54,7 +54,7 @@ impl Synthetic {
     }
 }
 
-/// Where data lies that a program maps apart from its heap.
+/// Address of data that a program maps apart from its heap.
 const MAPPED: u64 = 8 << 30;
 
 /// Inserts keys into a chained hash table in order, then walks its buckets. The table has the
@@ -131,8 +131,8 @@ fn matrix_multiply(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
     Ok(())
 }
 
-/// Pushes random numbers into a heap of words, and pops one every 2^15 pushes. What is exchanged with
-/// a parent loses all but its lowest byte, as in the study's source code, so that most pushes end early.
+/// Pushes random numbers into a heap of words, and pops one every 2^15 pushes. An exchange with a
+/// parent loses all but the lowest byte, as in the study's source code. So most pushes end early.
 fn min_heap(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let mut number = move || random.next_u32() >> 1;

@@ -36,7 +36,7 @@ impl Database {
     /// that the rings have no gaps, and that warehouses have the sum of their customers' payments.
     ///
     /// # Errors
-    /// [`Wrong`] says which condition does not hold and where.
+    /// [`Wrong`] with the condition that does not hold, and its place.
     pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<Totals, Wrong> {
         let mut totals = Totals::default();
         let mut paid_here = 0;

@@ -26,8 +26,8 @@ macro_rules! parts {
         ///
         /// The first page holds the epoch. The orders of a district with their lines and index
         /// entries lie in a ring: order `o` goes to place `o` modulo the ring's length. The
-        /// New-Order that takes the last free place removes the oldest order, delivered or not,
-        /// whose place is then free. So jobs can run until a district has had 2²⁸ orders.
+        /// New-Order that takes the last free place removes the oldest order, delivered or not. Its
+        /// place is then free. So jobs can run until a district has had 2²⁸ orders.
         #[derive(Debug, Clone)]
         pub struct Database {
             pub(super) silo: Silo,

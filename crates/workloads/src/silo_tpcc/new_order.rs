@@ -17,7 +17,7 @@ use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 pub struct Placed {
     /// The number of the new order.
     pub o_id: u64,
-    /// What it costs, with taxes and less the customer's discount.
+    /// The price, with taxes and less the customer's discount.
     pub total_cents: i64,
 }
 

@@ -22,7 +22,7 @@ use crate::tpcc::rows::{Customer, CustomerInfo, Office};
 pub(crate) struct WarehouseRow {
     /// W_YTD.
     pub ytd_cents: i64,
-    /// What never changes.
+    /// The columns that never change.
     pub office: Office,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct DistrictRow {
     pub next_o_id: u64,
     /// D_YTD.
     pub ytd_cents: i64,
-    /// What never changes.
+    /// The columns that never change.
     pub office: Office,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct DistrictRow {
 pub(crate) struct CustomerRow {
     /// The columns that transactions use.
     pub account: Customer,
-    /// What never changes.
+    /// The columns that never change.
     pub info: CustomerInfo,
     /// C_DATA, of 300 to 500 letters in the standard.
     pub data: [u8; 488],

@@ -37,9 +37,9 @@ const BLOCKS_PER_INDEX_PAGE: u64 = super::index::ENTRIES_PER_PAGE / ROWS_PER_PAG
 /// which is dense. A `sub_nbr` needs a probe of the index.
 ///
 /// The subscriber's latch covers all its rows, so writers are serialisable. They touch the rows
-/// they need before they take it. Readers take no latch: each needs at most one line that can
-/// change, and its checksum tells whether it is whole. (Whether a facility exists and is active
-/// never changes.)
+/// they need before they take it. Readers take no latch. Each needs at most one line that can
+/// change, and its checksum shows whether it is whole. (The existence and activity of a facility
+/// never change.)
 ///
 /// Subscribers are drawn by [`Shape::theta`] and [`Scatter`](crate::Scatter), as keys are in every
 /// program. TATP's own distribution, `((a | b) mod P) + 1` with random `a` ≤ 65,535 and `b` ≤ P, is

@@ -68,8 +68,9 @@ impl Tables {
         Ok(Some(found))
     }
 
-    /// Reads rows of subscriber `s_id` while other jobs may write them: once if they match their
-    /// checksums, else under the latch, which tells a torn row from a wrong one.
+    /// Reads rows of subscriber `s_id` while other jobs may write them. Reads once if they match
+    /// their checksums. Otherwise reads under the latch, to distinguish a torn row from a wrong
+    /// one.
     pub(super) fn settled<M: Memory, R>(
         &self,
         memory: &mut M,

@@ -52,7 +52,7 @@ pub enum Transaction {
         start_time: u8,
         /// An hour, 1 to 24.
         end_time: u8,
-        /// Where to.
+        /// The destination.
         numberx: Digits,
     },
     /// Removes a call forwarding.

@@ -13,7 +13,7 @@ impl Tpcb {
     /// transaction may run during the call.
     ///
     /// # Errors
-    /// [`Wrong`] says what differs, or which row is invalid.
+    /// [`Wrong`] with the difference, or the invalid row.
     pub fn audit<M: Memory>(&self, memory: &mut M) -> Result<Balance, Wrong> {
         let branches = self.sum(Table::Branch, |branch| Ok(self.read_branch(memory, branch)?.0))?;
         let accounts = self.sum(Table::Account, |account| {

@@ -29,7 +29,7 @@ impl Database {
     /// may have left. (Condition 11 holds only before the first Delivery.)
     ///
     /// # Errors
-    /// [`Wrong`] says which condition does not hold and where, or which row is invalid.
+    /// [`Wrong`] with the condition that does not hold and its place, or the invalid row.
     pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
         let mut all = Sums::default();
         for w_id in 1..=self.scale().warehouses {

@@ -62,8 +62,8 @@ use layout::{LEAST, bytes_of, size_within};
 /// The transactions of TPC-C's terminals over latches: New-Orders alone, or the full mix.
 ///
 /// In the full mix 45% are New-Orders, 43% Payments, and 4% each Order-Status, Delivery and
-/// Stock-Level. Without Deliveries no order is delivered; [`Database`] says what happens to the
-/// oldest.
+/// Stock-Level. Without Deliveries no order is delivered; [`Database`] describes what happens to
+/// the oldest.
 #[derive(Debug, Clone)]
 pub struct LatchedTpcc<const FULL_MIX: bool> {
     database: Database,

@@ -21,7 +21,7 @@ const LINE: u64 = LINE_BYTES as u64;
 pub struct Placed {
     /// The order's number in its district.
     pub o_id: u64,
-    /// What it costs with taxes, less the discount.
+    /// The price with taxes, less the discount.
     pub total_cents: i64,
     /// The number of items that both ITEM and STOCK mark as branded.
     pub branded: u32,

@@ -123,7 +123,8 @@ impl Customer {
         self.delivery_cnt = self.delivery_cnt.wrapping_add(1);
     }
 
-    /// What the customer pays for lines of `total_cents` where these taxes apply (clause 2.4.2).
+    /// Returns the price for the customer of lines of `total_cents` with these taxes (clause
+    /// 2.4.2).
     pub(crate) fn charged(&self, total_cents: i64, taxes: [u32; 2]) -> i64 {
         const WHOLE: i64 = 10_000;
         let discounted = total_cents * (WHOLE - i64::from(self.discount));
@@ -131,7 +132,7 @@ impl Customer {
         discounted * taxed / (WHOLE * WHOLE)
     }
 
-    /// Notes a payment at the front of C_DATA, which drops what no longer fits (clause 2.5.2).
+    /// Notes a payment at the front of C_DATA, and drops text that no longer fits (clause 2.5.2).
     pub(crate) fn note(&self, data: &mut [u8], payment: &Payment) {
         let &Payment { w_id, d_id, c_w_id, c_d_id, amount_cents, .. } = payment;
         let note = format!("{} {c_d_id} {c_w_id} {d_id} {w_id} {amount_cents} ", self.c_id);

@@ -17,7 +17,7 @@ pub trait CoreWorkload: Debug + Clone + Send + Sync {
     const DESCRIPTION: &'static str;
     /// Work of one job, in one line.
     const MIX_TEXT: &'static str;
-    /// Where it is defined.
+    /// Source of its definition.
     const SOURCE: &'static str;
     /// Its operations.
     const MIX: Mix;

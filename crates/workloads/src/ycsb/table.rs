@@ -320,7 +320,7 @@ impl<R: Record> Table<R> {
         Ok((tags, items))
     }
 
-    /// Where the bucket lies that `item` hashes to.
+    /// Returns the bucket of `item`'s hash.
     #[inline]
     fn bucket_at(&self, item: u64) -> Bucket {
         let residue = if item < self.records() { item } else { item % self.records() };
@@ -335,7 +335,7 @@ impl<R: Record> Table<R> {
         Bucket { page, number, head }
     }
 
-    /// Where record `slot` of `bucket` lies.
+    /// Returns the address of record `slot` of `bucket`.
     #[inline]
     fn record(bucket: Bucket, slot: usize) -> Addr {
         let record = bucket.number * Self::PER_BUCKET + slot as u64;
