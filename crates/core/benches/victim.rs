@@ -18,7 +18,7 @@ const FRAMES: usize = 1 << 15;
 const WAYS: usize = 16;
 const PAGES: u64 = 1 << 20;
 
-/// Misses whose pages the policy is told of before it takes them in, as the engine's cores do with the
+/// Misses whose pages are announced to the policy before they are inserted, as the engine's cores do with the
 /// misses of a turn.
 const MISSES_A_TURN: usize = 32;
 

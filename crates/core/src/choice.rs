@@ -6,8 +6,8 @@
 /// Defines an enum whose variants users choose by name.
 ///
 /// The enum gets `FromStr` (its error is [`UnknownName`](crate::UnknownName)), `Display`,
-/// `Serialize` and `Deserialize` by name, and the constant `ALL`. The string after `as` says in
-/// errors what is chosen.
+/// `Serialize` and `Deserialize` by name, and the constant `ALL`. The string after `as` names the
+/// kind of choice in errors.
 ///
 /// ```
 /// ebbtide_core::choice! {

@@ -93,7 +93,7 @@ pub trait Memory {
     /// as a whole or not at all. Returns the result of `body` and the transaction's place in the log, for
     /// [`durable`](Memory::durable).
     ///
-    /// A memory without a persist part runs `body` once, on itself, and gives [`Lsn::ZERO`]. Programs
+    /// A memory without a persist part runs `body` once, on itself, and returns [`Lsn::ZERO`]. Programs
     /// mark their transactions once and run on every memory.
     ///
     /// * *Rerunnable.* `body` may run more than once, and only its last run counts. Its changes outside of
@@ -236,7 +236,7 @@ fn misplaced(at: Addr, bytes: usize) -> ! {
 pub struct MemoryFault {
     /// The page the job touched.
     pub page: PageId,
-    /// What the device said, in one line.
+    /// The device's error, in one line.
     pub reason: String,
 }
 
@@ -246,7 +246,7 @@ impl MemoryFault {
         std::panic::resume_unwind(Box::new(self))
     }
 
-    /// The fault a job ended with, if `payload` (as `catch_unwind` gives it) is one.
+    /// The fault a job ended with, if `payload` (from `catch_unwind`) is one.
     ///
     /// # Errors
     /// Returns the payload as the error if it is something else, such as a panic of the program.

@@ -102,7 +102,7 @@ impl<'a> Watch<'a> {
 /// Share of a run for which the [expected](time_left) time counts.
 const EXPECTED_WEIGHT: f64 = 0.02;
 
-/// Share of a run after which its own speed alone gives an estimate.
+/// Share of a run after which the estimate follows from its own speed alone.
 const ENOUGH: f64 = 0.01;
 
 /// Estimates the time left of a run that has done `share` of its work in the first `elapsed`. `expected` is

@@ -25,7 +25,7 @@ struct Own {
     root: u64,
 }
 
-/// A mark of a line where a free piece begins. The low bits have the size. The mark of any other line is 0.
+/// The mark of a line where a piece begins is one of these, with the size in the low bits. Other lines have 0.
 const FREE: u8 = 0x40;
 const TAKEN: u8 = 0x80;
 
@@ -33,7 +33,7 @@ const TAKEN: u8 = 0x80;
 ///
 /// A piece has a power of two of bytes, at least a line. It begins at a multiple of its size or of a page,
 /// so a piece of up to a page lies within one. A free piece serves the next request of its size, or is
-/// halved for smaller ones. A piece that is given back is joined with its other half if that is free, and
+/// halved for smaller ones. A piece that is freed is joined with its other half if that is free, and
 /// so on. This is the buddy system (Knowlton, "A Fast Storage Allocator", CACM 8, 1965).
 ///
 /// In a [transaction](Memory::transaction), taking and giving back take effect together with the other

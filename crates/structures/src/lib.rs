@@ -10,7 +10,7 @@
 //! | [`BTree`] | rows by key, in order, in pages: a B+-tree | users |
 //! | [`Region`] | an allocator of address ranges for these | users |
 //! | [`OrderedMap`] | words by byte strings, in order, in a [`BTree`] | users |
-//! | [`Heap`] | pieces of memory, taken, given back and joined again | users |
+//! | [`Heap`] | pieces of memory of any size, taken, freed and joined again | users |
 //! | [`Database`], [`StoredTable`] | Silo's transactions on tables that stay | users |
 //! | [`Catalogue`] | any of these, found again by name | users |
 //! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the server |

@@ -14,7 +14,7 @@ use crate::addr::PageId;
 /// Stands for no place in the log.
 const NONE: Lsn = Lsn::ZERO;
 
-/// A search for pages to clean ends after this many pages, or after four times the number wanted.
+/// A search for pages to clean ends after this many pages, or four times the number wanted if that is more.
 const LOOKS_MAX: usize = 256;
 
 /// The state of the stores to a page since the first that is only in the log.

@@ -22,7 +22,7 @@ pub(super) const BESIDE: u64 = 16;
 /// How many later seconds a record may be put at when the places of its own second are full.
 const LATER_MAX: u32 = 8;
 
-/// Returns the first second when a key has expired; 0 if that is beyond the range of the index.
+/// Returns the first second at whose start a key has expired; 0 if that is beyond the range of the index.
 pub(super) fn second_of(expires_at_ms: u64) -> u32 {
     u32::try_from(expires_at_ms.div_ceil(1000).max(1)).unwrap_or(0)
 }

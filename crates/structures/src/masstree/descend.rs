@@ -53,8 +53,8 @@ impl Place {
         (self.line[NEXT] != 0 && slice >= self.line[HIGH]).then_some(Addr(self.line[NEXT]))
     }
 
-    /// Returns true if this node can be the one to the right of `left`, or one on the level below it where
-    /// `level` says so.
+    /// Returns true if this node can be the one on `level` for `slice`. That is a node on the level below
+    /// `left`, or the one to the right of `left` on its own level.
     fn is_below_or_right_of(&self, left: &Place, level: u32, slice: u64) -> bool {
         let version = self.version();
         version.level() == level

@@ -145,7 +145,7 @@ fn interleaved_threads_each_see_a_map_of_their_own_keys() {
                 if step % 2 == 1 {
                     assert_eq!(map.remove(memory, key), model.remove(&key));
                 }
-                // Somebody else's: there or not, but whole.
+                // Another thread's key: there or not, but whole.
                 let other = [1000 + (thread as u64 + 1) % 3 * 100; 8];
                 let seen = map.get(memory, other);
                 assert!(seen.is_none_or(|seen| seen.iter().all(|&word| word == seen[0])));

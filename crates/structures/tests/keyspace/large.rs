@@ -95,7 +95,7 @@ fn pages_of_values_that_somebody_holds_stay_and_the_others_come_back() {
     let mut bytes = Vec::new();
     keys.read_large(&mut memory, &large[3], 0, 100_000, &mut bytes);
     assert!(bytes.iter().zip(0..).all(|(read, at)| *read == byte(at)));
-    // As after a crash: nobody holds anything.
+    // As after a crash: no job holds a value.
     let keys = Keyspace::open(&mut memory, Addr(0)).expect("a keyspace");
     assert!(keys.reclaim_large(&mut memory, |_| false));
     assert_eq!(keys.free_pages(&mut memory).0, free);

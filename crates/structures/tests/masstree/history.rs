@@ -312,7 +312,7 @@ impl Memory for Access<'_, '_> {
         if size_of::<T>() == LINE_BYTES {
             let word: u64 = bytemuck::pod_read_unaligned(&bytemuck::bytes_of(&value)[..8]);
             seen.retain(|(line, _)| *line != at);
-            // Bits 2 and 3 say that the node is changing: nobody reads it then.
+            // Bits 2 and 3 say that the node is changing: no job reads it then.
             if word & 0b1100 == 0 {
                 seen.push((at, word));
             }
@@ -327,7 +327,7 @@ impl Memory for Access<'_, '_> {
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         let result = self.memory().compare_exchange(at, current, new);
         match (&self, result) {
-            // The lowest bit is the lock, the next says that somebody waits for it.
+            // The lowest bit is the lock, the next says that a job waits for it.
             (Access::Lockless(_), Err(found)) if new == current | 1 && found & !3 == current => {
                 Ok(current)
             }
