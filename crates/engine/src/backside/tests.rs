@@ -740,3 +740,27 @@ fn a_backside_says_what_is_under_way() {
         assert!(said.contains(part), "{said}");
     }
 }
+
+/// Some file systems leave what follows the end of a file in the buffer as it was.
+#[test]
+fn what_follows_the_end_of_the_last_page_is_cleared_in_its_frame() {
+    let mut core = Core::of(1, 64);
+    core.pool.last_page.1 = 100;
+    (0..64).for_each(|frame| core.pool.cache.fill(FrameId(frame), &[7; PAGE_BYTES]));
+    core.advance(us(0), Drive::Idle);
+    core.miss(PAGES - 1, us(0));
+    core.advance(us(0), Drive::Idle);
+    let mut asked = core.asked.lock();
+    let token = asked.submitted.pop().expect("a read").token();
+    asked.answered.push(Completion { token, result: Ok(100) });
+    drop(asked);
+    core.advance(us(0), Drive::Idle);
+    assert_eq!(core.use_arrived(), 1);
+    let PageState::Resident(frame) = core.pool.cache.state(PageId(PAGES - 1)) else {
+        panic!("it is not there")
+    };
+    core.pool.cache.with_contents(frame, |bytes| {
+        assert!(bytes[..100].iter().all(|&byte| byte == 7), "what was read");
+        assert!(bytes[100..].iter().all(|&byte| byte == 0), "what another page has left");
+    });
+}
