@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::client::Server;
 use super::month::{Host, Scale, run};
 
-const CAPACITY_BYTES: u64 = 24 << 20;
+const CAPACITY_BYTES: u64 = 12 << 20;
 
 /// A server of this process, which is stopped where another would be killed.
 struct Here(Option<Server>, tempfile::TempDir);
@@ -43,7 +43,7 @@ fn a_short_month_loses_nothing_and_leaves_the_server_writable() {
     host.start();
     let scale = Scale {
         capacity_bytes: CAPACITY_BYTES,
-        live_share: 0.1,
+        live_share: 0.6,
         connections: 40,
         rounds: 1,
         kills: false,
