@@ -28,6 +28,8 @@ pub struct State {
     pub now_ms: Cell<u64>,
     /// An empty buffer for the value of the command under way; one without room while another command has it.
     pub spare: Cell<Vec<u8>>,
+    /// Bytes of DRAM that lists of keys take which commands under way have written.
+    pub listed_bytes: Cell<usize>,
     /// The number of random choices so far.
     choices: Cell<u64>,
 }
@@ -36,7 +38,8 @@ impl State {
     /// The state of a core that starts now.
     pub fn new(shared: Arc<Shared>, core: usize, now_ms: u64) -> State {
         let choices = Cell::new(now_ms ^ (core as u64) << 48);
-        State { shared, core, now_ms: Cell::new(now_ms), spare: Cell::default(), choices }
+        let (now_ms, listed_bytes) = (Cell::new(now_ms), Cell::default());
+        State { shared, core, now_ms, spare: Cell::default(), listed_bytes, choices }
     }
 
     /// The keys, once the store is open.

@@ -3,10 +3,11 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{HASHES, Scanned};
 
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
+use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
 use crate::glob;
 use crate::number::integer;
 use crate::resp::Reply;
+use crate::state::State;
 
 /// Leaves that a scan looks at beyond its count before it answers with few keys or none.
 const EMPTY_LEAVES_MAX: u64 = 10;
@@ -14,7 +15,7 @@ const EMPTY_LEAVES_MAX: u64 = 10;
 pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut removed = 0;
     for index in 1..call.arguments.len() {
-        call.pace(index, 1);
+        call.pace(index, 1)?;
         let key = call.key(index);
         removed += i64::from(call.remove(&key)?);
     }
@@ -25,7 +26,7 @@ pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut found = 0;
     for index in 1..call.arguments.len() {
-        call.pace(index, 1);
+        call.pace(index, 1)?;
         let key = call.key(index);
         found += i64::from(call.find(&key, &mut Vec::new()).is_some());
     }
@@ -170,17 +171,17 @@ pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let cursor = text.and_then(|text| text.parse::<u64>().ok());
     let mut from = cursor.ok_or(Failure::from("ERR invalid cursor"))?;
     let options = scan_options(call)?;
-    let mut names = Names::default();
+    let mut names = Names::new(call.state);
     let mut leaves = 0;
     while from < HASHES
         && names.count < options.count
         && leaves < EMPTY_LEAVES_MAX.saturating_add(options.count / 8)
     {
-        from = names.add_leaf(call, from, options.pattern);
+        from = names.add_leaf(call, from, options.pattern)?;
         leaves += 1;
     }
     if !options.of_strings {
-        names = Names::default();
+        names = Names::new(call.state);
     }
     call.reply.array(2);
     let next = if from < HASHES { from } else { 0 };
@@ -190,20 +191,29 @@ pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Names of keys on their way into a reply. Those of a long reply are on flash.
-#[derive(Default)]
-struct Names {
+struct Names<'a> {
+    state: &'a State,
     count: u64,
     written: Reply,
+    /// Its part of [`State::listed_bytes`].
+    listed_bytes: usize,
 }
 
-impl Names {
+impl<'a> Names<'a> {
+    fn new(state: &'a State) -> Names<'a> {
+        Names { state, count: 0, written: Reply::default(), listed_bytes: 0 }
+    }
+
     /// Adds those of a leaf that have not expired and match. Returns the hash from which to go on.
+    ///
+    /// # Errors
+    /// When lists of keys take too much DRAM, because flash has no room for them, or within `EXEC`.
     fn add_leaf<M: Memory>(
         &mut self,
         call: &mut Call<'_, M>,
         from: u64,
         pattern: Option<&[u8]>,
-    ) -> u64 {
+    ) -> Result<u64, Failure> {
         let mut found = Vec::new();
         let next = scan_leaf(call, from, pattern, &mut found);
         self.count += found.len() as u64;
@@ -214,13 +224,31 @@ impl Names {
             // Without room the reply stays in DRAM.
             let _ = self.written.spill(call.memory, &keyspace, call.state);
         }
-        next
+        let all = self.list(self.written.len());
+        if all > self.state.settings().argument_bytes_max {
+            return Err(LONG_REPLY.into());
+        }
+        Ok(next)
+    }
+
+    /// Notes that it takes so many bytes of DRAM. Returns how many all lists of this core take.
+    fn list(&mut self, bytes: usize) -> usize {
+        let all = self.state.listed_bytes.get() - self.listed_bytes + bytes;
+        self.listed_bytes = bytes;
+        self.state.listed_bytes.set(all);
+        all
     }
 
     /// Replies with all of them.
-    fn reply<M: Memory>(self, call: &mut Call<'_, M>) {
+    fn reply<M: Memory>(mut self, call: &mut Call<'_, M>) {
         call.reply.array(self.count as usize);
-        call.reply.append(self.written);
+        call.reply.append(std::mem::take(&mut self.written));
+    }
+}
+
+impl Drop for Names<'_> {
+    fn drop(&mut self) {
+        self.list(0);
     }
 }
 
@@ -244,9 +272,9 @@ fn scan_leaf<M: Memory>(
 
 pub(super) fn keys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let pattern = call.arguments[1];
-    let (mut from, mut names) = (0, Names::default());
+    let (mut from, mut names) = (0, Names::new(call.state));
     while from < HASHES {
-        from = names.add_leaf(call, from, Some(pattern));
+        from = names.add_leaf(call, from, Some(pattern))?;
     }
     names.reply(call);
     Ok(())

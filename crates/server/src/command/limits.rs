@@ -44,6 +44,16 @@ pub fn limits() -> Vec<(&'static str, String)> {
             format!("{EXPIRY_MS_MAX} ms after 1970, the year 6429; a later time becomes this one"),
         ),
         (
+            "`KEYS`, `SCAN` and `MGET` whose replies are longer than the room on flash, and `KEYS` and `SCAN` in `EXEC`",
+            "replies of half of the memory of a core's connections".into(),
+        ),
+        (
+            "overwriting a value of more than 32,704 bytes",
+            "the new value is written beside the old one, so it needs free pages: its bytes and a thousandth more. \
+             Shorter values of the same number of pages need none"
+                .into(),
+        ),
+        (
             "memory of all connections",
             "an eighth of `--dram`; beyond it, the connection that holds most is closed".into(),
         ),

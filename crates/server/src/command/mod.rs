@@ -57,6 +57,8 @@ pub(crate) const STAGED_BYTES: usize = 1 << 10;
 pub type Outcome = Result<(), Failure>;
 
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+const LONG_REPLY: &str =
+    "OOM the reply takes more memory than connections may hold, and flash has no room for it";
 const SYNTAX: &str = "ERR syntax error";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
@@ -301,17 +303,24 @@ impl<'a, M: Memory> Call<'a, M> {
 
     /// Called before the key at `index` by a command over many keys, one in each `step` arguments. Now and then it lets
     /// others run, moves a long reply to flash, and asks for the leaves of the next keys at once.
-    fn pace(&mut self, index: usize, step: usize) {
+    ///
+    /// # Errors
+    /// When the reply takes too much DRAM, because flash has no room for it.
+    fn pace(&mut self, index: usize, step: usize) -> Outcome {
         if self.steps.is_none() || !((index - 1) / step).is_multiple_of(KEYS_BETWEEN_PAUSES) {
-            return;
+            return Ok(());
         }
         self.memory.let_others_run();
         let (keyspace, database) = (self.keyspace(), self.session.database);
-        // Without room the reply stays in DRAM.
-        let _ = self.reply.spill(self.memory, &keyspace, self.state);
+        // Without room the reply stays in DRAM, as long as it is short.
+        let spilled = self.reply.spill(self.memory, &keyspace, self.state);
+        if spilled.is_err() && self.reply.len() > self.state.settings().argument_bytes_max {
+            return Err(LONG_REPLY.into());
+        }
         for key in self.arguments[index..].iter().step_by(step).take(KEYS_BETWEEN_PAUSES) {
             keyspace.fetch_ahead(self.memory, database, &keyspace.key(key));
         }
+        Ok(())
     }
 
     /// An argument as an integer.

@@ -172,7 +172,7 @@ pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     call.reply.array(call.arguments.len() - 1);
     for index in 1..call.arguments.len() {
-        call.pace(index, 1);
+        call.pace(index, 1)?;
         let key = call.key(index);
         call.reply_key(&key)?;
     }
@@ -188,7 +188,7 @@ pub(super) fn mset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn msetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     check_pairs(call, "msetnx")?;
     for index in (1..call.arguments.len()).step_by(2) {
-        call.pace(index, 2);
+        call.pace(index, 2)?;
         let key = call.key(index);
         if call.find(&key, &mut Vec::new()).is_some() {
             call.reply.integer(0);
@@ -210,7 +210,7 @@ fn check_pairs<M: Memory>(call: &Call<'_, M>, name: &str) -> Outcome {
 fn set_all<M: Memory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
     check_pairs(call, name)?;
     for index in (1..call.arguments.len()).step_by(2) {
-        call.pace(index, 2);
+        call.pace(index, 2)?;
         let key = call.key(index);
         call.set_argument(&key, index + 1, None)?;
     }

@@ -255,7 +255,7 @@ impl Front {
     pub(super) fn advance(&self, index: usize) {
         self.step(index);
         // Closing advances connections as well.
-        if self.buffered.get() > self.buffers_max && !self.shedding.replace(true) {
+        if self.held_bytes() > self.buffers_max && !self.shedding.replace(true) {
             self.shed();
             self.shedding.set(false);
         }
@@ -341,9 +341,14 @@ impl Front {
         connection.counted = bytes;
     }
 
+    /// Bytes that all connections of this core hold, with the lists of keys that are being written.
+    fn held_bytes(&self) -> usize {
+        self.buffered.get() + self.state.listed_bytes.get()
+    }
+
     /// Closes the connections that hold most while all together hold more than they may.
     fn shed(&self) {
-        while self.buffered.get() > self.buffers_max
+        while self.held_bytes() > self.buffers_max
             && let Some(index) = self.guilty()
         {
             self.close_guilty(index);
@@ -356,7 +361,7 @@ impl Front {
         let connections = self.connections.borrow();
         let open = || connections.iter().flatten();
         let leaving: usize = open().filter(|one| one.killed).map(|one| one.counted).sum();
-        if self.buffered.get() - leaving <= self.buffers_max {
+        if self.held_bytes() - leaving <= self.buffers_max {
             return None;
         }
         let staying = open().filter(|one| !one.killed && one.counted > 0);

@@ -12,6 +12,7 @@ mod documentation;
 mod full_disk;
 mod large;
 mod many;
+mod memory;
 mod monitoring;
 mod month;
 mod months;

@@ -1,0 +1,173 @@
+//! The memory of a server stays within its budget whatever clients do. The server is a process of its own, so that
+//! what it has resident is its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use ebbtide_core::Stop;
+use ebbtide_core::durability::Policy;
+use ebbtide_server::{ServeOptions, serve};
+
+use super::client::{Client, Reply, encode, ok};
+
+/// The folder of the server, in the environment of its process.
+const FOLDER: &str = "EBBTIDE_SERVER_OF_A_TEST";
+
+const DRAM_BYTES: u64 = 32 << 20;
+
+/// The program, and what else a process has beside the budget.
+const BESIDE_BYTES: u64 = 16 << 20;
+
+/// What is run as a process of its own.
+#[test]
+fn serves_for_another_test() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let options = ServeOptions {
+        data: Path::new(&folder).join("store"),
+        capacity_bytes: Some(24 << 20),
+        durability: Policy::None,
+        dram_bytes: DRAM_BYTES,
+        port: 0,
+        ..ServeOptions::default()
+    };
+    static STOP: Stop = Stop::new();
+    let ended = serve(&options, &STOP, |started| println!("ready on {}", started.address));
+    ended.expect("it ends well");
+}
+
+/// A server in a process of its own.
+struct Process {
+    child: Child,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Process {
+    fn start() -> Process {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["memory::serves_for_another_test", "--exact", "--nocapture"])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let address = said.map_while(Result::ok).find_map(|line| {
+            let (_, address) = line.split_once("ready on ")?;
+            address.parse().ok()
+        });
+        Process { child, address: address.expect("it says where"), _folder: folder }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// A connection whose writes give up when the server reads nothing.
+    fn writer(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("a connection");
+        stream.set_write_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+        stream
+    }
+
+    /// The server answers, and has never had more resident than it may.
+    fn assert_within_budget(&self) {
+        assert_eq!(self.client().call("ping"), Reply::Status("PONG".into()));
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|rest| rest.trim().strip_suffix(" kB")).expect("a peak");
+        let peak_bytes = peak.parse::<u64>().expect("a number") << 10;
+        assert!(peak_bytes <= DRAM_BYTES + BESIDE_BYTES, "{} MiB resident", peak_bytes >> 20);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends requests until the server takes no more, or has closed the connection.
+fn send_all(stream: &mut TcpStream, requests: impl IntoIterator<Item = Vec<u8>>) {
+    let _ = requests.into_iter().try_for_each(|request| stream.write_all(&request));
+}
+
+#[test]
+fn commands_that_wait_for_exec_stay_within_the_budget() {
+    let server = Process::start();
+    let echo = encode(&[b"echo", &[b'x'; 50_000]]);
+    let mut queueing: Vec<TcpStream> = (0..30).map(|_| server.writer()).collect();
+    for stream in &mut queueing {
+        let commands = std::iter::repeat_n(echo.clone(), 60);
+        send_all(stream, std::iter::once(encode(&[b"multi"])).chain(commands));
+    }
+    server.assert_within_budget();
+}
+
+#[test]
+fn names_of_channels_and_clients_stay_within_the_budget() {
+    let server = Process::start();
+    let mut connections: Vec<TcpStream> = (0..20).map(|_| server.writer()).collect();
+    for stream in &mut connections {
+        let channel = |number: u32| [&number.to_le_bytes()[..], &[b'c'; 50_000]].concat();
+        send_all(stream, (0..80).map(|number| encode(&[b"subscribe", &channel(number)])));
+    }
+    server.assert_within_budget();
+    let mut named: Vec<TcpStream> = (0..200).map(|_| server.writer()).collect();
+    for stream in &mut named {
+        let names = [4_000, 100_000].map(|bytes| vec![b'n'; bytes]);
+        send_all(stream, names.map(|name| encode(&[b"client", b"setname", &name])));
+    }
+    server.assert_within_budget();
+}
+
+#[test]
+fn messages_that_nobody_reads_stay_within_the_budget() {
+    let server = Process::start();
+    let mut subscribers: Vec<TcpStream> = (0..20).map(|_| server.writer()).collect();
+    for stream in &mut subscribers {
+        send_all(stream, [encode(&[b"subscribe", b"news"])]);
+    }
+    let mut publisher = server.client();
+    let text = vec![b't'; 20_000];
+    for _ in 0..300 {
+        assert!(matches!(publisher.command(&[b"publish", b"news", &text]), Reply::Integer(_)));
+    }
+    server.assert_within_budget();
+}
+
+#[test]
+fn requests_that_are_half_there_stay_within_the_budget() {
+    let server = Process::start();
+    let mut halves: Vec<TcpStream> = (0..200).map(|_| server.writer()).collect();
+    for stream in &mut halves {
+        let request = encode(&[b"echo", &[b'h'; 100_000]]);
+        send_all(stream, [request[..90_000].to_vec()]);
+    }
+    server.assert_within_budget();
+}
+
+#[test]
+fn keys_of_a_store_without_room_stay_within_the_budget() {
+    let server = Process::start();
+    let mut client = server.client();
+    let name = |number: u32| format!("{number:01000}");
+    let full = (0..).step_by(500).any(|first| {
+        (first..first + 500).for_each(|key| client.request(&[b"set", name(key).as_bytes(), b""]));
+        let replies: Vec<Reply> =
+            (0..500).map(|_| client.reply().expect("it is answered")).collect();
+        replies.iter().any(|reply| *reply != ok())
+    });
+    assert!(full);
+    let Reply::Error(error) = client.call("keys *") else { panic!("it has no room for them") };
+    assert!(error.contains("no room"), "{error}");
+    assert_eq!(client.call("keys 7*"), Reply::Array(Vec::new()));
+    assert!(matches!(client.call("scan 0 count 100"), Reply::Array(_)));
+    server.assert_within_budget();
+}
