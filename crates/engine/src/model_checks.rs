@@ -1,6 +1,6 @@
 //! Model checks: what two or three threads may do, in every order or in many drawn ones.
 //!
-//! Built with `--cfg loom` (`CONTRIBUTING.md` has the command), they try every order that the memory model allows
+//! Built with `--cfg loom` (`.ci/run` has the command), they try every order that the memory model allows
 //! for grace periods. A membarrier is modelled as sequentially consistent fences of all threads: a model
 //! checker cannot interrupt a thread as the kernel does. The checks without a barrier have no such fences,
 //! which would hide that others are missing.
