@@ -29,6 +29,9 @@ pub struct Anatomy {
     pub flash: FlashLatency,
     /// The replacement policy of its DRAM.
     pub policy: PolicyKind,
+    /// The design itself, if the simulator has it.
+    #[serde(skip)]
+    pub simulated: Option<Box<Config>>,
 }
 
 /// How long flash takes for a page.
@@ -107,6 +110,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
             // The read of a core that waits for it is in what the miss costs.
             flash: if blocks { FlashLatency::Fixed(0.0) } else { flash.clone() },
             policy,
+            simulated: None,
         })
     };
     Mode::ALL.into_iter().filter_map(anatomy).collect()
@@ -147,6 +151,7 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
         overhead_us: if all_dram { 0.0 } else { us(reply.since(Time::ZERO) + software) },
         flash: FlashLatency::Fixed(us(arrived.since(reply))),
         policy: config.dram_cache.policy,
+        simulated: Some(Box::new(config.clone())),
     }))
 }
 

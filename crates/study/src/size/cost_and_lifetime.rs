@@ -58,7 +58,7 @@ impl CostAndLifetime {
             dollars_dram_only,
             saving,
             effectiveness: saving * need.throughput_kept,
-            flash_read_bytes_per_s: jobs_per_s * need.misses_per_job * page,
+            flash_read_bytes_per_s: jobs_per_s * need.reads_per_job * page,
             flash_write_bytes_per_s: writes_per_s * page,
             lifetimes: lifetimes.to_vec(),
         }

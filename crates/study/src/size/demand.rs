@@ -301,7 +301,7 @@ const ACCESSES_MAX: u64 = 40_000_000;
 
 /// The share of the data in DRAM at which the miss interval of a program is set (AstriFlash §II-A,
 /// §V-A).
-const INTERVAL_SHARE: f64 = 0.03;
+pub(super) const INTERVAL_SHARE: f64 = 0.03;
 
 fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<Demand, SizeError> {
     let Input::Workload { name, dataset_bytes, theta, miss_interval_us, seed } = *input else {

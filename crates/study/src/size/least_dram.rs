@@ -4,7 +4,7 @@ use ebbtide_core::PAGE_BYTES;
 use ebbtide_report::microseconds;
 use serde::Serialize;
 
-use super::{Anatomy, Demand};
+use super::{Anatomy, Demand, Tried};
 use crate::analytic::event_model::{Core, Effort, FlashTime, Misses};
 use crate::analytic::queueing::Queue;
 use crate::analytic::systems::overlapping;
@@ -22,7 +22,8 @@ pub struct Goal {
     pub writes_per_s_max: f64,
 }
 
-/// The least DRAM that meets the goal, and the figures with it.
+/// The least DRAM that meets the goal, and the figures with it: those of the simulated design if it was
+/// tried, else those of the two models.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
     /// The largest of the answers.
@@ -45,8 +46,58 @@ pub struct Need {
     pub misses_per_job: f64,
     /// Execution between misses, in microseconds; `None` if nothing misses.
     pub miss_interval_us: Option<f64>,
+    /// Pages read from flash a job.
+    pub reads_per_job: f64,
     /// Pages written to flash a job.
     pub write_backs_per_job: f64,
+    /// What the design itself does with `dram_bytes`, if it was simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
+}
+
+impl Need {
+    /// p99 response with `dram_bytes`, in microseconds: of the design if it was simulated, else the
+    /// larger of the models'.
+    pub fn p99_us(&self) -> f64 {
+        let of_models = self.analytic_p99_us.max(self.simulated_p99_us);
+        self.tried.and_then(|tried| tried.p99_us).unwrap_or(of_models)
+    }
+
+    /// This need with the DRAM and the figures of `tried`.
+    pub(super) fn confirmed(
+        self,
+        tried: Tried,
+        demand: &Demand,
+        anatomy: &Anatomy,
+        goal: &Goal,
+    ) -> Need {
+        let dram_bytes = if anatomy.all_dram { self.dram_bytes } else { tried.dram_bytes };
+        let pages = dram_bytes / PAGE_BYTES as u64;
+        let trial = Trial::new(demand, anatomy, goal, pages);
+        Need {
+            dram_bytes,
+            dram_share: pages as f64 / demand.dataset_pages as f64,
+            analytic_p99_us: trial.analytic_p99_us(),
+            simulated_p99_us: trial.simulated_p99_us(),
+            throughput_kept: tried.throughput_kept,
+            misses_per_job: tried.misses_per_job,
+            miss_interval_us: tried.miss_interval_us,
+            reads_per_job: tried.reads_per_job,
+            write_backs_per_job: tried.writes_per_job,
+            tried: Some(Tried { dram_bytes, ..tried }),
+            ..self
+        }
+    }
+}
+
+impl Goal {
+    /// Whether `tried` meets the goal under `demand`.
+    pub(super) fn is_met(&self, tried: &Tried, demand: &Demand) -> bool {
+        let jobs_per_s = f64::from(self.cores) * self.load * 1e6 / demand.job_us;
+        tried.throughput_kept > self.load
+            && tried.p99_us.is_some_and(|us| us <= self.slo_us)
+            && jobs_per_s * tried.writes_per_job <= self.writes_per_s_max
+    }
 }
 
 /// p99 with one size of DRAM; `None` where the design cannot keep up.
@@ -175,7 +226,9 @@ pub(super) fn need(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Option<Ne
         throughput_kept: trial.throughput_kept(),
         misses_per_job: trial.misses,
         miss_interval_us: (trial.misses > 0.0).then(|| demand.job_us / trial.misses),
+        reads_per_job: trial.misses,
         write_backs_per_job: trial.write_backs(),
+        tried: None,
     })
 }
 

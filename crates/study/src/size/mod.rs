@@ -4,9 +4,11 @@
 //! [`Demand`] holds a program's misses by size of DRAM, and [`Anatomy`] the costs of a miss on a
 //! design. From both, [`run`] finds the least DRAM that meets the objective under the analytic
 //! queue of [`crate::analytic::queueing`] and under the event model of
-//! [`crate::analytic::event_model`].
+//! [`crate::analytic::event_model`]. A design of the simulator then runs the program with that
+//! DRAM, and with more until it meets the objective.
 
 mod anatomy;
+mod by_design;
 mod cost_and_lifetime;
 mod demand;
 pub mod figure1;
@@ -28,6 +30,7 @@ use thiserror::Error;
 pub use crate::analytic::lifetime::Cells;
 use crate::market::{Market, MarketError};
 pub use anatomy::{Anatomy, FlashLatency};
+pub use by_design::Tried;
 pub use cost_and_lifetime::{CellLifetime, CostAndLifetime};
 pub use demand::{Demand, PolicyCurve};
 pub use least_dram::{Goal, Need, ResponsePoint};
@@ -35,6 +38,10 @@ pub use miss_ratios::{MissRatios, miss_ratios};
 
 use crate::analytic::bandwidth::Traffic;
 use crate::claims::Findings;
+use crate::runs::RunError;
+use crate::side_by_side::{host_threads, side_by_side};
+use by_design::DesignRuns;
+use demand::INTERVAL_SHARE;
 use ebbtide_measure::bench::{BenchError, Profile};
 
 /// The program or trace to size.
@@ -152,6 +159,9 @@ pub enum SizeError {
     /// A design's parameters do not resolve.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A design cannot be simulated under the program.
+    #[error(transparent)]
+    Simulation(Box<RunError>),
     /// A job read a wrong value: a bug of the program.
     #[error("a job read something wrong: {0}")]
     Wrong(ebbtide_workloads::Wrong),
@@ -165,7 +175,7 @@ impl SizeError {
     pub fn is_input(&self) -> bool {
         match self {
             SizeError::Trace { error, .. } => error.is_input(),
-            SizeError::Wrong(_) | SizeError::Stopped(_) => false,
+            SizeError::Simulation(_) | SizeError::Wrong(_) | SizeError::Stopped(_) => false,
             _ => true,
         }
     }
@@ -221,8 +231,13 @@ pub struct SizedDesign {
     /// The costs of a miss.
     #[serde(flatten)]
     pub anatomy: Anatomy,
-    /// The least DRAM that meets the objective under both models; `None` if no size does.
+    /// The least DRAM that meets the objective under both models, and on the design itself if the
+    /// simulator has it; `None` if no size does.
     pub need: Option<Need>,
+    /// What the design does with the most DRAM, if the models recommend a size and none meets the
+    /// objective.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refuted: Option<Tried>,
     /// p99 by size of DRAM, for the chart: bytes, analytic, simulated; infinite ones left out.
     pub points: Vec<ResponsePoint>,
     /// The cost of that DRAM, and the lifetime of the SSD.
@@ -248,15 +263,17 @@ pub fn run(
         cores: options.cores,
         writes_per_s_max: cost_and_lifetime::writes_per_s_max(options, &demand),
     };
-    let count = machine.designs.len() as f64;
-    let mut designs = Vec::new();
-    for (number, anatomy) in machine.designs.iter().enumerate() {
-        watch.tell(&format!("sizing {}", anatomy.design), 0.8 + 0.2 * number as f64 / count)?;
-        let need = least_dram::need(&demand, anatomy, &goal);
-        let worth = need.as_ref().map(|need| CostAndLifetime::new(options, &demand, need));
-        let points = least_dram::points(&demand, anatomy, &goal);
-        designs.push(SizedDesign { anatomy: anatomy.clone(), need, points, worth });
-    }
+    let sized = |number: usize, watch: Watch<'_>| {
+        let anatomy: &Anatomy = &machine.designs[number];
+        let stage = format!("sizing {}", anatomy.design);
+        watch.tell(&stage, 0.0)?;
+        let tell = |_: &str, share: f64| watch.show(&stage, share);
+        sized(options, &demand, anatomy, &goal, watch.telling(&tell))
+    };
+    let designs = watch.within(SIZED_FROM, 1.0, |watch| {
+        side_by_side(machine.designs.len(), host_threads(), watch, sized)
+    })?;
+    notices.extend(not_simulated(options, &designs));
     let chosen = designs.iter().find(|design| design.anatomy.design == machine.recommended);
     let unmet = chosen.filter(|chosen| chosen.need.is_none()).map(|chosen| {
         format!(
@@ -264,7 +281,10 @@ pub fn run(
             ebbtide_report::microseconds(options.slo_us),
             chosen.anatomy.design,
             options.load,
-            least_dram::best(&demand, &chosen.anatomy, &goal),
+            match &chosen.refuted {
+                Some(tried) => refuted(tried),
+                None => least_dram::best(&demand, &chosen.anatomy, &goal),
+            },
         )
     });
     let years = chosen.and_then(|chosen| chosen.worth.as_ref()?.years(options.market.cells));
@@ -283,6 +303,62 @@ pub fn run(
         beside: Findings::default(),
         notices,
     })
+}
+
+/// Share of the work after which the program's misses are counted.
+const SIZED_FROM: f64 = 0.5;
+
+/// Sizes the design of `anatomy`.
+fn sized(
+    options: &SizeOptions,
+    demand: &Demand,
+    anatomy: &Anatomy,
+    goal: &Goal,
+    watch: Watch<'_>,
+) -> Result<SizedDesign, SizeError> {
+    let (mut need, mut refuted) = (least_dram::need(demand, anatomy, goal), None);
+    let runs = anatomy.simulated.as_ref().and_then(|design| DesignRuns::new(design, options));
+    if let (Some(modelled), Some(runs)) = (need, runs) {
+        let mut sizes = runs.sizes(if anatomy.all_dram { 0 } else { modelled.dram_bytes });
+        if anatomy.all_dram {
+            sizes.truncate(1);
+        }
+        let meets = |tried: &Tried| goal.is_met(tried, demand);
+        match runs.least(&sizes, meets, watch)? {
+            Some(Ok(tried)) => need = Some(modelled.confirmed(tried, demand, anatomy, goal)),
+            Some(Err(tried)) => (need, refuted) = (None, Some(tried)),
+            None => {}
+        }
+    }
+    let worth = need.as_ref().map(|need| CostAndLifetime::new(options, demand, need));
+    let points = least_dram::points(demand, anatomy, goal);
+    Ok(SizedDesign { anatomy: anatomy.clone(), need, refuted, points, worth })
+}
+
+/// Why no size meets the objective on a design, in words.
+fn refuted(tried: &Tried) -> String {
+    let p99 = tried.p99_us.map_or("it cannot keep up".to_string(), |us| {
+        format!("its p99 is {}", ebbtide_report::microseconds(us))
+    });
+    format!(
+        "simulated with {} of DRAM, {p99} and it keeps {} of DRAM-only's throughput",
+        ebbtide_report::bytes(tried.dram_bytes as f64),
+        ebbtide_report::percent(tried.throughput_kept),
+    )
+}
+
+/// Notes on recommendations that no design, or only a smaller one, has confirmed.
+fn not_simulated(options: &SizeOptions, designs: &[SizedDesign]) -> Option<String> {
+    let mut simulated = designs.iter().filter_map(|design| design.anatomy.simulated.as_ref());
+    let design = simulated.next()?;
+    match DesignRuns::new(design, options) {
+        None => Some(
+            "a trace has no jobs to simulate: its sizes are those of the two models alone, which \
+             know a miss by its cost on an idle machine"
+                .to_string(),
+        ),
+        Some(runs) => runs.scaled_note(),
+    }
 }
 
 /// Note for flash that does not last a year.
