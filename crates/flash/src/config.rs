@@ -61,7 +61,7 @@ pub struct SsdConfig {
     pub program_us: f64,
     /// Erasing a block.
     pub erase_ms: f64,
-    /// Transfers of a channel per second.
+    /// Transfers of a channel per second. 0: transfers take no time.
     pub bus_mt_per_s: f64,
     /// Bytes in a transfer.
     pub bus_bytes: u32,
@@ -233,10 +233,7 @@ impl Config {
     pub fn idle_read_us(&self) -> f64 {
         match self {
             Config::Flat(flat) => flat.read_us,
-            Config::Ssd(ssd) => {
-                let bytes_per_us = ssd.bus_mt_per_s * f64::from(ssd.bus_bytes);
-                ssd.read_us + PAGE_BYTES as f64 / bytes_per_us
-            }
+            Config::Ssd(ssd) => ssd.read_us + ssd.transfer_us(PAGE_BYTES as u32),
         }
     }
 
@@ -298,6 +295,14 @@ impl SsdConfig {
     /// Buses of all drives.
     pub(crate) fn channels_in_all(&self) -> u32 {
         self.drives * self.channels
+    }
+
+    /// Time of `bytes` on a channel, in microseconds.
+    pub(crate) fn transfer_us(&self, bytes: u32) -> f64 {
+        if self.bus_mt_per_s == 0.0 {
+            return 0.0;
+        }
+        f64::from(bytes) / (self.bus_mt_per_s * f64::from(self.bus_bytes))
     }
 
     /// Independent planes, see [`independent_planes`](SsdConfig::independent_planes).
@@ -380,7 +385,8 @@ impl SsdConfig {
             check_duration(key, value)?;
         }
         let rate = self.bus_mt_per_s;
-        require((1.0..=1e6).contains(&rate), "bus_mt_per_s", rate, "1 to 1000000")?;
+        let possible = rate == 0.0 || (1.0..=1e6).contains(&rate);
+        require(possible, "bus_mt_per_s", rate, "1 to 1000000, or 0")?;
         for (key, value) in [
             ("over_provisioning_percent", self.over_provisioning_percent),
             ("valid_percent", self.valid_percent),

@@ -33,14 +33,13 @@ fn times(span: Span, count: u32) -> Span {
 
 impl Timing {
     pub(crate) fn new(config: &SsdConfig) -> Timing {
-        let bytes_per_us = config.bus_mt_per_s * f64::from(config.bus_bytes);
-        let transfer = |bytes: f64| span_us(bytes / bytes_per_us);
+        let transfer = |bytes: u32| span_us(config.transfer_us(bytes));
         Timing {
             read: span_us(config.read_us),
             program: span_us(config.program_us),
             erase: span_us(config.erase_ms * 1e3),
-            page_out: transfer(PAGE_BYTES as f64),
-            unit_in: transfer(f64::from(config.page_bytes)),
+            page_out: transfer(PAGE_BYTES as u32),
+            unit_in: transfer(config.page_bytes),
             pad_after: span_us(config.pad_after_us),
             buffered_write: span_us(config.buffered_write_us),
             buffered_read: span_us(config.buffered_read_us),

@@ -421,3 +421,84 @@ fn every_policy_and_prefetcher_counts_what_it_did_before() {
     });
     assert_eq!(found, GOLDEN);
 }
+
+/// Lines of pages of 64 MiB with Zipfian popularity of skew 1, by inverting a sum of 1/r.
+fn zipf(count: u64, gap: u64) -> Vec<Request> {
+    let (mut random, pages) = (Xorshift(11), 1_u64 << 14);
+    let rank = |random: &mut Xorshift| {
+        let share = random.below(1 << 40) as f64 / (1_u64 << 40) as f64;
+        (pages as f64).powf(share) as u64 - 1
+    };
+    let page = |rank: u64| rank * 40_503 % pages;
+    (0..count).map(|i| (i * gap, page(rank(&mut random)), random.below(4) == 0)).collect()
+}
+
+/// 64 bytes of every KiB, read and written, as the study's program strides.
+fn stride(count: u64, gap: u64) -> Vec<Request> {
+    (0..count).map(|i| (i * gap, i / 2 / 4 % PAGES, i % 2 == 1)).collect()
+}
+
+/// `requests` on the study's device of 8 x 8 chips with the bus of its simulator: hits, hits under miss,
+/// commands to flash, and the time of the last completion in nanoseconds.
+fn as_the_study_does(requests: &[Request], keys: &[(&str, &str)]) -> [u64; 4] {
+    let device = [("dram_cache.policy", "lru"), ("preset", "atc23"), ("flash.preset", "ull")];
+    let keys = [&device[..], &[("flash.bus_mt_per_s", "0")], keys].concat();
+    let Replay { memory, flash, simulated_ns, .. } = simulated(requests, &keys);
+    [memory.cache.hits, memory.cache.hits_under_miss, flash.reads + flash.writes, simulated_ns]
+}
+
+#[test]
+fn programs_of_the_study_end_when_they_did_before() {
+    let programs = [
+        ("zipf", zipf(40_000, 100)),
+        ("random", anywhere(40_000, 100, 1 << 14)),
+        ("stride", stride(40_000, 100)),
+    ];
+    let devices = [
+        ("whole", &[][..]),
+        ("without registers", &[("dram_cache.mshr", "0")]),
+        ("without a cache", &[("dram_cache.size", "0KiB")]),
+    ];
+    let found = programs.map(|(program, requests)| {
+        devices.map(|(device, keys)| (program, device, as_the_study_does(&requests, keys)))
+    });
+    assert_eq!(found, ENDS);
+}
+
+const ENDS: [[(&str, &str, [u64; 4]); 3]; 3] = [
+    [
+        ("zipf", "whole", [20599, 912, 23833, 4085646]),
+        ("zipf", "without registers", [20691, 0, 24673, 4091846]),
+        ("zipf", "without a cache", [0, 0, 40000, 21551103]),
+    ],
+    [
+        ("random", "whole", [1236, 695, 50205, 6777146]),
+        ("random", "without registers", [1224, 0, 50904, 6812146]),
+        ("random", "without a cache", [0, 0, 40000, 7386200]),
+    ],
+    [
+        ("stride", "whole", [0, 35000, 9352, 4002568]),
+        ("stride", "without registers", [0, 0, 44352, 4062446]),
+        ("stride", "without a cache", [0, 0, 40000, 8142603]),
+    ],
+];
+
+#[test]
+fn without_registers_hits_hang_on_how_soon_a_page_is_there() {
+    // A page has eight requests in a row. They hit if flash answers before the last.
+    let hits = |gap| as_the_study_does(&stride(40_000, gap), &[("dram_cache.mshr", "0")])[0];
+    let (fast, slow) = (hits(400), hits(1_000));
+    assert!(fast == 0 && slow > 15_000, "{fast} and {slow} hits of 40000 requests");
+}
+
+#[test]
+fn a_channel_of_the_study_takes_no_time_and_ours_takes_its_own() {
+    let requests = anywhere(2_000, 2_000, 1 << 14);
+    let mean = |keys: &[(&str, &str)]| {
+        let study = [("flash.preset", "ull"), ("dram_cache.size", "0KiB")];
+        simulated(&requests, &[&study[..], keys].concat()).device_latency_ns.mean
+    };
+    let (own, free) = (mean(&[]), mean(&[("flash.bus_mt_per_s", "0")]));
+    // 4096 bytes at 1200 MB/s.
+    assert!(own > free + 3_000.0, "{own} and {free} ns");
+}

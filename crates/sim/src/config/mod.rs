@@ -228,8 +228,14 @@ pub struct DramCache {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Time of a line in its DRAM, which serves one line after another.
+    /// Time of a line in a bank of its DRAM.
     pub dram_ns: u64,
+    /// Banks of its DRAM, over which lines are interleaved. 1: it serves one line after another.
+    pub dram_banks: u64,
+    /// Part of `dram_ns` in which the line is on the bus that the banks share.
+    pub dram_bus_ns: u64,
+    /// Whether pages that come from flash and go to it take that bus, when no line does.
+    pub pages_take_bus: bool,
     /// Lines that can wait for its DRAM. When the queue is full, the device accepts no request.
     pub dram_queue: u64,
     /// Requests that a miss status entry can merge. When one is full, the device accepts no
@@ -514,6 +520,8 @@ impl Config {
         if let Some(device) = &self.device {
             for (key, value, least, most) in [
                 ("device.dram_ns", device.dram_ns, 1, 1_000_000),
+                ("device.dram_banks", device.dram_banks, 1, 4096),
+                ("device.dram_bus_ns", device.dram_bus_ns, 1, device.dram_ns),
                 ("device.dram_queue", device.dram_queue, 1, ENTRIES),
                 ("device.mshr_requests", device.mshr_requests as u64, 1, ENTRIES),
                 ("device.flash_commands", device.flash_commands, 1, ENTRIES),

@@ -135,10 +135,11 @@ impl Scale {
 }
 
 impl Run {
-    /// `trace` on the study's device by its own addresses.
+    /// `trace` on the study's device by its own addresses. Its DRAM is that of the authors' simulator.
     pub(crate) fn new(figure: &'static str, trace: Trace, setup: String) -> Run {
         let (keys, addresses, hints) = (Vec::new(), Addresses::Virtual, None);
-        Run { figure, trace, setup, keys, addresses, hints }
+        let run = Run { figure, trace, setup, keys, addresses, hints };
+        run.set("device.dram_banks", 1).set("device.pages_take_bus", false)
     }
 
     pub(crate) fn set(mut self, key: &'static str, value: impl ToString) -> Run {

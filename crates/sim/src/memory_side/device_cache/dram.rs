@@ -1,54 +1,108 @@
-//! [`DramServer`]: the device's own DRAM, which serves one line after another.
+//! [`DramServer`]: the device's own DRAM, whose banks share a bus.
 
-use ebbtide_core::{Span, Time};
+use std::collections::VecDeque;
 
-/// A server with a queue. Every line takes the same time, in order, as in the simulator of the
-/// CXL-flash study (ATC'23).
+use ebbtide_core::{PageId, Span, Time};
+
+use super::super::device::LINES;
+use super::bus::Bus;
+use crate::config::Device;
+
+/// DRAM with a queue. A line occupies its bank for as long as it takes, and the bus for the end of
+/// that time. Lines leave in the order of their requests, and pages move between them. With one bank
+/// lines take turns, as in the simulator of the CXL-flash study (ATC'23).
 ///
 /// A full queue accepts no line from the host. Data from flash is served nonetheless, and the host
-/// waits for it, so the server keeps only the time at which it is free.
+/// waits for it.
 #[derive(Debug)]
 pub(super) struct DramServer {
-    service: Span,
-    /// A backlog up to this leaves room in the queue.
-    backlog_max: Span,
-    free: Time,
+    line: Span,
+    on_bus: Span,
+    /// Time of a page on the bus. Zero if pages take none.
+    page: Span,
+    /// When each bank is free.
+    banks: Vec<Time>,
+    bus: Bus,
+    /// Ends of the last lines, as many as may be in the banks and in the queue.
+    ends: VecDeque<Time>,
+    lines_max: usize,
 }
 
 impl DramServer {
-    /// A server that takes `service` a line, with room for `queue` waiting lines.
-    pub(super) fn new(service: Span, queue: u64) -> DramServer {
-        let backlog_max = Span::from_ps(service.as_ps() * queue);
-        DramServer { service, backlog_max, free: Time::ZERO }
+    /// The DRAM of `device`.
+    pub(super) fn new(device: &Device) -> DramServer {
+        let on_bus = Span::from_ns(device.dram_bus_ns);
+        let lines = if device.pages_take_bus { LINES } else { 0 };
+        DramServer {
+            line: Span::from_ns(device.dram_ns),
+            on_bus,
+            page: Span::from_ps(lines * on_bus.as_ps()),
+            banks: vec![Time::ZERO; device.dram_banks as usize],
+            bus: Bus::default(),
+            ends: VecDeque::new(),
+            lines_max: (device.dram_queue + device.dram_banks) as usize,
+        }
     }
 
-    /// Serves a line requested at `now`. Gives when the line is served.
+    /// Serves line `line` of `page`, requested at `now`. Gives when the line is served.
     #[inline]
-    pub(super) fn serve(&mut self, now: Time) -> Time {
-        self.free = self.free.max(now) + self.service;
-        self.free
+    pub(super) fn serve(&mut self, now: Time, page: PageId, line: u64) -> Time {
+        let number = (page.0 * LINES + line) as usize % self.banks.len();
+        let bank = &mut self.banks[number];
+        let end = self.bus.line(now, now.max(*bank) + self.line, self.on_bus);
+        *bank = end;
+        if self.ends.len() == self.lines_max {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(end);
+        end
+    }
+
+    /// Moves a page between DRAM and flash from `now` on. Gives when the move begins: its lines then
+    /// pass as flash takes or gives them.
+    pub(super) fn move_page(&mut self, now: Time) -> Time {
+        let end = self.bus.page(now, self.page);
+        Time::from_ps(end.as_ps() - self.page.as_ps())
     }
 
     /// The time from which the queue has room for another line.
     #[inline]
     pub(super) fn open_from(&self) -> Time {
-        Time::from_ps(self.free.as_ps().saturating_sub(self.backlog_max.as_ps()))
+        if self.ends.len() < self.lines_max { Time::ZERO } else { self.ends[0] }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::designs::resolve;
+
+    fn dram(banks: &str) -> DramServer {
+        let config = resolve("cxl-flash", &[("device.dram_banks", banks)]).expect("a machine");
+        DramServer::new(&config.device.expect("cxl-flash has one"))
+    }
 
     #[test]
     fn a_line_waits_for_those_before_it_and_a_full_queue_for_the_first_to_end() {
-        let mut dram = DramServer::new(Span::from_ns(46), 8);
+        let mut dram = dram("1");
         let now = Time::from_ns(1_000);
         // One in service and eight that wait.
-        let served: Vec<u64> = (0..9).map(|_| dram.serve(now).as_ns()).collect();
+        let served: Vec<u64> = (0..9).map(|n| dram.serve(now, PageId(n), n).as_ns()).collect();
         assert_eq!(served[..3], [1_046, 1_092, 1_138]);
         assert_eq!(dram.open_from(), Time::from_ns(1_046));
-        assert_eq!(dram.serve(Time::from_ns(9_000)), Time::from_ns(9_046));
+        assert_eq!(dram.serve(Time::from_ns(9_000), PageId(0), 0), Time::from_ns(9_046));
         assert!(dram.open_from() <= Time::from_ns(9_000));
+    }
+
+    #[test]
+    fn lines_of_other_banks_share_only_the_bus() {
+        let mut dram = dram("16");
+        let served = |dram: &mut DramServer, line| dram.serve(Time::ZERO, PageId(0), line).as_ns();
+        // 20 of the 46 ns are on the bus.
+        assert_eq!([0, 1, 2].map(|line| served(&mut dram, line)), [46, 66, 86]);
+        assert_eq!(served(&mut dram, 16), 106, "its bank was free at 46");
+        assert_eq!(dram.move_page(Time::ZERO), Time::from_ns(106));
+        assert_eq!(served(&mut dram, 3), 126, "a page does not delay a line");
+        assert_eq!(dram.move_page(Time::ZERO), Time::from_ns(126 + 64 * 20));
     }
 }

@@ -2,18 +2,22 @@
 //! (CXL-flash, ATC'23).
 
 mod backend;
+mod bus;
 mod dram;
+mod link;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching};
-use ebbtide_core::{Archive, FrameId, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Archive, FrameId, LINE_BYTES, PAGE_BYTES, PageId, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
 
 use self::backend::Backend;
 use self::dram::DramServer;
+use self::link::Link;
+pub(super) use self::link::Towards;
 use super::ahead::Ahead;
 use super::device::flash;
 use super::dram::Controllers;
@@ -41,8 +45,7 @@ pub struct DeviceCache {
     misses: Misses,
     dram: DramServer,
     backend: Backend,
-    /// The way to the device and back.
-    link: Span,
+    link: Link,
     prefetches_first: bool,
     takes_hints: bool,
     fold_addresses: bool,
@@ -53,8 +56,10 @@ pub struct DeviceCache {
     /// Lines written back that were not accepted. The host's buffers hold them.
     owed: VecDeque<Request>,
     /// Pages that flash has read and that wait for room in the DRAM queue. The lowest page goes
-    /// first, as in the study's simulator.
-    came: BinaryHeap<Reverse<PageId>>,
+    /// first, and without registers the first that came, as in the study's simulator.
+    came: BinaryHeap<Reverse<(u64, PageId)>>,
+    /// Pages that had to wait.
+    waited: u64,
     done: Vec<Done>,
     /// What happened in frames, if they are watched.
     seen: Option<Vec<Seen>>,
@@ -142,9 +147,9 @@ impl DeviceCache {
         Ok(DeviceCache {
             cache,
             misses,
-            dram: DramServer::new(Span::from_ns(device.dram_ns), device.dram_queue),
+            dram: DramServer::new(device),
             backend: Backend::new(flash(config)?, device.flash_commands),
-            link: Span::from_ns(2 * config.link.latency_ns),
+            link: Link::new(config),
             prefetches_first: device.prefetches_first,
             takes_hints: needed(&config.prefetch, "prefetch")?.hints,
             fold_addresses: device.fold_addresses,
@@ -152,6 +157,7 @@ impl DeviceCache {
             stalled: Vec::new(),
             owed: VecDeque::new(),
             came: BinaryHeap::new(),
+            waited: 0,
             done: Vec::new(),
             seen: None,
             notes: None,
@@ -232,7 +238,7 @@ impl DeviceCache {
 
     /// The DRAM has room for an arrived page, or for stalled requests.
     fn room(&mut self, now: Time, events: &mut Vec<Event>) {
-        if let Some(Reverse(page)) = self.came.pop() {
+        if let Some(Reverse((_, page))) = self.came.pop() {
             return self.arrived(now, page, events);
         }
         match self.owed.pop_front() {
@@ -259,7 +265,7 @@ impl DeviceCache {
     fn hit(&mut self, now: Time, frame: FrameId, request: Request) -> Answer {
         let (page, write) = (request.page, request.dirties());
         self.counters.cache.hits += 1;
-        let ready = self.serve(now);
+        let ready = self.serve(now, page, u64::from(request.line), write);
         let cache = self.cache.as_mut().expect("a hit is in the cache");
         cache.residency.hit(frame, write);
         if let Some(demand) = cache.ahead.hit(frame) {
@@ -325,11 +331,22 @@ impl DeviceCache {
         self.counters.cache.in_flight_peak = self.counters.cache.in_flight_peak.max(in_flight);
     }
 
-    /// Serves the host a line from the device's DRAM. Gives when the line arrives.
-    fn serve(&mut self, now: Time) -> Time {
-        self.counters.traffic.link_bytes += LINE_BYTES as u64;
+    /// Serves the host `line` of `page` from the device's DRAM. Gives when the line arrives.
+    fn serve(&mut self, now: Time, page: PageId, line: u64, write: bool) -> Time {
         self.counters.traffic.device_dram_bytes += LINE_BYTES as u64;
-        self.dram.serve(now) + self.link
+        let served = self.dram.serve(now, page, line);
+        self.cross(now, served, write)
+    }
+
+    /// Carries a line that the device serves at `ready` over the link. Gives when it arrives.
+    fn cross(&mut self, now: Time, ready: Time, write: bool) -> Time {
+        self.counters.traffic.link_bytes += LINE_BYTES as u64;
+        self.link.line(now, ready, if write { Towards::Device } else { Towards::Host })
+    }
+
+    /// Carries a page over the link from `now` on. Gives when it has arrived.
+    pub(super) fn carry(&mut self, now: Time, towards: Towards) -> Time {
+        self.link.page(now, towards)
     }
 
     /// The pages to prefetch at a demand access.
@@ -355,15 +372,17 @@ impl DeviceCache {
         }
         if let Misses::Single { waiting, free } = &mut self.misses {
             free.push(done.tag);
-            let (waiter, _) = waiting[done.tag as usize];
-            self.counters.traffic.link_bytes += LINE_BYTES as u64;
-            return events.push(Event::Arrived(waiter, done.at + self.link));
+            let (waiter, write) = waiting[done.tag as usize];
+            let arrives = self.cross(done.at, done.at, write);
+            return events.push(Event::Arrived(waiter, arrives));
         }
         let page = PageId(done.tag);
         if self.came.is_empty() && self.dram.open_from() <= done.at {
             self.arrived(done.at, page, events);
         } else {
-            self.came.push(Reverse(page));
+            self.waited += 1;
+            let turn = if let Misses::Repeated(_) = self.misses { self.waited } else { 0 };
+            self.came.push(Reverse((turn, page)));
         }
     }
 
@@ -392,27 +411,30 @@ impl DeviceCache {
     /// none waits.
     fn deliver(&mut self, now: Time, page: PageId, waiting: &[Waiting], events: &mut Vec<Event>) {
         let writes = waiting.first().is_some_and(|(_, write)| *write);
-        let frame = self.install(now, page, writes, !waiting.is_empty());
+        let (frame, moves) = self.install(now, page, writes, !waiting.is_empty());
         if waiting.is_empty() {
-            self.dram.serve(now);
+            self.dram.serve(now, page, 0);
         }
         for (number, &(waiter, write)) in waiting.iter().enumerate() {
             if number > 0 {
                 let cache = self.cache.as_mut().expect("pages arrive in a cache");
                 cache.residency.hit(frame, write);
             }
-            events.push(Event::Arrived(waiter, self.serve(now)));
+            // Its line is among those of the page that comes, one of many.
+            let arrives = self.serve(now, page, number as u64, write).max(moves);
+            events.push(Event::Arrived(waiter, arrives));
             self.tell(frame, page, Happened::Served { write });
         }
     }
 
-    /// Puts `page` into the cache, unless an earlier read did.
-    fn install(&mut self, now: Time, page: PageId, dirty: bool, awaited: bool) -> FrameId {
+    /// Puts `page` into the cache, unless an earlier read did. Gives its frame, and when the DRAM begins
+    /// to take the page.
+    fn install(&mut self, now: Time, page: PageId, dirty: bool, awaited: bool) -> (FrameId, Time) {
         let Cache { residency, ahead } = self.cache.as_mut().expect("pages arrive in a cache");
         let prefetched = ahead.arrived(page);
         if let Some(frame) = residency.find(page) {
             residency.hit(frame, dirty);
-            return frame;
+            return (frame, now);
         }
         let (frame, victim) = residency.reserve(page).expect("no frame is reserved for long");
         if let Some(victim) = victim {
@@ -424,6 +446,7 @@ impl DeviceCache {
         }
         self.counters.traffic.device_dram_bytes += PAGE_BYTES as u64;
         self.counters.cache.evicted(victim);
+        let moves = self.dram.move_page(now);
         if let Some(victim) = victim {
             self.tell(frame, victim.page, Happened::Evicted);
             if let Some(notes) = &mut self.notes {
@@ -431,10 +454,11 @@ impl DeviceCache {
             }
             if victim.dirty {
                 self.counters.traffic.device_dram_bytes += PAGE_BYTES as u64;
+                self.dram.move_page(now);
                 self.backend.write(now, victim.page, FLUSH);
             }
         }
-        frame
+        (frame, moves)
     }
 
     /// The page of the device that holds `page`.

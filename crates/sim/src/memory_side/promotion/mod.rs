@@ -13,6 +13,7 @@ use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
 use self::upkeep::Upkeep;
+use super::device_cache::Towards;
 use super::dram::{Controllers, Moved};
 use super::residency::Residency;
 use super::{
@@ -47,10 +48,6 @@ pub struct Promotion {
     moving: FxHashMap<PageId, Moving>,
     /// Pages in flight to DRAM, in the order of their arrival.
     arrivals: VecDeque<(Time, PageId)>,
-    /// Until when the lanes of the link, to host DRAM and from it, carry pages.
-    lanes: [Time; 2],
-    /// Time of a page on the link.
-    over_link: Span,
     persist: Range<PageId>,
     battery_backed: bool,
     upkeep: Upkeep,
@@ -86,10 +83,6 @@ const POSTED: u32 = u32::MAX;
 
 const LINES: usize = PAGE_BYTES / LINE_BYTES;
 
-/// The lanes of the link.
-const INWARD: usize = 0;
-const OUTWARD: usize = 1;
-
 impl Promotion {
     /// The memory that `config` describes, over `device`.
     ///
@@ -112,8 +105,6 @@ impl Promotion {
             controllers: Controllers::new(config),
             moving: FxHashMap::default(),
             arrivals: VecDeque::new(),
-            lanes: [Time::ZERO; 2],
-            over_link: Span::from_ps(PAGE_BYTES as u64 * 1_000 / config.link.bandwidth_gb_per_s),
             persist: pages(volatile_bytes)..pages(config.dataset.size.0),
             battery_backed: promotion.battery_backed,
             upkeep: Upkeep::new(config, promotion),
@@ -222,7 +213,7 @@ impl Promotion {
         self.counters.promotion.promotions += 1;
         self.look_aside.begin(page, frame);
         self.moving.insert(page, Moving { since: now, sent: 0, dirty: false });
-        let carried = self.over_link(now, INWARD);
+        let carried = self.device.carry(now, Towards::Host);
         self.arrivals.push_back((carried.max(now + self.move_time) + self.map_time, page));
     }
 
@@ -239,19 +230,12 @@ impl Promotion {
         }
     }
 
-    /// Carries a page over the link from `now` on. Gives when it has arrived.
-    fn over_link(&mut self, now: Time, lane: usize) -> Time {
-        let free = &mut self.lanes[lane];
-        *free = now.max(*free) + self.over_link;
-        *free
-    }
-
     /// A page has moved over the bus of host DRAM.
     fn moved(&mut self, at: Time, moved: Moved) {
         if moved.into {
             return self.arrive(at, moved.page);
         }
-        let carried = self.over_link(at, OUTWARD);
+        let carried = self.device.carry(at, Towards::Device);
         self.device.write_page(carried, moved.page);
     }
 
