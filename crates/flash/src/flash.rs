@@ -31,11 +31,15 @@ pub struct Flash {
     /// Completions during a submission. The next advance reports them.
     untold: Vec<Done>,
     outstanding: u64,
+    /// Commands that are not complete.
+    inside: u64,
+    /// Until when their time is counted.
+    counted: Time,
 }
 
 #[derive(Debug, Clone)]
 enum Device {
-    Flat(Flat),
+    Flat(Box<Flat>),
     Ssd(Box<Ssd>),
 }
 
@@ -47,10 +51,17 @@ impl Flash {
     pub fn new(config: &Config) -> Result<Flash, ConfigError> {
         config.check()?;
         let device = match config {
-            Config::Flat(flat) => Device::Flat(Flat::new(flat)),
+            Config::Flat(flat) => Device::Flat(Box::new(Flat::new(flat))),
             Config::Ssd(ssd) => Device::Ssd(Box::new(Ssd::new(ssd))),
         };
-        Ok(Flash { device, now: Time::ZERO, untold: Vec::new(), outstanding: 0 })
+        Ok(Flash {
+            device,
+            now: Time::ZERO,
+            untold: Vec::new(),
+            outstanding: 0,
+            inside: 0,
+            counted: Time::ZERO,
+        })
     }
 
     /// Number of logical pages, or `None` for a flat device, which is unlimited.
@@ -70,6 +81,7 @@ impl Flash {
         self.run_until(now, &mut untold);
         self.untold = untold;
         self.outstanding += 1;
+        self.inside += 1;
         match &mut self.device {
             Device::Flat(flat) => flat.submit(now, command),
             Device::Ssd(ssd) => ssd.submit(now, command),
@@ -167,15 +179,30 @@ impl Flash {
         }
     }
 
+    /// Counts the time until `now` of the commands in the device.
+    fn count(&mut self, now: Time) {
+        let took = now.since(self.counted).as_ps() * self.inside;
+        self.counted = now;
+        let counters = match &mut self.device {
+            Device::Flat(flat) => &mut flat.counters,
+            Device::Ssd(ssd) => &mut ssd.counters,
+        };
+        counters.commands_time = counters.commands_time + Span::from_ps(took);
+    }
+
     fn run_until(&mut self, now: Time, done: &mut Vec<Done>) {
         assert!(now >= self.now, "time runs back from {:?} to {now:?}", self.now);
         self.now = now;
         while let Some(at) = self.device.next_event().filter(|at| *at <= now) {
+            self.count(at);
+            let before = done.len();
             match &mut self.device {
                 Device::Flat(flat) => flat.step(done),
                 Device::Ssd(ssd) => ssd.step(at, done),
             }
+            self.inside -= (done.len() - before) as u64;
         }
+        self.count(now);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::designs::{self, Parts};
 use crate::kept;
 use crate::machine::{Load, Machine, SimError};
 use crate::offered::Offered;
-use crate::outcome::{Half, Lifetime, Outcome, WarmUp, flash_outcome};
+use crate::outcome::{FlashUse, Half, Lifetime, Outcome, WarmUp, flash_outcome};
 use crate::plan::Plan;
 use crate::progress::HostTime;
 use crate::timeline::Timeline;
@@ -112,6 +112,7 @@ impl Simulation {
     pub fn measure(&mut self, watch: Watch<'_>) -> Result<Outcome, SimError> {
         let Simulation { plan, machine, warm_up, .. } = self;
         let before = machine.take_measured();
+        let (busy_before, _) = machine.planes_busy();
         let clock = Instant::now();
         let (settled, half) = (HostTime::of(plan).shares().settled, plan.jobs / 2);
         let (middle, start) = (settled.midpoint(1.0), machine.completed());
@@ -134,6 +135,13 @@ impl Simulation {
             Half::new(first_jobs, first, [before.flash.as_ref(), flash.as_ref()]),
             Half::new(second_jobs, second, [flash.as_ref(), measured.flash.as_ref()]),
         ];
+        let (busy, planes) = machine.planes_busy();
+        let commands_time = |flash: &Option<ebbtide_flash::Counters>| {
+            flash.map_or(Span::ZERO, |flash| flash.commands_time)
+        };
+        let less = |a: Span, b: Span| Span::from_ps(a.as_ps() - b.as_ps());
+        let commands = less(commands_time(&measured.flash), commands_time(&before.flash));
+        let flash_use = FlashUse::new(simulated, commands, less(busy, busy_before), planes);
         let offered_jobs_per_s = match plan.arrivals {
             Offered::Saturating => None,
             Offered::PoissonShare(share) => Some(share * self.dram_jobs_per_s),
@@ -162,6 +170,7 @@ impl Simulation {
             memory: measured.counters,
             lifetime_years: measured.lifetime.map(Lifetime::new),
             flash: flash_outcome(before.flash.as_ref(), measured.flash.as_ref()),
+            flash_use,
             latency_ns: measured.access,
             device_latency_ns: measured.device,
             missed: measured.missed,

@@ -34,7 +34,7 @@ pub use machine::{
     SimError, WORK_UNITS,
 };
 pub use offered::{NoLoad, Offered};
-pub use outcome::{FlashOutcome, Half, Lifetime, Outcome, WarmUp};
+pub use outcome::{FlashOutcome, FlashUse, Half, Lifetime, Outcome, WarmUp};
 pub use plan::Plan;
 pub use progress::HostTime;
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};

@@ -81,6 +81,8 @@ pub struct Outcome {
     pub memory: Counters,
     /// The flash device over the measured part.
     pub flash: FlashOutcome,
+    /// How busy the flash device was.
+    pub flash_use: FlashUse,
     /// Latency of accesses that left the chip, from their issue.
     pub latency_ns: Distribution,
     /// Latency of accesses that left the chip, from their entry to memory.
@@ -145,6 +147,28 @@ pub struct FlashOutcome {
     pub write_amplification: f64,
     /// Share of requests that waited for garbage collection.
     pub gc_blocked_share: f64,
+}
+
+/// How busy a flash device was over the measured part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct FlashUse {
+    /// Commands in the device, on the average over time.
+    pub mean_queue_depth: f64,
+    /// Share of time in which a plane was busy, on the average over planes. `None` of a flat device,
+    /// which has none.
+    pub planes_busy: Option<f64>,
+}
+
+impl FlashUse {
+    /// Of a device whose commands took `commands` in all, and whose `planes` were busy for `busy`, over
+    /// `time`.
+    pub(crate) fn new(time: Span, commands: Span, busy: Span, planes: u64) -> FlashUse {
+        let of_time = |span: Span| span.as_ps() as f64 / time.as_ps().max(1) as f64;
+        FlashUse {
+            mean_queue_depth: of_time(commands),
+            planes_busy: (planes > 0).then(|| of_time(busy) / planes as f64),
+        }
+    }
 }
 
 /// A lifetime in years, by two definitions of a year.

@@ -503,6 +503,13 @@ impl Machine {
         self.chip.borrow().memory.flash().map(|flash| *flash.counters())
     }
 
+    /// Busy time of all planes of the flash device since the start, and their number.
+    pub(crate) fn planes_busy(&self) -> (Span, u64) {
+        let chip = self.chip.borrow();
+        let planes = chip.memory.flash().into_iter().flat_map(|flash| flash.plane_busy());
+        planes.fold((Span::ZERO, 0), |(busy, count), plane| (busy + plane, count + 1))
+    }
+
     /// Accesses of jobs since the last call of this or of
     /// [`take_measured`](Machine::take_measured). This call resets nothing else.
     pub(crate) fn take_accesses(&mut self) -> u64 {

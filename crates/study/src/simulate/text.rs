@@ -6,8 +6,8 @@ use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::{CacheCounters, Counters};
 use ebbtide_sim::{
-    Breakdown, Coherence, Distribution, FlashOutcome, Lifetime, Offered, Outcome, PrefetchOutcome,
-    Replay, ServiceParts, Timeline, WarmUp,
+    Breakdown, Coherence, Distribution, FlashOutcome, FlashUse, Lifetime, Offered, Outcome,
+    PrefetchOutcome, Replay, ServiceParts, Timeline, WarmUp,
 };
 use serde_json::Value;
 
@@ -49,6 +49,7 @@ fn run(f: &mut Formatter<'_>, Run { outcome, warnings, energy, .. }: &Run) -> fm
     line(f, "a job's time", &format!("{}, on the average", spent(mean)))?;
     line(f, "", &format!("{}, of the slowest 1%", spent(slowest)))?;
     line(f, "link", &link_use(outcome))?;
+    line(f, "flash queue", &flash_use(outcome))?;
     let walks = outcome.page_walks as f64 / outcome.accesses.max(1) as f64;
     let walked = format!("{}% of accesses walk the page tables", figure(100.0 * walks));
     line(f, "TLB misses", &walked)?;
@@ -73,6 +74,15 @@ fn link_use(outcome: &Outcome) -> String {
     let traffic = &memory.traffic;
     let (inward, outward) = (share(traffic.dram_page_lines_in), share(traffic.dram_page_lines_out));
     format!("pages take {inward}% of it inward and {outward}% outward")
+}
+
+/// How busy flash was, in words.
+fn flash_use(outcome: &Outcome) -> String {
+    let FlashUse { mean_queue_depth: depth, planes_busy } = outcome.flash_use;
+    let planes = planes_busy.map_or(String::new(), |share| {
+        format!("; planes are busy {}% of the time", figure(100.0 * share))
+    });
+    format!("{} commands in the device on the average{planes}", figure(depth))
 }
 
 /// Prints each of `warnings` once.
