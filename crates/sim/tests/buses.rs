@@ -1,5 +1,8 @@
 //! Buses: what crosses one takes its time there, whatever the design and the program.
 
+mod common;
+
+use common::machine;
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
@@ -9,29 +12,36 @@ use ebbtide_workloads::Kind;
 
 /// A machine whose buses are the narrowest part: fast flash, no computing, one slow controller.
 fn narrow(design: &str) -> Config {
-    let size = [
-        ("cores.count", "4"),
-        ("llc.size", "512KiB"),
-        ("dataset.size", "64MiB"),
-        ("dram.controllers", "1"),
-        ("dram.cas_cycles_per_8_bytes", "4"),
-        ("link.bandwidth_gb_per_s", "1"),
-        ("flash.read_us", "2"),
-        ("flash.write_us", "2"),
-        ("workload.work_us", "0.5"),
-        ("workload.theta", "0.2"),
-    ];
-    let own = resolve(design, &[]).expect("a design");
-    let dram: &[(&str, &str)] = if own.promotion.is_some() {
-        // 20 ways and a power of two of sets.
-        &[("dram_cache.size", "640KiB"), ("promotion.size", "2MiB")]
-    } else {
-        &[("dram_cache.size", "4MiB")]
-    };
     // CXL-flash has a modelled SSD, which names its times otherwise.
-    let size = size.iter().filter(|(key, _)| design != "cxl-flash" || *key != "flash.write_us");
-    let keys: Vec<_> = size.chain(dram).copied().collect();
-    resolve(design, &keys).expect("a machine that can be built")
+    let flash = if design == "cxl-flash" { "flash.program_us" } else { "flash.write_us" };
+    machine(
+        design,
+        &[&NARROW[..], &[("flash.read_us", "2"), (flash, "2")]].concat(),
+        "4MiB",
+        "2MiB",
+    )
+}
+
+const NARROW: [(&str, &str); 8] = [
+    ("cores.count", "4"),
+    ("llc.size", "512KiB"),
+    ("dataset.size", "64MiB"),
+    ("dram.controllers", "1"),
+    ("dram.cas_cycles_per_8_bytes", "4"),
+    ("link.bandwidth_gb_per_s", "1"),
+    ("workload.work_us", "0.5"),
+    ("workload.theta", "0.2"),
+];
+
+/// The same over a modelled SSD of one slow channel with one die.
+fn narrow_flash(design: &str) -> Config {
+    let flash = [
+        ("flash.preset", "ull"),
+        ("flash.channels", "1"),
+        ("flash.chips_per_channel", "1"),
+        ("flash.bus_mt_per_s", "400"),
+    ];
+    machine(design, &[&NARROW[..], &flash].concat(), "4MiB", "2MiB")
 }
 
 fn run(config: &Config, workload: Kind) -> Outcome {
@@ -79,6 +89,38 @@ fn no_bus_carries_more_than_it_can() {
             assert!(lines_ns <= time_ns, "{what}: the controller needs {needs_ns} of {time_ns} ns");
             let ratio = outcome.ratio_to_dram;
             assert!(ratio <= 1.05, "{what}: {ratio} of DRAM-only");
+            if let Some(device) = &config.device {
+                let needs_ns = traffic.device_dram_bytes.saturating_sub(under_way)
+                    / LINE_BYTES as u64
+                    * device.dram_bus_ns;
+                assert!(needs_ns as f64 <= time_ns, "{what}: its DRAM needs {needs_ns} ns");
+                // Lines and pages of both directions.
+                let needs_ns = traffic.link_bytes.saturating_sub(under_way) as f64
+                    / (2 * config.link.bandwidth_gb_per_s) as f64;
+                assert!(needs_ns <= time_ns, "{what}: the link needs {needs_ns} of {time_ns} ns");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_channel_and_no_plane_does_more_than_it_can() {
+    for design in designs::ALL {
+        let config = narrow_flash(design.name);
+        if !designs::has_flash(&config).expect("a machine") {
+            continue;
+        }
+        let outcome = run(&config, Kind::ArraySwap);
+        let (flash, time_us) = (&outcome.flash, outcome.simulated_ns as f64 / 1e3);
+        // Commands that were under way at the start belong to it only in part.
+        let less = |count: u64| count.saturating_sub(64) as f64;
+        let (reads, programs) = (less(flash.array_reads), less(flash.pages_programmed) / 4.0);
+        let channel_us = (reads + 4.0 * programs) * PAGE_BYTES as f64 / 400.0;
+        let plane_us = reads * 3.0 + programs * 100.0;
+        assert!(flash.reads > 100, "{}: {flash:?}", design.name);
+        for (what, needs_us) in [("channel", channel_us), ("plane", plane_us)] {
+            let name = design.name;
+            assert!(needs_us <= time_us, "{name}: the {what} needs {needs_us} of {time_us} us");
         }
     }
 }

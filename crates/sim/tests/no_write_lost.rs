@@ -1,13 +1,16 @@
 //! What jobs write reaches flash: of every design, as counted from outside.
 
+mod common;
+
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use common::machine;
 use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use ebbtide_sim::config::Config;
-use ebbtide_sim::designs::{self, Parts, resolve};
+use ebbtide_sim::designs::{self, Parts};
 use ebbtide_sim::memory_side::{
     Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Warm,
 };
@@ -123,14 +126,7 @@ fn small(design: &str, overrides: &[(&str, &str)]) -> Config {
         ("dataset.size", "64MiB"),
         ("switch.threads", "8"),
     ];
-    let own = resolve(design, &[]).expect("a design");
-    let dram: &[(&str, &str)] = if own.promotion.is_some() {
-        // 20 ways and a power of two of sets.
-        &[("dram_cache.size", "640KiB"), ("promotion.size", "1MiB")]
-    } else {
-        &[("dram_cache.size", "2MiB")]
-    };
-    resolve(design, &[&size, dram, overrides].concat()).expect("a machine that can be built")
+    machine(design, &[&size, overrides].concat(), "2MiB", "1MiB")
 }
 
 /// Runs `jobs` jobs on a cold machine. Gives the pages that left and were written, by the count at the
