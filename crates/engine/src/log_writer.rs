@@ -22,7 +22,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(2);
 const FULL_PAUSE_MIN: Duration = Duration::from_millis(5);
 const FULL_PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// When it has had none for so long, transactions are refused until it has some.
+/// After this time without room, transactions are refused until there is room.
 const FULL_AFTER: Duration = Duration::from_secs(1);
 
 /// The log writer of one engine. Dropping it makes all that is committed durable first.
@@ -121,8 +121,8 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
     }
 }
 
-/// Does what the journal says. A write for which the device has no room has changed nothing that counts: it is
-/// tried again until there is room, or the log writer ends. Returns how it ended.
+/// Performs what the journal asks for. A write for which the device has no room is tried again, until there is room
+/// or the log writer ends. Returns the result of the last try.
 fn perform(
     persist: &Persist,
     state: &EngineState,

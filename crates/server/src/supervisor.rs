@@ -13,8 +13,8 @@ use crate::shared::Shared;
 /// From here on a job is told to the operator, and again each time that this has doubled.
 const LONG: Duration = Duration::from_secs(5);
 
-/// Jobs under way have so long to end when the server is told to stop. With the checkpoint that follows, a
-/// server ends before systemd kills it, which is after 90 s.
+/// The time that jobs under way have to end after the server was told to stop. With the checkpoint that follows, a
+/// server ends before systemd kills it, which happens after 90 s.
 pub(crate) const JOBS_END_WITHIN: Duration = Duration::from_secs(30);
 
 /// The time between two looks.
@@ -89,7 +89,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Tells the operator which jobs have been under way for long, and what each does.
+    /// Logs the jobs that have been under way for long, each with what it waits for.
     fn tell_long_jobs(&mut self) {
         let long = self.engine.long_jobs(self.long);
         let is_there = |key: &(usize, u64)| long.iter().any(|job| (job.core, job.number) == *key);

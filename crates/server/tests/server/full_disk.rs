@@ -85,7 +85,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Gives back the room of all blocks of zeros, as a disk that promises more than it has.
+/// Frees all blocks of zeros. The disk then has promised more room than it has.
 fn thin(path: &Path) {
     let mut file = File::options().read(true).write(true).open(path).expect("the store");
     let mut block = [0; BLOCK_BYTES];

@@ -1,5 +1,5 @@
-//! The memory of a server stays within its budget whatever clients do. The server is a process of its own, so that
-//! what it has resident is its own.
+//! The memory of a server stays within its budget, with each kind of client that makes it hold much. The server is a
+//! process of its own, so its resident memory can be read alone.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ const FOLDER: &str = "EBBTIDE_SERVER_OF_A_TEST";
 
 const DRAM_BYTES: u64 = 32 << 20;
 
-/// The program, and what else a process has beside the budget.
+/// The program and all other memory of a process outside of the budget.
 const BESIDE_BYTES: u64 = 16 << 20;
 
 /// What is run as a process of its own.
