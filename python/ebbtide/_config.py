@@ -23,7 +23,6 @@ PolicyKind = Literal[
     "brrip",
     "drrip",
     "s3-fifo",
-    "adaptive-lrfu",
     "mini-sim",
 ]
 PrefetcherKind = Literal["none", "next-n-line", "feedback-directed", "best-offset", "leap"]

@@ -83,8 +83,8 @@ pub(crate) struct Arguments {
     /// Scheduling discipline: priority, or fifo (for comparison)
     #[arg(long, default_value = "priority")]
     scheduler: Discipline,
-    /// Replacement policy: adaptive-lrfu, mini-sim, s3-fifo, clock, fifo or random
-    #[arg(long, default_value = "adaptive-lrfu")]
+    /// Replacement policy: mini-sim, s3-fifo, clock, fifo or random
+    #[arg(long, default_value = "mini-sim")]
     replacement: PolicyKind,
     /// Admission to the replacement policy: always (every page), or adaptive (pages that
     /// FlatFlash's Algorithm 1 promotes; other pages stay for a short time)

@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     claims: bool,
     /// Additional replacement policies to draw curves for
-    #[arg(long, value_delimiter = ',', default_value = "adaptive-lrfu")]
+    #[arg(long, value_delimiter = ',', default_value = "mini-sim")]
     policy: Vec<PolicyKind>,
     #[command(flatten)]
     output: Output,

@@ -59,7 +59,7 @@ fn every_mode_has_every_key_and_the_report_the_same_numbers() {
     assert!(machine["read_us_qd32"].as_f64() > Some(0.0), "{machine}");
     assert_eq!(found["config"]["dataset_bytes"], 64 << 20);
     assert_eq!(found["config"]["dram_bytes"], 32 << 20);
-    assert_eq!(found["config"]["replacement"], "adaptive-lrfu");
+    assert_eq!(found["config"]["replacement"], "mini-sim");
     let results = found["results"].as_array().expect("a list");
     results.iter().for_each(assert_entry);
     let modes: Vec<&str> = results.iter().filter_map(|entry| entry["mode"].as_str()).collect();

@@ -32,7 +32,7 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             scheduler: Discipline::Priority,
-            replacement: PolicyKind::AdaptiveLrfu,
+            replacement: PolicyKind::MiniSim,
             policy_parts: None,
             admission: Admission::Always,
             prefetch: PrefetcherKind::None,

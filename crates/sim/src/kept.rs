@@ -313,7 +313,7 @@ mod tests {
                 does_the_same(&plan("astriflash", &set, Kind::ArraySwap), policy.name());
             }
             // Sets that are looked up by hash.
-            for policy in [PolicyKind::Lru, PolicyKind::AdaptiveLrfu] {
+            for policy in [PolicyKind::Lru, PolicyKind::MiniSim] {
                 let set = [("dram_cache.policy", policy.name()), ("dram_cache.ways", "0")];
                 does_the_same(&plan("os-swap", &set, Kind::HashTable), policy.name());
             }

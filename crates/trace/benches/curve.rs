@@ -75,7 +75,7 @@ fn main() {
     }
     let mut sample = SampledDistances::new(SampledDistances::PAGES);
     sample.read(&accesses);
-    for kind in [PolicyKind::Clock, PolicyKind::AdaptiveLrfu] {
+    for kind in [PolicyKind::Clock, PolicyKind::MiniSim] {
         rate(&format!("{} sizes of {}, sampled", sizes.len(), kind.name()), || {
             let mut caches = PolicyCaches::new(kind, &sizes, sample.sample(), 1);
             caches.read(&accesses);

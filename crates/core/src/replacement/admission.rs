@@ -89,7 +89,7 @@ impl Probation {
         let count = size_of::<u64>();
         let per_frame = count + size_of::<bool>() + size_of::<PageId>();
         size_of::<Probation>()
-            + LinkedLists::<()>::memory_bytes(geometry.frames(), geometry.sets)
+            + LinkedLists::memory_bytes(geometry.frames(), geometry.sets)
             + geometry.frames() * per_frame
             + geometry.sets * size_of::<usize>()
     }

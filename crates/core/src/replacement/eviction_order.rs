@@ -47,7 +47,7 @@ impl EvictionOrder {
         if geometry.ways <= ROW_WAYS_MAX {
             geometry.frames()
         } else {
-            LinkedLists::<()>::memory_bytes(geometry.frames(), geometry.sets)
+            LinkedLists::memory_bytes(geometry.frames(), geometry.sets)
         }
     }
 

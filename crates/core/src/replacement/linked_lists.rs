@@ -1,6 +1,5 @@
 //! Doubly linked lists of frames with their links in one array: every operation is O(1) and
-//! allocates nothing. A frame is in one list at most. What a policy knows of a frame can lie beside its
-//! links, where it costs no cache line of its own.
+//! allocates nothing. A frame is in one list at most.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,45 +9,31 @@ use crate::addr::FrameId;
 const UNLINKED: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Node<T> {
+struct Node {
     previous: u32,
     next: u32,
-    value: T,
 }
 
-/// The lists numbered `0..lists` over the frames `0..frames`, each with a `T` beside its links.
+/// The lists numbered `0..lists` over the frames `0..frames`.
 #[derive(Serialize, Deserialize)]
-pub(super) struct LinkedLists<T = ()> {
+pub(super) struct LinkedLists {
     /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
-    nodes: Vec<Node<T>>,
+    nodes: Vec<Node>,
     frames: usize,
 }
 
-impl<T: Copy + Default> LinkedLists<T> {
-    pub(super) fn new(frames: usize, lists: usize) -> LinkedLists<T> {
+impl LinkedLists {
+    pub(super) fn new(frames: usize, lists: usize) -> LinkedLists {
         assert!(frames + lists < UNLINKED as usize, "too many frames to link");
         let mut nodes = Vec::with_capacity(frames + lists);
-        let value = T::default();
-        nodes.resize(frames, Node { previous: UNLINKED, next: UNLINKED, value });
+        nodes.resize(frames, Node { previous: UNLINKED, next: UNLINKED });
         let sentinels = frames as u32..(frames + lists) as u32;
-        nodes.extend(sentinels.map(|own| Node { previous: own, next: own, value }));
+        nodes.extend(sentinels.map(|own| Node { previous: own, next: own }));
         LinkedLists { nodes, frames }
     }
 
     pub(super) fn memory_bytes(frames: usize, lists: usize) -> usize {
-        (frames + lists) * size_of::<Node<T>>()
-    }
-
-    /// What lies beside the links of `frame`, in a list or not.
-    pub(super) fn value(&self, frame: FrameId) -> &T {
-        debug_assert!(frame.index() < self.frames, "{frame:?} does not exist");
-        &self.nodes[frame.index()].value
-    }
-
-    /// The same, to change it.
-    pub(super) fn value_mut(&mut self, frame: FrameId) -> &mut T {
-        debug_assert!(frame.index() < self.frames, "{frame:?} does not exist");
-        &mut self.nodes[frame.index()].value
+        (frames + lists) * size_of::<Node>()
     }
 
     /// The first frame of `list`.
@@ -97,7 +82,7 @@ impl<T: Copy + Default> LinkedLists<T> {
 
     /// Takes `frame` out of its list.
     pub(super) fn remove(&mut self, frame: FrameId) {
-        let Node { previous, next, .. } = self.nodes[frame.index()];
+        let Node { previous, next } = self.nodes[frame.index()];
         assert_ne!(next, UNLINKED, "{frame:?} is not known");
         self.nodes[previous as usize].next = next;
         self.nodes[next as usize].previous = previous;
@@ -110,25 +95,8 @@ impl<T: Copy + Default> LinkedLists<T> {
         self.push_back(list, frame);
     }
 
-    /// Moves all of list `from` in front of all of list `to`, in its order.
-    pub(super) fn prepend(&mut self, from: usize, to: usize) {
-        let (source, target) = (self.frames + from, self.frames + to);
-        let Node { previous: last, next: first, .. } = self.nodes[source];
-        if first as usize == source {
-            return;
-        }
-        let second = std::mem::replace(&mut self.nodes[target].next, first);
-        self.nodes[first as usize].previous = target as u32;
-        self.nodes[last as usize].next = second;
-        self.nodes[second as usize].previous = last;
-        self.nodes[source].previous = source as u32;
-        self.nodes[source].next = source as u32;
-    }
-
     fn link(&mut self, frame: FrameId, previous: u32, next: u32) {
-        let node = &mut self.nodes[frame.index()];
-        node.previous = previous;
-        node.next = next;
+        self.nodes[frame.index()] = Node { previous, next };
     }
 
     fn frame_at(&self, node: u32) -> Option<FrameId> {

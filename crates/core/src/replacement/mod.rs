@@ -10,7 +10,6 @@
 //!
 //! [`Admission`] may stand before a policy and keep from it what hardly deserves to be cached.
 
-mod adaptive_lrfu;
 mod admission;
 mod cflru;
 mod clock;
@@ -185,10 +184,7 @@ choice! {
         Drrip = "drrip",
         /// Small, main and ghost FIFO queues (SOSP 2023).
         S3Fifo = "s3-fifo",
-        /// Recency and frequency with a history of every page, and ageing that adapts: the engine's
-        /// default.
-        AdaptiveLrfu = "adaptive-lrfu",
-        /// Recency, frequency or admission, whichever misses least in miniatures of the cache.
+        /// Recency, frequency or admission, whichever misses least in miniatures of the cache: the default.
         MiniSim = "mini-sim",
     }
 }
@@ -222,7 +218,6 @@ impl PolicyKind {
                 Rrip::memory_bytes(geometry)
             }
             PolicyKind::S3Fifo => s3_fifo::S3Fifo::memory_bytes(geometry, pages),
-            PolicyKind::AdaptiveLrfu => adaptive_lrfu::AdaptiveLrfu::memory_bytes(geometry, pages),
             PolicyKind::MiniSim => mini_sim::MiniSim::memory_bytes(geometry, pages),
         }
     }
@@ -246,7 +241,6 @@ impl PolicyKind {
             PolicyKind::Brrip => rrip(HitRule::Near, Insertion::Bimodal),
             PolicyKind::Drrip => rrip(HitRule::Near, Insertion::Dynamic),
             PolicyKind::S3Fifo => Box::new(s3_fifo::S3Fifo::new(geometry, pages)),
-            PolicyKind::AdaptiveLrfu => Box::new(adaptive_lrfu::AdaptiveLrfu::new(geometry, pages)),
             PolicyKind::MiniSim => Box::new(mini_sim::MiniSim::new(geometry, pages)),
         }
     }

@@ -53,7 +53,7 @@ impl S3Fifo {
     pub(super) fn memory_bytes(geometry: Geometry, pages: u64) -> usize {
         let per_frame = size_of::<bool>() + size_of::<u8>() + size_of::<PageId>();
         size_of::<S3Fifo>()
-            + LinkedLists::<()>::memory_bytes(geometry.frames(), 2 * geometry.sets)
+            + LinkedLists::memory_bytes(geometry.frames(), 2 * geometry.sets)
             + geometry.frames() * per_frame
             + geometry.sets * (2 * size_of::<usize>() + size_of::<u32>())
             + pages as usize * size_of::<u32>()

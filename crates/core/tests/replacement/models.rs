@@ -151,18 +151,6 @@ proptest! {
 
     /// As for random.
     #[test]
-    fn adaptive_lrfu_gives_up_any_frame_it_may_and_no_other(
-        geometry in geometry(),
-        ops in prop::collection::vec(op(), 1..400),
-    ) {
-        let twin = PolicyKind::AdaptiveLrfu.build(geometry, PAGES, 1);
-        agree(PolicyKind::AdaptiveLrfu, twin, geometry, &ops);
-    }
-}
-
-proptest! {
-    /// As for random.
-    #[test]
     fn mini_sim_gives_up_any_frame_it_may_and_no_other(
         geometry in geometry(),
         ops in prop::collection::vec(op(), 1..400),

@@ -6,9 +6,6 @@ use super::Backside;
 use crate::buffer_pool::BufferPool;
 use crate::cache::BLANK;
 
-/// While nothing can be written, so many pages are given up at once in search of unchanged ones.
-const SOUGHT_AT_ONCE: usize = 64;
-
 /// What became of a victim.
 enum Evicted {
     /// It waits to be written.
@@ -57,9 +54,10 @@ impl Backside {
         }
         pool.cache.settle(&mut self.installed);
         if self.write_back.fails() {
-            // Only unchanged pages can leave. It looks for them among all.
-            let frames = pool.cache.give_up(SOUGHT_AT_ONCE, self.core);
-            (frames.len()..SOUGHT_AT_ONCE).for_each(|_| self.write_back.note_kept());
+            // Only unchanged pages can leave. One more page shows whether the device has recovered.
+            let mut frames = pool.cache.give_up_unchanged(wanted - coming, self.core);
+            self.write_back.note_search(!frames.is_empty());
+            frames.extend(pool.cache.give_up(1, self.core));
             self.take_over(pool, frames, by, now);
             return;
         }
@@ -158,7 +156,7 @@ impl Backside {
     /// Fails misses that still wait for a frame when nothing can be written, as none will come free.
     pub(super) fn fail_starved(&mut self, pool: &BufferPool) {
         // Victims in their grace period may hold unchanged pages, which need no write.
-        let looks_on = !self.write_back.has_kept_all(pool.cache.frame_count());
+        let looks_on = !self.write_back.has_kept_all();
         if !self.write_back.fails() || !self.evictions.is_empty() || looks_on {
             return;
         }

@@ -31,8 +31,19 @@ pub(super) struct WriteBack {
     waiting: VecDeque<FrameId>,
     under_way: usize,
     failed_in_a_row: u32,
-    /// Changed pages that were to leave and were kept since a frame last came free.
-    kept: usize,
+    unchanged: Unchanged,
+}
+
+/// Whether there are unchanged pages, which can leave although nothing can be written.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Unchanged {
+    /// Nobody has found that there is none since a frame last came free.
+    #[default]
+    Perhaps,
+    /// The policy knows none.
+    None,
+    /// It knew none, and then a changed page that was to leave was kept.
+    NoneAndKept,
 }
 
 impl WriteBack {
@@ -80,18 +91,28 @@ impl WriteBack {
 
     /// A changed page that was to leave is kept.
     pub(super) fn note_kept(&mut self) {
-        self.kept += 1;
+        if self.unchanged == Unchanged::None {
+            self.unchanged = Unchanged::NoneAndKept;
+        }
     }
 
     /// A frame has come free.
     pub(super) fn note_free(&mut self) {
-        self.kept = 0;
+        self.unchanged = Unchanged::Perhaps;
     }
 
-    /// Whether so many changed pages were kept, one after the other, that there is hardly an unchanged one
-    /// among `frames`.
-    pub(super) fn has_kept_all(&self, frames: usize) -> bool {
-        self.kept >= frames
+    /// Unchanged pages were looked for, and `found` or not.
+    pub(super) fn note_search(&mut self, found: bool) {
+        match self.unchanged {
+            _ if found => self.unchanged = Unchanged::Perhaps,
+            Unchanged::Perhaps => self.unchanged = Unchanged::None,
+            Unchanged::None | Unchanged::NoneAndKept => {}
+        }
+    }
+
+    /// Whether no page is unchanged, and one that was to leave could not be written since that was found.
+    pub(super) fn has_kept_all(&self) -> bool {
+        self.unchanged == Unchanged::NoneAndKept
     }
 
     pub(super) fn note_success(&mut self) {

@@ -472,7 +472,16 @@ impl Cache {
     /// Lets the policy choose at most `count` victims for `core` and unpublishes their pages, which stay
     /// busy. The frames may be looked at, written back or reused only after a grace period.
     pub(crate) fn give_up(&self, count: usize, core: usize) -> Vec<FrameId> {
-        let victims = self.policies.victims(self, count);
+        self.unpublish_all(self.policies.victims(self, count, false), core)
+    }
+
+    /// The same of unchanged pages only, among which the policy chooses. One that is written meanwhile may be there
+    /// all the same.
+    pub(crate) fn give_up_unchanged(&self, count: usize, core: usize) -> Vec<FrameId> {
+        self.unpublish_all(self.policies.victims(self, count, true), core)
+    }
+
+    fn unpublish_all(&self, victims: Vec<FrameId>, core: usize) -> Vec<FrameId> {
         victims.iter().for_each(|&frame| self.prefetch(self.page_in(frame)));
         victims.iter().for_each(|&frame| self.unpublish(frame, core));
         victims

@@ -154,12 +154,14 @@ impl Policies {
         while !others.any(|part| self.lock(cache, part).insert(frame, page)) {}
     }
 
-    /// Takes at most `count` frames, whose pages are to be given up, off the policy.
-    pub(super) fn victims(&self, cache: &Cache, count: usize) -> Vec<FrameId> {
+    /// Takes at most `count` frames, whose pages are to be given up, off the policy; `unchanged` ones only, if so
+    /// asked.
+    pub(super) fn victims(&self, cache: &Cache, count: usize, unchanged: bool) -> Vec<FrameId> {
         let mut victims = Vec::with_capacity(count);
         let first = self.fuller();
         for part in (first..first + self.parts.len()).map(|part| part % self.parts.len()) {
             let mut locked = self.lock(cache, part);
+            locked.marks.pins_changed = unchanged;
             while victims.len() < count {
                 let Some(frame) = locked.victim() else { break };
                 victims.push(frame);
@@ -202,7 +204,11 @@ impl Policies {
         let part = &self.parts[number];
         let first = number * self.division.places;
         let frames = self.frames.get(first..first + self.division.places).unwrap_or_default();
-        Locked { part, guarded: part.guarded.lock(), marks: Marks { cache, first, frames } }
+        Locked {
+            part,
+            guarded: part.guarded.lock(),
+            marks: Marks { cache, first, frames, pins_changed: false },
+        }
     }
 }
 
@@ -270,6 +276,8 @@ struct Marks<'a> {
     first: usize,
     /// The frames in its places, if there are several parts.
     frames: &'a [AtomicU32],
+    /// Whether changed pages must stay now, because they cannot be written.
+    pins_changed: bool,
 }
 
 impl Marks<'_> {
@@ -292,9 +300,9 @@ impl Frames for Marks<'_> {
         self.cache.is_dirty(self.frame(own))
     }
 
-    fn is_pinned(&self, _own: FrameId) -> bool {
-        // A frame that must stay is not known to the policy yet.
-        false
+    fn is_pinned(&self, own: FrameId) -> bool {
+        // Other frames that must stay are not known to the policy yet.
+        self.pins_changed && self.is_dirty(own)
     }
 }
 
@@ -308,7 +316,7 @@ mod tests {
     use super::super::{Installed, PageState};
     use super::*;
 
-    const POLICY: PolicyKind = PolicyKind::AdaptiveLrfu;
+    const POLICY: PolicyKind = PolicyKind::MiniSim;
 
     fn cache(parts: usize, frames: usize, pages: u64, policy: PolicyKind) -> Cache {
         let division = Division::new(Some(parts), 1, frames, pages);

@@ -150,7 +150,8 @@ impl<'a> FlashMemory<'a> {
     }
 
     /// Asks for pages of the `bytes` bytes from `at` on that follow the page of `at`, from `asked_to` on,
-    /// which then is where it goes on: half a window at a time, and less if frames are short.
+    /// which then is where it goes on: half a window at a time, and less if frames are short. Pages that are in DRAM
+    /// count as used, or these reads would take the frames of those that are copied next.
     fn fetch_pages(&mut self, at: Addr, bytes: usize, asked_to: &mut PageId) {
         let here = at.page().0;
         let last = (at.0 + bytes as u64 - 1) / PAGE_BYTES as u64;
@@ -159,7 +160,13 @@ impl<'a> FlashMemory<'a> {
             return;
         }
         let shared = &*self.local.shared;
-        let absent = |page: &PageId| matches!(shared.pool.cache.state(*page), PageState::Absent(_));
+        let absent = |page: &PageId| match shared.pool.cache.state(*page) {
+            PageState::Resident(frame) => {
+                self.hit_path.touch(frame);
+                false
+            }
+            state => matches!(state, PageState::Absent(_)),
+        };
         let end = last.min(here + WINDOW_PAGES) + 1;
         *asked_to = PageId(end);
         let mut absent = (first..end).map(PageId).filter(absent).peekable();

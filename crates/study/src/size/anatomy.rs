@@ -99,7 +99,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
         let blocks = mode == Mode::Sync;
         let policy = match mode {
             Mode::Paging => PolicyKind::Clock,
-            _ => PolicyKind::AdaptiveLrfu,
+            _ => PolicyKind::MiniSim,
         };
         (costs.is_some() || mode == Mode::Dram).then(|| Anatomy {
             design: mode.to_string(),

@@ -103,7 +103,7 @@ impl SizeOptions {
             market: Market::default(),
             cores: 1,
             min_lifetime_years: None,
-            policies: vec![PolicyKind::AdaptiveLrfu],
+            policies: vec![PolicyKind::MiniSim],
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Prints the miss ratio of every replacement policy on synthetic and shipped request streams.
 //! Compares it with LRU, with published policies that Ebbtide does not have, and with an oracle
-//! that pins the hottest pages. Also prints the cost of a decision and a table of all streams.
+//! that pins the hottest pages. Also prints the cost of a decision, a table
+//! of all streams and a table of all policies.
 //!
 //!     cargo run --release --example miss_ratio -- [--scale N] [--stream NAME]… [POLICY]…
 //!
@@ -64,6 +65,7 @@ fn main() {
         fail("no such stream");
     }
     summary(&rows, &kinds);
+    league(&rows, &kinds);
 }
 
 fn fail(message: &str) -> ! {
@@ -144,6 +146,33 @@ fn summary(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
     published.for_each(|_| print!(" {:>9}", ""));
     worst.iter().for_each(|(lru, best)| print!(" | {:>13} {lru:>+6.1} {best:>+6.1}", ""));
     println!();
+}
+
+/// Prints a line a policy over all rows: its misses against LRU and against the best policy of each row.
+fn league(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
+    println!("\n| policy | to LRU, mean | rows over +2% | worst | to the best of each row |");
+    println!("|---|---|---|---|---|");
+    let published = PUBLISHED.iter().map(|kind| kind.name()).chain(PEERS.map(|(name, _)| name));
+    let names = published.chain(kinds.iter().map(|kind| kind.name()));
+    for (at, name) in names.enumerate() {
+        let over = |misses: usize, other: usize| 100.0 * (misses as f64 / other as f64 - 1.0);
+        let misses = |row: &Row| [&row.published[..], &row.ours].concat();
+        let to_lru = |(_, row): &(Use, Row)| over(misses(row)[at], row.published[0]);
+        let to_best = |(_, row): &(Use, Row)| {
+            let misses = misses(row);
+            over(misses[at], *misses.iter().min().expect("there are policies"))
+        };
+        let mean =
+            |of: &dyn Fn(&(Use, Row)) -> f64| rows.iter().map(of).sum::<f64>() / rows.len() as f64;
+        println!(
+            "| {name} | {:+.1}% | {} of {} | {:+.1}% | {:+.1}% |",
+            mean(&to_lru),
+            rows.iter().filter(|row| to_lru(row) > 2.0).count(),
+            rows.len(),
+            rows.iter().map(to_lru).fold(f64::MIN, f64::max),
+            mean(&to_best)
+        );
+    }
 }
 
 /// Misses of one policy on one stream. *Late* misses are those in the second half of the stream,

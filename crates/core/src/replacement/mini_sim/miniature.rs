@@ -253,8 +253,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_pcg::Pcg64;
 
-    use super::super::super::adaptive_lrfu::Key;
     use super::super::order::Clocks;
+    use super::super::weight::Key;
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! * *Recent*: the page whose last use is longest ago goes first, as under LRU.
 //! * *Light*: the page whose past accesses weigh least goes first, as under LRFU (Lee et al., IEEE
-//!   Transactions on Computers 2001), with the weights of [`adaptive_lrfu`](super::adaptive_lrfu).
+//!   Transactions on Computers 2001), with the weights of `weight`.
 //!   Pages that were used in the last eighth of a turnover stay (a turnover: as many insertions as
 //!   there are frames).
 //! * *Admit*: the newest page that was not used again goes first, unless it weighs more than twice
@@ -63,16 +63,17 @@ mod miniature;
 mod order;
 mod pool;
 mod ranked;
+mod weight;
 
 use serde::{Deserialize, Serialize};
 
-use super::adaptive_lrfu::{HALF_LIFE_TURNOVERS, Key, TICKS_PER_HALF_LIFE, Weights, recall};
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 use crate::archive::Archive;
 use miniature::Miniatures;
 use order::{Clocks, NEIGHBOURS, NO_PAGE, Neighbours, Order, Record, Search};
 use ranked::{Marks, Ranked};
+use weight::{HALF_LIFE_TURNOVERS, Key, TICKS_PER_HALF_LIFE, Weights, recall};
 
 /// Ticks in a turnover of the cache, or up to twice as many; in one of fewer frames, a tick is an
 /// insertion.
@@ -325,6 +326,15 @@ impl Replacement for MiniSim {
         self.remove(victim);
         self.ahead += 1;
         Some(victim)
+    }
+
+    fn leave_early(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
+        let leaves = self
+            .looking(frames, |ranked, search, marks| ranked.may_leave_early(frame, search, marks));
+        if leaves {
+            self.remove(frame);
+        }
+        leaves
     }
 
     fn remove(&mut self, frame: FrameId) {

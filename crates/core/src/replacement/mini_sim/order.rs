@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::TOUCHES_TOGETHER;
-use super::super::adaptive_lrfu::{AGE_MAX, Key};
+use super::weight::{AGE_MAX, Key, TICKS_PER_HALF_LIFE};
 
 /// Frames that are looked at together.
 pub(super) const NEIGHBOURS: usize = TOUCHES_TOGETHER;
@@ -16,6 +16,10 @@ const IN_WINDOW: u64 = 1 << 63;
 
 /// Pages used in the last turnover's part of this size keep their place whatever they weigh.
 const WINDOW_SHARE: usize = 8;
+
+/// Two octaves of weight. Of the pages of a value that are read together, one counts up to three touches and
+/// another one.
+const NEAR: i32 = 2 * TICKS_PER_HALF_LIFE as i32;
 
 /// An order of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -173,6 +177,18 @@ impl Search {
         }
     }
 
+    /// Whether the page of `record` is worth hardly more than that of `next`, which goes next: by recency if it was
+    /// not used for half as long, by weight if it weighs at most [`NEAR`] more and was not used lately.
+    pub(super) fn is_near(&self, record: &Record, next: &Record) -> bool {
+        let clocks = &self.clocks;
+        let age = clocks.age(record.used);
+        if self.order == Order::Recent {
+            return 2 * u32::from(age) >= u32::from(clocks.age(next.used));
+        }
+        let level = |record: &Record| record.key.level(clocks.key_now());
+        age >= clocks.window && level(record) <= level(next) + NEAR
+    }
+
     /// Which of `records`, the lowest bit for the first one, may have a place before `bar`: all that
     /// have, and few others. No age is above the limit.
     #[inline]
@@ -202,6 +218,24 @@ mod tests {
     use rand_pcg::Pcg64;
 
     use super::*;
+
+    #[test]
+    fn a_page_is_near_the_next_victim_by_recency_or_by_weight() {
+        let clocks = Clocks { tick: 20_000, key_tick: 20_000, window: 100 };
+        let page = |level, age: u16| {
+            let key = Key::of_level(level, clocks.key_now());
+            Record { page: 0, key, used: clocks.now().wrapping_sub(age) }
+        };
+        let next = page(-40, 1_000);
+        let is_near = |order, record| Search { order, groups: 1, clocks }.is_near(&record, &next);
+        assert!(is_near(Order::Recent, page(90, 500)));
+        assert!(!is_near(Order::Recent, page(-40, 499)), "used after half of the others");
+        for order in [Order::Light, Order::Admit] {
+            assert!(is_near(order, page(-40 + NEAR, 100)));
+            assert!(!is_near(order, page(-40 + NEAR + 1, 100)), "more than four times as heavy");
+            assert!(!is_near(order, page(-40, 99)), "used lately");
+        }
+    }
 
     #[test]
     fn no_record_before_the_bar_is_passed_over() {

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::super::Geometry;
-use super::super::adaptive_lrfu::TICKS_PER_HALF_LIFE;
 use super::order::{NEIGHBOURS, NO_PAGE, Neighbours, Order, Record, Search};
 use super::pool::{Candidate, POOL_FRAMES, Pool};
+use super::weight::TICKS_PER_HALF_LIFE;
 use crate::addr::FrameId;
 
 /// Candidates found touched before the next one goes whatever its touches.
@@ -208,6 +208,21 @@ impl Ranked {
             left.pool.drop_first();
         }
         Some(victim)
+    }
+
+    /// Whether the page in `frame`, which is known, was not touched and is worth hardly more than the one that goes
+    /// next.
+    pub(super) fn may_leave_early(
+        &mut self,
+        frame: FrameId,
+        search: &Search,
+        marks: &mut impl Marks,
+    ) -> bool {
+        if marks.is_pinned(frame) || self.is_touched(frame, marks) {
+            return false;
+        }
+        let next = self.first(self.geometry.set_of(frame), search, marks);
+        next.is_some_and(|next| search.is_near(&self.get(frame), &self.get(next)))
     }
 
     /// The oldest of the newest frames that was not used again, unless it weighs much more than
