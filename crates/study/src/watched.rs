@@ -32,4 +32,8 @@ impl<S: Source> Source for Watched<'_, S> {
         }
         self.trace.fill(batch)
     }
+
+    fn remark(&self) -> Option<String> {
+        self.trace.remark()
+    }
 }

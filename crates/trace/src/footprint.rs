@@ -72,4 +72,8 @@ impl<S: Source> Source for Compacted<'_, S> {
         }
         Ok(more)
     }
+
+    fn remark(&self) -> Option<String> {
+        self.source.remark()
+    }
 }

@@ -9,6 +9,7 @@
 //! | write a file | [`copy_to`], or [`Format::write`] to an [`Output`] |
 //! | trace a running program | [`capture`], through a [`CacheFilter`] |
 //! | change addresses or add hints | [`Mapped`], [`Physical`], [`Hinted`] |
+//! | have an access for every page | [`Paged`] |
 //! | fit a trace to a device | [`WithFrames`], [`Wrapped`], [`Folded`] |
 //! | record a generated program | [`Recorder`] |
 //! | describe a trace | [`Statistics`] |
@@ -58,6 +59,7 @@ pub mod native;
 mod open;
 mod oracle_general;
 mod output;
+mod paged;
 mod read_ahead;
 mod recording;
 mod sink;
@@ -80,6 +82,7 @@ pub use line_cache::{Evicted, LineCache, LineId};
 pub use mapping::{Mapped, Mapping, Physical, Space};
 pub use open::{open, open_as};
 pub use output::Output;
+pub use paged::Paged;
 pub use read_ahead::ReadAhead;
 pub use recording::{Enough, Recorder, Recording, Replayed, line_access};
 pub use sink::Sink;

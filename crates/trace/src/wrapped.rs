@@ -27,6 +27,10 @@ impl<S: Source> Source for WithFrames<S> {
         }
         Ok(false)
     }
+
+    fn remark(&self) -> Option<String> {
+        self.source.remark()
+    }
 }
 
 /// A trace on a device that is smaller than its addresses: an address beyond the end wraps around,
@@ -50,6 +54,10 @@ impl<S: Source> Source for Wrapped<S> {
             .iter_mut()
             .for_each(|access| access.address = Addr(access.address.0 % self.device_bytes));
         Ok(more)
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.source.remark()
     }
 }
 
@@ -150,6 +158,10 @@ impl<S: Source> Source for Folded<S> {
             access.address = Addr(place);
         }
         Ok(more)
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.source.remark()
     }
 }
 

@@ -123,7 +123,7 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchEr
         results: Vec::new(),
         tried: Vec::new(),
         failures: Vec::new(),
-        notices: replayed.map(|kept| kept.notice.clone()).collect(),
+        notices: replayed.flat_map(|kept| kept.notices.clone()).collect(),
         against: None,
     };
     if matches!(options.device, Flash::Ram(_)) && options.modes.contains(&Mode::Paging) {

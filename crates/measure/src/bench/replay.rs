@@ -27,8 +27,8 @@ pub(super) struct StoredSteps {
     file: NamedTempFile,
     /// Bytes of the steps in a child's memory.
     pub(super) bytes: u64,
-    /// The replayed part of the trace, in words.
-    pub(super) notice: String,
+    /// How much of the trace they are, and what of it is not read, in words.
+    pub(super) notices: Vec<String>,
 }
 
 impl StoredSteps {
@@ -57,7 +57,7 @@ pub(super) fn read(
     }
     let file = keep(&steps).map_err(BenchError::Replay)?;
     let bytes = size_of_val(&steps[..]) as u64;
-    let notice = format!(
+    let taken = format!(
         "replay: {} {accesses} accesses of {name}, as {} lines over and over, 64 a job; times of \
          the trace do not count; in every mode it takes {:.1} MiB beside the DRAM budget",
         if is_all { "all" } else { "the first" },
@@ -65,7 +65,8 @@ pub(super) fn read(
         bytes as f64 / (1 << 20) as f64,
     );
     let program = Program::Replay(Replay::new(steps, seed));
-    Ok((program, StoredSteps { file, bytes, notice }))
+    let notices = std::iter::once(taken).chain(trace.remark()).collect();
+    Ok((program, StoredSteps { file, bytes, notices }))
 }
 
 /// Writes `steps` into a temporary file.

@@ -19,7 +19,7 @@ use ebbtide_sim::{
     Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, SimError,
     Simulation, designs, replay,
 };
-use ebbtide_trace::{Compacted, Footprint, Format, TraceError};
+use ebbtide_trace::{Compacted, Footprint, Format, Paged, Source, TraceError};
 use ebbtide_workloads::Kind;
 use serde::Serialize;
 use serde_json::Value;
@@ -114,6 +114,9 @@ pub struct Comparison {
     pub designs: Vec<ComparedDesign>,
     /// Designs that are incompatible with the common machine or with a parameter that was set.
     pub left_out: Vec<LeftOut>,
+    /// What of the trace is not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A design that could not be built.
@@ -231,7 +234,7 @@ impl CompareError {
 /// [`CompareError`]. There is no result unless every run ended.
 pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison, CompareError> {
     options.market.check()?;
-    let footprint = footprint(options, watch)?;
+    let (footprint, remark) = footprint(options, watch)?.unzip();
     let touched_pages = footprint.as_ref().map(Footprint::pages);
     let fitted = fitted(options, touched_pages)?;
     let options = fitted.as_ref().unwrap_or(options);
@@ -283,22 +286,23 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
         work_us,
         designs: rows,
         left_out,
+        warnings: remark.flatten().into_iter().collect(),
     })
 }
 
-/// The pages that the trace of `options` touches, if they have one.
+/// The pages that the trace of `options` touches, if they have one, and what of it is not read.
 fn footprint(
     options: &CompareOptions,
     watch: Watch<'_>,
-) -> Result<Option<Footprint>, CompareError> {
+) -> Result<Option<(Footprint, Option<String>)>, CompareError> {
     let Work::Trace(path, format) = &options.work else { return Ok(None) };
     watch.tell("counting the pages of the trace", 0.0)?;
-    let mut trace = Watched::new(ebbtide_trace::open_as(path, *format)?, watch);
+    let mut trace = Watched::new(Paged::new(ebbtide_trace::open_as(path, *format)?), watch);
     let footprint = Footprint::of(&mut trace)?;
     if trace.stopped() {
         return Err(Stopped.into());
     }
-    Ok(Some(footprint))
+    Ok(Some((footprint, trace.remark())))
 }
 
 /// `options` with as much data as holds `touched_pages`, a power of two, and [`REFERENCE`]'s share of
@@ -358,7 +362,7 @@ fn run(
         Work::Trace(path, format) => {
             // The length of a trace is not known before its end.
             watch.tell("replaying", 0.5)?;
-            let mut trace = Watched::new(ebbtide_trace::open_as(path, *format)?, watch);
+            let mut trace = Watched::new(Paged::new(ebbtide_trace::open_as(path, *format)?), watch);
             let replayed = match footprint {
                 Some(footprint) => replay(&config, &mut Compacted::new(&mut trace, footprint)),
                 None => replay(&config, &mut trace),

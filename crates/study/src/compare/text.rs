@@ -98,6 +98,7 @@ impl Comparison {
         for left_out in &self.left_out {
             notes.push(format!("left out: {}, {}", left_out.design, left_out.reason));
         }
+        notes.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
         notes
     }
 }

@@ -115,5 +115,6 @@ pub fn run_trace(
     }
     let replay = replayed?;
     let energy = meter.map(|meter| meter.of_trace(&replay));
-    Ok(Some(Replayed { warnings: warnings::of_replay(&replay), replay, energy }))
+    let warnings = trace.remark().into_iter().chain(warnings::of_replay(&replay)).collect();
+    Ok(Some(Replayed { warnings, replay, energy }))
 }

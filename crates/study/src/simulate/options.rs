@@ -7,7 +7,7 @@ use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, resolve};
 use ebbtide_sim::{HostTime, Offered, Plan, ReplayError, SimError, Simulation};
-use ebbtide_trace::{Beyond, Folded, Format, Space, TraceError};
+use ebbtide_trace::{Beyond, Folded, Format, Paged, Space, TraceError};
 use ebbtide_workloads::Kind;
 use thiserror::Error;
 
@@ -166,7 +166,7 @@ fn simulate_on(
     let meter = meter.as_ref();
     match &options.work {
         SimWork::Trace { path, format, address, beyond } => {
-            let trace = address.of(ebbtide_trace::open_as(path, *format)?);
+            let trace = Paged::new(address.of(ebbtide_trace::open_as(path, *format)?));
             let replayed = match beyond {
                 Beyond::Refuse => run_trace(&config, meter, trace, watch),
                 Beyond::Fold => {
