@@ -16,7 +16,7 @@ Results are those of the `ebbtide` command: this package computes nothing by its
 
 from ._array import Array, open
 from ._config import Config
-from ._errors import Error, InputError, RunError
+from ._errors import Error, InputError, MissingFileError, RunError
 from ._models import (
     Comparison,
     MissRatioCurve,
@@ -47,6 +47,7 @@ __all__ = [
     "Config",
     "Error",
     "InputError",
+    "MissingFileError",
     "MissRatioCurve",
     "Prefetcher",
     "Progress",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 import os
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _native
-from ._errors import InputError
+from ._errors import InputError, MissingFileError, size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +24,8 @@ class Array:
     """An array in a file, behind a DRAM cache. It is only read.
 
     `array[indices]` gathers rows, as NumPy's `array[indices]` does; `take` gathers them into an
-    array of yours. Any number of threads may gather at once. After a fork, open it again.
+    array of yours. Any number of threads may gather at once. A forked or unpickled array opens the
+    file again, with a DRAM budget of its own.
     """
 
     def __init__(
@@ -41,9 +44,10 @@ class Array:
         self._row_bytes = dtype.itemsize
         for length in shape[1:]:
             self._row_bytes *= length
-        self._rows: _native.RowFile | None = _native.RowFile(
-            os.fspath(path), runs, self._row_bytes, str(dram), cores, threads
-        )
+        self._runs = runs
+        self._options = (size("dram", dram), cores, threads)
+        self._process = os.getpid()
+        self._rows: _native.RowFile | None = self._opened()
 
     @property
     def ndim(self) -> int:
@@ -68,10 +72,15 @@ class Array:
         `out` is an array of as many rows and the same dtype, or any other buffer that can be
         written and has as many bytes.
         """
+        return self._gather(self._indices(indices), self.shape[1:], (0, self._row_bytes), out)
+
+    def _gather(
+        self, places: Any, row: tuple[int, ...], columns: tuple[int, int], out: Any = None
+    ) -> Any:
+        """The bytes `columns` of the rows at `places`, as rows of the shape `row`."""
         import numpy as np
 
-        places = self._indices(indices)
-        expected = (places.size, *self.shape[1:])
+        expected = (places.size, *row)
         if out is None:
             out = np.empty(expected, self.dtype)
         into: np.ndarray[Any, Any] | memoryview | None
@@ -85,8 +94,30 @@ class Array:
             into = _bytes_of(out, places.size * self._row_bytes)
         if into is None:
             raise InputError("out: expected a contiguous array that can be written")
-        self._open().gather(places, into)
+        self._open().gather(places, columns, into)
         return out
+
+    def _columns(self, places: Any, rest: tuple[Any, ...]) -> Any:
+        """`rows[:, *rest]` of the rows at `places`, of which only what `rest` needs is read."""
+        import numpy as np
+
+        first = rest[0]
+        length = self.shape[1] if self.ndim > 1 else 0
+        if isinstance(first, slice):
+            reach = range(*first.indices(length))
+            inner: Any = slice(None, None, 1 if reach.step > 0 else -1)
+            if len(reach) > 0:
+                low, high = min(reach[0], reach[-1]), max(reach[0], reach[-1]) + 1
+                inner = slice(None, None, reach.step)
+        else:
+            low = int(first) + (length if int(first) < 0 else 0)
+            reach, high, inner = range(low, low + 1), low + 1, 0
+        if len(reach) == 0 or not 0 <= low < high <= length:
+            # Nothing of a row, or what is no part of it: NumPy says which.
+            return np.empty((places.size, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
+        width = self._row_bytes // length
+        row = (high - low, *self.shape[2:])
+        return self._gather(places, row, (low * width, high * width))[(slice(None), inner, *rest[1:])]
 
     def prefetch(self, indices: npt.ArrayLike) -> None:
         """Begins to fetch the rows with these indices into DRAM, and returns at once."""
@@ -99,8 +130,9 @@ class Array:
         if first is None or first is Ellipsis or isinstance(key, tuple) and not key:
             raise InputError(f"[{key!r:.40}]: expected indices of rows first")
         if isinstance(first, slice):
-            rows = self.take(np.arange(*first.indices(len(self)), dtype=np.int64))
-            return rows[(slice(None), *rest)] if rest else rows
+            rows = np.arange(*first.indices(len(self)), dtype=np.int64)
+            self._check(rest)
+            return self._columns(self._indices(rows), rest) if rest else self.take(rows)
         if isinstance(first, (int, np.integer)) and not isinstance(first, (bool, np.bool_)):
             return self.take([int(first)])[(0, *rest)]
         indices = np.asarray(first)
@@ -109,13 +141,17 @@ class Array:
                 found = "x".join(map(str, indices.shape))
                 raise InputError(f"a mask of {found}: expected one of {len(self)}, a row each")
             indices = np.flatnonzero(indices)
+        self._check(rest)
         if rest:
-            if any(not isinstance(part, (slice, int, np.integer)) for part in rest):
-                raise InputError("expected slices and numbers behind the indices of rows")
-            return self.take(indices.reshape(-1)).reshape(*indices.shape, *self.shape[1:])[
-                (*(slice(None) for _ in indices.shape), *rest)
-            ]
+            found = self._columns(self._indices(indices.reshape(-1)), rest)
+            return found.reshape(*indices.shape, *found.shape[1:])
         return self.take(indices.reshape(-1)).reshape(*indices.shape, *self.shape[1:])
+
+    def _check(self, rest: tuple[Any, ...]) -> None:
+        import numpy as np
+
+        if any(not isinstance(part, (slice, int, np.integer)) for part in rest):
+            raise InputError("expected slices and numbers behind the indices of rows")
 
     def counters(self) -> dict[str, int]:
         """Accesses to pages so far, and how many of them found their page on flash."""
@@ -137,11 +173,18 @@ class Array:
         return f"Array({os.fspath(self.path)!r}, shape={self.shape}, dtype={self.dtype}{state})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("an Array is not pickled: open the file in the other process")
+        path = self.path.absolute()
+        return (Array, (path, self._runs, self.shape, self.dtype, *self._options))
+
+    def _opened(self) -> _native.RowFile:
+        return _native.RowFile(os.fspath(self.path), self._runs, self._row_bytes, *self._options)
 
     def _open(self) -> _native.RowFile:
         if self._rows is None:
             raise InputError(f"{self.path}: closed; expected an open array")
+        if self._process != os.getpid():
+            # A forked child has none of its parent's threads.
+            self._rows, self._process = self._opened(), os.getpid()
         return self._rows
 
     def _indices(self, indices: npt.ArrayLike) -> np.ndarray[Any, Any]:
@@ -161,6 +204,8 @@ class Array:
                     f"index {wrong} is out of bounds: expected {-len(self)} to {len(self) - 1}"
                 )
             if low < 0:
+                # A narrow dtype may not hold the number of rows.
+                array = array.astype(np.int64)
                 array = np.where(array < 0, array + len(self), array)
         return np.ascontiguousarray(array, dtype=np.uint64)
 
@@ -194,6 +239,7 @@ def open(
 
     Raises:
         InputError: the file is no such array, or the budget is too small.
+        MissingFileError: there is no such file; also a `FileNotFoundError`.
     """
     import numpy as np
 
@@ -252,10 +298,14 @@ def _npy_header(name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
                 shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
             elif version == (2, 0):
                 shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+            elif version == (3, 0):
+                shape, fortran, dtype = _header_3_0(file)
             else:
                 found = ".".join(map(str, version))
-                raise InputError(f"{name}: version {found} of .npy: expected 1.0 or 2.0")
+                raise InputError(f"{name}: version {found} of .npy: expected 1.0 to 3.0")
             offset = file.tell()
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{name}: {error.strerror or error}") from error
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}") from error
     except InputError:
@@ -268,6 +318,16 @@ def _npy_header(name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
     return offset, tuple(shape), dtype
 
 
+def _header_3_0(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """The header of version 3.0, which is that of 2.0 in UTF-8."""
+    import numpy as np
+
+    (length,) = struct.unpack("<I", file.read(4))
+    header = ast.literal_eval(file.read(length).decode("utf-8"))
+    dtype = np.lib.format.descr_to_dtype(header["descr"])
+    return tuple(map(operator.index, header["shape"])), bool(header["fortran_order"]), dtype
+
+
 def _arrow_column(
     name: str, column: str
 ) -> tuple[list[tuple[int, int]], tuple[int, ...], np.dtype[Any]]:
@@ -278,6 +338,8 @@ def _arrow_column(
         mapped = pa.memory_map(name)
         whole = mapped.read_buffer()
         table = pa.ipc.open_file(whole).read_all()
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{name}: No such file or directory") from error
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise InputError(f"{name}: {reason}; expected an Arrow file") from error

@@ -1,5 +1,9 @@
 """The exceptions of this package. Their text is the line that the `ebbtide` command prints."""
 
+from __future__ import annotations
+
+import operator
+
 
 class Error(Exception):
     """Something failed; the text says what, where, and what was expected."""
@@ -9,5 +13,22 @@ class InputError(Error, ValueError):
     """The arguments or the input are at fault (exit status 2 of the command)."""
 
 
+class MissingFileError(InputError, FileNotFoundError):
+    """A file that is not there."""
+
+
 class RunError(Error, RuntimeError):
     """A run failed (exit status 1 of the command)."""
+
+
+def size(name: str, value: object) -> str:
+    """A size as text: a text such as `"1GiB"`, or a whole number of bytes."""
+    if isinstance(value, str):
+        return value
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return str(operator.index(value))  # type: ignore[arg-type]
+    except TypeError:
+        expected = "expected a size such as '1GiB', or a whole number of bytes"
+        raise InputError(f"{name}: {value!r:.40}: {expected}") from None

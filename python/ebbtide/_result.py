@@ -39,7 +39,7 @@ class Charts:
         return path
 
     def _repr_html_(self) -> str:
-        return "".join(_frame(page, 470 * max(1, page.count("<figure>"))) for page in self.pages)
+        return "".join(_frame(page, 120 + 560 * max(1, page.count("<figure>"))) for page in self.pages)
 
     def __repr__(self) -> str:
         count = sum(page.count("<figure>") for page in self.pages)
@@ -50,7 +50,9 @@ def _frame(page: str, height: int) -> str:
     # A frame keeps the page's style from the notebook's.
     source = html.escape(page, quote=True)
     style = f"width:100%;height:{height}px;border:0"
-    return f'<iframe srcdoc="{source}" style="{style}" loading="lazy"></iframe>'
+    # Once it is drawn, the frame is as high as its page.
+    fit = "this.style.height=this.contentDocument.documentElement.scrollHeight+24+'px'"
+    return f'<iframe srcdoc="{source}" style="{style}" onload="{fit}"></iframe>'
 
 
 class Result:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
-from ._errors import InputError
+from ._errors import InputError, size
 
 Key = str | bytes
 
@@ -52,8 +52,10 @@ class Store(MutableMapping[Key, bytes]):
         self.path = Path(path)
         self._changing = threading.RLock()
         self._transaction: Transaction | None = None
+        room = None if capacity is None else size("capacity", capacity)
+        self._options = (room, size("dram", dram), durability)
         self._native: _native.Dictionary | None = _native.Dictionary(
-            os.fspath(path), None if capacity is None else str(capacity), str(dram), durability
+            os.fspath(path), *self._options
         )
 
     def __getitem__(self, key: Key) -> bytes:
@@ -140,7 +142,8 @@ class Store(MutableMapping[Key, bytes]):
         return f"Store({os.fspath(self.path)!r}{'' if self._native else ', closed'})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Store is not pickled: open the file in the other process")
+        # It is opened again by its path and options. One process at a time may have it open.
+        return (Store, (self.path.absolute(), *self._options))
 
     def _open(self) -> _native.Dictionary:
         if self._native is None:

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 fn failed(error: RowError) -> PyErr {
     match error {
         RowError::Index { .. } => PyIndexError::new_err(error.to_string()),
-        RowError::Read(_) => Failure::run(error).into(),
+        RowError::Read(_) => Failure::of(false, error).into(),
         error => Failure::input(error).into(),
     }
 }
@@ -46,7 +46,7 @@ impl RowFile {
         opened.map(RowFile).map_err(|error| match error {
             // These name the file themselves.
             RowError::Engine(error @ (EngineError::Store(_) | EngineError::Path { .. })) => {
-                Failure::input(error).into()
+                Failure::of(true, error).into()
             }
             RowError::Engine(error) => {
                 Failure::input(format!("{}: {error}", path.display())).into()
@@ -55,11 +55,12 @@ impl RowFile {
         })
     }
 
-    /// Copies the rows with these `indices` into the bytes of `into`.
+    /// Copies the bytes in `columns`, a start and an end, of the rows with these `indices` into the bytes of `into`.
     fn gather(
         &self,
         py: Python<'_>,
         indices: &Bound<'_, PyAny>,
+        columns: (usize, usize),
         into: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         // A copy, because another thread may change the array meanwhile.
@@ -71,7 +72,9 @@ impl RowFile {
             raised = Python::attach(|py| py.check_signals()).err();
             raised.is_none()
         };
-        let gathered = py.detach(|| self.0.gather_while(&indices, into, &mut goes_on));
+        let gathered = py.detach(|| {
+            self.0.gather_columns_while(&indices, columns.0..columns.1, into, &mut goes_on)
+        });
         gathered.map_err(|error| raised.take().unwrap_or_else(|| failed(error)))
     }
 

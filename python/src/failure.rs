@@ -1,16 +1,22 @@
 //! [`Failure`]: an error on its way to Python.
 
+use std::error::Error;
+use std::io;
+
 use pyo3::PyErr;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
 
 import_exception!(ebbtide._errors, InputError);
+import_exception!(ebbtide._errors, MissingFileError);
 import_exception!(ebbtide._errors, RunError);
 
-/// Why a call failed. The text is the line that the `ebbtide` command prints.
+/// Why a call failed. The text is the line that the `ebbtide` command prints, with the arguments of Python.
 pub(crate) enum Failure {
     /// The caller's arguments or input.
     Input(String),
+    /// A file of the caller's that is not there.
+    Missing(String),
     /// A run that failed.
     Run(String),
     /// The caller stopped the run.
@@ -29,19 +35,64 @@ impl Failure {
     }
 
     /// An error that knows whether the input is at fault.
-    pub(crate) fn of(is_input: bool, error: impl ToString) -> Failure {
-        if is_input { Failure::input(error) } else { Failure::run(error) }
+    pub(crate) fn of(is_input: bool, error: impl Error + 'static) -> Failure {
+        match is_input {
+            true if is_missing(&error) => Failure::Missing(one_line(error)),
+            true => Failure::input(error),
+            false => Failure::run(error),
+        }
     }
 }
 
+/// True if the error is one about a file that is not there.
+fn is_missing(error: &(dyn Error + 'static)) -> bool {
+    let mut error = Some(error);
+    while let Some(found) = error {
+        let kind = found.downcast_ref::<io::Error>().map(io::Error::kind);
+        if kind == Some(io::ErrorKind::NotFound) {
+            return true;
+        }
+        error = found.source();
+    }
+    false
+}
+
+/// Options of the command that errors name.
+const OPTIONS: [&str; 13] = [
+    "set",
+    "slo",
+    "load",
+    "cores",
+    "min-lifetime",
+    "job",
+    "miss-interval",
+    "dram-price",
+    "flash-price",
+    "ssd",
+    "scale",
+    "jobs",
+    "dram",
+];
+
 fn one_line(error: impl ToString) -> String {
-    error.to_string().replace('\n', " ")
+    let line = error.to_string().replace('\n', " ");
+    let line = line.replace("or --force to run", "or force=True to run");
+    let line = line.replace("; --force does not change that", "");
+    let line = line.replace(", or a format named with --format", "");
+    OPTIONS.iter().fold(line, |line, option| {
+        let ends = [" ", ":", ";", ","];
+        ends.iter().fold(line, |line, end| {
+            let named = format!("--{option}{end}");
+            line.replace(&named, &format!("{}{end}", option.replace('-', "_")))
+        })
+    })
 }
 
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
             Failure::Input(text) => InputError::new_err(text),
+            Failure::Missing(text) => MissingFileError::new_err(text),
             Failure::Run(text) => RunError::new_err(text),
             Failure::Stopped => PyKeyboardInterrupt::new_err("cancelled"),
         }

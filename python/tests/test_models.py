@@ -101,6 +101,7 @@ def test_a_comparison_has_a_row_a_design(small) -> None:
     frame = compared.to_polars()
     assert frame["design"].to_list() == ["dram-only", "astriflash"]
     assert frame["ratio_to_dram"][0] == 1.0
+    assert frame.columns[:4] == ["design", "ratio_to_dram", "throughput_per_s", "p50_us"]
     assert "astriflash" in str(compared)
 
 

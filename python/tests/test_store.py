@@ -1,7 +1,7 @@
 """Durable dictionaries, against `dict` as the model."""
 
-import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -133,9 +133,13 @@ def test_wrong_uses_are_errors_that_say_why(tmp_path: Path) -> None:
     with pytest.raises(wrong, match="the transaction is over"):
         transaction["c"] = b"3"
     assert dict(store) == {b"a": b"1"}
-    with pytest.raises(TypeError, match="not pickled"):
-        multiprocessing.get_context("spawn").Process(target=print, args=(store,)).start()
+    with pytest.raises(wrong, match="dram: 0.5: expected a size"):
+        ebbtide.Store(path, dram=0.5)  # type: ignore[arg-type]
+    with pytest.raises(wrong, match="in use"):
+        pickle.loads(pickle.dumps(store))
     store.close()
+    with pickle.loads(pickle.dumps(store)) as again:
+        assert again["a"] == b"1"
     with pytest.raises(wrong, match="closed; expected an open store"):
         store["a"]
     with pytest.raises(wrong, match="has a capacity of 4MiB, expected 8MiB"):

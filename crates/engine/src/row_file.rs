@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ebbtide_core::{Addr, PageId};
+use ebbtide_core::{Addr, PAGE_BYTES, PageId};
 use thiserror::Error;
 
 use crate::budget::Budget;
@@ -97,6 +98,16 @@ pub enum RowError {
     /// The caller gave the gather up.
     #[error("cancelled")]
     Stopped,
+    /// Bytes that are no part of a row.
+    #[error("bytes {start} to {end} of a row: expected a part of its {row_bytes}")]
+    Columns {
+        /// The first.
+        start: usize,
+        /// The end.
+        end: usize,
+        /// Bytes of a row.
+        row_bytes: usize,
+    },
     /// The process was forked.
     #[error("opened by process {0}, before a fork: expected to be opened again after it")]
     Forked(u32),
@@ -117,8 +128,12 @@ struct Part {
     rows: Arc<Rows>,
     indices: *const u64,
     into: *mut u8,
+    /// The bytes of each row that are read.
+    bytes: Range<usize>,
     /// The places of the rows among `indices`, in the order of the file.
     order: Box<[u32]>,
+    /// Where in `order` each group of rows ends whose bytes begin in one page.
+    groups: Box<[u32]>,
     next: AtomicUsize,
 }
 
@@ -129,36 +144,61 @@ unsafe impl Send for Part {}
 unsafe impl Sync for Part {}
 
 impl Part {
-    fn new(rows: &Arc<Rows>, indices: &[u64], into: &mut [u8]) -> Part {
+    fn new(rows: &Arc<Rows>, indices: &[u64], bytes: Range<usize>, into: &mut [u8]) -> Part {
         let mut order: Box<[u32]> = (0..indices.len() as u32).collect();
         order.sort_unstable_by_key(|place| indices[*place as usize]);
+        let page = |place: &u32| {
+            let at = rows.address(indices[*place as usize]) + bytes.start as u64;
+            at.page()
+        };
+        // Where the same row is asked for often, a group is no larger than of different ones.
+        let rows_max = (PAGE_BYTES / rows.row_bytes).max(1);
+        let groups = order.chunk_by(|one, next| page(one) == page(next));
+        let mut end = 0;
+        let ends = groups.flat_map(|group| group.chunks(rows_max)).map(|group| {
+            end += group.len() as u32;
+            end
+        });
+        let groups = ends.collect();
         Part {
             rows: rows.clone(),
             indices: indices.as_ptr(),
             into: into.as_mut_ptr(),
+            bytes,
             order,
+            groups,
             next: AtomicUsize::new(0),
         }
     }
 
     /// Reads rows until all are taken.
     fn run(&self, memory: &mut FlashMemory<'_>) {
-        // One at a time: what lies side by side is then asked for by several jobs at once.
-        while let Some(place) = self.order.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            let (place, bytes) = (*place as usize, self.rows.row_bytes);
-            // SAFETY: `UnderWay` keeps both buffers alive until all jobs have ended, they have room for
-            // every place in `order`, and no other job has taken this one.
-            let (index, into) = unsafe {
-                let into = self.into.add(place * bytes);
-                (*self.indices.add(place), std::slice::from_raw_parts_mut(into, bytes))
-            };
-            memory.read_bytes(self.rows.address(index), into);
+        // A page at a time: it is read once, and neighbours are asked for by several jobs at once.
+        loop {
+            let group = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(end) = self.groups.get(group) else { return };
+            let start = group.checked_sub(1).map_or(0, |before| self.groups[before]);
+            for place in &self.order[start as usize..*end as usize] {
+                self.read(memory, *place as usize);
+            }
         }
+    }
+
+    /// Reads the row at `place` of a group that this job has taken.
+    fn read(&self, memory: &mut FlashMemory<'_>, place: usize) {
+        let bytes = self.bytes.len();
+        // SAFETY: `UnderWay` keeps both buffers alive until all jobs have ended, they have room for
+        // every place in `order`, and no other job has taken this one.
+        let (index, into) = unsafe {
+            let into = self.into.add(place * bytes);
+            (*self.indices.add(place), std::slice::from_raw_parts_mut(into, bytes))
+        };
+        memory.read_bytes(self.rows.address(index) + self.bytes.start as u64, into);
     }
 
     /// Lets jobs take no more rows.
     fn stop(&self) {
-        self.next.store(self.order.len(), Ordering::Relaxed);
+        self.next.store(self.groups.len(), Ordering::Relaxed);
     }
 }
 
@@ -262,8 +302,8 @@ impl RowFile {
         self.rows.row_bytes
     }
 
-    /// Copies the rows with these `indices` into `into`, one behind the other. Waits for all. Takes 4
-    /// bytes of memory a row meanwhile, 2 MiB at most, beside the budget.
+    /// Copies the rows with these `indices` into `into`, one behind the other. Waits for all. Takes up to 8
+    /// bytes of memory a row meanwhile, 4 MiB at most, beside the budget.
     ///
     /// # Errors
     /// [`RowError`] for an index without a row or a buffer of another size, before anything is read,
@@ -289,19 +329,40 @@ impl RowFile {
         into: &mut [u8],
         mut goes_on: impl FnMut() -> bool,
     ) -> Result<(), RowError> {
+        self.gather_columns_while(indices, 0..self.rows.row_bytes, into, &mut goes_on)
+    }
+
+    /// As [`gather_while`](RowFile::gather_while), of these `bytes` of every row alone. A page that many
+    /// rows share is read once.
+    ///
+    /// # Errors
+    /// As [`gather_while`](RowFile::gather_while), and for bytes that are no part of a row.
+    ///
+    /// # Panics
+    /// As [`gather`](RowFile::gather).
+    pub fn gather_columns_while(
+        &self,
+        indices: &[u64],
+        bytes: Range<usize>,
+        into: &mut [u8],
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<(), RowError> {
         check_not_in_a_job("gathering rows");
         self.check(indices)?;
         let row_bytes = self.rows.row_bytes;
-        let expected = indices.len().saturating_mul(row_bytes);
+        if bytes.is_empty() || bytes.end > row_bytes {
+            return Err(RowError::Columns { start: bytes.start, end: bytes.end, row_bytes });
+        }
+        let expected = indices.len().saturating_mul(bytes.len());
         if into.len() != expected {
             return Err(RowError::Buffer { given: into.len(), expected });
         }
         let asked = &mut Asked { goes_on: &mut goes_on, next: Instant::now() + LOOK };
         let parts = indices.chunks(PART_ROWS);
         let mut before: Option<UnderWay<'_>> = None;
-        for (indices, into) in parts.zip(into.chunks_mut(PART_ROWS.saturating_mul(row_bytes))) {
+        for (indices, into) in parts.zip(into.chunks_mut(PART_ROWS.saturating_mul(bytes.len()))) {
             // It begins before the one before it ends, so that reads do not run dry in between.
-            let part = self.begin(indices, into, asked)?;
+            let part = self.begin(indices, bytes.clone(), into, asked)?;
             if let Some(before) = before.replace(part) {
                 before.end(asked)?;
             }
@@ -312,11 +373,12 @@ impl RowFile {
     fn begin<'b>(
         &self,
         indices: &'b [u64],
+        bytes: Range<usize>,
         into: &'b mut [u8],
         asked: &mut Asked<'_>,
     ) -> Result<UnderWay<'b>, RowError> {
-        let part = Arc::new(Part::new(&self.rows, indices, into));
-        let jobs = indices.len().min(self.threads());
+        let part = Arc::new(Part::new(&self.rows, indices, bytes, into));
+        let jobs = part.groups.len().min(self.threads());
         let mut begun = UnderWay { part, tickets: Vec::with_capacity(jobs), buffers: PhantomData };
         while begun.tickets.len() < jobs {
             let part = begun.part.clone();

@@ -48,6 +48,11 @@ pub trait PageReport: fmt::Display + Serialize {
     fn records(&self) -> serde_json::Result<Vec<Value>> {
         Ok(vec![serde_json::to_value(self)?])
     }
+
+    /// The columns of the table that the text prints, in its order. They come before all others.
+    fn printed_columns(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 impl<R: PageReport> Report for R {
@@ -56,7 +61,11 @@ impl<R: PageReport> Report for R {
     }
 
     fn columns(&self) -> serde_json::Result<Vec<Column>> {
-        Ok(Columns::of_records(&self.records()?))
+        let mut columns = Columns::of_records(&self.records()?);
+        let printed = self.printed_columns();
+        let place = |column: &Column| printed.iter().position(|name| *name == column.name);
+        columns.sort_by_key(|column| place(column).unwrap_or(printed.len()));
+        Ok(columns)
     }
 
     fn pages(&self) -> Vec<Page> {

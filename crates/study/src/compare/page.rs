@@ -70,6 +70,24 @@ impl PageReport for Comparison {
     fn records(&self) -> serde_json::Result<Vec<Value>> {
         self.designs.iter().map(serde_json::to_value).collect()
     }
+
+    fn printed_columns(&self) -> &'static [&'static str] {
+        &[
+            "design",
+            "ratio_to_dram",
+            "throughput_per_s",
+            "p50_us",
+            "p99_us",
+            "flash_read_mb_per_s",
+            "flash_write_mb_per_s",
+            "lifetime.round_the_clock",
+            "energy.total_uj",
+            "price.dram_gib",
+            "price.dollars",
+            "saving",
+            "effectiveness",
+        ]
+    }
 }
 
 impl Comparison {
