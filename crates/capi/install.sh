@@ -41,4 +41,4 @@ Libs: -L\${libdir} -lebbtide
 Cflags: -I\${includedir}
 Libs.private: -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 EOF
-echo "libebbtide $version is in $prefix"
+echo "libebbtide $version is in $lib: the loader finds it after ldconfig as root, or by LD_LIBRARY_PATH=$lib"

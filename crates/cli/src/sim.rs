@@ -16,8 +16,8 @@ use crate::output::Output;
 use crate::states::States;
 use crate::{numbers, progress};
 
-/// The default of `--jobs`. They take a second to simulate for each seed, and their warm-up about a
-/// minute.
+/// The default of `--jobs`. They take a second to simulate for each seed, and their warm-up about
+/// two minutes.
 const JOBS: u64 = 20_000;
 
 /// The default of `--seeds`: enough for a useful interval.
