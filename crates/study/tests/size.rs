@@ -25,10 +25,15 @@ fn sized(name: Kind, designs: &[&str]) -> Vec<SizedDesign> {
 fn ran(design: &str, workload: Kind, need: &Need, arrivals: Offered) -> Outcome {
     // Where all data are in DRAM, the size of a cache does not matter.
     let dram = if need.dram_bytes < DATA { need.dram_bytes } else { DATA / 2 };
+    // The last-level cache keeps its share of the data, in whole sets of lines of 64 bytes.
+    let own = resolve(design, &[]).expect("a design");
+    let set = own.llc.ways as u64 * 64;
+    let sets = (own.llc.size.0 * DATA / own.dataset.size.0 / set).max(1);
+    let llc = (set << sets.ilog2()).to_string();
     let (data, dram) = (DATA.to_string(), dram.to_string());
     let keys = [
         ("cores.count", "1"),
-        ("llc.size", "1KiB"),
+        ("llc.size", &llc),
         ("dataset.size", &data),
         ("dram_cache.size", &dram),
         ("workload.theta", "0.99"),
