@@ -71,9 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ));
         }
     }
-    let expected = papers::host_time(&papers, &options)?;
-    let results =
-        progress::watched_for(Some(expected), |watch| papers::reproduce(&papers, &options, watch))?;
+    let results = progress::watched(|watch| papers::reproduce(&papers, &options, watch))?;
     arguments.output.finish(&results?)
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use ebbtide_study::claims::{Accept, Finding, Findings, Method, Ours, Part, Verdict};
 
 use super::*;
+use crate::record::by_formulas;
 
 #[test]
 fn every_id_is_there_once_and_in_order() {
@@ -122,11 +123,11 @@ fn every_claim_can_fail() {
 }
 
 /// The findings of every formula.
-fn by_formulas() -> Findings {
+fn of_formulas() -> Findings {
     let papers: [Vec<Finding>; 4] = [
-        astriflash::formulas::findings(),
-        flatflash::formulas::findings(),
-        hams::formulas::findings(),
+        by_formulas(&astriflash::claims::RECORDS),
+        by_formulas(&flatflash::claims::RECORDS),
+        by_formulas(&hams::claims::RECORDS),
         cxl_flash::formulas::findings(),
     ];
     papers.into_iter().flatten().collect()
@@ -134,7 +135,7 @@ fn by_formulas() -> Findings {
 
 #[test]
 fn the_analytic_findings_are_those_of_claims_that_formulas_decide() {
-    let findings = by_formulas();
+    let findings = of_formulas();
     for finding in &findings.claims {
         let claim = find(finding.id).expect("it is in the tables");
         assert!(claim.by.contains(&Method::Analytic), "{}", claim.id);

@@ -1,8 +1,8 @@
 //! Every claim of the four papers: theirs beside what the simulator, this machine and formulas give.
 //!
-//! Each paper is a folder of the same five parts. `claims` states every claim with its source, its
-//! tolerance and how it is tested. `experiments` decides what runs, `formulas` computes what needs no
-//! run, `verdicts` compares both with the claims, and `figures` draws the paper's figures and tables.
+//! Each paper is a folder of the same five parts. `claims` has a record of every claim: its source, its
+//! tolerance, the runs that it needs and what judges it. `experiments` makes the runs, `verdicts` judge
+//! claims by them, `formulas` judge by arithmetic, and `figures` draws the paper's figures and tables.
 
 #![forbid(unsafe_code)]
 
@@ -11,12 +11,10 @@ pub mod claims;
 mod cxl_flash;
 mod flatflash;
 mod hams;
-#[cfg(test)]
-mod host_times;
+mod record;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ebbtide_core::{Stopped, UnknownName, Watch, find_by_name};
 use ebbtide_report::{Column, Columns, Page, Report, ReportError};
@@ -37,8 +35,8 @@ pub struct Paper {
     pub about: &'static str,
     /// How long it takes at the paper's capacities on two cores, in words.
     pub full_run: &'static str,
-    /// The host time of its experiments on one core, about.
-    host_time: fn(&ReproduceOptions) -> Result<Duration, ReproduceError>,
+    /// The number of its runs.
+    runs: fn(&ReproduceOptions) -> Result<usize, ReproduceError>,
     /// Runs its experiments.
     pub reproduce: fn(&ReproduceOptions, Watch<'_>) -> Result<Reproduced, ReproduceError>,
 }
@@ -64,28 +62,6 @@ pub fn named(name: &str) -> Result<Vec<&'static Paper>, UnknownName> {
     if name == "all" { Ok(ALL.to_vec()) } else { Ok(vec![find(name)?]) }
 }
 
-/// The host time of `papers` with `options`, about.
-///
-/// # Errors
-/// When an experiment's machine cannot be described.
-pub fn host_time(
-    papers: &[&'static Paper],
-    options: &ReproduceOptions,
-) -> Result<Duration, ReproduceError> {
-    Ok(host_times(papers, options)?.iter().sum::<Duration>() / options.threads as u32)
-}
-
-/// The host time of each of `papers` on one core, about.
-fn host_times(
-    papers: &[&'static Paper],
-    options: &ReproduceOptions,
-) -> Result<Vec<Duration>, ReproduceError> {
-    papers.iter().map(|paper| Ok((paper.host_time)(options)? + FORMULAS_TIME)).collect()
-}
-
-/// Host time of what needs no run, about.
-const FORMULAS_TIME: Duration = Duration::from_millis(100);
-
 /// Reproduces `papers`, one after the other.
 ///
 /// # Errors
@@ -95,13 +71,13 @@ pub fn reproduce(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<Results, ReproduceError> {
-    let (mut results, mut done) = (Vec::new(), Duration::ZERO);
-    let times = host_times(papers, options)?;
-    let whole: Duration = times.iter().sum();
-    for (paper, time) in papers.iter().zip(times) {
-        let from = done.div_duration_f64(whole);
-        done += time;
-        let to = done.div_duration_f64(whole);
+    let (mut results, mut done) = (Vec::new(), 0);
+    let runs = papers.iter().map(|paper| (paper.runs)(options)).collect::<Result<Vec<_>, _>>()?;
+    let share = |done: usize| done as f64 / runs.iter().sum::<usize>().max(1) as f64;
+    for (paper, runs) in papers.iter().zip(&runs) {
+        let from = share(done);
+        done += runs;
+        let to = share(done);
         let result = watch.within(from, to, |watch| {
             let show = |_: &str, share: f64| watch.show(paper.about, share);
             (paper.reproduce)(options, watch.telling(&show))
@@ -253,11 +229,6 @@ impl Selection {
             Selection::Claims(ids) => ids.contains(&id),
         }
     }
-
-    /// Whether one of `ids` is selected.
-    pub(crate) fn takes_any(&self, ids: &[&str]) -> bool {
-        ids.iter().any(|id| self.takes(id))
-    }
 }
 
 /// How much to run.
@@ -316,25 +287,4 @@ pub enum ReproduceError {
     /// The user stopped the run.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Seconds of `ebbtide reproduce all --quick` on one core, by paper.
-    const RECORDED_S: [(&str, f64); 4] =
-        [("astriflash", 278.8), ("flatflash", 182.1), ("hams", 78.8), ("cxl-flash", 109.3)];
-
-    #[test]
-    fn the_time_left_of_all_papers_is_right_by_half_whatever_paper_runs_first() {
-        let options = host_times::recorded_options();
-        let parts = RECORDED_S.map(|(name, seconds)| {
-            let paper = find(name).expect("it is a paper");
-            (host_time(&[paper], &options).expect("it can be planned").as_secs_f64(), seconds)
-        });
-        host_times::assert_right_by_half(&parts);
-        let sum = parts.iter().fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-        assert!((0.5..2.0).contains(&(sum.0 / sum.1)), "{sum:?} s");
-    }
 }

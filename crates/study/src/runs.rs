@@ -1,7 +1,7 @@
 //! [`run_all`]: many runs of the simulator, which share what they have in common.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use ebbtide_core::{Stopped, Watch};
 use ebbtide_sim::{Outcome, Plan, Shared, SimError};
@@ -51,17 +51,12 @@ impl RunError {
 /// The error of the first plan that failed, or [`RunError::Stopped`] once `watch` says stop.
 pub fn run_all(plans: &[Plan], threads: usize, watch: Watch<'_>) -> Result<Vec<Outcome>, RunError> {
     let groups = groups(plans);
-    let costs: Vec<f64> = groups.iter().map(Group::cost).collect();
-    let outcomes = side_by_side_by_cost(&costs, threads, watch, |number, watch| {
-        groups[number].run(plans, watch)
+    let counts: Vec<f64> = groups.iter().map(|group| group.len() as f64).collect();
+    let outcomes = side_by_side_by_cost(&counts, threads, watch, |number, watch| {
+        run_group(&groups[number], plans, watch)
     })?;
     let outcomes: BTreeMap<usize, Outcome> = outcomes.into_iter().flatten().collect();
     Ok(plans.iter().map(|plan| outcomes[&first(plans, plan)].clone()).collect())
-}
-
-/// The host time of [`run_all`] on one thread, about.
-pub fn host_time(plans: &[Plan]) -> Duration {
-    Duration::from_secs_f64(groups(plans).iter().map(Group::cost).sum())
 }
 
 /// The number of the first of `plans` that equals `plan`.
@@ -69,53 +64,35 @@ fn first(plans: &[Plan], plan: &Plan) -> usize {
     plans.iter().position(|other| other == plan).unwrap_or(0)
 }
 
-/// The groups in which [`run_all`] runs `plans`, the longest first: one that begins last would keep
-/// a host core waiting for it.
-pub fn groups(plans: &[Plan]) -> Vec<Group> {
+/// The groups in which [`run_all`] runs `plans`, by their numbers: plans over the same jobs, those
+/// with the same warm-up next to one another. The largest group begins first: one that begins last
+/// would keep a host core waiting for it.
+fn groups(plans: &[Plan]) -> Vec<Vec<usize>> {
     let numbers = (0..plans.len()).filter(|n| first(plans, &plans[*n]) == *n).collect();
     let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
-    let mut groups: Vec<Group> = groups.into_iter().map(|group| Group::new(plans, group)).collect();
-    groups.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
+    let by_warm_up =
+        |group| together(group, |a, b| Shared::same_warm_up(&plans[*a], &plans[*b])).concat();
+    let mut groups: Vec<Vec<usize>> = groups.into_iter().map(by_warm_up).collect();
+    groups.sort_by_key(|group| Reverse(group.len()));
     groups
 }
 
-/// Plans over the same jobs, those with the same warm-up next to one another: their numbers, and
-/// the seconds that each takes on the host, about.
-pub struct Group(Vec<(usize, f64)>);
-
-impl Group {
-    fn new(plans: &[Plan], numbers: Vec<usize>) -> Group {
-        let ordered =
-            together(numbers, |a, b| Shared::same_warm_up(&plans[*a], &plans[*b])).concat();
-        let times = Shared::host_times(&ordered.iter().map(|n| &plans[*n]).collect::<Vec<_>>());
-        Group(ordered.into_iter().zip(times.iter().map(Duration::as_secs_f64)).collect())
-    }
-
-    /// The numbers of the plans, in the order in which they run.
-    pub fn numbers(&self) -> Vec<usize> {
-        self.0.iter().map(|(number, _)| *number).collect()
-    }
-
-    /// The seconds that they take on the host, about.
-    pub fn cost(&self) -> f64 {
-        self.0.iter().map(|(_, cost)| cost).sum()
-    }
-
-    /// Runs the plans, one after the other.
-    fn run(&self, plans: &[Plan], watch: Watch<'_>) -> Result<Vec<(usize, Outcome)>, RunError> {
-        let mut shared = Shared::default();
-        let (mut outcomes, mut done) = (Vec::new(), 0.0);
-        for (number, cost) in &self.0 {
-            let plan = &plans[*number];
-            let (from, to) = (done / self.cost(), (done + cost) / self.cost());
-            let outcome = watch.within(from, to, |watch| {
-                shared.warmed(plan, watch).and_then(|mut run| run.measure(watch))
-            });
-            outcomes.push((*number, outcome.map_err(|error| RunError::of(plan, error))?));
-            done += cost;
-        }
-        Ok(outcomes)
-    }
+/// Runs the plans of `group`, one after the other.
+fn run_group(
+    group: &[usize],
+    plans: &[Plan],
+    watch: Watch<'_>,
+) -> Result<Vec<(usize, Outcome)>, RunError> {
+    let mut shared = Shared::default();
+    let share = |done: usize| done as f64 / group.len() as f64;
+    let run = |(done, number): (usize, &usize)| {
+        let plan = &plans[*number];
+        let outcome = watch.within(share(done), share(done + 1), |watch| {
+            shared.warmed(plan, watch).and_then(|mut run| run.measure(watch))
+        });
+        Ok::<_, RunError>((*number, outcome.map_err(|error| RunError::of(plan, error))?))
+    };
+    group.iter().enumerate().map(run).collect()
 }
 
 fn same_jobs(a: &Plan, b: &Plan) -> bool {

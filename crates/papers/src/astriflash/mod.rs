@@ -5,6 +5,7 @@ pub(crate) mod claims;
 mod experiments;
 mod figures;
 pub(crate) mod formulas;
+mod of_trace;
 mod verdicts;
 
 use ebbtide_core::Watch;
@@ -15,10 +16,11 @@ use ebbtide_study::size::figure1;
 use serde::Serialize;
 
 use self::experiments::{
-    AssumptionRow, ByDesign, Collections, DriveRow, Host, IntervalRow, LoadRow, ScaleRow, SkewRow,
-    TailCauseRow, WorkloadRow,
+    AssumptionRow, ByDesign, Collections, DriveRow, Host, IntervalRow, LoadRow, Outcomes, ScaleRow,
+    SkewRow, TailCauseRow, WorkloadRow,
 };
-pub use self::verdicts::judge_trace;
+pub use self::of_trace::judge_trace;
+use crate::record::{findings, needed};
 use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
 pub(super) const PAPER: Paper = Paper {
@@ -26,7 +28,7 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "AstriFlash, HPCA 2023",
     full_run: "hours",
-    host_time: experiments::host_time,
+    runs: |options| Ok(experiments::count(&needed(&claims::RECORDS, &options.selection), options)),
     reproduce,
 };
 
@@ -70,11 +72,16 @@ pub(crate) struct AstriFlash {
     /// Every claim.
     #[serde(flatten)]
     findings: Findings,
+    /// Every run.
+    #[serde(skip)]
+    outcomes: Outcomes,
 }
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
-    let (mut astriflash, outcomes) = experiments::run(options, watch)?;
-    astriflash.findings = verdicts::findings(&astriflash, &outcomes, &options.selection);
+    let sets = needed(&claims::RECORDS, &options.selection);
+    let mut astriflash = experiments::run(&sets, options, watch)?;
+    astriflash.findings =
+        findings(claims::CLAIMS, &claims::RECORDS, &astriflash, &options.selection);
     if let selection @ Selection::Claims(_) = &options.selection {
         return Reproduced::of_part(PAPER.about, astriflash.findings, selection);
     }

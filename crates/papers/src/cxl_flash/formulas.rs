@@ -1,9 +1,8 @@
 //! The CXL-flash study's claims by formula: CX2, CX3, CX5.
 
-use super::claims::CLAIMS;
 use ebbtide_study::analytic::cost::performance_per_dollar;
 use ebbtide_study::analytic::lifetime::{Cells, Wear};
-use ebbtide_study::claims::Finding;
+use ebbtide_study::claims::{Claim, Finding};
 
 /// Dollars for a GB of DRAM (ATC'23, observation 3).
 const DRAM_DOLLARS: f64 = 5.0;
@@ -34,9 +33,9 @@ impl Program {
         }
     }
 
-    fn lifetime(&self, id: &str, pages_written: f64) -> Finding {
+    fn lifetime(&self, claim: &Claim, pages_written: f64) -> Finding {
         let wear = self.wear(pages_written);
-        CLAIMS.found(id, "years", wear.working_years()).note(format!(
+        claim.finding("years", wear.working_years()).note(format!(
             "{:.2} M pages written in {:.1} s; in use round the clock it lasts {:.2} years.",
             pages_written / 1e6,
             wear.seconds,
@@ -48,19 +47,20 @@ impl Program {
 /// The findings that need no simulation: Radiosity's lifetime from the printed writes, and prices.
 #[cfg(test)]
 pub(crate) fn findings() -> Vec<Finding> {
-    let radiosity =
-        radiosity_lifetime(RADIOSITY_PAGES).note("The writes are those printed (CX20).");
-    [radiosity].into_iter().chain(prices()).collect()
+    let claim = |id| super::claims::CLAIMS.get(id);
+    let radiosity = radiosity_lifetime(claim("CX3"), RADIOSITY_PAGES);
+    let radiosity = radiosity.note("The writes are those printed (CX20).");
+    [radiosity].into_iter().chain(prices(claim("CX5"))).collect()
 }
 
 /// CX2: the lifetime of Page Rank's device if a run writes `pages_written` pages of 4 KiB to flash.
-pub(crate) fn page_rank_lifetime(pages_written: f64) -> Finding {
-    PAGE_RANK.lifetime("CX2", pages_written)
+pub(crate) fn page_rank_lifetime(claim: &Claim, pages_written: f64) -> Finding {
+    PAGE_RANK.lifetime(claim, pages_written)
 }
 
 /// CX3: the same for Radiosity.
-pub(crate) fn radiosity_lifetime(pages_written: f64) -> Finding {
-    RADIOSITY.lifetime("CX3", pages_written)
+pub(crate) fn radiosity_lifetime(claim: &Claim, pages_written: f64) -> Finding {
+    RADIOSITY.lifetime(claim, pages_written)
 }
 
 /// CX2 in years of the paper.
@@ -74,15 +74,15 @@ pub(crate) fn radiosity_years(pages_written: f64) -> f64 {
 }
 
 /// CX5: prices, and the shares of fast requests of CX1 for the money.
-pub(crate) fn prices() -> [Finding; 4] {
+pub(crate) fn prices(claim: &Claim) -> [Finding; 4] {
     let [dear, cheap] = FLASH_DOLLARS;
     let [least, _] = performance_for_the_money(0.68);
     let [_, most] = performance_for_the_money(0.91);
     [
-        CLAIMS.found("CX5", "least price ratio", DRAM_DOLLARS / dear),
-        CLAIMS.found("CX5", "greatest price ratio", DRAM_DOLLARS / cheap),
-        CLAIMS.found("CX5", "least performance for the money", least),
-        CLAIMS.found("CX5", "most performance for the money", most),
+        claim.finding("least price ratio", DRAM_DOLLARS / dear),
+        claim.finding("greatest price ratio", DRAM_DOLLARS / cheap),
+        claim.finding("least performance for the money", least),
+        claim.finding("most performance for the money", most),
     ]
 }
 
@@ -109,12 +109,13 @@ mod tests {
 
     #[test]
     fn page_rank_lasts_as_printed_if_it_writes_as_much_as_that_implies() {
+        let claim = crate::cxl_flash::claims::CLAIMS.get("CX2");
         let implied = PAGE_RANK.wear(1.0).pages_for(3.1);
-        let finding = page_rank_lifetime(implied);
+        let finding = page_rank_lifetime(claim, implied);
         assert_eq!((finding.verdict, finding.ours.as_deref()), (Verdict::Within, Some("3.10 y")));
         let expected =
             "25.65 M pages written in 22.2 s; in use round the clock it lasts 0.74 years.";
         assert!(finding.note.ends_with(expected), "{}", finding.note);
-        assert_eq!(page_rank_lifetime(2.0 * implied).verdict, Verdict::Outside);
+        assert_eq!(page_rank_lifetime(claim, 2.0 * implied).verdict, Verdict::Outside);
     }
 }

@@ -10,6 +10,8 @@ pub(crate) mod claims;
 mod experiments;
 mod figures;
 pub(crate) mod formulas;
+#[cfg(test)]
+mod tests;
 mod verdicts;
 
 use ebbtide_core::Watch;
@@ -17,6 +19,7 @@ use ebbtide_study::claims::Findings;
 use serde::Serialize;
 
 use self::experiments::{Row, Statistics};
+use crate::record::{findings, needed};
 use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
 pub(super) const PAPER: Paper = Paper {
@@ -24,7 +27,10 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "CXL-flash, USENIX ATC 2023",
     full_run: "an hour or two",
-    host_time: experiments::host_time,
+    runs: |options| {
+        let sets = needed(&claims::RECORDS, &options.selection);
+        Ok(experiments::needed(experiments::Scale::new(options), &sets).len())
+    },
     reproduce,
 };
 
@@ -47,8 +53,9 @@ pub(crate) struct CxlFlash {
 }
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
-    let mut study = experiments::run(options, watch)?;
-    study.findings = verdicts::findings(&study, &options.selection);
+    let sets = needed(&claims::RECORDS, &options.selection);
+    let mut study = experiments::run(&sets, options, watch)?;
+    study.findings = findings(claims::CLAIMS, &claims::RECORDS, &study, &options.selection);
     if let selection @ Selection::Claims(_) = &options.selection {
         return Reproduced::of_part(PAPER.about, study.findings, selection);
     }

@@ -4,170 +4,260 @@ use ebbtide_study::claims::Accept::{Between, Ends, Holds, Input, Order, Relative
 use ebbtide_study::claims::Method::{Analytic, Simulation};
 use ebbtide_study::claims::{Claims, Part, claim, input, part};
 
+use super::experiments::Programs::{self, Databases, Graphs, Gups, Micro, Ycsb};
+use super::{FlatFlash, formulas, verdicts};
+use crate::record::{Record, claims, record};
+
 /// Every claim: id, source and quantity, then its values, then how it is tested.
-pub(crate) const CLAIMS: Claims = Claims(&[
-    claim("FL1", "abstract, §1", "memory-intensive programs over UnifiedMMap")
-        .value("up to 2.3×", "×", Between(1.8, 2.8))
-        .tested(&[Simulation], "GUPS, graphs"),
-    claim("FL2", "abstract", "reduction of tail latency")
-        .value("up to 2.8×", "×", Between(2.0, 3.5))
-        .tested(&[Simulation], "YCSB"),
-    claim("FL3", "abstract", "database throughput")
-        .value("up to 3.0×", "×", Between(2.2, 3.8))
-        .tested(&[Simulation], "transactions on a store like Shore"),
-    claim("FL4", "abstract", "reduction of the cost of file-system metadata")
-        .value("up to 18.9×", "×", Order(18.9, 18.9))
-        .tested(&[Simulation], "FileBench model")
-        .by_construction(CLOSED_FORM),
-    claim("FL5", "abstract", "performance for the money against DRAM-only")
-        .value("up to 3.8×", "×", Relative(3.8, 0.10))
-        .tested(&[Analytic], "cost model")
-        .by_construction(SAME_FORMULA),
-    input("FL6", "§2", "prices of 2018: 512 GB of DRAM; 1 TB of SSD", "$8,950; ~$600"),
-    input(
+pub(crate) const RECORDS: [Record<Programs, FlatFlash>; 30] = [
+    record(
+        claim("FL1", "abstract, §1", "memory-intensive programs over UnifiedMMap")
+            .value("up to 2.3×", "×", Between(1.8, 2.8))
+            .tested(&[Simulation], "GUPS, graphs"),
+    )
+    .judged(&[Gups, Graphs], verdicts::memory_highlight),
+    record(
+        claim("FL2", "abstract", "reduction of tail latency")
+            .value("up to 2.8×", "×", Between(2.0, 3.5))
+            .tested(&[Simulation], "YCSB"),
+    )
+    .judged(&[Ycsb], verdicts::tail_highlight),
+    record(
+        claim("FL3", "abstract", "database throughput")
+            .value("up to 3.0×", "×", Between(2.2, 3.8))
+            .tested(&[Simulation], "transactions on a store like Shore"),
+    )
+    .judged(&[Databases], verdicts::database_highlight),
+    record(
+        claim("FL4", "abstract", "reduction of the cost of file-system metadata")
+            .value("up to 18.9×", "×", Order(18.9, 18.9))
+            .tested(&[Simulation], "FileBench model")
+            .by_construction(CLOSED_FORM),
+    )
+    .judged(&[], verdicts::metadata_highlight),
+    record(
+        claim("FL5", "abstract", "performance for the money against DRAM-only")
+            .value("up to 3.8×", "×", Relative(3.8, 0.10))
+            .tested(&[Analytic], "cost model")
+            .by_construction(SAME_FORMULA),
+    )
+    .by_formula(formulas::highlight),
+    record(input("FL6", "§2", "prices of 2018: 512 GB of DRAM; 1 TB of SSD", "$8,950; ~$600")),
+    record(input(
         "FL7",
         "Table 2",
         "MMIO read, write; promotion; PTE and TLB update; walk",
         "4.8, 0.6, 12.1, 1.4, 0.7 µs",
-    ),
-    claim("FL8", "§3.3", "promotion look-aside buffer")
-        .value("64 entries × 24 B; 1 cycle", " B", Rounds(1536.0, 0))
-        .tested(&[Analytic], "two tags of 8 B and a bit for each line of a page")
-        .by_construction(SAME_FORMULA),
-    input("FL9", "§3.3", "write of a page to a Z-SSD", "16 µs"),
-    claim("FL10", "§3.4", "access counters of a 2 GB SSD-Cache")
-        .values(&[
-            part("counters", "512K", "K", Rounds(512.0, 0)),
-            part("overhead", "0.2%", "%", Rounds(0.2, 1)),
-        ])
-        .tested(&[Analytic], "arithmetic with counters of 8 B")
-        .by_construction(SAME_FORMULA),
-    claim("FL11", "Algorithm 1", "constants of adaptive promotion")
-        .values(&[
-            part("lower ratio", "0.25", "", Rounds(0.25, 2)),
-            part("higher ratio", "0.75", "", Rounds(0.75, 2)),
-            part("greatest threshold", "7", "", Rounds(7.0, 0)),
-            part("epoch", "10K", "", Rounds(10_000.0, 0)),
-        ])
-        .tested(&[Simulation], "the constants in use")
-        .by_construction("They are inputs.")
-        .note(
-        "Taken literally, the listing stops all resets once an epoch has ended without an eviction.",
-    ),
-    claim("FL12", "Table 1", "gain over UnifiedMMap")
-        .values(TABLE_1)
-        .tested(&[Simulation], "each program; lifetime by flash pages written")
-        .note("The YCSB gains match the p99 of FL22, not the means of FL23."),
-    claim("FL13", "Table 1", "file systems, gain over UnifiedMMap")
-        .values(TABLE_1_FILES)
-        .tested(&[Simulation], "three file-system models")
-        .by_construction(CLOSED_FORM),
-    claim("FL14", "§5.1, Fig. 8a", "sequential reads, latency over UnifiedMMap's")
-        .values(&[
-            part("ratio", "slightly worse", "×", Between(1.0, 1.15)),
-            part("both", "far below TraditionalStack", "", Holds("sign")),
-        ])
-        .tested(&[Simulation], "2 M pages, 2 GB of DRAM, SSD of 32 GB to 1 TB, 64 B"),
-    claim("FL15", "Fig. 8b", "random reads, latency below")
-        .values(&[
-            part("UnifiedMMap", "1.2–1.4×", "×", Ends(1.2, 1.4, 0.15)),
-            part("TraditionalStack", "1.8–2.1×", "×", Ends(1.8, 2.1, 0.15)),
-        ])
-        .tested(&[Simulation], "as FL14")
-        .by_construction(
-            "A cold line costs the sum of Table 2's times on each system: they are inputs.",
-        ),
-    claim("FL16", "Fig. 9a", "GUPS, gain over")
-        .values(&[
-            part("UnifiedMMap", "1.5–1.6×", "×", Ends(1.5, 1.6, 0.20)),
-            part("TraditionalStack", "2.5–2.7×", "×", Ends(2.5, 2.7, 0.20)),
-        ])
-        .tested(&[Simulation], "32 GB table, 2 GB of DRAM"),
-    claim("FL17", "Fig. 9a", "GUPS, pages moved")
-        .values(&[
-            part("UnifiedMMap over FlatFlash", "1.3–1.5×", "×", Ends(1.3, 1.5, 0.20)),
-            part("TraditionalStack over FlatFlash", "1.3–1.5×", "×", Ends(1.3, 1.5, 0.20)),
-            part("UnifiedMMap below TraditionalStack", "slightly", "", Holds("sign")),
-        ])
-        .tested(&[Simulation], "as FL16"),
-    claim("FL18", "Fig. 9b", "GUPS, gain over the size of the SSD-Cache")
-        .value("rises", "", Holds("sign"))
-        .tested(&[Simulation], "sweep at SSD:DRAM 512"),
-    claim("FL19", "Fig. 10", "PageRank, gain over")
-        .values(&[
-            part("UnifiedMMap", "1.1–1.6×", "×", Ends(1.1, 1.6, 0.20)),
-            part("TraditionalStack", "1.2–3.3×", "×", Ends(1.2, 3.3, 0.20)),
-        ])
-        .tested(&[Simulation], "graphs of Twitter's and Friendster's size"),
-    claim("FL20", "Fig. 10", "connected components, gain over")
-        .values(&[
-            part("UnifiedMMap", "1.1–2.3×", "×", Ends(1.1, 2.3, 0.20)),
-            part("TraditionalStack", "1.3–4.8×", "×", Ends(1.3, 4.8, 0.20)),
-        ])
-        .tested(&[Simulation], "as FL19"),
-    claim("FL21", "Fig. 10", "graphs, gain over SSD:DRAM")
-        .value("grows", "", Holds("sign"))
-        .tested(&[Simulation], "sweep"),
-    claim("FL22", "Fig. 11", "YCSB B and D, p99 below")
-        .values(&[
-            part("UnifiedMMap", "2.0–2.8×; mean 2.2×", "×", Between(1.6, 3.2)),
-            part("TraditionalStack", "1.8–2.7×; mean 2.5×", "×", Between(1.6, 3.2)),
-        ])
-        .tested(&[Simulation], "16 clients, pairs of 64 B, 64 M operations, SSD:DRAM 256")
-        .note(
-            "The caption's ranges and the text's means put the two baselines in opposite order.",
-        ),
-    claim("FL23", "Fig. 12", "YCSB B and D, mean latency below")
-        .values(&[
-            part("UnifiedMMap", "1.1–1.4×", "×", Ends(1.1, 1.4, 0.20)),
-            part("TraditionalStack", "1.2–3.2×", "×", Ends(1.2, 3.2, 0.20)),
-        ])
-        .tested(&[Simulation], "as FL22")
-        .note("The paper calls YCSB-D Zipfian; the published YCSB-D prefers the latest records."),
-    claim("FL24", "§5.4", "YCSB-B at 16×, pages moved: TraditionalStack over FlatFlash")
-        .value("3.9 M to 2.7 M (1.44×)", "×", Relative(1.44, 0.20))
-        .tested(&[Simulation], "as FL22"),
-    claim("FL25", "Fig. 13", "file systems, gain")
-        .values(&[
-            part("EXT4", "2.6–18.9×", "×", Order(2.6, 18.9)),
-            part("XFS", "5.3–11.2×", "×", Order(5.3, 11.2)),
-            part("BtrFS", "3.2–15.3×", "×", Order(3.2, 15.3)),
-        ])
-        .tested(&[Simulation], "50 M operations")
-        .by_construction(CLOSED_FORM),
-    input(
+    )),
+    record(
+        claim("FL8", "§3.3", "promotion look-aside buffer")
+            .value("64 entries × 24 B; 1 cycle", " B", Rounds(1536.0, 0))
+            .tested(&[Analytic], "two tags of 8 B and a bit for each line of a page")
+            .by_construction(SAME_FORMULA),
+    )
+    .by_formula(formulas::look_aside_buffer),
+    record(input("FL9", "§3.3", "write of a page to a Z-SSD", "16 µs")),
+    record(
+        claim("FL10", "§3.4", "access counters of a 2 GB SSD-Cache")
+            .values(&[
+                part("counters", "512K", "K", Rounds(512.0, 0)),
+                part("overhead", "0.2%", "%", Rounds(0.2, 1)),
+            ])
+            .tested(&[Analytic], "arithmetic with counters of 8 B")
+            .by_construction(SAME_FORMULA),
+    )
+    .by_formula(formulas::counters),
+    record(
+        claim("FL11", "Algorithm 1", "constants of adaptive promotion")
+            .values(&[
+                part("lower ratio", "0.25", "", Rounds(0.25, 2)),
+                part("higher ratio", "0.75", "", Rounds(0.75, 2)),
+                part("greatest threshold", "7", "", Rounds(7.0, 0)),
+                part("epoch", "10K", "", Rounds(10_000.0, 0)),
+            ])
+            .tested(&[Simulation], "the constants in use")
+            .by_construction("They are inputs.")
+            .note(
+                "Taken literally, the listing stops all resets once an epoch has ended \
+                 without an eviction.",
+            ),
+    )
+    .by_formula(verdicts::constants),
+    record(
+        claim("FL12", "Table 1", "gain over UnifiedMMap")
+            .values(TABLE_1)
+            .tested(&[Simulation], "each program; lifetime by flash pages written")
+            .note("The YCSB gains match the p99 of FL22, not the means of FL23."),
+    )
+    .judged(&[Gups, Graphs, Ycsb, Databases], verdicts::tables::table_1),
+    record(
+        claim("FL13", "Table 1", "file systems, gain over UnifiedMMap")
+            .values(TABLE_1_FILES)
+            .tested(&[Simulation], "three file-system models")
+            .by_construction(CLOSED_FORM),
+    )
+    .judged(&[], verdicts::by_operation),
+    record(
+        claim("FL14", "§5.1, Fig. 8a", "sequential reads, latency over UnifiedMMap's")
+            .values(&[
+                part("ratio", "slightly worse", "×", Between(1.0, 1.15)),
+                part("both", "far below TraditionalStack", "", Holds("sign")),
+            ])
+            .tested(&[Simulation], "2 M pages, 2 GB of DRAM, SSD of 32 GB to 1 TB, 64 B"),
+    )
+    .judged(&[Micro], verdicts::programs::sequential),
+    record(
+        claim("FL15", "Fig. 8b", "random reads, latency below")
+            .values(&[
+                part("UnifiedMMap", "1.2–1.4×", "×", Ends(1.2, 1.4, 0.15)),
+                part("TraditionalStack", "1.8–2.1×", "×", Ends(1.8, 2.1, 0.15)),
+            ])
+            .tested(&[Simulation], "as FL14")
+            .by_construction(
+                "A cold line costs the sum of Table 2's times on each system: they are inputs.",
+            ),
+    )
+    .judged(&[Micro], verdicts::programs::random),
+    record(
+        claim("FL16", "Fig. 9a", "GUPS, gain over")
+            .values(&[
+                part("UnifiedMMap", "1.5–1.6×", "×", Ends(1.5, 1.6, 0.20)),
+                part("TraditionalStack", "2.5–2.7×", "×", Ends(2.5, 2.7, 0.20)),
+            ])
+            .tested(&[Simulation], "32 GB table, 2 GB of DRAM"),
+    )
+    .judged(&[Micro, Gups], verdicts::programs::gups),
+    record(
+        claim("FL17", "Fig. 9a", "GUPS, pages moved")
+            .values(&[
+                part("UnifiedMMap over FlatFlash", "1.3–1.5×", "×", Ends(1.3, 1.5, 0.20)),
+                part("TraditionalStack over FlatFlash", "1.3–1.5×", "×", Ends(1.3, 1.5, 0.20)),
+                part("UnifiedMMap below TraditionalStack", "slightly", "", Holds("sign")),
+            ])
+            .tested(&[Simulation], "as FL16"),
+    )
+    .judged(&[Micro, Gups], verdicts::programs::pages_of_gups),
+    record(
+        claim("FL18", "Fig. 9b", "GUPS, gain over the size of the SSD-Cache")
+            .value("rises", "", Holds("sign"))
+            .tested(&[Simulation], "sweep at SSD:DRAM 512"),
+    )
+    .judged(&[Micro, Gups], verdicts::programs::caches_of_gups),
+    record(
+        claim("FL19", "Fig. 10", "PageRank, gain over")
+            .values(&[
+                part("UnifiedMMap", "1.1–1.6×", "×", Ends(1.1, 1.6, 0.20)),
+                part("TraditionalStack", "1.2–3.3×", "×", Ends(1.2, 3.3, 0.20)),
+            ])
+            .tested(&[Simulation], "graphs of Twitter's and Friendster's size"),
+    )
+    .judged(&[Graphs], verdicts::programs::page_rank),
+    record(
+        claim("FL20", "Fig. 10", "connected components, gain over")
+            .values(&[
+                part("UnifiedMMap", "1.1–2.3×", "×", Ends(1.1, 2.3, 0.20)),
+                part("TraditionalStack", "1.3–4.8×", "×", Ends(1.3, 4.8, 0.20)),
+            ])
+            .tested(&[Simulation], "as FL19"),
+    )
+    .judged(&[Graphs], verdicts::programs::components),
+    record(
+        claim("FL21", "Fig. 10", "graphs, gain over SSD:DRAM")
+            .value("grows", "", Holds("sign"))
+            .tested(&[Simulation], "sweep"),
+    )
+    .judged(&[Graphs], verdicts::programs::larger_graphs),
+    record(
+        claim("FL22", "Fig. 11", "YCSB B and D, p99 below")
+            .values(&[
+                part("UnifiedMMap", "2.0–2.8×; mean 2.2×", "×", Between(1.6, 3.2)),
+                part("TraditionalStack", "1.8–2.7×; mean 2.5×", "×", Between(1.6, 3.2)),
+            ])
+            .tested(&[Simulation], "16 clients, pairs of 64 B, 64 M operations, SSD:DRAM 256")
+            .note(
+                "The caption's ranges and the text's means put the two baselines in opposite \
+                 order.",
+            ),
+    )
+    .judged(&[Ycsb], verdicts::programs::tails),
+    record(
+        claim("FL23", "Fig. 12", "YCSB B and D, mean latency below")
+            .values(&[
+                part("UnifiedMMap", "1.1–1.4×", "×", Ends(1.1, 1.4, 0.20)),
+                part("TraditionalStack", "1.2–3.2×", "×", Ends(1.2, 3.2, 0.20)),
+            ])
+            .tested(&[Simulation], "as FL22")
+            .note(
+                "The paper calls YCSB-D Zipfian; the published YCSB-D prefers the latest records.",
+            ),
+    )
+    .judged(&[Ycsb], verdicts::programs::mean_latencies),
+    record(
+        claim("FL24", "§5.4", "YCSB-B at 16×, pages moved: TraditionalStack over FlatFlash")
+            .value("3.9 M to 2.7 M (1.44×)", "×", Relative(1.44, 0.20))
+            .tested(&[Simulation], "as FL22"),
+    )
+    .judged(&[Ycsb], verdicts::programs::pages_of_ycsb),
+    record(
+        claim("FL25", "Fig. 13", "file systems, gain")
+            .values(&[
+                part("EXT4", "2.6–18.9×", "×", Order(2.6, 18.9)),
+                part("XFS", "5.3–11.2×", "×", Order(5.3, 11.2)),
+                part("BtrFS", "3.2–15.3×", "×", Order(3.2, 15.3)),
+            ])
+            .tested(&[Simulation], "50 M operations")
+            .by_construction(CLOSED_FORM),
+    )
+    .judged(&[], verdicts::by_file_system),
+    record(input(
         "FL26",
         "§3.5",
         "bytes of a file creation (writes; reads); of its metadata; of a transaction's log",
         "16–116 KB; 24–40 KB; 8–256 B; 64–1,424 B",
-    ),
-    claim("FL27", "Fig. 14", "databases, gain over")
-        .values(&[
-            part("UnifiedMMap", "1.1–3.0×", "×", Ends(1.1, 3.0, 0.25)),
-            part("TraditionalStack", "1.6–4.2×", "×", Ends(1.6, 4.2, 0.25)),
-        ])
-        .tested(&[Simulation], "20 µs device, 48 GB with 6 GB of buffer, 4 to 16 clients"),
-    claim("FL28", "Fig. 14d", "databases, 16 threads, faster devices, over UnifiedMMap")
-        .value("up to 5.3×", "×", Between(4.0, 6.5))
-        .tested(&[Simulation], "latency sweep"),
-    claim("FL29", "Table 3", "against DRAM-only")
-        .values(TABLE_3_PARTS)
-        .tested(
-            &[Simulation, Analytic],
-            "slow-down by simulation; effectiveness is saving over slow-down",
-        )
-        .note("The saving of YCSB and the databases cannot be derived from what is printed."),
-    claim("FL30", "§5.7", "cost of memory")
-        .values(&[
-            part("prices", "$30 and $2 a GB, +$1,500", "", Input),
-            part("saving at SSD:DRAM 512", "14.6×", "×", Rounds(14.6, 1)),
-            part("saving at SSD:DRAM 256", "15.0×", "×", Rounds(15.0, 1)),
-            part("least performance for the money", "1.3×", "×", Rounds(1.3, 1)),
-            part("most performance for the money", "3.8×", "×", Rounds(3.8, 1)),
-        ])
-        .tested(&[Analytic], "cost model with explicit sizes")
-        .by_construction(SAME_FORMULA),
-]);
+    )),
+    record(
+        claim("FL27", "Fig. 14", "databases, gain over")
+            .values(&[
+                part("UnifiedMMap", "1.1–3.0×", "×", Ends(1.1, 3.0, 0.25)),
+                part("TraditionalStack", "1.6–4.2×", "×", Ends(1.6, 4.2, 0.25)),
+            ])
+            .tested(&[Simulation], "20 µs device, 48 GB with 6 GB of buffer, 4 to 16 clients"),
+    )
+    .judged(&[Databases], verdicts::databases),
+    record(
+        claim("FL28", "Fig. 14d", "databases, 16 threads, faster devices, over UnifiedMMap")
+            .value("up to 5.3×", "×", Between(4.0, 6.5))
+            .tested(&[Simulation], "latency sweep"),
+    )
+    .judged(&[Databases], verdicts::faster_devices),
+    record(
+        claim("FL29", "Table 3", "against DRAM-only")
+            .values(TABLE_3_PARTS)
+            .tested(
+                &[Simulation, Analytic],
+                "slow-down by simulation; effectiveness is saving over slow-down",
+            )
+            .note("The saving of YCSB and the databases cannot be derived from what is printed."),
+    )
+    .judged(&[Gups, Graphs, Ycsb, Databases], verdicts::tables::table_3)
+    .by_formula(formulas::effectiveness_of_programs),
+    record(
+        claim("FL30", "§5.7", "cost of memory")
+            .values(&[
+                part("prices", "$30 and $2 a GB, +$1,500", "", Input),
+                part("saving at SSD:DRAM 512", "14.6×", "×", Rounds(14.6, 1)),
+                part("saving at SSD:DRAM 256", "15.0×", "×", Rounds(15.0, 1)),
+                part("least performance for the money", "1.3×", "×", Rounds(1.3, 1)),
+                part("most performance for the money", "3.8×", "×", Rounds(3.8, 1)),
+            ])
+            .tested(&[Analytic], "cost model with explicit sizes")
+            .by_construction(SAME_FORMULA),
+    )
+    .by_formula(formulas::cost),
+];
+
+/// The claims without what decides them.
+pub(crate) const CLAIMS: Claims = Claims(&claims(&RECORDS));
 
 /// Why a claim that arithmetic decides says nothing of the model.
 const SAME_FORMULA: &str = "Both sides are the same formula.";

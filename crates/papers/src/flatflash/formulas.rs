@@ -1,8 +1,7 @@
 //! FlatFlash's claims by formula: FL5, FL8, FL10, FL29's effectiveness, FL30.
 
-use super::claims::CLAIMS;
 use ebbtide_study::analytic::cost::{BIG_SERVER_DOLLARS, Purchase, effectiveness};
-use ebbtide_study::claims::Finding;
+use ebbtide_study::claims::{Claim, Finding};
 
 /// A row of Table 3: how much more DRAM-only costs, and how much faster it is.
 struct Row {
@@ -29,18 +28,25 @@ impl Row {
     }
 }
 
-/// The findings.
-pub(crate) fn findings() -> Vec<Finding> {
-    let mut findings = vec![CLAIMS.found("FL5", "", most()), look_aside_buffer()];
-    findings.extend(counters());
-    findings.extend(TABLE_3.iter().map(|row| {
-        CLAIMS.found("FL29", &format!("{}, effectiveness", row.name), row.effectiveness())
-    }));
-    findings.extend(CLAIMS.get("FL30").findings_beforehand());
-    findings.extend(savings());
-    findings.push(CLAIMS.found("FL30", "least performance for the money", least()));
-    findings.push(CLAIMS.found("FL30", "most performance for the money", most()));
-    findings
+/// FL5.
+pub(super) fn highlight(claim: &Claim) -> Vec<Finding> {
+    vec![claim.finding("", most())]
+}
+
+/// The effectiveness of FL29.
+pub(super) fn effectiveness_of_programs(claim: &Claim) -> Vec<Finding> {
+    let finding =
+        |row: &Row| claim.finding(&format!("{}, effectiveness", row.name), row.effectiveness());
+    TABLE_3.iter().map(finding).collect()
+}
+
+/// FL30.
+pub(super) fn cost(claim: &Claim) -> Vec<Finding> {
+    let ends = [
+        claim.finding("least performance for the money", least()),
+        claim.finding("most performance for the money", most()),
+    ];
+    claim.findings_beforehand().chain(savings(claim)).chain(ends).collect()
 }
 
 fn most() -> f64 {
@@ -52,32 +58,31 @@ fn least() -> f64 {
 }
 
 /// FL8: an entry has the page's tag in the SSD and in memory, and a bit for each copied line.
-fn look_aside_buffer() -> Finding {
+pub(super) fn look_aside_buffer(claim: &Claim) -> Vec<Finding> {
     const TAG_BYTES: u32 = 8;
     const LINES: u32 = 4096 / 64;
-    CLAIMS
-        .found("FL8", "", f64::from(64 * (TAG_BYTES + TAG_BYTES + LINES / 8)))
-        .note("Valid bits are not counted.")
+    let bytes = f64::from(64 * (TAG_BYTES + TAG_BYTES + LINES / 8));
+    vec![claim.finding("", bytes).note("Valid bits are not counted.")]
 }
 
 /// FL10: a counter of 8 B for each page of 2 GB.
-fn counters() -> [Finding; 2] {
+pub(super) fn counters(claim: &Claim) -> Vec<Finding> {
     let counters = f64::from(2_u32 << 30) / 4096.0;
-    [
-        CLAIMS.found("FL10", "counters", counters / 1024.0),
-        CLAIMS.found("FL10", "overhead", 100.0 * 8.0 / 4096.0),
+    vec![
+        claim.finding("counters", counters / 1024.0),
+        claim.finding("overhead", 100.0 * 8.0 / 4096.0),
     ]
 }
 
-/// FL30: the price of DRAM as large as the SSD over that of the SSD with a little DRAM.
-fn savings() -> [Finding; 2] {
+/// The price of DRAM as large as the SSD over that of the SSD with a little DRAM.
+fn savings(claim: &Claim) -> [Finding; 2] {
     let [at_512, at_256] = [512.0, 256.0].map(|ratio| Purchase::ssd_to_dram(ratio, 2.0));
     let with_server = Purchase { extra_dollars: BIG_SERVER_DOLLARS, ..at_256 };
     [
-        CLAIMS
-            .found("FL30", "saving at SSD:DRAM 512", at_512.saving())
+        claim
+            .finding("saving at SSD:DRAM 512", at_512.saving())
             .note("Without the price of the bigger server."),
-        CLAIMS.found("FL30", "saving at SSD:DRAM 256", at_256.saving()).note(format!(
+        claim.finding("saving at SSD:DRAM 256", at_256.saving()).note(format!(
             "It contains a part of the $1,500, but the paper does not print the sizes. With 2 GB of \
              DRAM and all of the $1,500 the saving is {:.1}×.",
             with_server.saving(),
@@ -88,11 +93,13 @@ fn savings() -> [Finding; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flatflash::claims::{CLAIMS, RECORDS};
+    use crate::record::by_formulas;
     use ebbtide_study::claims::Verdict;
 
     #[test]
     fn every_claim_comes_out_as_computed_by_hand() {
-        let found: Vec<_> = findings()
+        let found: Vec<_> = by_formulas(&RECORDS)
             .into_iter()
             .map(|finding| (finding.id, finding.ours.unwrap_or_default(), finding.verdict))
             .collect();

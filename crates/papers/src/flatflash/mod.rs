@@ -15,6 +15,7 @@ use ebbtide_study::claims::Findings;
 use serde::Serialize;
 
 use self::experiments::{DatabaseRow, FileRow, ReadingRow, RunRow};
+use crate::record::{findings, needed};
 use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
 /// The result.
@@ -42,15 +43,36 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "FlatFlash, ASPLOS 2019",
     full_run: "about an hour",
-    host_time: experiments::host_time,
+    runs: |options| Ok(experiments::count(&needed(&claims::RECORDS, &options.selection))),
     reproduce,
 };
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
-    let mut flatflash = experiments::run(options, watch)?;
-    flatflash.findings = verdicts::findings(&flatflash, &options.selection)?;
+    let sets = needed(&claims::RECORDS, &options.selection);
+    let mut flatflash = experiments::run(&sets, options, watch)?;
+    flatflash.findings = findings(claims::CLAIMS, &claims::RECORDS, &flatflash, &options.selection);
     if let selection @ Selection::Claims(_) = &options.selection {
         return Reproduced::of_part(PAPER.about, flatflash.findings, selection);
     }
     Reproduced::new(&flatflash, &flatflash.findings, flatflash.figures())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claims::{CLAIMS, RECORDS};
+    use super::*;
+
+    #[test]
+    fn a_claim_alone_finds_the_runs_that_it_needs() {
+        let made_up = |selection: &Selection| FlatFlash::made_up(&needed(&RECORDS, selection));
+        let everything = made_up(&Selection::All).runs.len();
+        for claim in CLAIMS.iter() {
+            let selection = Selection::Claims(vec![claim.id]);
+            let made_up = made_up(&selection);
+            let found = findings(CLAIMS, &RECORDS, &made_up, &selection);
+            let ids: Vec<&str> = found.claims.iter().map(|finding| finding.id).collect();
+            assert_eq!(ids, vec![claim.id; claim.parts().len()]);
+            assert!(made_up.runs.len() < everything || ["FL12", "FL29"].contains(&claim.id));
+        }
+    }
 }

@@ -1,8 +1,6 @@
 //! HAMS's claims by arithmetic: HM6, HM8.
 
-use ebbtide_study::claims::Finding;
-
-use super::claims::CLAIMS;
+use ebbtide_study::claims::{Claim, Finding};
 
 /// A read of Z-NAND.
 const Z_NAND_US: f64 = 3.0;
@@ -13,25 +11,26 @@ const CAS_NS: f64 = 13.0;
 /// A burst of 64 B in DDR4-1600: eight beats.
 const BURST_NS: f64 = 8.0 * 0.625;
 
-/// The findings.
-pub(crate) fn findings() -> Vec<Finding> {
-    vec![
-        CLAIMS.found("HM6", "least", 15.0 / Z_NAND_US),
-        CLAIMS.found("HM6", "most", 20.0 / Z_NAND_US),
-        CLAIMS
-            .found("HM8", "", CAS_NS + BURST_NS)
-            .note("An open row and one burst; the timing of DDR4-1600 is assumed."),
-    ]
+/// HM6.
+pub(super) fn over_z_nand(claim: &Claim) -> Vec<Finding> {
+    vec![claim.finding("least", 15.0 / Z_NAND_US), claim.finding("most", 20.0 / Z_NAND_US)]
+}
+
+/// HM8.
+pub(super) fn lookup(claim: &Claim) -> Vec<Finding> {
+    let note = "An open row and one burst; the timing of DDR4-1600 is assumed.";
+    vec![claim.finding("", CAS_NS + BURST_NS).note(note)]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::hams::claims::RECORDS;
+    use crate::record::by_formulas;
     use ebbtide_study::claims::Verdict;
 
     #[test]
     fn every_claim_comes_out_as_computed_by_hand() {
-        let findings = findings();
+        let findings = by_formulas(&RECORDS);
         assert!(
             findings.iter().all(|finding| finding.verdict == Verdict::ByConstruction),
             "{findings:?}"

@@ -12,6 +12,7 @@ use ebbtide_study::claims::Findings;
 use serde::Serialize;
 
 use self::experiments::{Curve, EnergyRow, ShareRow, VariationRow, WorkloadRow};
+use crate::record::{findings, needed};
 use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
 /// The result.
@@ -41,13 +42,14 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "HAMS, ISCA 2021",
     full_run: "about a quarter of an hour at an eighth of them",
-    host_time: experiments::host_time,
+    runs: |options| experiments::count(&needed(&claims::RECORDS, &options.selection), options),
     reproduce,
 };
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
-    let mut hams = experiments::run(options, watch)?;
-    hams.findings = verdicts::findings(&hams, &options.selection);
+    let sets = needed(&claims::RECORDS, &options.selection);
+    let mut hams = experiments::run(&sets, options, watch)?;
+    hams.findings = findings(claims::CLAIMS, &claims::RECORDS, &hams, &options.selection);
     if let selection @ Selection::Claims(_) = &options.selection {
         return Reproduced::of_part(PAPER.about, hams.findings, selection);
     }

@@ -1,13 +1,11 @@
 //! The verdict on each claim of HAMS.
 
 use super::Hams;
-use super::claims::CLAIMS;
 use super::experiments::{
-    LHAMS_E, MMAP, OF_CURVES, OF_PROGRAMS, ONE_CORE, OPTANE_P, Point, SMALL_PAGES, ShareRow,
-    THAMS_E, WorkloadRow, mean_share, mean_speedup,
+    LHAMS_E, MMAP, ONE_CORE, OPTANE_P, Point, SMALL_PAGES, ShareRow, THAMS_E, WorkloadRow,
+    mean_share, mean_speedup,
 };
-use crate::Selection;
-use ebbtide_study::claims::{Finding, Findings, mean};
+use ebbtide_study::claims::{Claim, Finding, mean};
 
 /// A curve is flat if every point is within this share of its last one.
 const FLAT: f64 = 0.10;
@@ -15,59 +13,50 @@ const FLAT: f64 = 0.10;
 /// A run has recovered once its mean rate since the start is this share of its last rate.
 const RECOVERED: f64 = 0.8;
 
-pub(super) fn findings(hams: &Hams, selection: &Selection) -> Findings {
-    let mut decided = super::formulas::findings();
-    if selection.takes_any(&OF_PROGRAMS) {
-        decided.extend([gains(hams), energy(hams), software(hams), beside_others(hams)].concat());
-    }
-    if selection.takes_any(&OF_CURVES) {
-        decided.extend(figure4(hams));
-        let over_optane = hams.best(THAMS_E, OPTANE_P);
-        decided.push(CLAIMS.found("HM12", "best of thams-E over optane-P", over_optane));
-    }
-    CLAIMS.findings(decided).only(|id| selection.takes(id))
-}
-
 fn gain(speedup: f64) -> f64 {
     100.0 * (speedup - 1.0)
 }
 
-fn gains(hams: &Hams) -> Vec<Finding> {
-    let claim = |id, design: &str| {
-        let mean = |rows: &[WorkloadRow]| gain(mean_speedup(rows, design));
-        let by_gain =
-            |a: &&WorkloadRow, b: &&WorkloadRow| a.speedup(design).total_cmp(&b.speedup(design));
-        let told =
-            |row: &WorkloadRow| format!("{:+.0}% ({})", gain(row.speedup(design)), row.workload);
-        let [least, most] =
-            [hams.workloads.iter().min_by(by_gain), hams.workloads.iter().max_by(by_gain)]
-                .map(|row| row.map_or(String::new(), told));
-        let [one_core, small_pages] =
-            [ONE_CORE, SMALL_PAGES].map(|what| mean(&hams.variation(what).workloads));
-        CLAIMS.found(id, "", mean(&hams.workloads))
-            .note(format!(
-                "A mean over programs from {least} to {most}: a MoS page crosses the link whole, so a \
-                 read in order finds the rest of 128 KiB there and one at random waits for it.",
-            ))
-            .note(format!(
-                "On one core, which has the link to itself, it is {one_core:+.0}%; with MoS pages of \
-                 4 KiB, which mmap moves, {small_pages:+.0}%.",
-            ))
-            .note("Rodinia's programs are not among ours.")
-    };
+/// HM1.
+pub(super) fn gain_of_lhams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let ceiling = hams.workloads.iter().map(|row| row.nvdimm).sum::<f64>();
-    vec![
-        claim("HM1", LHAMS_E).note(format!(
-            "An NVDIMM that holds everything gains {:+.0}% here: HM4's share of software and the 48% of HM12 \
-             cannot both hold for the same runs.",
-            gain(ceiling / hams.workloads.len() as f64)
-        )),
-        claim("HM2", THAMS_E),
-    ]
+    vec![gains(claim, hams, LHAMS_E).note(format!(
+        "An NVDIMM that holds everything gains {:+.0}% here: HM4's share of software and the 48% of HM12 \
+         cannot both hold for the same runs.",
+        gain(ceiling / hams.workloads.len() as f64)
+    ))]
+}
+
+/// HM2.
+pub(super) fn gain_of_thams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
+    vec![gains(claim, hams, THAMS_E)]
+}
+
+fn gains(claim: &Claim, hams: &Hams, design: &str) -> Finding {
+    let mean = |rows: &[WorkloadRow]| gain(mean_speedup(rows, design));
+    let by_gain =
+        |a: &&WorkloadRow, b: &&WorkloadRow| a.speedup(design).total_cmp(&b.speedup(design));
+    let told = |row: &WorkloadRow| format!("{:+.0}% ({})", gain(row.speedup(design)), row.workload);
+    let [least, most] =
+        [hams.workloads.iter().min_by(by_gain), hams.workloads.iter().max_by(by_gain)]
+            .map(|row| row.map_or(String::new(), told));
+    let [one_core, small_pages] =
+        [ONE_CORE, SMALL_PAGES].map(|what| mean(&hams.variation(what).workloads));
+    claim
+        .finding("", mean(&hams.workloads))
+        .note(format!(
+            "A mean over programs from {least} to {most}: a MoS page crosses the link whole, so a \
+             read in order finds the rest of 128 KiB there and one at random waits for it.",
+        ))
+        .note(format!(
+            "On one core, which has the link to itself, it is {one_core:+.0}%; with MoS pages of \
+             4 KiB, which mmap moves, {small_pages:+.0}%.",
+        ))
+        .note("Rodinia's programs are not among ours.")
 }
 
 /// HM3 cannot be tested. Its note gives the energies of the shipped table.
-fn energy(hams: &Hams) -> Vec<Finding> {
+pub(super) fn energy(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let saved = |design| 100.0 * (hams.mean_energy(design) - 1.0);
     let note = format!(
         "By configs/energy.toml, which is not theirs, a job takes {:+.0}% and {:+.0}% of mmap's, the \
@@ -75,10 +64,11 @@ fn energy(hams: &Hams) -> Vec<Finding> {
         saved(LHAMS_E),
         saved(THAMS_E),
     );
-    CLAIMS.get("HM3").findings_beforehand().map(|finding| finding.note(&note)).collect()
+    claim.findings_beforehand().map(|finding| finding.note(&note)).collect()
 }
 
-fn software(hams: &Hams) -> Vec<Finding> {
+/// HM4.
+pub(super) fn software(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let percent = |of| 100.0 * mean_share(&hams.shares, of);
     let one_core = 100.0 * mean_share(&hams.variation(ONE_CORE).shares, ShareRow::software);
     let by_share = |a: &&ShareRow, b: &&ShareRow| a.software().total_cmp(&b.software());
@@ -87,7 +77,7 @@ fn software(hams: &Hams) -> Vec<Finding> {
         format!("{:.0}% under {}", 100.0 * row.software(), row.workload)
     });
     vec![
-        CLAIMS.found("HM4", "", percent(ShareRow::software))
+        claim.finding("", percent(ShareRow::software))
             .note(format!(
                 "Flash and its link have {:.0}% and computing {:.0}%. The computing between misses \
                  was derived from these shares, so this only says that the parts add up.",
@@ -102,18 +92,30 @@ fn software(hams: &Hams) -> Vec<Finding> {
     ]
 }
 
-/// HM12 without Optane, which needs Fig. 4.
-fn beside_others(hams: &Hams) -> Vec<Finding> {
+/// HM12.
+pub(super) fn beside_others(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let mmap = mean(hams.workloads.iter().map(|row| 1.0 / row.nvdimm));
     let flash = mean_share(&hams.shares, |row| row.flash);
     let own = [
-        CLAIMS.found("HM12", "mmap under NVDIMM", 100.0 * (1.0 - mmap)),
-        CLAIMS.found("HM12", "flash's share of mmap's time", 100.0 * flash),
+        claim.finding("mmap under NVDIMM", 100.0 * (1.0 - mmap)),
+        claim.finding("flash's share of mmap's time", 100.0 * flash),
     ];
-    own.into_iter().chain(CLAIMS.get("HM12").findings_beforehand()).collect()
+    let over_optane = claim.finding("best of thams-E over optane-P", hams.best(THAMS_E, OPTANE_P));
+    own.into_iter().chain(claim.findings_beforehand()).chain([over_optane]).collect()
 }
 
-fn figure4(hams: &Hams) -> Vec<Finding> {
+/// HM9.
+pub(super) fn best_over_lhams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
+    vec![claim.finding("", gain(hams.best(THAMS_E, LHAMS_E)))]
+}
+
+/// HM10.
+pub(super) fn best_over_mmap(claim: &Claim, hams: &Hams) -> Vec<Finding> {
+    vec![claim.finding("", hams.best(THAMS_E, MMAP))]
+}
+
+/// HM11.
+pub(super) fn figure4(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let [mmap, lhams, thams, optane] =
         [MMAP, LHAMS_E, THAMS_E, OPTANE_P].map(|design| hams.curve(design));
     let last = |curve: &[Point]| curve.last().map_or(0.0, |point| point.pages_per_s);
@@ -131,22 +133,20 @@ fn figure4(hams: &Hams) -> Vec<Finding> {
         pages => format!("after {pages} pages"),
     };
     vec![
-        CLAIMS.found("HM9", "", gain(hams.best(THAMS_E, LHAMS_E))),
-        CLAIMS.found("HM10", "", hams.best(THAMS_E, MMAP)),
-        CLAIMS
-            .found("HM11", "mmap", starts(mmap) < 0.5)
+        claim
+            .finding("mmap", starts(mmap) < 0.5)
             .note(format!("At first {:.0}% of what it comes to.", 100.0 * starts(mmap))),
-        CLAIMS.found("HM11", "lhams-E", recovered(lhams) < recovered(mmap)).note(format!(
+        claim.finding("lhams-E", recovered(lhams) < recovered(mmap)).note(format!(
             "From its start on it is at {:.0}% of what it comes to {}, mmap {}.",
             100.0 * RECOVERED,
             pages(recovered(lhams)),
             pages(recovered(mmap)),
         )),
-        CLAIMS
-            .found("HM11", "thams-E", flat(thams))
+        claim
+            .finding("thams-E", flat(thams))
             .note(format!("At first {:.0}% of what it comes to.", 100.0 * starts(thams))),
-        CLAIMS
-            .found("HM11", "optane-P", (starts(optane) - 1.0).abs() < 0.02)
+        claim
+            .finding("optane-P", (starts(optane) - 1.0).abs() < 0.02)
             .note(format!("At first {:.0}% of what it comes to.", 100.0 * starts(optane))),
     ]
 }

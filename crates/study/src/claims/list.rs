@@ -2,7 +2,6 @@
 
 use ebbtide_report::statistics::Estimate;
 
-use super::accept::Ours;
 use super::claim::Claim;
 use super::finding::{Finding, Findings};
 
@@ -29,28 +28,6 @@ impl Claims {
         found.unwrap_or_else(|| panic!("no claim is called '{id}'"))
     }
 
-    /// The finding that part `part` of the claim `id` is `ours`.
-    ///
-    /// # Panics
-    /// As [`Claims::get`] and [`Claim::finding`].
-    pub fn found(self, id: &str, part: &str, ours: impl Into<Ours>) -> Finding {
-        self.get(id).finding(part, ours)
-    }
-
-    /// The finding that a tail, part `part` of the claim `id`, is `ours` over several seeds. Unless
-    /// the interval over the seeds is within [`CONVERGED`] of the mean, it has not converged.
-    ///
-    /// # Panics
-    /// As [`Claims::get`] and [`Claim::finding`].
-    pub fn found_tail(self, id: &str, part: &str, ours: Estimate) -> Finding {
-        let finding = self.found(id, part, ours.mean);
-        if ours.is_within(CONVERGED) {
-            return finding;
-        }
-        let [low, high] = ours.ci95.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
-        finding.not_converged(&format!("Over seeds it is between {low:.2} and {high:.2} (95%)."))
-    }
-
     /// The findings of every claim, in the order of the claims: the `decided` ones, and for a claim
     /// without any what is known without an experiment.
     pub fn findings(self, decided: impl IntoIterator<Item = Finding>) -> Findings {
@@ -73,16 +50,32 @@ impl Claims {
     }
 }
 
+impl Claim {
+    /// The finding that a tail, the part called `part`, is `ours` over several seeds. Unless the
+    /// interval over the seeds is within [`CONVERGED`] of the mean, it has not converged.
+    ///
+    /// # Panics
+    /// As [`Claim::finding`].
+    pub fn tail(&self, part: &str, ours: Estimate) -> Finding {
+        let finding = self.finding(part, ours.mean);
+        if ours.is_within(CONVERGED) {
+            return finding;
+        }
+        let [low, high] = ours.ci95.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        finding.not_converged(&format!("Over seeds it is between {low:.2} and {high:.2} (95%)."))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::claims::{Accept, Verdict, claim};
 
-    const TAILS: Claims = Claims(&[claim("X1", "§1", "p99").value("2×", "×", Accept::AtMost(3.0))]);
+    const TAIL: Claim = claim("X1", "§1", "p99").value("2×", "×", Accept::AtMost(3.0));
 
     #[test]
     fn a_tail_has_a_verdict_only_if_seeds_agree() {
-        let found = |values: &[f64]| TAILS.found_tail("X1", "", Estimate::of(values));
+        let found = |values: &[f64]| TAIL.tail("", Estimate::of(values));
         assert_eq!(found(&[2.0, 2.02, 1.98]).verdict, Verdict::Within);
         assert_eq!(found(&[4.0, 4.02, 3.98]).verdict, Verdict::Outside);
         let wide = found(&[0.84, 1.16, 3.5, 4.6]);

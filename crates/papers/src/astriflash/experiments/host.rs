@@ -12,10 +12,8 @@ use ebbtide_engine::affinity;
 use ebbtide_fiber::{Fiber, StackPool};
 use ebbtide_measure::doctor::costs::reads_a_call;
 use ebbtide_measure::doctor::probe::{ProbeError, Target, random_reads};
-use ebbtide_study::claims::Finding;
+use ebbtide_study::claims::{Claim, Finding};
 use serde::Serialize;
-
-use crate::astriflash::claims::CLAIMS;
 
 /// Times of this machine's hardware and kernel, each a median.
 #[derive(Debug, Clone, Serialize)]
@@ -69,30 +67,42 @@ impl Host {
         })
     }
 
-    /// The findings on AS5 and AS13 to AS15.
-    pub(crate) fn findings(&self) -> Vec<Finding> {
+    /// The finding on AS5.
+    pub(crate) fn user_switch(&self, claim: &Claim) -> Finding {
         let ratio = 1e3 * self.os_switch_us / self.user_switch_ns;
+        claim.finding("", self.user_switch_ns).note(format!(
+            "Measured on this machine; its OS's switch takes {ratio:.0} times as long."
+        ))
+    }
+
+    /// The finding on AS13.
+    pub(crate) fn storage_stack(&self, claim: &Claim) -> Finding {
+        claim.finding("", self.storage_stack_us).note(format!(
+            "Processor time of a read of 4 KiB past the page cache on this machine, one at a time; \
+             of one among {MANY} in flight, {} to a call, {:.1} us. What is beyond that is calls, \
+             sleeps and interrupts of its own.",
+            reads_a_call(MANY),
+            self.shared_stack_us,
+        ))
+    }
+
+    /// The finding on AS14.
+    pub(crate) fn shootdowns(&self, claim: &Claim) -> Finding {
         let steps = |(cores, us): &(usize, f64)| format!("{cores}: {us:.1} us");
         let steps: Vec<String> = self.shootdown_us.iter().map(steps).collect();
         let most = self.shootdown_us.last().map_or(0.0, |(_, us)| *us);
-        vec![
-            CLAIMS.found("AS5", "", self.user_switch_ns)
-                .note(format!("Measured on this machine; its OS's switch takes {ratio:.0} times as long.")),
-            CLAIMS.found("AS13", "", self.storage_stack_us).note(format!(
-                "Processor time of a read of 4 KiB past the page cache on this machine, one at a time; \
-                 of one among {MANY} in flight, {} to a call, {:.1} us. What is beyond that is calls, \
-                 sleeps and interrupts of its own.",
-                reads_a_call(MANY),
-                self.shared_stack_us,
-            )),
-            CLAIMS.found("AS14", "", most).note(format!(
-                "What unmapping takes longer on this machine with other cores busy: {}; the paper's \
-                 machine has more cores.",
-                steps.join(", ")
-            )),
-            CLAIMS.found("AS15", "", self.os_switch_us)
-                .note("Between two threads on one core of this machine, the pipe's system calls apart."),
-        ]
+        claim.finding("", most).note(format!(
+            "What unmapping takes longer on this machine with other cores busy: {}; the paper's \
+             machine has more cores.",
+            steps.join(", ")
+        ))
+    }
+
+    /// The finding on AS15.
+    pub(crate) fn os_switch(&self, claim: &Claim) -> Finding {
+        let note =
+            "Between two threads on one core of this machine, the pipe's system calls apart.";
+        claim.finding("", self.os_switch_us).note(note)
     }
 }
 
@@ -226,7 +236,13 @@ mod tests {
         let host =
             Host::measure(&std::env::temp_dir()).expect("this machine runs threads and files");
         assert!(host.user_switch_ns > 0.0 && host.storage_stack_us > 0.0);
-        let ids: Vec<&str> = host.findings().iter().map(|finding| finding.id).collect();
-        assert_eq!(ids, ["AS5", "AS13", "AS14", "AS15"]);
+        let claim = |id| crate::astriflash::claims::CLAIMS.get(id);
+        let found = [
+            host.user_switch(claim("AS5")),
+            host.storage_stack(claim("AS13")),
+            host.shootdowns(claim("AS14")),
+            host.os_switch(claim("AS15")),
+        ];
+        assert!(found.iter().all(|finding| finding.ours.is_some()), "{found:?}");
     }
 }

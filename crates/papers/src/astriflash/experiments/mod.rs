@@ -7,14 +7,13 @@ mod rows;
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use ebbtide_core::Watch;
 use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan};
 use ebbtide_study::claims::{Findings, geometric_mean, mean};
-use ebbtide_study::runs::{self, run_all};
+use ebbtide_study::runs::run_all;
 use ebbtide_study::size::figure1;
 use ebbtide_workloads::Kind;
 
@@ -27,7 +26,7 @@ pub(super) use self::rows::{
     WorkloadRow, of,
 };
 use super::AstriFlash;
-use crate::{ReproduceError, ReproduceOptions, Selection};
+use crate::{ReproduceError, ReproduceOptions};
 
 /// The workloads of Fig. 9 and Table II, as the paper calls them.
 pub(super) const WORKLOADS: [(&str, Kind); 7] = [
@@ -132,26 +131,27 @@ pub(super) const VARIED: Kind = Kind::ArraySwap;
 /// Data of each of Fig. 1's programs, at any scale.
 const FIGURE1_BYTES: u64 = 1 << 30;
 
-/// Runs every experiment. The findings are left empty.
+/// Makes the runs of `sets`. The findings are left empty.
 pub(super) fn run(
+    sets: &[Runs],
     options: &ReproduceOptions,
     watch: Watch<'_>,
-) -> Result<(AstriFlash, Outcomes), ReproduceError> {
+) -> Result<AstriFlash, ReproduceError> {
     // This machine is measured first, while nothing else runs.
     let host = options.real.then(|| Host::measure(Path::new("."))).transpose()?;
-    let takes = |ids: &[&str]| options.selection.takes_any(ids);
+    let made = |set| sets.contains(&set);
     let (outcomes, (devices, miss_curves)) = thread::scope(|scope| {
         let beside = scope.spawn(|| {
             let unseen = watch.telling(&|_, _| ());
             let programs = &figure1::PROGRAMS;
-            let curves = match takes(&CURVES) {
+            let curves = match made(Runs::Curves) {
                 true => figure1::figure1(programs, FIGURE1_BYTES, options.seed, unseen)?,
                 false => Vec::new(),
             };
-            let devices = takes(&COLLECTIONS).then(|| Devices::new(watch)).transpose()?;
+            let devices = made(Runs::Collections).then(|| Devices::new(watch)).transpose()?;
             Ok((devices, curves))
         });
-        let outcomes = Outcomes::new(options, watch);
+        let outcomes = Outcomes::new(sets, options, watch);
         let beside: Result<_, ReproduceError> = beside.join().expect("it does not panic");
         Ok::<_, ReproduceError>((outcomes?, beside?))
     })?;
@@ -161,36 +161,36 @@ pub(super) fn run(
     };
     let collections = devices.map(own).transpose()?;
     let denominator = options.scale_denominator();
-    let [table, swept, loaded] = [&TABLE[..], &INTERVALS, &LOADED_CLAIMS].map(takes);
-    let [mean_throughput, geometric_mean_p99] = match table {
+    let [mean_throughput, geometric_mean_p99] = match made(Runs::Table) {
         true => rows::means(&outcomes),
         false => [Vec::new(), Vec::new()],
     };
     /// `rows` if their runs were made.
-    fn made<T>(made: bool, rows: impl FnOnce() -> Vec<T>) -> Vec<T> {
+    fn if_made<T>(made: bool, rows: impl FnOnce() -> Vec<T>) -> Vec<T> {
         if made { rows() } else { Vec::new() }
     }
-    let astriflash = AstriFlash {
+    let table = made(Runs::Table);
+    Ok(AstriFlash {
         scale_denominator: denominator,
         seed: options.seed,
         seeds: SEEDS,
         parameters: resolve("astriflash", &[])?.scaled(1, denominator),
-        workloads: made(table, || rows::workloads(&outcomes)),
+        workloads: if_made(table, || rows::workloads(&outcomes)),
         mean_throughput,
         geometric_mean_p99,
-        intervals: made(swept, || rows::intervals(&outcomes)),
-        loads: made(loaded, || rows::loads(&outcomes)),
+        intervals: if_made(made(Runs::Intervals), || rows::intervals(&outcomes)),
+        loads: if_made(made(Runs::Loads), || rows::loads(&outcomes)),
         miss_curves,
-        skews: made(takes(&SKEWED), || rows::skews(&outcomes)),
-        tail_causes: made(table, || rows::tail_causes(&outcomes)),
-        assumptions: made(table, || rows::assumptions(&outcomes)),
-        scales: made(table, || rows::scales(&outcomes, options)),
-        drives: made(takes(&DRIVEN), || drives::rows(&outcomes, options.quick)),
+        skews: if_made(made(Runs::Skews), || rows::skews(&outcomes)),
+        tail_causes: if_made(table, || rows::tail_causes(&outcomes)),
+        assumptions: if_made(table, || rows::assumptions(&outcomes)),
+        scales: if_made(table, || rows::scales(&outcomes, options)),
+        drives: if_made(made(Runs::Drives), || drives::rows(&outcomes, options.quick)),
         collections,
         host,
         findings: Findings::default(),
-    };
-    Ok((astriflash, outcomes))
+        outcomes,
+    })
 }
 
 /// A run of the simulator.
@@ -280,36 +280,29 @@ impl Run {
     }
 }
 
-/// Claims that Fig. 9 and Table II decide, with every variation that their notes tell of.
-pub(super) const TABLE: [&str; 10] =
-    ["AS3", "AS10", "AS27", "AS28", "AS29", "AS30", "AS32", "AS33", "AS34", "AS35"];
+/// A set of runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Runs {
+    /// Fig. 9 and Table II, with every variation that their notes tell of.
+    Table,
+    /// The sweep over intervals between misses.
+    Intervals,
+    /// Fig. 10.
+    Loads,
+    /// Drives beneath AstriFlash.
+    Drives,
+    /// The curves of Fig. 1.
+    Curves,
+    /// The sweep over skews.
+    Skews,
+    /// Garbage collection under the requests of AstriFlash's own runs.
+    Collections,
+}
 
-/// Claims that the sweep over intervals between misses decides; the notes of [`TABLE`] tell of it.
-pub(super) const INTERVALS: [&str; 13] = [
-    "AS12", "AS16", "AS26", "AS3", "AS10", "AS27", "AS28", "AS29", "AS30", "AS32", "AS33", "AS34",
-    "AS35",
-];
-
-/// Claims that Fig. 10 decides.
-pub(super) const LOADED_CLAIMS: [&str; 3] = ["AS37", "AS38", "AS47"];
-
-/// Claims whose notes tell how many drives they take.
-pub(super) const DRIVEN: [&str; 1] = ["AS3"];
-
-/// Claims that the curves of Fig. 1 decide.
-pub(super) const CURVES: [&str; 2] = ["AS6", "AS11"];
-
-/// Claims that the sweep over skews decides.
-pub(super) const SKEWED: [&str; 1] = ["AS11"];
-
-/// Claims that garbage collection decides, under the requests of AstriFlash's own runs.
-pub(super) const COLLECTIONS: [&str; 2] = ["AS39", "AS40"];
-
-/// Every run that the selected claims need.
-fn all(quick: bool, selection: &Selection) -> Vec<Run> {
+/// Every run of `sets` on the simulator.
+fn all(quick: bool, sets: &[Runs]) -> Vec<Run> {
     let mut runs = Vec::new();
-    let takes = |ids: &[&str]| selection.takes_any(ids);
-    if takes(&LOADED_CLAIMS) {
+    if sets.contains(&Runs::Loads) {
         for seed in 0..SEEDS {
             // A TATP job lasts about 10 us (AS36), in which it misses about once.
             for design in LOADED {
@@ -317,22 +310,22 @@ fn all(quick: bool, selection: &Selection) -> Vec<Run> {
             }
         }
     }
-    if takes(&INTERVALS) {
+    if sets.contains(&Runs::Intervals) {
         for us in INTERVALS_US {
             runs.extend(DESIGNS.map(|design| Run::of(design, SWEPT).at_us(us)));
         }
     }
-    if takes(&SKEWED) {
+    if sets.contains(&Runs::Skews) {
         let skewed = |theta| Run::of("astriflash", SWEPT).set("workload.theta", theta);
         runs.extend(SKEWS.map(skewed).into_iter().chain([Run::of("astriflash", SWEPT)]));
     }
-    if takes(&COLLECTIONS) {
+    if sets.contains(&Runs::Collections) {
         runs.extend(WORKLOADS.map(|(_, workload)| Run::of("astriflash", workload)));
     }
-    if takes(&TABLE) {
+    if sets.contains(&Runs::Table) {
         runs.extend(table(quick));
     }
-    if takes(&DRIVEN) {
+    if sets.contains(&Runs::Drives) {
         runs.extend(drives::runs(quick));
     }
     let mut once: Vec<Run> = Vec::new();
@@ -375,28 +368,24 @@ fn table(quick: bool) -> Vec<Run> {
     runs
 }
 
-/// The runs that `options` ask for, and the plan of each.
-fn planned(options: &ReproduceOptions) -> Result<(Vec<Run>, Vec<Plan>), ReproduceError> {
-    let runs = all(options.quick, &options.selection);
-    let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<_, _>>()?;
-    Ok((runs, plans))
-}
-
-/// The host time of all runs, about.
-pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
-    Ok(runs::host_time(&planned(options)?.1))
+/// The number of runs of `sets`.
+pub(super) fn count(sets: &[Runs], options: &ReproduceOptions) -> usize {
+    all(options.quick, sets).len()
 }
 
 /// The runs and their outcomes.
-pub(super) struct Outcomes(Vec<(Run, Outcome)>);
+#[derive(Debug, Clone)]
+pub(crate) struct Outcomes(Vec<(Run, Outcome)>);
 
 impl Outcomes {
     /// Runs all of them.
-    pub(super) fn new(
+    fn new(
+        sets: &[Runs],
         options: &ReproduceOptions,
         watch: Watch<'_>,
     ) -> Result<Outcomes, ReproduceError> {
-        let (runs, plans) = planned(options)?;
+        let runs = all(options.quick, sets);
+        let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<Vec<_>, _>>()?;
         let outcomes = run_all(&plans, options.threads, watch)?;
         Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
     }
@@ -454,7 +443,9 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    use crate::host_times;
+    use crate::Selection;
+    use crate::astriflash::claims::RECORDS;
+    use crate::record::needed;
 
     #[test]
     fn every_assumption_of_the_configuration_is_varied() {
@@ -481,40 +472,22 @@ mod tests {
 
     #[test]
     fn a_part_of_the_claims_runs_a_part() {
-        let runs = |ids: &[&'static str]| all(true, &Selection::Claims(ids.to_vec()));
+        let runs =
+            |ids: &[&'static str]| all(true, &needed(&RECORDS, &Selection::Claims(ids.to_vec())));
         assert!(runs(&["AS4", "AS24"]).is_empty(), "formulas need none");
         assert_eq!(runs(&["AS39"]).len(), WORKLOADS.len());
         assert_eq!(runs(&["AS37"]).len(), LOADED.len() * LOADS.len() * SEEDS as usize);
         assert_eq!(runs(&["AS16"]).len(), INTERVALS_US.len() * DESIGNS.len());
-        let everything = all(true, &Selection::All);
-        let parts = [TABLE[0], LOADED_CLAIMS[0], SKEWED[0]].map(|id| runs(&[id]));
+        let everything = all(true, &needed(&RECORDS, &Selection::All));
+        let parts = ["AS3", "AS37", "AS11"].map(|id| runs(&[id]));
         assert!(everything.iter().all(|run| parts.iter().any(|part| part.contains(run))));
-    }
-
-    /// Seconds of `ebbtide reproduce astriflash --quick` on one core of a busy machine, by program.
-    const RECORDED_S: [(Kind, f64); 7] = [
-        (Kind::Silo, 852.0),
-        (Kind::RedBlackTree, 183.4),
-        (Kind::Tpcc, 162.9),
-        (Kind::Tatp, 151.5),
-        (Kind::HashTable, 119.8),
-        (Kind::ArraySwap, 116.8),
-        (Kind::Masstree, 103.8),
-    ];
-
-    #[test]
-    fn the_time_left_of_the_runs_is_right_by_half_whatever_runs_first() {
-        let (_, plans) = planned(&host_times::recorded_options()).expect("they can be planned");
-        let parts =
-            RECORDED_S.map(|(workload, took)| (host_times::expected_s(&plans, workload), took));
-        host_times::assert_right_by_half(&parts);
     }
 
     #[test]
     fn every_run_can_be_planned_and_is_made_once() {
         for quick in [true, false] {
             let selection = Selection::All;
-            let runs = all(quick, &selection);
+            let runs = all(quick, &needed(&RECORDS, &selection));
             let options = ReproduceOptions { selection, quick, real: false, seed: 1, threads: 1 };
             for (i, run) in runs.iter().enumerate() {
                 run.plan(&options).unwrap_or_else(|error| panic!("{run:?}: {error}"));

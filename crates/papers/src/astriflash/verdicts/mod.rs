@@ -1,44 +1,18 @@
 //! The verdict on each claim of AstriFlash.
 
-mod of_trace;
-mod tails;
+pub(super) mod tails;
 
-pub use self::of_trace::judge_trace;
 use super::AstriFlash;
-use super::claims::CLAIMS;
 use super::experiments::{
     self, BlockedRow, Collections, IntervalRow, LoadRow, OPTIMISTIC, Outcomes, Run, SHARED_LESS,
     ScaleRow, TPCC_US, TYPICAL_US, TailCauseRow, WORKLOADS, WorkloadRow, over_seeds,
 };
-use crate::Selection;
 use ebbtide_report::statistics::Estimate;
-use ebbtide_study::claims::{CONVERGED, Finding, Findings, Ours, Verdict, mean};
+use ebbtide_study::claims::{CONVERGED, Claim, Finding, Ours, Verdict, mean};
 use ebbtide_study::size::figure1;
 
 /// The load of DRAM-only at which its tail is compared with AstriFlash's.
 const DRAM_ONLY_LOAD: f64 = 0.96;
-
-/// Every claim in the order of the ids. Those about real hosts are there if one was measured.
-pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes, selection: &Selection) -> Findings {
-    let mut decided = super::formulas::findings();
-    if !r.miss_curves.is_empty() {
-        decided.extend(data(r));
-    }
-    if !r.intervals.is_empty() {
-        decided.extend(over_intervals(r));
-    }
-    if !r.workloads.is_empty() {
-        decided.extend(throughput(r, outcomes));
-        decided.extend(rank(r, outcomes));
-        decided.extend(tails::findings(r, outcomes));
-    }
-    if !r.loads.is_empty() {
-        decided.extend(loads(r));
-    }
-    decided.extend(r.collections.iter().flat_map(collections));
-    decided.extend(r.host.iter().flat_map(|host| host.findings()));
-    CLAIMS.findings(decided).only(|id| selection.takes(id))
-}
 
 fn interval(estimate: Estimate, unit: &str) -> String {
     match estimate.half_width() {
@@ -52,22 +26,31 @@ fn percent(estimate: Estimate) -> Estimate {
     Estimate { mean: hundred(estimate.mean), ci95: estimate.ci95.map(|ends| ends.map(hundred)) }
 }
 
-/// AS6 and AS11: the effect of a part of the data in DRAM.
-fn data(r: &AstriFlash) -> Vec<Finding> {
-    let curves = &r.miss_curves;
-    let of_curves = |percent: fn(&figure1::Row) -> f64| {
-        let of_curve = |row: &figure1::Row| format!("{} {:.1}%", row.workload, percent(row));
-        let all: Vec<String> = curves.iter().map(of_curve).collect();
-        (mean(curves.iter().map(percent)), all.join(", "))
-    };
-    let (_, knees) = of_curves(|row| 100.0 * row.knee.dram_share);
-    let knee = Ours::range(curves.iter().map(|row| 100.0 * row.knee.dram_share));
-    let (absorbed, shares) = of_curves(|row| 100.0 * row.absorbed);
+/// A percentage of each of Fig. 1's curves: their mean, and each in words.
+fn of_curves(r: &AstriFlash, percent: fn(&figure1::Row) -> f64) -> (f64, String) {
+    let of_curve = |row: &figure1::Row| format!("{} {:.1}%", row.workload, percent(row));
+    let all: Vec<String> = r.miss_curves.iter().map(of_curve).collect();
+    (mean(r.miss_curves.iter().map(percent)), all.join(", "))
+}
+
+/// AS6.
+pub(crate) fn knee(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let (_, knees) = of_curves(r, |row| 100.0 * row.knee.dram_share);
+    let knee = Ours::range(r.miss_curves.iter().map(|row| 100.0 * row.knee.dram_share));
+    vec![claim.finding("", knee).note(format!(
+        "Every program's knee is judged: {knees}. YCSB's stand for CloudSuite's, the others are \
+         AstriFlash's own; at a Zipf skew of 0.99, under LRU.",
+    ))]
+}
+
+/// AS11.
+pub(crate) fn absorbed(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let (absorbed, shares) = of_curves(r, |row| 100.0 * row.absorbed);
     let jobs: Vec<String> =
         r.skews.iter().map(|s| format!("{:.1}% at {}", 100.0 * s.absorbed, s.theta)).collect();
     let of_jobs = |row: &WorkloadRow| format!("{} {:.1}%", row.workload, 100.0 * row.absorbed);
     let by_workload: Vec<String> = r.workloads.iter().map(of_jobs).collect();
-    let absorbed = CLAIMS.found("AS11", "", absorbed).note(format!(
+    let absorbed = claim.finding("", absorbed).note(format!(
         "Mean of the same programs: {shares}. Of Hash Table's accesses on the simulated machine, by Zipf \
          skew: {}.",
         jobs.join(", "),
@@ -84,75 +67,105 @@ fn data(r: &AstriFlash) -> Vec<Finding> {
         )),
         _ => absorbed,
     };
-    let knee = CLAIMS.found("AS6", "", knee).note(format!(
-        "Every program's knee is judged: {knees}. YCSB's stand for CloudSuite's, the others are \
-         AstriFlash's own; at a Zipf skew of 0.99, under LRU.",
-    ));
-    vec![knee, absorbed]
+    vec![absorbed]
 }
 
-/// The findings on throughput.
-fn throughput(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
-    let mean_of =
-        |design| percent(over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed))));
-    let at = |us: f64, design| 100.0 * experiments::of(&interval_row(r, us).throughput, design);
-    let noted = |id, part, design| {
-        let estimate = mean_of(design);
-        CLAIMS.found(id, part, estimate.mean).note(interval(estimate, " pp")).note(format!(
-            "At {TYPICAL_US} us between misses, which AS10 calls typical; under Hash Table {:.1}% at \
-             5 us, {:.1}% at 15, {:.1}% at 25.",
-            at(5.0, design),
-            at(15.0, design),
-            at(25.0, design),
-        ))
-    };
-    let flash_sync = noted("AS29", "", "flash-sync");
-    let flash_sync = match flash_sync.verdict {
-        Verdict::Outside => flash_sync.note(blocked_cause(r)),
-        _ => flash_sync,
-    };
+/// The mean throughput of `design`, with what it is at other intervals.
+fn mean_throughput(claim: &Claim, part: &str, r: &AstriFlash, design: &'static str) -> Finding {
+    let at = |us: f64| 100.0 * experiments::of(&interval_row(r, us).throughput, design);
+    let estimate = mean_of(r, design);
+    claim.finding(part, estimate.mean).note(interval(estimate, " pp")).note(format!(
+        "At {TYPICAL_US} us between misses, which AS10 calls typical; under Hash Table {:.1}% at \
+         5 us, {:.1}% at 15, {:.1}% at 25.",
+        at(5.0),
+        at(15.0),
+        at(25.0),
+    ))
+}
+
+fn mean_of(r: &AstriFlash, design: &'static str) -> Estimate {
+    percent(over_seeds(|seed| r.outcomes.mean_throughput(design, |run| run.seed(seed))))
+}
+
+/// AS3.
+pub(crate) fn throughput(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let found = mean_throughput(claim, "", r, "astriflash");
+    vec![found.note(moved(r, "astriflash")).note(experiments::drives::enough(&r.drives))]
+}
+
+/// AS10.
+pub(crate) fn miss_interval(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let interval = mean(r.workloads.iter().map(|row| row.miss_interval_us));
+    let why = "An input of these runs: computing is calibrated to it.";
+    vec![claim.finding("", interval).by_construction(why)]
+}
+
+/// AS27.
+pub(crate) fn ideal(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let not_below = mean_of(r, "astriflash-ideal").mean >= mean_of(r, "astriflash").mean;
     vec![
-        noted("AS3", "", "astriflash")
-            .note(moved(r, "astriflash"))
-            .note(experiments::drives::enough(&r.drives)),
-        CLAIMS
-            .found("AS10", "", mean(r.workloads.iter().map(|row| row.miss_interval_us)))
-            .by_construction("An input of these runs: computing is calibrated to it."),
-        noted("AS27", "mean throughput", "astriflash-ideal"),
-        CLAIMS.found(
-            "AS27",
-            "not below AstriFlash",
-            mean_of("astriflash-ideal").mean >= mean_of("astriflash").mean,
-        ),
-        noted("AS28", "", "os-swap").note(moved(r, "os-swap")),
-        flash_sync,
+        mean_throughput(claim, "mean throughput", r, "astriflash-ideal"),
+        claim.finding("not below AstriFlash", not_below),
     ]
 }
 
-/// AS12, AS16 and AS26, under Hash Table.
-fn over_intervals(r: &AstriFlash) -> Vec<Finding> {
-    let at = |us: f64, design| 100.0 * experiments::of(&interval_row(r, us).throughput, design);
-    let os_swap = at(TYPICAL_US, "os-swap");
+/// AS28.
+pub(crate) fn os_swap(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    vec![mean_throughput(claim, "", r, "os-swap").note(moved(r, "os-swap"))]
+}
+
+/// AS29.
+pub(crate) fn flash_sync(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let found = mean_throughput(claim, "", r, "flash-sync");
+    vec![match found.verdict {
+        Verdict::Outside => found.note(blocked_cause(r)),
+        _ => found,
+    }]
+}
+
+/// Where the sweep over intervals is judged.
+fn at_typical() -> String {
+    format!("At {TYPICAL_US} us between misses, under Hash Table.")
+}
+
+/// The throughput of `design` at an interval, in percent.
+fn swept(r: &AstriFlash, us: f64, design: &str) -> f64 {
+    100.0 * experiments::of(&interval_row(r, us).throughput, design)
+}
+
+/// AS12.
+pub(crate) fn paging(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let os_swap = swept(r, TYPICAL_US, "os-swap");
+    let overhead = (100.0 / os_swap - 1.0) * TYPICAL_US;
+    vec![
+        claim.finding("overhead a miss", overhead).note(at_typical()),
+        claim
+            .finding("throughput lost even where the set fits", 100.0 - os_swap)
+            .note(at_typical()),
+    ]
+}
+
+/// AS16.
+pub(crate) fn without_switching(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let lost = |us| 100.0 / swept(r, us, "flash-sync");
+    vec![claim.finding("", lost(TYPICAL_US)).note(format!(
+        "{} At 5 us it is {:.1}, at 8 us {:.1}.",
+        at_typical(),
+        lost(5.0),
+        lost(8.0),
+    ))]
+}
+
+/// AS26.
+pub(crate) fn in_flight(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let peak = |row: &IntervalRow| format!("{} at {} us", row.in_flight_peak, row.miss_interval_us);
     let peaks: Vec<String> = r.intervals.iter().map(peak).collect();
     let typical = interval_row(r, TYPICAL_US).in_flight_peak as f64;
-    let every = format!("{TYPICAL_US} us between misses, under Hash Table.");
-    vec![
-        CLAIMS
-            .found("AS12", "overhead a miss", (100.0 / os_swap - 1.0) * TYPICAL_US)
-            .note(format!("At {every}")),
-        CLAIMS
-            .found("AS12", "throughput lost even where the set fits", 100.0 - os_swap)
-            .note(format!("At {every}")),
-        CLAIMS.found("AS16", "", 100.0 / at(TYPICAL_US, "flash-sync")).note(format!(
-            "At {every} At 5 us it is {:.1}, at 8 us {:.1}.",
-            100.0 / at(5.0, "flash-sync"),
-            100.0 / at(8.0, "flash-sync"),
-        )),
-        CLAIMS
-            .found("AS26", "", typical)
-            .note(format!("At {every} Over AS10's range of intervals: {}.", peaks.join(", "))),
-    ]
+    vec![claim.finding("", typical).note(format!(
+        "{} Over AS10's range of intervals: {}.",
+        at_typical(),
+        peaks.join(", ")
+    ))]
 }
 
 /// Why Flash-Sync has the throughput that it has.
@@ -209,11 +222,11 @@ fn moved(r: &AstriFlash, design: &str) -> String {
 }
 
 /// AS30: which workload loses most.
-fn rank(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
+pub(crate) fn rank(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let of = |row: &WorkloadRow| experiments::of(&row.throughput, "astriflash").mean;
     let by_loss = r.workloads.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
     let Some(lowest) = by_loss else { return Vec::new() };
-    let finding = CLAIMS.found("AS30", "", lowest.workload == "TPCC");
+    let finding = claim.finding("", lowest.workload == "TPCC");
     if finding.verdict == Verdict::Within {
         return vec![finding];
     }
@@ -222,7 +235,7 @@ fn rank(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
         .iter()
         .map(|us| {
             let run = Run::of("astriflash", ebbtide_workloads::Kind::Tpcc).at_us(*us);
-            format!("{:.1}% at {us}", 100.0 * outcomes.throughput(&run))
+            format!("{:.1}% at {us}", 100.0 * r.outcomes.throughput(&run))
         })
         .collect();
     vec![finding.note(format!(
@@ -233,7 +246,7 @@ fn rank(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
         100.0 * tpcc,
         sooner.join(", "),
     ))
-    .note(run_again(lowest, outcomes))
+    .note(run_again(lowest, &r.outcomes))
     .note(format!(
         "{} keeps {}{}.",
         lowest.workload,
@@ -290,80 +303,97 @@ fn at_scales(
     format!("; {}", r.scales.iter().map(at).collect::<Vec<_>>().join(", "))
 }
 
-/// Fig. 10.
-fn loads(r: &AstriFlash) -> Vec<Finding> {
+/// A point of Fig. 10.
+fn at_load<'a>(r: &'a AstriFlash, design: &str, load: f64) -> &'a LoadRow {
+    let row = r.loads.iter().find(|row| row.design == design && row.load == load);
+    row.expect("this load was run")
+}
+
+/// The finding, unless seeds disagree on a tail of `rows`: that decides nothing.
+fn if_known(rows: &[&LoadRow], finding: Finding) -> Finding {
+    let unknown = rows.iter().find(|row| !row.response_p99_us.is_within(CONVERGED));
+    match unknown {
+        None => finding,
+        Some(row) => finding.not_converged(&format!(
+            "p99 of {} at {:.0}% load is {:.0} us {}",
+            row.design,
+            100.0 * row.load,
+            row.response_p99_us.mean,
+            interval(row.response_p99_us, " us"),
+        )),
+    }
+}
+
+/// AS37.
+pub(crate) fn load_given_up(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let of = |design: &'static str| r.loads.iter().filter(move |row| row.design == design);
-    let at = |design, load: f64| {
-        of(design).find(|row| row.load == load).expect("this load was run").clone()
-    };
-    // A tail that seeds disagree on decides nothing.
-    let known = |rows: &[&LoadRow], finding: Finding| {
-        let unknown = rows.iter().find(|row| !row.response_p99_us.is_within(CONVERGED));
-        match unknown {
-            None => finding,
-            Some(row) => finding.not_converged(&format!(
-                "p99 of {} at {:.0}% load is {:.0} us {}",
-                row.design,
-                100.0 * row.load,
-                row.response_p99_us.mean,
-                interval(row.response_p99_us, " us"),
-            )),
-        }
-    };
-    let limit_row = at("dram-only", DRAM_ONLY_LOAD);
+    let limit_row = at_load(r, "dram-only", DRAM_ONLY_LOAD);
     let limit = limit_row.response_p99_us.mean;
     let points = of("astriflash").map(|row| (row.load, row.response_p99_us.mean));
     let equal = crossing(points, limit).unwrap_or(DRAM_ONLY_LOAD);
     let below = of("astriflash").rfind(|row| row.load <= equal);
     let above = of("astriflash").find(|row| row.load > equal);
-    let around: Vec<&LoadRow> = below.into_iter().chain(above).chain([&limit_row]).collect();
-    let [dram_only, astriflash] = ["dram-only", "astriflash"].map(|design| at(design, 0.9));
-    let queued = |row: &LoadRow| 1.0 - row.service_p99_us.mean / row.response_p99_us.mean;
-    let [quiet_dram, quiet] = ["dram-only", "astriflash"].map(|design| at(design, 0.2));
-    let holds = astriflash.service_p99_us.mean > dram_only.service_p99_us.mean
-        && queued(&astriflash) < queued(&dram_only);
-    let longer = quiet.response_p99_us.mean > quiet_dram.response_p99_us.mean;
-    vec![
-        known(&around, CLAIMS.found("AS37", "", 100.0 * (DRAM_ONLY_LOAD - equal))).note(format!(
-            "At {TYPICAL_US} us between misses AstriFlash has that tail at {:.1}% load: {limit:.0} us {}",
-            100.0 * equal,
-            interval(limit_row.response_p99_us, " us"),
-        )),
-        known(&[&quiet, &quiet_dram], CLAIMS.found("AS38", "", longer)).note(format!(
-            "At 20% load {:.0} us against {:.0}.",
-            quiet.response_p99_us.mean, quiet_dram.response_p99_us.mean
-        )),
-        known(&[&astriflash, &dram_only], CLAIMS.found("AS47", "", holds)).note(format!(
-            "At 90% load p99 of service is {:.0} us against {:.0}; the rest of p99 of response, mostly \
-             queueing, is {:.0}% of it against {:.0}%.",
-            astriflash.service_p99_us.mean,
-            dram_only.service_p99_us.mean,
-            100.0 * queued(&astriflash),
-            100.0 * queued(&dram_only),
-        )),
-    ]
+    let around: Vec<&LoadRow> = below.into_iter().chain(above).chain([limit_row]).collect();
+    let finding = claim.finding("", 100.0 * (DRAM_ONLY_LOAD - equal));
+    vec![if_known(&around, finding).note(format!(
+        "At {TYPICAL_US} us between misses AstriFlash has that tail at {:.1}% load: {limit:.0} us {}",
+        100.0 * equal,
+        interval(limit_row.response_p99_us, " us"),
+    ))]
 }
 
-/// AS39 and AS40.
-fn collections(measured: &Collections) -> Vec<Finding> {
-    let [small, large] = measured.blocked();
-    let reduction = CLAIMS.found("AS40", "reduction", small / large);
-    let reduction = match reduction.verdict {
-        Verdict::Outside => reduction.note(measured.with_same_data()),
-        _ => reduction,
-    };
-    vec![
-        CLAIMS
-            .found("AS39", "", small)
+/// AS38.
+pub(crate) fn low_load(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let [quiet_dram, quiet] = ["dram-only", "astriflash"].map(|design| at_load(r, design, 0.2));
+    let longer = quiet.response_p99_us.mean > quiet_dram.response_p99_us.mean;
+    vec![if_known(&[quiet, quiet_dram], claim.finding("", longer)).note(format!(
+        "At 20% load {:.0} us against {:.0}.",
+        quiet.response_p99_us.mean, quiet_dram.response_p99_us.mean
+    ))]
+}
+
+/// AS47.
+pub(crate) fn queueing(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let [dram_only, astriflash] = ["dram-only", "astriflash"].map(|design| at_load(r, design, 0.9));
+    let queued = |row: &LoadRow| 1.0 - row.service_p99_us.mean / row.response_p99_us.mean;
+    let holds = astriflash.service_p99_us.mean > dram_only.service_p99_us.mean
+        && queued(astriflash) < queued(dram_only);
+    vec![if_known(&[astriflash, dram_only], claim.finding("", holds)).note(format!(
+        "At 90% load p99 of service is {:.0} us against {:.0}; the rest of p99 of response, mostly \
+         queueing, is {:.0}% of it against {:.0}%.",
+        astriflash.service_p99_us.mean,
+        dram_only.service_p99_us.mean,
+        100.0 * queued(astriflash),
+        100.0 * queued(dram_only),
+    ))]
+}
+
+/// AS39.
+pub(crate) fn collections(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let found = |measured: &Collections| {
+        let [small, _] = measured.blocked();
+        claim
+            .finding("", small)
             .note(measured.asked())
             .note("The paper only says that writes are limited.")
-            .note(measured.sweep()),
-        reduction.note(measured.asked()).note(measured.sweep()),
-        CLAIMS
-            .found("AS40", "requests blocked", large)
-            .note(measured.asked())
-            .note(measured.sweep()),
-    ]
+            .note(measured.sweep())
+    };
+    r.collections.iter().map(found).collect()
+}
+
+/// AS40.
+pub(crate) fn collections_of_four_times_the_planes(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let found = |measured: &Collections| {
+        let [small, large] = measured.blocked();
+        let reduction = claim.finding("reduction", small / large);
+        let reduction = match reduction.verdict {
+            Verdict::Outside => reduction.note(measured.with_same_data()),
+            _ => reduction,
+        };
+        let blocked = claim.finding("requests blocked", large);
+        [reduction, blocked].map(|found| found.note(measured.asked()).note(measured.sweep()))
+    };
+    r.collections.iter().flat_map(found).collect()
 }
 
 #[cfg(test)]

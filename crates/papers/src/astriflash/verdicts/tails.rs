@@ -1,61 +1,84 @@
 //! Table II: the tails of service.
 
-use ebbtide_study::claims::{CONVERGED, Finding, Verdict, mean};
+use ebbtide_report::statistics::Estimate;
+use ebbtide_study::claims::{CONVERGED, Claim, Finding, Verdict, mean};
 use ebbtide_study::simulate::spent;
 
 use super::{at_scales, interval, percent, with_causes_changed};
 use crate::astriflash::AstriFlash;
-use crate::astriflash::claims::CLAIMS;
 use crate::astriflash::experiments::{
     DEEPER_WALK, Outcomes, Run, SHORTER, SHORTER_OF, WORKLOADS, WorkloadRow, of, over_seeds,
 };
 
-/// The findings of Table II.
-pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
-    let geometric =
-        |design| over_seeds(|seed| outcomes.geometric_mean_p99(design, |run| run.seed(seed)));
+/// AS32.
+pub(crate) fn astriflash(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    by_workload(claim, r, "astriflash", |row, finding| match finding.verdict {
+        Verdict::Outside => finding.note(tail_cause(r, row)),
+        _ => finding,
+    })
+}
+
+/// AS33.
+pub(crate) fn no_ps(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    by_workload(claim, r, "astriflash-nops", |_, finding| finding)
+}
+
+/// The tail of `design` under each workload, with more said of it by `explain`, and of all.
+fn by_workload(
+    claim: &Claim,
+    r: &AstriFlash,
+    design: &'static str,
+    explain: impl Fn(&WorkloadRow, Finding) -> Finding,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (id, design) in [("AS32", "astriflash"), ("AS33", "astriflash-nops")] {
-        for row in &r.workloads {
-            let estimate = of(&row.p99_over_flash_sync, design);
-            let finding =
-                CLAIMS.found_tail(id, row.workload, estimate).note(interval(estimate, ""));
-            let finding = match cut_short(outcomes, row.workload, design) {
-                Some(why) => finding.not_converged(&why),
-                None => finding,
-            };
-            findings.push(match (id, finding.verdict) {
-                ("AS32", Verdict::Outside) => finding.note(tail_cause(r, row)),
-                _ => finding,
-            });
-        }
-        let all = geometric(design);
-        findings.push(of_all(outcomes, design, CLAIMS.found_tail(id, "geometric mean", all)));
+    for row in &r.workloads {
+        let estimate = of(&row.p99_over_flash_sync, design);
+        let finding = claim.tail(row.workload, estimate).note(interval(estimate, ""));
+        let finding = match cut_short(&r.outcomes, row.workload, design) {
+            Some(why) => finding.not_converged(&why),
+            None => finding,
+        };
+        findings.push(explain(row, finding));
     }
-    let no_dp = geometric("astriflash-nodp");
-    let deeper =
-        outcomes.geometric_mean_p99("astriflash-nodp", |run| run.set(DEEPER_WALK.0, DEEPER_WALK.1));
+    let all = claim.tail("geometric mean", geometric(r, design));
+    findings.push(of_all(&r.outcomes, design, all));
+    findings
+}
+
+fn geometric(r: &AstriFlash, design: &'static str) -> Estimate {
+    over_seeds(|seed| r.outcomes.geometric_mean_p99(design, |run| run.seed(seed)))
+}
+
+/// AS34.
+pub(crate) fn no_dp(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let no_dp = geometric(r, "astriflash-nodp");
+    let deeper = r
+        .outcomes
+        .geometric_mean_p99("astriflash-nodp", |run| run.set(DEEPER_WALK.0, DEEPER_WALK.1));
     let tables = r.parameters.dataset.size.0 as f64 / 512.0 / r.parameters.dram_cache.size.0 as f64;
-    let found = CLAIMS.found_tail("AS34", "", no_dp).note(interval(no_dp, ""));
-    findings.push(of_all(outcomes, "astriflash-nodp", found).note(format!(
+    let found = claim.tail("", no_dp).note(interval(no_dp, ""));
+    vec![of_all(&r.outcomes, "astriflash-nodp", found).note(format!(
         "All leaf tables would take {:.0}% of DRAM and each maps 512 pages, so that they are asked for \
          far more often than the pages: they add {:.0}% to the misses. It is {deeper:.2} with {} = {}.",
         100.0 * tables,
         100.0 * (mean(r.workloads.iter().map(|row| row.misses_over_astriflash_nodp)) - 1.0),
         DEEPER_WALK.0,
         DEEPER_WALK.1,
-    )));
-    let lost = percent(geometric("astriflash"));
-    let found = CLAIMS.found("AS35", "", lost.mean - 100.0);
+    ))]
+}
+
+/// AS35.
+pub(crate) fn lost(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
+    let lost = percent(geometric(r, "astriflash"));
+    let found = claim.finding("", lost.mean - 100.0);
     let found = match lost.is_within(CONVERGED) {
         true => found.note(interval(lost, " pp")),
         false => found.not_converged(&interval(lost, " pp")),
     };
-    findings.push(
-        of_all(outcomes, "astriflash", found)
+    vec![
+        of_all(&r.outcomes, "astriflash", found)
             .note("The geometric mean of AS32, whose longest tails are explained there."),
-    );
-    findings
+    ]
 }
 
 /// Why the tail of a workload is longer than Flash-Sync's, by experiment.

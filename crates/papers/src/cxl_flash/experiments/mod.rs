@@ -9,8 +9,6 @@ mod runs;
 mod stand_ins;
 mod statistics;
 
-use std::time::Duration;
-
 use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
 pub(super) use ebbtide_workloads::{Open, StandIn};
@@ -23,7 +21,7 @@ pub(super) use self::runs::{CACHE_PAGES, Hints, Row, Run, Scale};
 pub(super) use self::stand_ins::STAND_INS;
 pub(super) use self::statistics::Statistics;
 use super::CxlFlash;
-use crate::{ReproduceError, ReproduceOptions, Selection};
+use crate::{ReproduceError, ReproduceOptions};
 
 /// Programs of the synthetic studies, in the order of [`PROGRAMS`].
 pub(super) const SYNTHETIC: [&str; 5] =
@@ -99,49 +97,49 @@ pub(super) fn opened(open: Open, setup: &str) -> String {
     format!("{}, {setup}", open.name())
 }
 
-/// Claims that made-up synthetic programs decide.
-pub(super) const OF_SYNTHETIC: [&str; 11] =
-    ["CX6", "CX7", "CX8", "CX9", "CX10", "CX11", "CX12", "CX13", "CX14", "CX15", "CX16"];
-
-/// Claims that stand-ins and captured programs decide.
-pub(super) const OF_REAL: [&str; 15] = [
-    "CX1", "CX2", "CX3", "CX17", "CX18", "CX19", "CX20", "CX21", "CX22", "CX23", "CX24", "CX25",
-    "CX26", "CX27", "CX28",
-];
-
-/// Claims that captured programs decide, or whose notes tell of them.
-pub(super) const OF_CAPTURED: [&str; 13] = [
-    "CX1", "CX2", "CX3", "CX5", "CX15", "CX17", "CX19", "CX21", "CX22", "CX24", "CX25", "CX26",
-    "CX27",
-];
-
-/// Figures, and the claims that need their runs.
-const NEEDED_BY: [(&[&str], &[&str]); 5] = [
-    (
-        &["Fig. 5", "Fig. 8", "Memories", "Fig. 9", "Fig. 10", "Table 3", "Table 3 varied"],
-        &OF_SYNTHETIC,
-    ),
-    // The statistics of the synthetic traces are those of what their runs replayed.
-    (&["Fig. 5", "Cuts"], &["CX28"]),
-    (&["Cuts"], &OF_SYNTHETIC),
-    (&["Fig. 11", "Fig. 13", "Obs. 7", "Table 5"], &OF_REAL),
-    (&["Captured"], &OF_CAPTURED),
-];
-
-/// The host time of every experiment, about.
-pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
-    let scale = Scale::new(options);
-    let runs = needed(scale, &options.selection);
-    Ok(Duration::from_secs_f64(runs.iter().map(|run| run.cost(scale)).sum()))
+/// A set of runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Runs {
+    /// The made-up synthetic programs.
+    Synthetic,
+    /// Those of them whose traces Tables 2 and 5 describe.
+    Traces,
+    /// The stand-ins for real programs.
+    Real,
+    /// The captured programs.
+    Captured,
 }
 
-/// Runs every experiment. The findings are left empty.
+impl Runs {
+    /// Its figures.
+    fn figures(self) -> &'static [&'static str] {
+        match self {
+            Runs::Synthetic => &[
+                "Fig. 5",
+                "Fig. 8",
+                "Memories",
+                "Fig. 9",
+                "Fig. 10",
+                "Table 3",
+                "Table 3 varied",
+                "Cuts",
+            ],
+            // The statistics of the synthetic traces are those of what their runs replayed.
+            Runs::Traces => &["Fig. 5", "Cuts"],
+            Runs::Real => &["Fig. 11", "Fig. 13", "Obs. 7", "Table 5"],
+            Runs::Captured => &["Captured"],
+        }
+    }
+}
+
+/// Makes the runs of `sets`. The findings are left empty.
 pub(super) fn run(
+    sets: &[Runs],
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<CxlFlash, ReproduceError> {
     let scale = Scale::new(options);
-    let runs = needed(scale, &options.selection);
+    let runs = needed(scale, sets);
     let (rows, recordings) = runs::run_all(&runs, scale, options, watch)?;
     Ok(CxlFlash {
         synthetic_scale_denominator: scale.synthetic,
@@ -168,13 +166,10 @@ impl CxlFlash {
     }
 }
 
-/// The runs that the selected claims need.
-pub(super) fn needed(scale: Scale, selection: &Selection) -> Vec<Run> {
+/// The runs of `sets`.
+pub(super) fn needed(scale: Scale, sets: &[Runs]) -> Vec<Run> {
     let mut runs = all(scale);
-    runs.retain(|run| {
-        let mut by = NEEDED_BY.iter().filter(|(figures, _)| figures.contains(&run.figure));
-        by.any(|(_, claims)| selection.takes_any(claims))
-    });
+    runs.retain(|run| sets.iter().any(|set| set.figures().contains(&run.figure)));
     runs
 }
 
@@ -466,39 +461,4 @@ fn captured() -> Vec<Run> {
         prefetchers.chain(larger).chain(policies).chain(hints)
     };
     (0..CAPTURED.len()).flat_map(runs).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host_times;
-
-    /// Seconds of `ebbtide reproduce cxl-flash --quick` on one core, by figure or table.
-    const RECORDED_S: [(&str, f64); 13] = [
-        ("Fig. 5", 8.1),
-        ("Fig. 8", 2.1),
-        ("Memories", 2.6),
-        ("Fig. 9", 6.9),
-        ("Fig. 10", 5.2),
-        ("Table 3", 12.0),
-        ("Fig. 11", 14.5),
-        ("Fig. 13", 14.0),
-        ("Obs. 7", 3.2),
-        ("Table 5", 15.8),
-        ("Cuts", 6.2),
-        ("Table 3 varied", 2.3),
-        ("Captured", 16.5),
-    ];
-
-    #[test]
-    fn the_time_left_of_the_figures_is_right_by_half_whatever_figure_runs_first() {
-        let scale = Scale::new(&host_times::recorded_options());
-        let runs = needed(scale, &Selection::All);
-        let expected = |figure| {
-            let of_it = runs.iter().filter(|run| run.figure == figure);
-            of_it.map(|run| run.cost(scale)).sum::<f64>()
-        };
-        let parts = RECORDED_S.map(|(figure, took)| (expected(figure), took));
-        host_times::assert_right_by_half(&parts);
-    }
 }

@@ -16,7 +16,7 @@ use super::captured::CAPTURED;
 use super::programs::{Cut, PROGRAMS};
 use super::stand_ins::STAND_INS;
 use crate::{ReproduceError, ReproduceOptions};
-use ebbtide_study::side_by_side::side_by_side_by_cost;
+use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_study::watched::Watched;
 
 /// Pages of the cache of the study of real programs, 64 MiB.
@@ -28,9 +28,6 @@ const FILLS: u64 = 2;
 
 /// Frames of the host, which are the device's pages: 16 GiB.
 const FRAMES: u64 = 1 << 22;
-
-/// Accesses of a captured trace, about.
-const CAPTURED_ACCESSES: u64 = 500_000;
 
 /// The result of a run.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -184,35 +181,6 @@ impl Run {
         }
     }
 
-    /// Accesses of its trace; of a captured one about.
-    fn accesses(&self, scale: Scale) -> u64 {
-        match self.trace {
-            Trace::Synthetic(_, cut) => cut.accesses(scale.synthetic),
-            Trace::Real(program, open) => {
-                let stand_in = STAND_INS[program];
-                let most = match open {
-                    Open::Fixed => scale.accesses_max,
-                    _ => stand_in.accesses_to_fill(CACHE_PAGES) * FILLS,
-                };
-                stand_in.accesses.min(most)
-            }
-            Trace::Captured(_) => CAPTURED_ACCESSES,
-        }
-    }
-
-    /// Its host time in seconds, about: hints need a first look at the trace.
-    pub(super) fn cost(&self, scale: Scale) -> f64 {
-        let looks = if self.hints.is_some() { 2 } else { 1 };
-        let access_us = match self.figure {
-            // Next to nothing is missed in their caches.
-            "Fig. 8" | "Memories" => 0.07,
-            // Prefetchers decide at every access.
-            "Fig. 13" => 0.26,
-            _ => 0.14,
-        };
-        (looks * self.accesses(scale)) as f64 * access_us * 1e-6
-    }
-
     /// The accesses that reach the device.
     fn source<'a>(
         &self,
@@ -228,7 +196,12 @@ impl Run {
                 Box::new(recording.get_or_init(record).replay())
             }
             Trace::Real(program, open) => {
-                Box::new(STAND_INS[program].trace(self.accesses(scale), open, options.seed))
+                let stand_in = STAND_INS[program];
+                let most = match open {
+                    Open::Fixed => scale.accesses_max,
+                    _ => stand_in.accesses_to_fill(CACHE_PAGES) * FILLS,
+                };
+                Box::new(stand_in.trace(stand_in.accesses.min(most), open, options.seed))
             }
             Trace::Captured(program) => Box::new(CAPTURED[program].trace()?),
         };
@@ -285,8 +258,7 @@ pub(crate) fn run_all(
     watch: Watch<'_>,
 ) -> Result<(Vec<Row>, Recordings), ReproduceError> {
     let recordings = Recordings::for_all(runs);
-    let costs: Vec<f64> = runs.iter().map(|run| run.cost(scale)).collect();
-    let rows = side_by_side_by_cost(&costs, options.threads, watch, |number, watch| {
+    let rows = side_by_side(runs.len(), options.threads, watch, |number, watch| {
         let run = &runs[number];
         let replayed = run_one(run, scale, &recordings, options, watch);
         let wrong = |error| ReproduceError::Replay {

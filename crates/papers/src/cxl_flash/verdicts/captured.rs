@@ -5,7 +5,6 @@
 
 use super::{BEST_OFFSET, NO_PREFETCHER, percent, wear};
 use crate::cxl_flash::CxlFlash;
-use crate::cxl_flash::claims::CLAIMS;
 use crate::cxl_flash::experiments::Row;
 use crate::cxl_flash::experiments::{CAPTURED, COUNTERPARTS};
 use crate::cxl_flash::experiments::{
@@ -14,7 +13,7 @@ use crate::cxl_flash::experiments::{
 use crate::cxl_flash::formulas::performance_for_the_money;
 use ebbtide_report::statistics::rank_correlation;
 use ebbtide_study::analytic::lifetime::Cells;
-use ebbtide_study::claims::{Finding, most};
+use ebbtide_study::claims::{Claim, Finding, most};
 
 const NEXT_LINE: &str = PREFETCHERS[1].1;
 const SQLITE: &str = CAPTURED[3].name;
@@ -67,37 +66,54 @@ pub(super) fn accuracy_and_pollution(study: &CxlFlash, programs: &[&str]) -> f64
     rank_correlation(&rows.map(|row| (row.accuracy, row.pollution)).collect::<Vec<_>>())
 }
 
-/// The findings of all captured programs.
-pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
-    let at = |program: &str, setup: &str, physical: bool| run(study, program, setup, physical);
-    // The value of every program by virtual and by physical addresses.
-    let both = |setup: &str, value: fn(&Row) -> f64| -> Vec<[f64; 2]> {
-        let value = |program, physical| value(at(program, setup, physical));
-        programs().map(|program| [false, true].map(|physical| value(program, physical))).collect()
-    };
-    let shown = |values: &[[f64; 2]]| {
-        let shown = programs().zip(values).map(|(program, [one, other])| {
-            format!("{} {one:.1} then {other:.1}", program.trim_end_matches(", captured"))
-        });
-        shown.collect::<Vec<_>>().join("; ")
-    };
-    // Whether the value is lower by physical addresses, and the values in words.
-    let falls = |name: &str, value: fn(&Row) -> f64| {
-        let small = both(name, value);
-        let large = both(&format!("{name}, {CAPTURED_CACHE_LARGE}"), value);
-        let note = format!(
-            "In %, by virtual then physical addresses: {}. With {CAPTURED_CACHE_LARGE} of cache: {}.",
-            shown(&small),
-            shown(&large)
-        );
-        (small.iter().all(|[one, other]| other < one), note)
-    };
-    let (below, below_shown) = falls(NEXT_LINE, percent);
-    let (accuracy, accuracy_shown) = falls(BEST_OFFSET, |row| 100.0 * row.accuracy);
-    let (coverage, coverage_shown) = falls(BEST_OFFSET, |row| 100.0 * row.coverage);
+/// The value of every program by virtual and by physical addresses.
+fn both(study: &CxlFlash, setup: &str, value: fn(&Row) -> f64) -> Vec<[f64; 2]> {
+    let value = |program, physical| value(run(study, program, setup, physical));
+    programs().map(|program| [false, true].map(|physical| value(program, physical))).collect()
+}
 
+fn shown(values: &[[f64; 2]]) -> String {
+    let shown = programs().zip(values).map(|(program, [one, other])| {
+        format!("{} {one:.1} then {other:.1}", program.trim_end_matches(", captured"))
+    });
+    shown.collect::<Vec<_>>().join("; ")
+}
+
+/// The finding that the value under the prefetcher `name` is lower by physical addresses.
+fn falls(
+    claim: &Claim,
+    part: &str,
+    study: &CxlFlash,
+    name: &str,
+    value: fn(&Row) -> f64,
+) -> Finding {
+    let small = both(study, name, value);
+    let large = both(study, &format!("{name}, {CAPTURED_CACHE_LARGE}"), value);
+    claim.finding(part, small.iter().all(|[one, other]| other < one)).note(format!(
+        "In %, by virtual then physical addresses: {}. With {CAPTURED_CACHE_LARGE} of cache: {}.",
+        shown(&small),
+        shown(&large)
+    ))
+}
+
+/// CX15.
+pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let below = falls(claim, "captured programs, physical below", study, NEXT_LINE, percent);
+    vec![below.note(format!(
+        "Without a prefetcher, where frames only fall into other sets: {}. Next line is right \
+         in {:.0}% of sqlite's and {:.0}% of the transformer's by virtual addresses in so small a \
+         cache, so that it has little to lose.",
+        shown(&both(study, NO_PREFETCHER, percent)),
+        100.0 * run(study, SQLITE, NEXT_LINE, false).accuracy,
+        100.0 * run(study, COUNTERPARTS[0], NEXT_LINE, false).accuracy,
+    ))]
+}
+
+/// CX17.
+pub(crate) fn ways(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, setup: &str| run(study, program, setup, true);
     let ways = |program: &str, policy: &str, ways: u64| {
-        percent(at(program, &format!("{policy}, {ways} ways"), true))
+        percent(at(program, &format!("{policy}, {ways} ways")))
     };
     let one_way = |program: &str| ways(program, POLICIES[0], 1);
     let best = |program: &str, count| most(POLICIES.map(|policy| ways(program, policy, count)));
@@ -111,43 +127,51 @@ pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
 
     let misses = programs().map(|program| {
         let [four, sixteen] = [4, 16].map(|ways| {
-            let row = at(program, &format!("lru, {ways} ways"), true);
+            let row = at(program, &format!("lru, {ways} ways"));
             100.0 * row.misses as f64 / row.accesses as f64
         });
         format!("{program} {four:.1}, {sixteen:.1}")
     });
-    let without = |program: &str| percent(at(program, NO_PREFETCHER, true));
-    let correlation = accuracy_and_pollution(study, &CAPTURED.each_ref().map(|one| one.name));
+    vec![claim.finding("more ways, captured programs", more_ways).note(format!(
+        "Below 1 us with 1, 4, 16 ways, in %: {}. An access to a page that is nearly there is \
+         below 1 us too, and fewer misses make fewer of those: misses under LRU with 4 and 16 \
+         ways, in %: {}.",
+        by_ways.collect::<Vec<_>>().join("; "),
+        misses.collect::<Vec<_>>().join("; ")
+    ))]
+}
 
-    let hinted = |program: &str| HINTED.map(|hints| percent(at(program, &hinted(hints), true)));
+/// CX25.
+pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let correlation = accuracy_and_pollution(study, &CAPTURED.each_ref().map(|one| one.name));
+    vec![
+        claim
+            .finding("captured programs", correlation < 0.0)
+            .note(format!("Rank correlation of accuracy and pollution {correlation:.2}.")),
+    ]
+}
+
+/// CX26.
+pub(crate) fn best_offset(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let falls = |part, value| falls(claim, part, study, BEST_OFFSET, value);
+    vec![
+        falls("captured programs, accuracy", |row| 100.0 * row.accuracy),
+        falls("captured programs, coverage", |row| 100.0 * row.coverage),
+    ]
+}
+
+/// CX27.
+pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, setup: &str| percent(run(study, program, setup, true));
+    let without = |program: &str| at(program, NO_PREFETCHER);
+    let hinted = |program: &str| HINTED.map(|hints| at(program, &hinted(hints)));
     let helped = programs().all(|program| most(hinted(program)) > without(program));
     let by_hints = programs().map(|program| {
         let [some, more] = hinted(program);
         format!("{program} {:.1}, {some:.1}, {more:.1}", without(program))
     });
-    vec![
-        CLAIMS.found("CX15", "captured programs, physical below", below).note(below_shown).note(format!(
-            "Without a prefetcher, where frames only fall into other sets: {}. Next line is right \
-             in {:.0}% of sqlite's and {:.0}% of the transformer's by virtual addresses in so small a \
-             cache, so that it has little to lose.",
-            shown(&both(NO_PREFETCHER, percent)),
-            100.0 * at(SQLITE, NEXT_LINE, false).accuracy,
-            100.0 * at(COUNTERPARTS[0], NEXT_LINE, false).accuracy,
-        )),
-        CLAIMS.found("CX17", "more ways, captured programs", more_ways).note(format!(
-            "Below 1 us with 1, 4, 16 ways, in %: {}. An access to a page that is nearly there is \
-             below 1 us too, and fewer misses make fewer of those: misses under LRU with 4 and 16 \
-             ways, in %: {}.",
-            by_ways.collect::<Vec<_>>().join("; "),
-            misses.collect::<Vec<_>>().join("; ")
-        )),
-        CLAIMS.found("CX25", "captured programs", correlation < 0.0)
-            .note(format!("Rank correlation of accuracy and pollution {correlation:.2}.")),
-        CLAIMS.found("CX26", "captured programs, accuracy", accuracy).note(accuracy_shown),
-        CLAIMS.found("CX26", "captured programs, coverage", coverage).note(coverage_shown),
-        CLAIMS.found("CX27", "captured programs", helped).note(format!(
-            "Below 1 us without hints, and with chances of 10 and 50%, in %: {}.",
-            by_hints.collect::<Vec<_>>().join("; ")
-        )),
-    ]
+    vec![claim.finding("captured programs", helped).note(format!(
+        "Below 1 us without hints, and with chances of 10 and 50%, in %: {}.",
+        by_hints.collect::<Vec<_>>().join("; ")
+    ))]
 }

@@ -8,9 +8,8 @@
 use super::captured::{accuracy_and_pollution, best_run, lifetime, prefetchers, run};
 use super::{BEST_OFFSET, LEAP, NO_PREFETCHER, percent};
 use crate::cxl_flash::CxlFlash;
-use crate::cxl_flash::claims::CLAIMS;
 use crate::cxl_flash::experiments::{COUNTERPARTS, HINTED, POLICIES, PREFETCHERS, Row, hinted};
-use ebbtide_study::claims::{Finding, least, most};
+use ebbtide_study::claims::{Claim, Finding, least, most};
 
 const TRANSFORMER: &str = COUNTERPARTS[0];
 const PAGERANK: &str = COUNTERPARTS[1];
@@ -25,11 +24,6 @@ const ONLY_RANKING: &str = "The trace of PageRank is of the ranking alone. It re
 /// How footprints differ, by `traces/README.md` and Table 5.
 const FOOTPRINTS: &str =
     "The footprints are 20, 16, 20, 13 and 33 times the cache; the study's 8, 59, 26, 14 and 29.";
-
-/// The findings of captured programs that do what the study's real ones do.
-pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
-    [ranks(study), replacement(study), prefetching(study), addresses_and_hints(study)].concat()
-}
 
 /// The program's name in the names of parts of claims.
 fn short(program: &str) -> &str {
@@ -56,37 +50,51 @@ fn best_policy(study: &CxlFlash, program: &str) -> f64 {
     most(POLICIES.map(|name| policy(study, program, name)))
 }
 
-/// CX1 to CX3 and CX19: which program has the least or the most.
-fn ranks(study: &CxlFlash) -> Vec<Finding> {
+/// CX1.
+pub(crate) fn least_share(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let best = |program| percent(best_run(study, program));
-    let years = |program| lifetime(study, program);
-    let without = |program| best_policy(study, program);
-    let last = format!("Years with the best prefetcher: {}.", shown(years));
+    let is_least = best(PAGERANK) <= least(COUNTERPARTS.map(best));
     vec![
-        CLAIMS
-            .found("CX1", "captured pagerank", best(PAGERANK) <= least(COUNTERPARTS.map(best)))
+        claim
+            .finding("captured pagerank", is_least)
             .note(format!("Below 1 us with the best prefetcher, in %: {}.", shown(best)))
             .note(ONLY_RANKING)
             .note(FOOTPRINTS),
-        CLAIMS
-            .found("CX2", "captured pagerank", years(PAGERANK) <= least(COUNTERPARTS.map(years)))
-            .note(&last)
-            .note(ONLY_RANKING),
-        CLAIMS
-            .found("CX3", "captured povray", years(POVRAY) >= most(COUNTERPARTS.map(years)))
-            .note(last),
-        CLAIMS
-            .found(
-                "CX19",
-                "captured transformer over pagerank",
-                without(TRANSFORMER) > without(PAGERANK),
-            )
+    ]
+}
+
+/// The years of every program's flash, in words.
+fn lasting(study: &CxlFlash) -> String {
+    format!("Years with the best prefetcher: {}.", shown(|program| lifetime(study, program)))
+}
+
+/// CX2.
+pub(crate) fn shortest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let years = |program| lifetime(study, program);
+    let shortest = years(PAGERANK) <= least(COUNTERPARTS.map(years));
+    vec![claim.finding("captured pagerank", shortest).note(lasting(study)).note(ONLY_RANKING)]
+}
+
+/// CX3.
+pub(crate) fn longest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let years = |program| lifetime(study, program);
+    let longest = years(POVRAY) >= most(COUNTERPARTS.map(years));
+    vec![claim.finding("captured povray", longest).note(lasting(study))]
+}
+
+/// CX19.
+pub(crate) fn without_prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let without = |program| best_policy(study, program);
+    let more = without(TRANSFORMER) > without(PAGERANK);
+    vec![
+        claim
+            .finding("captured transformer over pagerank", more)
             .note(format!("Below 1 us under the best policy, in %: {}.", shown(without))),
     ]
 }
 
 /// CX17.
-fn replacement(study: &CxlFlash) -> Vec<Finding> {
+pub(crate) fn replacement(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let cflru_is_best = |program: &'static str| {
         let shares = POLICIES.map(|name| format!("{name} {:.2}", policy(study, program, name)));
         let over_lru = |count: fn(&Row) -> u64| {
@@ -96,7 +104,7 @@ fn replacement(study: &CxlFlash) -> Vec<Finding> {
         };
         let best = policy(study, program, "cflru") >= best_policy(study, program);
         let part = format!("CFLRU for captured {}", short(program));
-        CLAIMS.found("CX17", &part, best).note(format!(
+        claim.finding(&part, best).note(format!(
             "Below 1 us with 16 ways, in %: {}. An access to a page that is nearly there is below 1 us, \
              too, so that fewer misses need not give more of these: against LRU, CFLRU writes {:+.1}% \
              pages to flash and reads {:+.1}%.",
@@ -108,10 +116,15 @@ fn replacement(study: &CxlFlash) -> Vec<Finding> {
     [TRANSFORMER, XZ, REDIS].map(cflru_is_best).into()
 }
 
-/// CX21, CX22, CX24 and CX25.
-fn prefetching(study: &CxlFlash) -> Vec<Finding> {
+/// Requests below 1 us with the prefetcher `name`, in percent.
+fn share(study: &CxlFlash, program: &str, name: &str) -> f64 {
+    percent(run(study, program, name, true))
+}
+
+/// CX21.
+pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, name: &str| run(study, program, name, true);
-    let share = |program: &str, name: &str| percent(at(program, name));
+    let share = |program: &str, name: &str| share(study, program, name);
     let without = |program: &str| share(program, NO_PREFETCHER);
     let with = |program: &'static str| prefetchers().map(move |name| share(program, name));
     let found = |program: &'static str, holds: bool| {
@@ -120,7 +133,7 @@ fn prefetching(study: &CxlFlash) -> Vec<Finding> {
             let row = at(program, name);
             format!("{name} {:.0}% and {:.0}%", 100.0 * row.accuracy, 100.0 * row.coverage)
         });
-        CLAIMS.found("CX21", &format!("captured {}", short(program)), holds).note(format!(
+        claim.finding(&format!("captured {}", short(program)), holds).note(format!(
             "In %: {}. Accuracy and coverage: {}.",
             shares.join(", "),
             accurate.collect::<Vec<_>>().join(", "),
@@ -128,31 +141,32 @@ fn prefetching(study: &CxlFlash) -> Vec<Finding> {
     };
     let hurts = |program| found(program, with(program).all(|share| share < without(program)));
     let helps = |program| found(program, most(with(program)) > without(program));
-    let accuracy = |program: &str, name| 100.0 * at(program, name).accuracy;
-    let under_miss = |name| at(POVRAY, name).hits_under_miss;
-    let [transformer, povray] = [TRANSFORMER, POVRAY].map(|program| accuracy(program, LEAP));
-    let (of_xz, covered) = (accuracy(XZ, BEST_OFFSET), 100.0 * at(XZ, BEST_OFFSET).coverage);
-    let correlation = accuracy_and_pollution(study, &[TRANSFORMER, REDIS]);
     vec![
         hurts(TRANSFORMER),
         hurts(XZ),
         hurts(REDIS),
         helps(PAGERANK).note(ONLY_RANKING),
         helps(POVRAY),
-        CLAIMS
-            .found(
-                "CX22",
+    ]
+}
+
+/// CX22.
+pub(crate) fn best_offset_on_povray(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let share = |name| share(study, POVRAY, name);
+    let under_miss = |name| run(study, POVRAY, name, true).hits_under_miss;
+    vec![
+        claim
+            .finding(
                 "captured povray, requests below 1 µs",
-                share(POVRAY, BEST_OFFSET) > without(POVRAY),
+                share(BEST_OFFSET) > share(NO_PREFETCHER),
             )
             .note(format!(
                 "{:.1}% with best offset, {:.1}% without.",
-                share(POVRAY, BEST_OFFSET),
-                without(POVRAY)
+                share(BEST_OFFSET),
+                share(NO_PREFETCHER)
             )),
-        CLAIMS
-            .found(
-                "CX22",
+        claim
+            .finding(
                 "captured povray, hits under miss",
                 under_miss(BEST_OFFSET) < under_miss(NO_PREFETCHER),
             )
@@ -161,40 +175,57 @@ fn prefetching(study: &CxlFlash) -> Vec<Finding> {
                 under_miss(BEST_OFFSET),
                 under_miss(NO_PREFETCHER)
             )),
-        CLAIMS
-            .found(
-                "CX24",
-                "Leap on captured povray over transformer, accuracy",
-                povray > transformer,
-            )
+    ]
+}
+
+/// CX24.
+pub(crate) fn accuracy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, name: &str| run(study, program, name, true);
+    let accuracy = |program: &str, name| 100.0 * at(program, name).accuracy;
+    let [transformer, povray] = [TRANSFORMER, POVRAY].map(|program| accuracy(program, LEAP));
+    let (of_xz, covered) = (accuracy(XZ, BEST_OFFSET), 100.0 * at(XZ, BEST_OFFSET).coverage);
+    vec![
+        claim
+            .finding("Leap on captured povray over transformer, accuracy", povray > transformer)
             .note(format!("{povray:.0}% over {transformer:.0}%, claimed 85% over 27%.")),
-        CLAIMS
-            .found("CX24", "best offset on captured xz, accuracy over coverage", of_xz > covered)
+        claim
+            .finding("best offset on captured xz, accuracy over coverage", of_xz > covered)
             .note(format!("{of_xz:.0}% over {covered:.0}%, claimed 48% over 4%.")),
-        CLAIMS
-            .found("CX25", "captured transformer, redis", correlation < 0.0)
+    ]
+}
+
+/// CX25.
+pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let correlation = accuracy_and_pollution(study, &[TRANSFORMER, REDIS]);
+    vec![
+        claim
+            .finding("captured transformer, redis", correlation < 0.0)
             .note(format!("Rank correlation of accuracy and pollution {correlation:.2}.")),
     ]
 }
 
-/// CX26 and CX27.
-fn addresses_and_hints(study: &CxlFlash) -> Vec<Finding> {
+/// CX26.
+pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let falls = |part, program: &str, claimed, value: fn(&Row) -> f64| {
         let [virtually, physically] =
             [false, true].map(|physical| 100.0 * value(run(study, program, BEST_OFFSET, physical)));
-        CLAIMS.found("CX26", part, physically < virtually).note(format!(
+        claim.finding(part, physically < virtually).note(format!(
             "{virtually:.1}% by virtual, {physically:.1}% by physical addresses, claimed {claimed}."
         ))
     };
-    let without = percent(run(study, TRANSFORMER, NO_PREFETCHER, true));
-    let with = HINTED.map(|hints| percent(run(study, TRANSFORMER, &hinted(hints), true)));
     vec![
         falls("captured pagerank, accuracy", PAGERANK, "99% and 42%", |row| row.accuracy),
         falls("captured transformer, coverage", TRANSFORMER, "76% and 26%", |row| row.coverage),
-        CLAIMS.found("CX27", "captured transformer", most(with) > without).note(format!(
-            "Below 1 us without hints {without:.1}%, with chances of 10 and 50% {:.1}% and {:.1}%, \
-             claimed 86% to 91%.",
-            with[0], with[1]
-        )),
     ]
+}
+
+/// CX27.
+pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let without = share(study, TRANSFORMER, NO_PREFETCHER);
+    let with = HINTED.map(|hints| share(study, TRANSFORMER, &hinted(hints)));
+    vec![claim.finding("captured transformer", most(with) > without).note(format!(
+        "Below 1 us without hints {without:.1}%, with chances of 10 and 50% {:.1}% and {:.1}%, \
+         claimed 86% to 91%.",
+        with[0], with[1]
+    ))]
 }

@@ -1,49 +1,23 @@
 //! The verdict on each claim of the CXL-flash study.
 
-mod captured;
-mod counterparts;
-mod real;
-mod synthetic;
-#[cfg(test)]
-mod tests;
+pub(super) mod captured;
+pub(super) mod counterparts;
+pub(super) mod real;
+pub(super) mod synthetic;
 
 use super::CxlFlash;
-use super::claims::CLAIMS;
-use super::experiments::{
-    Cut, LONGER, OF_CAPTURED, OF_REAL, OF_SYNTHETIC, PREFETCHERS, Row, SYNTHETIC,
-};
+use super::experiments::{Cut, LONGER, PREFETCHERS, Row, SYNTHETIC};
 use super::formulas;
-use crate::Selection;
 use ebbtide_study::analytic::lifetime::Wear;
-use ebbtide_study::claims::{Finding, Findings};
+use ebbtide_study::claims::{Claim, Finding};
 
 const NO_PREFETCHER: &str = PREFETCHERS[0].1;
 const BEST_OFFSET: &str = PREFETCHERS[3].1;
 const LEAP: &str = PREFETCHERS[4].1;
 
-/// Every claim, in order.
-pub(super) fn findings(study: &CxlFlash, selection: &Selection) -> Findings {
-    type Decide = fn(&CxlFlash) -> Vec<Finding>;
-    let synthetic: [Decide; 4] =
-        [synthetic::caches, synthetic::next_line, synthetic::flash, synthetic::addresses];
-    let real: [Decide; 4] = [real::replacement, real::prefetching, real::hints, real::traces];
-    let groups: [(&[&str], &[Decide]); 5] = [
-        (&OF_SYNTHETIC, &synthetic),
-        (&OF_REAL, &real),
-        (&["CX2", "CX3"], &[real::lifetimes]),
-        (&OF_CAPTURED, &[captured::all, counterparts::all]),
-        (&["CX5"], &[prices]),
-    ];
-    let mut found = Vec::new();
-    for (_, decide) in groups.into_iter().filter(|(claims, _)| selection.takes_any(claims)) {
-        decide.iter().for_each(|decide| found.extend(decide(study)));
-    }
-    CLAIMS.findings(found).only(|id| selection.takes(id))
-}
-
 /// CX5.
-fn prices(study: &CxlFlash) -> Vec<Finding> {
-    formulas::prices().map(|finding| finding.note(captured::worth(study))).into()
+pub(super) fn prices(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    formulas::prices(claim).map(|finding| finding.note(captured::worth(study))).into()
 }
 
 fn percent(row: &Row) -> f64 {

@@ -5,7 +5,6 @@ use ebbtide_core::PAGE_BYTES;
 
 use super::{BEST_OFFSET, LEAP, NO_PREFETCHER, captured, longer, percent};
 use crate::cxl_flash::CxlFlash;
-use crate::cxl_flash::claims::CLAIMS;
 use crate::cxl_flash::experiments::{
     AS_LARGE, AS_LARGE_OF, HINTED, HINTS, OPEN, POLICIES, PREFETCHERS, REAL, hinted, of_space,
     opened,
@@ -14,7 +13,7 @@ use crate::cxl_flash::experiments::{CACHE_PAGES, Hints, Row};
 use crate::cxl_flash::experiments::{Open, STAND_INS, StandIn};
 use crate::cxl_flash::formulas;
 use ebbtide_report::statistics::rank_correlation;
-use ebbtide_study::claims::{Finding, Ours, Verdict, least, most};
+use ebbtide_study::claims::{Claim, Finding, Ours, Verdict, least, most};
 
 const BERT: &str = REAL[0];
 const PAGE_RANK: &str = REAL[1];
@@ -69,18 +68,17 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The finding that part `part` of the claim `id` has this `value`, with its values for other choices.
-fn decided<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> Finding {
-    let finding = CLAIMS.found(id, part, value(Open::Fixed)).stand_in();
-    let opened = left_open(id, part, value);
+/// The finding that part `part` of `claim` has this `value`, with its values for other choices.
+fn decided<T: Into<Ours>>(claim: &Claim, part: &str, value: impl Fn(Open) -> T) -> Finding {
+    let finding = claim.finding(part, value(Open::Fixed)).stand_in();
+    let opened = left_open(claim, part, value);
     finding.note(opened)
 }
 
 /// The values for other choices of what Table 5 leaves open, and whether the claim is among them.
-fn left_open<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> String {
+fn left_open<T: Into<Ours>>(claim: &Claim, part: &str, value: impl Fn(Open) -> T) -> String {
     let values = OPEN.map(|open| value(open).into());
     let fixed = value(Open::Fixed).into();
-    let claim = CLAIMS.get(id);
     let shown = OPEN.iter().zip(values).map(|(open, value)| {
         let written = claim.finding(part, value).ours.unwrap_or_default();
         format!("{} {written}", open.name())
@@ -111,14 +109,17 @@ fn pages_written(row: &Row) -> f64 {
     }
 }
 
-/// CX17 to CX20.
-pub(super) fn replacement(study: &CxlFlash) -> Vec<Finding> {
-    let at = |program: &str, policy: &str, ways: u64| {
-        // With one way no policy decides anything.
-        let policy = if ways == 1 { POLICIES[0] } else { policy };
-        study.at("Fig. 11", program, &format!("{policy}, {ways} ways"))
-    };
-    let share = |program: &str, policy: &str, ways| percent(at(program, policy, ways));
+/// The run of the stand-in for `program` for Fig. 11.
+fn of_figure_11<'a>(study: &'a CxlFlash, program: &str, policy: &str, ways: u64) -> &'a Row {
+    // With one way no policy decides anything.
+    let policy = if ways == 1 { POLICIES[0] } else { policy };
+    study.at("Fig. 11", program, &format!("{policy}, {ways} ways"))
+}
+
+/// CX17.
+pub(crate) fn replacement(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let share =
+        |program: &str, policy: &str, ways| percent(of_figure_11(study, program, policy, ways));
     let best = |program: &str, ways| most(POLICIES.map(|policy| share(program, policy, ways)));
     let more_ways = REAL.iter().all(|program| {
         let [one, four, sixteen] = [1, 4, 16].map(|ways| best(program, ways));
@@ -130,41 +131,55 @@ pub(super) fn replacement(study: &CxlFlash) -> Vec<Finding> {
     };
     let cflru =
         [BERT, XZ, YCSB].iter().all(|program| share(program, "cflru", 16) >= best(program, 16));
-    let every = |program: &'static str| {
-        [1, 4, 16]
-            .into_iter()
-            .flat_map(move |ways| POLICIES.map(|policy| share(program, policy, ways)))
-    };
-    let case = |program, open| Case { study, program, open };
-    // Over the policies and ways of Fig. 11 for the fixed generator, else of the study's device.
-    let over_policies = |program, open, of: fn(Vec<f64>) -> f64| match open {
-        Open::Fixed => of(every(program).collect()),
-        _ => case(program, open).without(),
-    };
-    let written = |program| {
-        let row = at(program, "cflru", 16);
-        decided("CX20", program, |open| pages_written(case(program, open).at(NO_PREFETCHER)) / 1e6)
-            .note(format!(
-                "{} pages in {:.1} M accesses.",
-                row.flash_writes,
-                row.accesses as f64 / 1e6
-            ))
-    };
     vec![
-        CLAIMS.found("CX17", "more ways", more_ways).stand_in().note(by_ways(study)),
-        CLAIMS.found("CX17", "CFLRU for BERT, XZ, YCSB", cflru).stand_in().note(format!(
+        claim.finding("more ways", more_ways).stand_in().note(by_ways(study)),
+        claim.finding("CFLRU for BERT, XZ, YCSB", cflru).stand_in().note(format!(
             "Below 1 us with 16 ways, in %: {}. {}",
             [BERT, XZ, YCSB].map(of_policies).join("; "),
             by_policy(study)
         )),
-        decided("CX18", "any policy", |open| over_policies(RADIOSITY, open, least)),
-        decided("CX18", "best policy", |open| over_policies(RADIOSITY, open, most))
-            .note(gone_anew(RADIOSITY)),
-        decided("CX19", BERT, |open| over_policies(BERT, open, most)),
-        decided("CX19", PAGE_RANK, |open| over_policies(PAGE_RANK, open, most)),
-        written(BERT),
-        written(RADIOSITY).note(gone_anew(RADIOSITY)),
     ]
+}
+
+/// Over the policies and ways of Fig. 11 for the fixed generator, else of the study's device.
+fn over_policies(
+    study: &CxlFlash,
+    program: &'static str,
+    open: Open,
+    of: fn(Vec<f64>) -> f64,
+) -> f64 {
+    if open != Open::Fixed {
+        return Case { study, program, open }.without();
+    }
+    let share = |policy, ways| percent(of_figure_11(study, program, policy, ways));
+    of([1, 4, 16].into_iter().flat_map(|ways| POLICIES.map(|policy| share(policy, ways))).collect())
+}
+
+/// CX18.
+pub(crate) fn any_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    vec![
+        decided(claim, "any policy", |open| over_policies(study, RADIOSITY, open, least)),
+        decided(claim, "best policy", |open| over_policies(study, RADIOSITY, open, most))
+            .note(gone_anew(RADIOSITY)),
+    ]
+}
+
+/// CX19.
+pub(crate) fn best_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let best = |program| decided(claim, program, |open| over_policies(study, program, open, most));
+    [BERT, PAGE_RANK].map(best).into()
+}
+
+/// CX20.
+pub(crate) fn pages_to_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let written = |program| {
+        let row = of_figure_11(study, program, "cflru", 16);
+        let case = |open| Case { study, program, open };
+        decided(claim, program, |open| pages_written(case(open).at(NO_PREFETCHER)) / 1e6).note(
+            format!("{} pages in {:.1} M accesses.", row.flash_writes, row.accesses as f64 / 1e6),
+        )
+    };
+    vec![written(BERT), written(RADIOSITY).note(gone_anew(RADIOSITY))]
 }
 
 /// The accesses of `program` that go to new pages, in words.
@@ -217,35 +232,82 @@ fn by_policy(study: &CxlFlash) -> String {
     format!("With working sets of 64 MiB: {}.", shown.join("; "))
 }
 
-/// CX1 and CX21 to CX26.
-pub(super) fn prefetching(study: &CxlFlash) -> Vec<Finding> {
+/// CX1.
+pub(crate) fn shares(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let best = |program, open| percent(Case { study, program, open }.best());
+    vec![
+        decided(claim, "least (Page Rank)", |open| best(PAGE_RANK, open)).note(what_is_open(study)),
+        decided(claim, "most", |open| most(REAL.map(|program| best(program, open)))),
+    ]
+}
+
+/// CX21.
+pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |program, open| Case { study, program, open };
     let fixed = |program| case(program, Open::Fixed);
-    let best = |program, open| percent(case(program, open).best());
     let shares = |program| {
         let shares =
             PREFETCHERS.map(|(_, name)| format!("{name} {:.1}", percent(fixed(program).at(name))));
         format!("In %: {}.", shares.join(", "))
     };
     let hurts = |program| {
-        decided("CX21", program, |open| {
+        decided(claim, program, |open| {
             let case = case(program, open);
             case.with().all(|share| share < case.without())
         })
         .note(shares(program))
     };
     let helps = |program| {
-        decided("CX21", program, |open| {
+        decided(claim, program, |open| {
             let case = case(program, open);
             most(case.with()) > case.without()
         })
         .note(shares(program))
     };
-    let prefetched = |id, part, program, name, value: fn(&Row) -> f64| {
-        decided(id, part, move |open| 100.0 * value(case(program, open).at(name)))
-    };
-    let accuracy = |row: &Row| row.accuracy;
-    let coverage = |row: &Row| row.coverage;
+    vec![hurts(BERT), hurts(XZ), hurts(YCSB), helps(PAGE_RANK), helps(RADIOSITY)]
+}
+
+/// CX22.
+pub(crate) fn best_offset_on_radiosity(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let case = |open| Case { study, program: RADIOSITY, open };
+    vec![
+        decided(claim, "requests below 1 µs", |open| {
+            percent(case(open).at(BEST_OFFSET)) > case(open).without()
+        }),
+        decided(claim, "hits under miss that become hits", |open| case(open).became_hits()),
+    ]
+}
+
+/// CX23.
+pub(crate) fn most_of_page_rank(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let case = |open| Case { study, program: PAGE_RANK, open };
+    vec![decided(claim, "", |open| most(case(open).with()))]
+}
+
+/// The percentage `value` of the run of `program` on `setup`.
+fn prefetched(
+    claim: &Claim,
+    part: &str,
+    (study, program, setup): (&CxlFlash, &'static str, &str),
+    value: fn(&Row) -> f64,
+) -> Finding {
+    decided(claim, part, |open| 100.0 * value(Case { study, program, open }.at(setup)))
+}
+
+/// CX24.
+pub(crate) fn accuracy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let of = |part, program, name, value| prefetched(claim, part, (study, program, name), value);
+    vec![
+        of("Leap on Radiosity, accuracy", RADIOSITY, LEAP, |row| row.accuracy),
+        of("Leap on BERT, accuracy", BERT, LEAP, |row| row.accuracy),
+        of("best offset on XZ, accuracy", XZ, BEST_OFFSET, |row| row.accuracy),
+        of("best offset on XZ, coverage", XZ, BEST_OFFSET, |row| row.coverage),
+    ]
+}
+
+/// CX25.
+pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let case = |program, open| Case { study, program, open };
     let correlation = |open| {
         let rows = [BERT, YCSB].into_iter().flat_map(|program| {
             PREFETCHERS.iter().skip(1).map(move |(_, name)| case(program, open).at(name))
@@ -253,37 +315,23 @@ pub(super) fn prefetching(study: &CxlFlash) -> Vec<Finding> {
         rank_correlation(&rows.map(|row| (row.accuracy, row.pollution)).collect::<Vec<_>>())
     };
     let correlations = OPEN.map(|open| format!("{} {:.2}", open.name(), correlation(open)));
+    vec![decided(claim, "BERT, YCSB", |open| correlation(open) < 0.0).note(format!(
+        "Rank correlation of accuracy and pollution {:.2}; {}.",
+        correlation(Open::Fixed),
+        correlations.join(", ")
+    ))]
+}
+
+/// CX26.
+pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let virtually = of_space(BEST_OFFSET, false);
-    let virtually = virtually.as_str();
+    let of =
+        |part, program, setup: &str, value| prefetched(claim, part, (study, program, setup), value);
     vec![
-        decided("CX1", "least (Page Rank)", |open| best(PAGE_RANK, open)).note(what_is_open(study)),
-        decided("CX1", "most", |open| most(REAL.map(|program| best(program, open)))),
-        hurts(BERT),
-        hurts(XZ),
-        hurts(YCSB),
-        helps(PAGE_RANK),
-        helps(RADIOSITY),
-        decided("CX22", "requests below 1 µs", |open| {
-            let case = case(RADIOSITY, open);
-            percent(case.at(BEST_OFFSET)) > case.without()
-        }),
-        decided("CX22", "hits under miss that become hits", |open| {
-            case(RADIOSITY, open).became_hits()
-        }),
-        decided("CX23", "", |open| most(case(PAGE_RANK, open).with())),
-        prefetched("CX24", "Leap on Radiosity, accuracy", RADIOSITY, LEAP, accuracy),
-        prefetched("CX24", "Leap on BERT, accuracy", BERT, LEAP, accuracy),
-        prefetched("CX24", "best offset on XZ, accuracy", XZ, BEST_OFFSET, accuracy),
-        prefetched("CX24", "best offset on XZ, coverage", XZ, BEST_OFFSET, coverage),
-        decided("CX25", "BERT, YCSB", |open| correlation(open) < 0.0).note(format!(
-            "Rank correlation of accuracy and pollution {:.2}; {}.",
-            correlation(Open::Fixed),
-            correlations.join(", ")
-        )),
-        prefetched("CX26", "Page Rank, accuracy, virtual", PAGE_RANK, virtually, accuracy),
-        prefetched("CX26", "Page Rank, accuracy, physical", PAGE_RANK, BEST_OFFSET, accuracy),
-        prefetched("CX26", "BERT, coverage, virtual", BERT, virtually, coverage),
-        prefetched("CX26", "BERT, coverage, physical", BERT, BEST_OFFSET, coverage),
+        of("Page Rank, accuracy, virtual", PAGE_RANK, &virtually, |row| row.accuracy),
+        of("Page Rank, accuracy, physical", PAGE_RANK, BEST_OFFSET, |row| row.accuracy),
+        of("BERT, coverage, virtual", BERT, &virtually, |row| row.coverage),
+        of("BERT, coverage, physical", BERT, BEST_OFFSET, |row| row.coverage),
     ]
 }
 
@@ -308,23 +356,31 @@ fn what_is_open(study: &CxlFlash) -> String {
     )
 }
 
-/// CX2 and CX3, with the best prefetcher of each program.
-pub(super) fn lifetimes(study: &CxlFlash) -> Vec<Finding> {
-    let written = |program, open| pages_written(Case { study, program, open }.best());
-    let page_rank = formulas::page_rank_lifetime(written(PAGE_RANK, Open::Fixed)).stand_in();
-    let radiosity = formulas::radiosity_lifetime(written(RADIOSITY, Open::Fixed)).stand_in();
+/// Pages that the stand-in for `program` writes with its best prefetcher.
+fn written(study: &CxlFlash, program: &'static str, open: Open) -> f64 {
+    pages_written(Case { study, program, open }.best())
+}
+
+/// CX2.
+pub(crate) fn shortest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let written = |open| written(study, PAGE_RANK, open);
+    let finding = formulas::page_rank_lifetime(claim, written(Open::Fixed)).stand_in();
     vec![
-        page_rank.note(captured::lifetimes(study)).note(left_open("CX2", "years", |open| {
-            formulas::page_rank_years(written(PAGE_RANK, open))
-        })),
-        radiosity.note(left_open("CX3", "years", |open| {
-            formulas::radiosity_years(written(RADIOSITY, open))
-        })),
+        finding
+            .note(captured::lifetimes(study))
+            .note(left_open(claim, "years", |open| formulas::page_rank_years(written(open)))),
     ]
 }
 
+/// CX3.
+pub(crate) fn longest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let written = |open| written(study, RADIOSITY, open);
+    let finding = formulas::radiosity_lifetime(claim, written(Open::Fixed)).stand_in();
+    vec![finding.note(left_open(claim, "years", |open| formulas::radiosity_years(written(open))))]
+}
+
 /// CX27.
-pub(super) fn hints(study: &CxlFlash) -> Vec<Finding> {
+pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |open| Case { study, program: BERT, open };
     let [some, more] = HINTED;
     let at = |lead_us| percent(case(Open::Fixed).hinted((some.0, some.1, lead_us)));
@@ -333,8 +389,8 @@ pub(super) fn hints(study: &CxlFlash) -> Vec<Finding> {
         _ => most([some, more].map(|hints| percent(case(open).hinted(hints)))),
     };
     vec![
-        decided("CX27", "without hints", |open| case(open).without()),
-        decided("CX27", "at a chance of 10%", |open| percent(case(open).hinted(some))).note(
+        decided(claim, "without hints", |open| case(open).without()),
+        decided(claim, "at a chance of 10%", |open| percent(case(open).hinted(some))).note(
             format!(
                 "Hints to the 5% of the pages that are accessed most, 10 us ahead; {:.1}% at 1 us \
              ahead, {:.1}% at 100.",
@@ -342,7 +398,7 @@ pub(super) fn hints(study: &CxlFlash) -> Vec<Finding> {
                 at(100)
             ),
         ),
-        decided("CX27", "plateau", plateau),
+        decided(claim, "plateau", plateau),
     ]
 }
 
@@ -350,12 +406,11 @@ pub(super) fn hints(study: &CxlFlash) -> Vec<Finding> {
 const MADE_FROM_IT: &str = "The stand-in is made from this figure.";
 
 /// CX28.
-pub(super) fn traces(study: &CxlFlash) -> Vec<Finding> {
+pub(crate) fn traces(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     for trace in study.traces.iter().filter(|trace| trace.cut.is_empty()) {
-        let found = |what: &str, ours: f64| {
-            CLAIMS.found("CX28", &format!("{}, {what}", trace.program), ours)
-        };
+        let found =
+            |what: &str, ours: f64| claim.finding(&format!("{}, {what}", trace.program), ours);
         let interval = found("interval", trace.interval_ns);
         let reads = found("reads", 100.0 * trace.reads);
         let Some(stand_in) = STAND_INS.iter().find(|stand_in| stand_in.name == trace.program)

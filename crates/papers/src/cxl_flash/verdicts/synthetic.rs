@@ -2,14 +2,13 @@
 
 use super::{longer, percent, wear};
 use crate::cxl_flash::CxlFlash;
-use crate::cxl_flash::claims::CLAIMS;
 use crate::cxl_flash::experiments::Cut;
 use crate::cxl_flash::experiments::Row;
 use crate::cxl_flash::experiments::{
     FLASH, FRAGMENTS, MEMSET, ONE_IN, OTHER_CHIPS, OTHER_MEMORIES, OTHER_THIRD, SYNTHETIC, of_chips,
 };
 use ebbtide_study::analytic::lifetime::Cells;
-use ebbtide_study::claims::{Finding, least, mean, most};
+use ebbtide_study::claims::{Claim, Finding, least, mean, most};
 
 /// Programs that mostly access one line after the other.
 const SEQUENTIAL: [&str; 3] = [SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2]];
@@ -20,9 +19,14 @@ const STRIDE: &str = SYNTHETIC[4];
 /// Shares closer than this are alike.
 const ALIKE_PP: f64 = 5.0;
 
-/// CX6 to CX9.
-pub(super) fn caches(study: &CxlFlash) -> Vec<Finding> {
-    let at = |program: &str, setup: &str| study.at("Fig. 5", program, setup);
+/// The run of `program` for Fig. 5.
+fn of_figure_5<'a>(study: &'a CxlFlash, program: &str, setup: &str) -> &'a Row {
+    study.at("Fig. 5", program, setup)
+}
+
+/// CX6.
+pub(crate) fn caches(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, setup: &str| of_figure_5(study, program, setup);
     let bare = || SYNTHETIC.map(|program| at(program, "no cache"));
     let cached = SYNTHETIC.map(|program| at(program, "8 GiB"));
     let helps = bare().iter().zip(cached).all(|(bare, cached)| {
@@ -45,48 +49,85 @@ pub(super) fn caches(study: &CxlFlash) -> Vec<Finding> {
         intervals.join("; "),
         if ended { "holds for all five" } else { "does not hold for all five either" }
     );
-    let far_above =
-        |program: &str| CLAIMS.found("CX7", program, at(program, "8 GiB").mean_us > 0.46);
+    vec![
+        claim.finding("mean latency without a cache", mean(bare().map(|row| row.mean_us))),
+        claim.finding(
+            "interval at flash without a cache",
+            most(bare().map(|row| row.flash_interval_us())),
+        ),
+        claim.finding("a cache", helps).note(intervals),
+    ]
+}
+
+/// CX7.
+pub(crate) fn far_above_dram(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let mean_us = |program| of_figure_5(study, program, "8 GiB").mean_us;
+    let far_above = |program| claim.finding(program, mean_us(program) > 0.46);
+    vec![
+        far_above(MATRIX_MULTIPLY).note(format!(
+            "{:.1} us in the device, ten times 46 ns being far.",
+            mean_us(MATRIX_MULTIPLY)
+        )),
+        far_above("min heap").note(format!("{:.1} us in the device.", mean_us("min heap"))),
+    ]
+}
+
+/// CX8.
+pub(crate) fn repeated_reads(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let repeated = |row: &Row| 100.0 * row.repeated_reads as f64 / row.flash_reads.max(1) as f64;
-    let shortened =
-        |program: &str| at(program, "8 GiB").p99_us / at(program, "8 GiB, registers").p99_us;
+    let of = |program| claim.finding(program, repeated(of_figure_5(study, program, "8 GiB")));
+    SEQUENTIAL.map(of).into()
+}
+
+/// CX9.
+pub(crate) fn miss_registers(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let p99_us = |program: &str, setup: &str| of_figure_5(study, program, setup).p99_us;
+    let shortened = |program: &str| p99_us(program, "8 GiB") / p99_us(program, "8 GiB, registers");
     let strongly = least(SEQUENTIAL.map(shortened));
     let a_little = most([RANDOM, STRIDE].map(shortened));
     let gains = format!(
         "p99 without registers over p99 with them: {}.",
         SYNTHETIC.map(|program| format!("{program} {:.1}", shortened(program))).join(", ")
     );
-    let mut findings = vec![
-        CLAIMS.found("CX6", "mean latency without a cache", mean(bare().map(|row| row.mean_us))),
-        CLAIMS.found(
-            "CX6",
-            "interval at flash without a cache",
-            most(bare().map(|row| row.flash_interval_us())),
-        ),
-        CLAIMS.found("CX6", "a cache", helps).note(intervals),
-        far_above(MATRIX_MULTIPLY).note(format!(
-            "{:.1} us in the device, ten times 46 ns being far.",
-            at(MATRIX_MULTIPLY, "8 GiB").mean_us
-        )),
-        far_above("min heap")
-            .note(format!("{:.1} us in the device.", at("min heap", "8 GiB").mean_us)),
-        CLAIMS
-            .found("CX9", "hash map, matrix multiply, min heap", strongly > a_little.max(1.0))
+    vec![
+        claim
+            .finding("hash map, matrix multiply, min heap", strongly > a_little.max(1.0))
             .note(&gains),
-        CLAIMS.found("CX9", "random, stride", a_little >= 1.0 && a_little < strongly).note(gains),
-    ];
-    let repeats =
-        SEQUENTIAL.map(|program| CLAIMS.found("CX8", program, repeated(at(program, "8 GiB"))));
-    findings.extend(repeats);
-    findings
+        claim.finding("random, stride", a_little >= 1.0 && a_little < strongly).note(gains),
+    ]
 }
 
-/// CX10 and CX11.
-pub(super) fn next_line(study: &CxlFlash) -> Vec<Finding> {
-    let at = |program: &str, degree: u64, offset: u64| {
-        percent(study.at("Fig. 8", program, &format!("degree {degree}, offset {offset}")))
-    };
-    let offsets = |program: &str| [4, 16, 64].map(|offset| at(program, 4, offset));
+/// Requests of `program` below 1 us by degree and offset, in percent.
+fn next_line(study: &CxlFlash, program: &str, degree: u64, offset: u64) -> f64 {
+    percent(study.at("Fig. 8", program, &format!("degree {degree}, offset {offset}")))
+}
+
+/// The same in other memories.
+fn elsewhere(study: &CxlFlash, program: &str, setup: &str) -> [String; OTHER_MEMORIES.len()] {
+    OTHER_MEMORIES.map(|pages| {
+        let setup = format!("{setup}, runs of {pages}");
+        format!("{pages}: {:.1}", percent(study.at("Memories", program, &setup)))
+    })
+}
+
+/// CX10.
+pub(crate) fn one_line_ahead(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let without = study.at("Fig. 5", MATRIX_MULTIPLY, "8 GiB, registers");
+    let with = next_line(study, MATRIX_MULTIPLY, 1, 16);
+    vec![
+        claim
+            .finding("without a prefetcher", percent(without))
+            .note(longer(study, MATRIX_MULTIPLY)),
+        claim.finding("next line, degree 1, offset 16", with).note(format!(
+            "In a memory that keeps 64 pages together, an assumption; in others: {}%.",
+            elsewhere(study, MATRIX_MULTIPLY, "degree 1, offset 16").join(", ")
+        )),
+    ]
+}
+
+/// CX11.
+pub(crate) fn offsets(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let offsets = |program: &str| [4, 16, 64].map(|offset| next_line(study, program, 4, offset));
     let shown = |program: &str| {
         let [near, middle, far] = offsets(program);
         format!("{program} {near:.1}, {middle:.1}, {far:.1}%")
@@ -97,39 +138,23 @@ pub(super) fn next_line(study: &CxlFlash) -> Vec<Finding> {
     });
     let [near, middle, far] = offsets(STRIDE);
     let shares = format!("At offsets 4, 16, 64: {}.", SEQUENTIAL.map(shown).join("; "));
-    let elsewhere = |program: &str, setup: &str| {
-        OTHER_MEMORIES.map(|pages| {
-            let setup = format!("{setup}, runs of {pages}");
-            format!("{pages}: {:.1}", percent(study.at("Memories", program, &setup)))
-        })
-    };
     let by_memory = |program: &str| {
-        let far = elsewhere(program, "degree 4, offset 64");
-        let middle = elsewhere(program, "degree 4, offset 16");
+        let far = elsewhere(study, program, "degree 4, offset 64");
+        let middle = elsewhere(study, program, "degree 4, offset 16");
         format!("{program} at 16 {}%, at 64 {}%", middle.join(", "), far.join(", "))
     };
     let memories = format!(
         "In memories that keep other runs of pages together than 64: {}.",
         SEQUENTIAL.map(by_memory).join("; ")
     );
-    let without = study.at("Fig. 5", MATRIX_MULTIPLY, "8 GiB, registers");
     vec![
-        CLAIMS
-            .found("CX10", "without a prefetcher", percent(without))
-            .note(longer(study, MATRIX_MULTIPLY)),
-        CLAIMS.found("CX10", "next line, degree 1, offset 16", at(MATRIX_MULTIPLY, 1, 16)).note(
-            format!(
-                "In a memory that keeps 64 pages together, an assumption; in others: {}%.",
-                elsewhere(MATRIX_MULTIPLY, "degree 1, offset 16").join(", ")
-            ),
-        ),
-        CLAIMS
-            .found("CX11", "hash map, matrix multiply, min heap", peaks)
+        claim
+            .finding("hash map, matrix multiply, min heap", peaks)
             .note(shares)
             .note(memories)
             .note(thinned(study)),
-        CLAIMS
-            .found("CX11", "stride", near <= middle && middle <= far)
+        claim
+            .finding("stride", near <= middle && middle <= far)
             .note(format!("At offsets 4, 16, 64: {}.", shown(STRIDE))),
     ]
 }
@@ -156,16 +181,23 @@ fn thinned(study: &CxlFlash) -> String {
     )
 }
 
-/// CX12 to CX14.
-pub(super) fn flash(study: &CxlFlash) -> Vec<Finding> {
-    let at = |flash: &str, gib: u64| study.at("Fig. 9", STRIDE, &format!("{flash}, {gib} GiB"));
+/// Stride on a kind of flash with a cache of `gib` GiB.
+fn on_flash<'a>(study: &'a CxlFlash, flash: &str, gib: u64) -> &'a Row {
+    study.at("Fig. 9", STRIDE, &format!("{flash}, {gib} GiB"))
+}
+
+/// Caches of Fig. 9 in GiB.
+const CACHED_GIB: [u64; 3] = [1, 2, 4];
+
+/// CX12.
+pub(crate) fn kinds_of_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let at = |flash: &str, gib: u64| on_flash(study, flash, gib);
     let gap = |one: &str, other: &str, gib| percent(at(one, gib)) - percent(at(other, gib));
-    let cached = [1, 2, 4];
-    let alike = cached.iter().all(|gib| gap("ull", "slc", *gib).abs() < ALIKE_PP);
+    let alike = CACHED_GIB.iter().all(|gib| gap("ull", "slc", *gib).abs() < ALIKE_PP);
     let worse =
-        cached.iter().all(|gib| least(["mlc", "tlc"].map(|f| gap("slc", f, *gib))) > ALIKE_PP);
+        CACHED_GIB.iter().all(|gib| least(["mlc", "tlc"].map(|f| gap("slc", f, *gib))) > ALIKE_PP);
     let shares = FLASH.map(|flash| {
-        let shares = cached.map(|gib| format!("{:.1}", percent(at(flash, gib)))).join(", ");
+        let shares = CACHED_GIB.map(|gib| format!("{:.1}", percent(at(flash, gib)))).join(", ");
         format!("{flash} {shares}")
     });
     let in_time = FLASH.map(|flash| {
@@ -185,16 +217,31 @@ pub(super) fn flash(study: &CxlFlash) -> Vec<Finding> {
         in_time.join(", "),
         suspended.join(", ")
     );
+    vec![
+        claim.finding("ULL and SLC", alike).note(&shares),
+        claim.finding("MLC and TLC", worse).note(shares),
+    ]
+}
+
+/// CX13.
+pub(crate) fn wear_of_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let cycles = |flash: &str| match flash {
         "ull" => Cells::Ull.endurance_cycles(),
         "slc" => Cells::Slc.endurance_cycles(),
         "mlc" => Cells::Mlc.endurance_cycles(),
         _ => Cells::Tlc.endurance_cycles(),
     };
-    let years = |flash: &str, gib| wear(at(flash, gib), cycles(flash)).working_years();
-    let tough = least(["ull", "slc"].iter().flat_map(|f| cached.map(|gib| years(f, gib))));
+    let years = |flash: &str, gib| wear(on_flash(study, flash, gib), cycles(flash)).working_years();
+    let tough = least(["ull", "slc"].iter().flat_map(|f| CACHED_GIB.map(|gib| years(f, gib))));
     let weak = most(["mlc", "tlc"].map(|flash| years(flash, 1)));
+    vec![
+        claim.finding("ULL and SLC with a cache", tough),
+        claim.finding("MLC and TLC with 1 GB", weak),
+    ]
+}
 
+/// CX14.
+pub(crate) fn chips_and_cache(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let chips = |program: &str, chips: &str, gib: u64| {
         percent(study.at("Fig. 10", program, &format!("{chips}, {gib} GiB")))
     };
@@ -210,17 +257,13 @@ pub(super) fn flash(study: &CxlFlash) -> Vec<Finding> {
         )
     };
     vec![
-        CLAIMS.found("CX12", "ULL and SLC", alike).note(&shares),
-        CLAIMS.found("CX12", "MLC and TLC", worse).note(shares),
-        CLAIMS.found("CX13", "ULL and SLC with a cache", tough),
-        CLAIMS.found("CX13", "MLC and TLC with 1 GB", weak),
-        CLAIMS.found("CX14", "enough cache", most(few_suffice) < ALIKE_PP).note(format!(
+        claim.finding("enough cache", most(few_suffice) < ALIKE_PP).note(format!(
             "With 8 GiB, 32 x 32 chips gain {:.1} pp for hash map and {:.1} for min heap.",
             few_suffice[0], few_suffice[1]
         )),
-        CLAIMS.found("CX14", "random", more_cache(RANDOM) > more_chips(RANDOM)).note(gains(RANDOM)),
-        CLAIMS
-            .found("CX14", "stride", more_chips(STRIDE) > more_cache(STRIDE).max(0.0))
+        claim.finding("random", more_cache(RANDOM) > more_chips(RANDOM)).note(gains(RANDOM)),
+        claim
+            .finding("stride", more_chips(STRIDE) > more_cache(STRIDE).max(0.0))
             .note(gains(STRIDE))
             .note(at_the_door(study)),
     ]
@@ -269,28 +312,35 @@ fn other_chips(study: &CxlFlash) -> String {
     )
 }
 
-/// CX15 and CX16.
-pub(super) fn addresses(study: &CxlFlash) -> Vec<Finding> {
-    let virtually = |program| percent(study.at("Table 3", program, "virtual"));
-    let physical = |program: &str| -> Vec<f64> {
-        let at = |number| study.at("Table 3", program, &format!("physical {number}"));
-        (1..=FRAGMENTS.len()).map(|number| percent(at(number))).collect()
-    };
+/// Requests of `program` below 1 us by virtual addresses, in percent.
+fn virtually(study: &CxlFlash, program: &str) -> f64 {
+    percent(study.at("Table 3", program, "virtual"))
+}
+
+/// The same by physical addresses, in each of Table 3's memories.
+fn physically(study: &CxlFlash, program: &str) -> Vec<f64> {
+    let at = |number| study.at("Table 3", program, &format!("physical {number}"));
+    (1..=FRAGMENTS.len()).map(|number| percent(at(number))).collect()
+}
+
+/// CX15.
+pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let virtually = |program| virtually(study, program);
+    let physical = |program: &str| physically(study, program);
     let mut findings = Vec::new();
     for program in SYNTHETIC {
         let shares = physical(program);
         let below = shares.iter().all(|share| *share < virtually(program));
         let shown: Vec<String> = shares.iter().map(|share| format!("{share:.1}")).collect();
         let runs = FRAGMENTS.map(|pages| pages.to_string()).join(", ");
-        let virtual_share =
-            CLAIMS.found("CX15", &format!("{program}, virtual"), virtually(program));
+        let virtual_share = claim.finding(&format!("{program}, virtual"), virtually(program));
         findings.push(match program {
             RANDOM => virtual_share.note(after_memset(study, program)),
             STRIDE => virtual_share.note(other_chips(study)).note(after_memset(study, program)),
             _ => virtual_share,
         });
         findings.push(
-            CLAIMS.found("CX15", &format!("{program}, physical below"), below).note(format!(
+            claim.finding(&format!("{program}, physical below"), below).note(format!(
                 "{}%, in memories that keep {runs} pages together.",
                 shown.join(", ")
             )),
@@ -306,14 +356,19 @@ pub(super) fn addresses(study: &CxlFlash) -> Vec<Finding> {
         let share = percent(study.at("Table 3 varied", program, &third));
         format!("{program} {share:.1} over {:.1}", most(physical(program).split_off(3)))
     });
-    findings.push(CLAIMS.found("CX15", "runs 4 and 5 (fragmented)", worst).note(format!(
+    findings.push(claim.finding("runs 4 and 5 (fragmented)", worst).note(format!(
         "In the third memory, with {} pages together (assumption), an offset of 16 leads out of \
          every run as it does with 1, where useless pages are fewer. With {OTHER_THIRD} together, \
          the third over the better of the last two, in %: {}.",
         FRAGMENTS[2],
         longer_runs.join("; ")
     )));
-    let error = |share| virtually(MATRIX_MULTIPLY) - share;
-    findings.push(CLAIMS.found("CX16", "", most(physical(MATRIX_MULTIPLY).into_iter().map(error))));
     findings
+}
+
+/// CX16.
+pub(crate) fn greatest_error(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let virtually = virtually(study, MATRIX_MULTIPLY);
+    let errors = physically(study, MATRIX_MULTIPLY).into_iter().map(|share| virtually - share);
+    vec![claim.finding("", most(errors))]
 }

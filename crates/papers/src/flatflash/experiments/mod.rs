@@ -5,8 +5,6 @@ mod files;
 mod readings;
 mod trial;
 
-use std::time::Duration;
-
 use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
 use ebbtide_workloads::Kind;
@@ -20,7 +18,7 @@ pub(super) use self::readings::{ReadingRow, ratio_of_writes};
 pub(super) use self::trial::{DRAM_ONLY, FLATFLASH, Measure, TRADITIONAL_STACK, UNIFIED_MMAP};
 use self::trial::{Runs, Shared, Trial};
 use super::FlatFlash;
-use crate::{ReproduceError, ReproduceOptions, Selection};
+use crate::{ReproduceError, ReproduceOptions};
 
 /// A run of the simulator.
 #[derive(Debug, Clone, Serialize)]
@@ -143,21 +141,22 @@ pub(super) fn on_ssd(system: &str) -> String {
     format!("{system}, modelled SSD")
 }
 
-/// The host time of every experiment, about.
-pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
-    trial::host_time(&trials_of(&all(&options.selection)), options)
+/// The number of runs of `sets`.
+pub(super) fn count(sets: &[Programs]) -> usize {
+    all(sets).len()
 }
 
 fn trials_of(experiments: &[Experiment]) -> Vec<Trial> {
     experiments.iter().map(|experiment| experiment.trial.clone()).collect()
 }
 
-/// Runs every experiment. The findings are left empty.
+/// Makes the runs of `sets`. The findings are left empty.
 pub(super) fn run(
+    sets: &[Programs],
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<FlatFlash, ReproduceError> {
-    let experiments = all(&options.selection);
+    let experiments = all(sets);
     let measures = trial::measure_all(&trials_of(&experiments), options, watch)?;
     let runs: Vec<RunRow> = experiments
         .into_iter()
@@ -174,7 +173,7 @@ pub(super) fn run(
         runs,
     };
     flatflash.readings = readings::rows(&flatflash);
-    if options.selection.takes_any(&OF_DATABASES) {
+    if sets.contains(&Programs::Databases) {
         flatflash.databases = databases::rows(&flatflash);
     }
     Ok(flatflash)
@@ -199,36 +198,34 @@ impl FlatFlash {
     }
 }
 
-/// Claims that need the microbenchmark; a note of GUPS tells of it.
-pub(super) const OF_MICRO: [&str; 5] = ["FL14", "FL15", "FL16", "FL17", "FL18"];
+/// A set of runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Programs {
+    /// The microbenchmark of Fig. 8.
+    Micro,
+    /// GUPS of Fig. 9.
+    Gups,
+    /// The graphs of Fig. 10.
+    Graphs,
+    /// YCSB of Figs. 11 and 12.
+    Ycsb,
+    /// The databases of Fig. 14.
+    Databases,
+}
 
-/// Claims that need GUPS.
-pub(super) const OF_GUPS: [&str; 6] = ["FL1", "FL12", "FL16", "FL17", "FL18", "FL29"];
-
-/// Claims that need the graphs.
-pub(super) const OF_GRAPHS: [&str; 6] = ["FL1", "FL12", "FL19", "FL20", "FL21", "FL29"];
-
-/// Claims that need YCSB.
-pub(super) const OF_YCSB: [&str; 6] = ["FL2", "FL12", "FL22", "FL23", "FL24", "FL29"];
-
-/// Claims that need the databases.
-pub(super) const OF_DATABASES: [&str; 5] = ["FL3", "FL12", "FL27", "FL28", "FL29"];
-
-/// Adds the runs of some programs.
-type Add = fn(&mut Vec<Experiment>);
-
-/// Every run that the selected claims need.
-fn all(selection: &Selection) -> Vec<Experiment> {
+/// Every run of `sets`.
+fn all(sets: &[Programs]) -> Vec<Experiment> {
     let mut all = Vec::new();
-    let groups: [(&[&str], Add); 5] = [
-        (&OF_MICRO, micro),
-        (&OF_GUPS, gups),
-        (&OF_GRAPHS, graphs),
-        (&OF_YCSB, ycsb),
-        (&OF_DATABASES, databases),
-    ];
-    for (_, add) in groups.into_iter().filter(|(claims, _)| selection.takes_any(claims)) {
-        add(&mut all);
+    for (set, add) in [
+        (Programs::Micro, micro as fn(&mut Vec<Experiment>)),
+        (Programs::Gups, gups),
+        (Programs::Graphs, graphs),
+        (Programs::Ycsb, ycsb),
+        (Programs::Databases, databases),
+    ] {
+        if sets.contains(&set) {
+            add(&mut all);
+        }
     }
     all
 }
@@ -371,8 +368,8 @@ fn databases(all: &mut Vec<Experiment>) {
 
 #[cfg(test)]
 impl FlatFlash {
-    /// The result as if every run that `selection` needs had taken as long as any other.
-    pub(super) fn made_up(selection: &Selection) -> FlatFlash {
+    /// The result as if every run of `sets` had taken as long as any other.
+    pub(super) fn made_up(sets: &[Programs]) -> FlatFlash {
         let (job_ns, p99_ns, pages_moved, pages_written) = (1e4, 2e4, 1.0, 1.0);
         let row = |run: Experiment| RunRow {
             experiment: run.name,
@@ -389,38 +386,16 @@ impl FlatFlash {
         let mut made_up = FlatFlash {
             scale_denominator: 64,
             seed: 1,
-            runs: all(selection).into_iter().map(row).collect(),
+            runs: all(sets).into_iter().map(row).collect(),
             readings: Vec::new(),
             databases: Vec::new(),
             files: files::rows(files::PRICES, 64, 1),
             findings: Findings::default(),
         };
         made_up.readings = readings::rows(&made_up);
-        if selection.takes_any(&OF_DATABASES) {
+        if sets.contains(&Programs::Databases) {
             made_up.databases = databases::rows(&made_up);
         }
         made_up
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host_times;
-
-    /// Programs, and the seconds that they took of `ebbtide reproduce flatflash --quick` on one core.
-    const RECORDED_S: [(Add, f64); 5] =
-        [(micro, 7.1), (gups, 5.7), (graphs, 95.3), (ycsb, 50.8), (databases, 23.3)];
-
-    #[test]
-    fn the_time_left_of_the_programs_is_right_by_half_whatever_program_runs_first() {
-        let options = host_times::recorded_options();
-        let parts = RECORDED_S.map(|(add, took)| {
-            let mut experiments = Vec::new();
-            add(&mut experiments);
-            let expected = trial::host_time(&trials_of(&experiments), &options);
-            (expected.expect("it can be planned").as_secs_f64(), took)
-        });
-        host_times::assert_right_by_half(&parts);
     }
 }

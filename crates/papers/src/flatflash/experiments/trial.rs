@@ -1,13 +1,11 @@
 //! [`Trial`]: a program on a machine, warmed up and measured.
 
-use std::time::Duration;
-
-use ebbtide_core::{Bytes, PAGE_BYTES, Watch};
+use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::{Machine, SimError, WORK_UNITS, warm_up};
 use ebbtide_study::runs::RunError;
-use ebbtide_study::side_by_side::side_by_side_by_cost;
+use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_workloads::{Kind, Lines, Scatter, Shape};
 use serde::Serialize;
 
@@ -118,23 +116,6 @@ impl Trial {
         Ok(resolve(base, &settings)?.scaled(1, options.scale_denominator()))
     }
 
-    /// Its host time in seconds, about. What it warms up is filled page by page; promotion goes on until
-    /// most of a graph has moved. The microseconds that a page takes are those of a quick run.
-    fn cost(&self, config: &Config) -> f64 {
-        let pages = |bytes: Bytes| bytes.0 as f64 / PAGE_BYTES as f64;
-        let frames = config.promotion.as_ref().map_or(config.dram_cache.size, |dram| dram.size);
-        let (page_us, is_graph) = match self.runs {
-            Runs::Program(Kind::PageRank) => (80.0, true),
-            Runs::Program(Kind::ConnectedComponents) => (145.0, true),
-            Runs::Program(Kind::YcsbB64 | Kind::YcsbD64) => (85.0, false),
-            Runs::Program(Kind::TpccMix | Kind::Tpcb | Kind::TatpMix) => (12.0, false),
-            _ => (25.0, false),
-        };
-        let filled =
-            if is_graph && config.promotion.is_some() { config.dataset.size } else { frames };
-        MEASURED_S + page_us * 1e-6 * pages(filled)
-    }
-
     fn run(
         &self,
         config: &Config,
@@ -207,9 +188,6 @@ const WARM_SHARE: f64 = 0.8;
 /// Accesses measured, about.
 const ACCESSES: u64 = 300_000;
 
-/// Host time of the measured accesses, in seconds.
-const MEASURED_S: f64 = 0.3;
-
 /// Jobs of each thread that run in time before the measured ones.
 const SETTLING_JOBS: u64 = 20;
 
@@ -234,22 +212,11 @@ pub(super) fn measure_all(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<Vec<Measure>, ReproduceError> {
-    let Distinct { configs, trials: distinct, costs, run_as } = Distinct::of(trials, options)?;
-    let measures = side_by_side_by_cost(&costs, options.threads, watch, |number, watch| {
+    let Distinct { configs, trials: distinct, run_as } = Distinct::of(trials, options)?;
+    let measures = side_by_side(distinct.len(), options.threads, watch, |number, watch| {
         trials[distinct[number]].run(&configs[distinct[number]], options, watch)
     })?;
     Ok(run_as.into_iter().map(|number| measures[number]).collect())
-}
-
-/// The host time of [`measure_all`] on one thread, about.
-///
-/// # Errors
-/// When a machine cannot be described.
-pub(super) fn host_time(
-    trials: &[Trial],
-    options: &ReproduceOptions,
-) -> Result<Duration, ReproduceError> {
-    Ok(Duration::from_secs_f64(Distinct::of(trials, options)?.costs.iter().sum()))
 }
 
 /// Trials without those that are the same program on the same machine as one before.
@@ -258,8 +225,6 @@ struct Distinct {
     configs: Vec<Config>,
     /// The numbers of trials that run.
     trials: Vec<usize>,
-    /// The host time of each of those, in seconds.
-    costs: Vec<f64>,
     /// For each trial the place among `trials` of the one that is run for it.
     run_as: Vec<usize>,
 }
@@ -281,7 +246,6 @@ impl Distinct {
                 })
             })
             .collect();
-        let costs = distinct.iter().map(|&number| trials[number].cost(&configs[number])).collect();
-        Ok(Distinct { configs, trials: distinct, costs, run_as })
+        Ok(Distinct { configs, trials: distinct, run_as })
     }
 }

@@ -1,50 +1,24 @@
 //! The verdict on each claim of FlatFlash.
 
-mod programs;
-mod tables;
+pub(super) mod programs;
+pub(super) mod tables;
 
 use ebbtide_core::Span;
 use ebbtide_sim::designs::resolve;
 
 use self::programs::{p99, tails_by_reading};
 use super::FlatFlash;
-use super::claims::CLAIMS;
 use super::experiments::{
     AT_LEAST, AT_ONCE, DEVICES_US, DatabaseRow, FILE_SYSTEMS, FLATFLASH, FileRow, GRAPH_RATIOS,
     GRAPHS, GUPS, Logging, OPERATIONS, PAGE_INTERVAL, SEEDS, TRADITIONAL_STACK, UNIFIED_MMAP, YCSB,
     YCSB_RATIO, YCSB_RATIOS, at, gain_of_tpcb, seeded,
 };
-use crate::{ReproduceError, Selection};
 use ebbtide_report::statistics::Estimate;
-use ebbtide_study::claims::{Finding, Findings, Ours, geometric_mean, most};
+use ebbtide_study::claims::{Claim, Finding, Ours, geometric_mean, most};
 
 /// The system and what the claims call it.
 const BASELINES: [(&str, &str); 2] =
     [("UnifiedMMap", UNIFIED_MMAP), ("TraditionalStack", TRADITIONAL_STACK)];
-
-/// Every claim.
-pub(super) fn findings(r: &FlatFlash, selection: &Selection) -> Result<Findings, ReproduceError> {
-    type Decide = fn(&FlatFlash) -> Vec<Finding>;
-    let groups: [(&[&str], Decide); 11] = [
-        (&["FL1"], memory_highlight),
-        (&["FL2"], tail_highlight),
-        (&["FL3"], database_highlight),
-        (&["FL12"], tables::table_1),
-        (&["FL4", "FL13", "FL25"], files),
-        (&["FL14", "FL15"], programs::micro),
-        (&["FL16", "FL17", "FL18"], programs::gups),
-        (&["FL19", "FL20", "FL21"], programs::graphs),
-        (&["FL22", "FL23", "FL24"], programs::ycsb),
-        (&["FL27", "FL28"], databases),
-        (&["FL29"], tables::table_3),
-    ];
-    let mut decided = constants()?;
-    for (_, decide) in groups.iter().filter(|(claims, _)| selection.takes_any(claims)) {
-        decided.extend(decide(r));
-    }
-    decided.extend(super::formulas::findings());
-    Ok(CLAIMS.findings(decided).only(|id| selection.takes(id)))
-}
 
 /// Several values, which are judged by their range.
 struct Spread {
@@ -63,17 +37,19 @@ fn spread(values: impl IntoIterator<Item = f64>) -> Spread {
     Spread { range, mean, geometric_mean, most }
 }
 
-fn memory_highlight(r: &FlatFlash) -> Vec<Finding> {
+/// FL1.
+pub(super) fn memory_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let graphs = GRAPHS.iter().flat_map(|(name, _)| GRAPH_RATIOS.map(|ratio| at(name, ratio)));
     let memory = graphs.chain([GUPS.to_string()]).map(|name| r.gain(&name, UNIFIED_MMAP));
     let at_once = r.readings.iter().filter(|row| row.reading == AT_ONCE).map(|row| row.gain);
-    vec![CLAIMS.found("FL1", "", spread(memory).most).note(format!(
+    vec![claim.finding("", spread(memory).most).note(format!(
         "With promotion at the first access at most {:.2}; see FL17.",
         spread(at_once).most
     ))]
 }
 
-fn tail_highlight(r: &FlatFlash) -> Vec<Finding> {
+/// FL2.
+pub(super) fn tail_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let most_of = |seed| {
         let names = YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)));
         most(names.map(|name| p99(r, &seeded(&name, seed), UNIFIED_MMAP)))
@@ -82,15 +58,16 @@ fn tail_highlight(r: &FlatFlash) -> Vec<Finding> {
         let name = at(name, YCSB_RATIO);
         r.run(&name, UNIFIED_MMAP).p99_ns / r.run(&name, AT_ONCE).p99_ns
     });
-    vec![CLAIMS.found_tail("FL2", "", over_seeds(most_of)).note(format!(
+    vec![claim.tail("", over_seeds(most_of)).note(format!(
         "With promotion at the first access at most {:.2}; see FL22.",
         spread(tails_at_once).most
     ))]
 }
 
-fn database_highlight(r: &FlatFlash) -> Vec<Finding> {
+/// FL3.
+pub(super) fn database_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let databases = own_logs(r, DEVICES_US[0]).map(|row| row.over_unified_mmap);
-    vec![CLAIMS.found("FL3", "", spread(databases).most).note(format!(
+    vec![claim.finding("", spread(databases).most).note(format!(
         "The most of any database and number of clients, each transaction with its own log. On \
          UnifiedMMap 16 clients of TPCB wait for the device, which takes a page every {} us \
          (assumption): {}.",
@@ -111,15 +88,16 @@ fn by_interval(r: &FlatFlash, device_us: u64) -> String {
     format!("twice as often {:.2}, half as often {:.2}", at(interval / 2), at(interval * 2))
 }
 
-fn constants() -> Result<Vec<Finding>, ReproduceError> {
-    let config = resolve(FLATFLASH, &[])?;
+/// FL11.
+pub(super) fn constants(claim: &Claim) -> Vec<Finding> {
+    let config = resolve(FLATFLASH, &[]).expect("a shipped design resolves");
     let promotion = config.promotion.expect("FlatFlash promotes");
-    Ok(vec![
-        CLAIMS.found("FL11", "lower ratio", promotion.lower_ratio),
-        CLAIMS.found("FL11", "higher ratio", promotion.higher_ratio),
-        CLAIMS.found("FL11", "greatest threshold", promotion.threshold_max as f64),
-        CLAIMS.found("FL11", "epoch", promotion.epoch as f64),
-    ])
+    vec![
+        claim.finding("lower ratio", promotion.lower_ratio),
+        claim.finding("higher ratio", promotion.higher_ratio),
+        claim.finding("greatest threshold", promotion.threshold_max as f64),
+        claim.finding("epoch", promotion.epoch as f64),
+    ]
 }
 
 /// The gain under the other readings of Algorithm 1, which FL17's note explains.
@@ -132,34 +110,44 @@ fn readings(r: &FlatFlash, experiment: &str, system: &str) -> String {
     )
 }
 
-fn files(r: &FlatFlash) -> Vec<Finding> {
-    let of = |of: &dyn Fn(&FileRow) -> bool, value: fn(&FileRow) -> f64| {
-        spread(r.files.iter().filter(|row| of(row)).map(value))
-    };
-    let mut findings = vec![
-        CLAIMS
-            .found("FL4", "", spread(r.files.iter().map(|row| row.gain)).most)
-            .note("The most of any operation and file system."),
-    ];
+/// The values of the rows of file systems that `is_of` takes.
+fn of_files(r: &FlatFlash, is_of: impl Fn(&FileRow) -> bool, value: fn(&FileRow) -> f64) -> Spread {
+    spread(r.files.iter().filter(|row| is_of(row)).map(value))
+}
+
+/// FL4.
+pub(super) fn metadata_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let most = of_files(r, |_| true, |row| row.gain).most;
+    vec![claim.finding("", most).note("The most of any operation and file system.")]
+}
+
+/// FL13.
+pub(super) fn by_operation(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for operation in OPERATIONS {
         let same = |row: &FileRow| row.operation == operation.name;
-        let gain = of(&same, |row| row.gain);
-        findings.push(CLAIMS.found("FL13", operation.name, gain.range).note(gain.mean));
-        let lifetime = of(&same, |row| row.lifetime);
-        findings.push(CLAIMS.found("FL13", &format!("{}, lifetime", operation.name), lifetime.range).note(
-            format!(
-                "{} The battery-backed cache merges small pieces for as long as they stay in it; \
-                 the paper writes them back from time to time, in whole blocks, and does not say \
-                 how often.",
-                lifetime.mean
-            ),
-        ));
-    }
-    for file_system in FILE_SYSTEMS {
-        let gain = of(&|row: &FileRow| row.file_system == file_system.name, |row| row.gain);
-        findings.push(CLAIMS.found("FL25", file_system.name, gain.range).note(gain.mean));
+        let gain = of_files(r, same, |row| row.gain);
+        findings.push(claim.finding(operation.name, gain.range).note(gain.mean));
+        let lifetime = of_files(r, same, |row| row.lifetime);
+        let part = format!("{}, lifetime", operation.name);
+        findings.push(claim.finding(&part, lifetime.range).note(format!(
+            "{} The battery-backed cache merges small pieces for as long as they stay in it; \
+             the paper writes them back from time to time, in whole blocks, and does not say \
+             how often.",
+            lifetime.mean
+        )));
     }
     findings
+}
+
+/// FL25.
+pub(super) fn by_file_system(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let of = |name| of_files(r, |row| row.file_system == name, |row| row.gain);
+    let finding = |name| {
+        let gain = of(name);
+        claim.finding(name, gain.range).note(gain.mean)
+    };
+    FILE_SYSTEMS.iter().map(|file_system| finding(file_system.name)).collect()
 }
 
 fn database<'a>(
@@ -184,7 +172,8 @@ fn own_logs(r: &FlatFlash, device_us: u64) -> impl Iterator<Item = &DatabaseRow>
     r.databases.iter().filter(own).filter(move |row| row.device_us == device_us)
 }
 
-fn databases(r: &FlatFlash) -> Vec<Finding> {
+/// FL27.
+pub(super) fn databases(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let unified = spread(own_logs(r, DEVICES_US[0]).map(|row| row.over_unified_mmap));
     let traditional = spread(own_logs(r, DEVICES_US[0]).map(|row| row.over_traditional_stack));
     let central = r
@@ -192,41 +181,26 @@ fn databases(r: &FlatFlash) -> Vec<Finding> {
         .iter()
         .filter(|row| row.logging == Logging::Central && row.device_us == DEVICES_US[0]);
     let central = spread(central.map(|row| row.over_unified_mmap));
+    vec![
+        claim.finding("UnifiedMMap", unified.range).note(format!(
+            "{} With central logs on both {:.2}.",
+            unified.mean, central.geometric_mean
+        )),
+        claim.finding("TraditionalStack", traditional.range).note(traditional.mean),
+    ]
+}
+
+/// FL28.
+pub(super) fn faster_devices(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let faster = r.databases.iter().filter(|row| {
         row.logging == Logging::PerTransaction
             && row.clients == 16
             && row.device_us != DEVICES_US[0]
     });
-    vec![
-        CLAIMS.found("FL27", "UnifiedMMap", unified.range).note(format!(
-            "{} With central logs on both {:.2}.",
-            unified.mean, central.geometric_mean
-        )),
-        CLAIMS.found("FL27", "TraditionalStack", traditional.range).note(traditional.mean),
-        CLAIMS.found("FL28", "", spread(faster.map(|row| row.over_unified_mmap)).most).note(
-            format!(
-                "The most of any database on devices of 10 and 5 us. It is TPCB's pages that wait \
-             (FL3): with 5 us and pages taken {}.",
-                by_interval(r, DEVICES_US[DEVICES_US.len() - 1])
-            ),
-        ),
-    ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_claim_alone_finds_the_runs_that_it_needs() {
-        let everything = FlatFlash::made_up(&Selection::All).runs.len();
-        for claim in CLAIMS.iter() {
-            let selection = Selection::Claims(vec![claim.id]);
-            let made_up = FlatFlash::made_up(&selection);
-            let found = findings(&made_up, &selection).expect("a shipped design resolves");
-            let ids: Vec<&str> = found.claims.iter().map(|finding| finding.id).collect();
-            assert_eq!(ids, vec![claim.id; claim.parts().len()]);
-            assert!(made_up.runs.len() < everything || ["FL12", "FL29"].contains(&claim.id));
-        }
-    }
+    let most = spread(faster.map(|row| row.over_unified_mmap)).most;
+    vec![claim.finding("", most).note(format!(
+        "The most of any database on devices of 10 and 5 us. It is TPCB's pages that wait (FL3): \
+         with 5 us and pages taken {}.",
+        by_interval(r, DEVICES_US[DEVICES_US.len() - 1])
+    ))]
 }

@@ -2,41 +2,43 @@
 
 use super::{BASELINES, over_seeds, readings, spread};
 use crate::flatflash::FlatFlash;
-use crate::flatflash::claims::CLAIMS;
 use crate::flatflash::experiments::{
     AT_LEAST, AT_ONCE, CACHES_MIB, FEW_COMMANDS, GRAPH_RATIO, GRAPH_RATIOS, GRAPHS, GUPS,
     SLOW_STACK, TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, on_ssd, seeded, with_cache,
 };
 use crate::flatflash::experiments::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
 use ebbtide_report::statistics::Estimate;
-use ebbtide_study::claims::{CONVERGED, Finding, Ours};
+use ebbtide_study::claims::{CONVERGED, Claim, Finding, Ours};
 
-pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
+/// FL14.
+pub(crate) fn sequential(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let sequential = "sequential read";
     let ratio = 1.0 / r.gain(sequential, UNIFIED_MMAP);
     let traditional = r.run(sequential, TRADITIONAL_STACK).job_ns;
     let far = BASELINES_AND_OWN.map(|system| traditional / r.run(sequential, system).job_ns);
     let slow = r.run(sequential, SLOW_STACK).job_ns;
     let slow = BASELINES_AND_OWN.map(|system| slow / r.run(sequential, system).job_ns);
-    let mut findings = vec![
-        CLAIMS.found("FL14", "ratio", ratio),
-        CLAIMS.found("FL14", "both", far.iter().all(|far| *far > FAR_BELOW)).note(format!(
+    vec![
+        claim.finding("ratio", ratio),
+        claim.finding("both", far.iter().all(|far| *far > FAR_BELOW)).note(format!(
             "TraditionalStack takes {:.2} times as long as FlatFlash and {:.2} times as \
              UnifiedMMap; with 20 us of software a fault instead of 15 (HAMS, ISCA'21 §II: 15 to 20) {:.2} and \
              {:.2}.",
             far[0], far[1], slow[0], slow[1],
         )),
-    ];
-    for (part, system) in BASELINES {
+    ]
+}
+
+/// FL15.
+pub(crate) fn random(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let finding = |(part, system)| {
         let small =
             r.run("random read", system).job_ns / r.run("random read", &with_cache(40)).job_ns;
-        findings.push(
-            CLAIMS
-                .found("FL15", part, Ours::range([r.gain("random read", system), small]))
-                .note("On SSDs of 1 TB and of 32 GB."),
-        );
-    }
-    findings
+        claim
+            .finding(part, Ours::range([r.gain("random read", system), small]))
+            .note("On SSDs of 1 TB and of 32 GB.")
+    };
+    BASELINES.map(finding).into()
 }
 
 /// A latency is far below another that is this many times as long.
@@ -44,18 +46,26 @@ const FAR_BELOW: f64 = 1.25;
 
 const BASELINES_AND_OWN: [&str; 2] = [FLATFLASH, UNIFIED_MMAP];
 
-pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
-    let moved = |system: &str| r.run(GUPS, system).pages_moved;
+/// FL16.
+pub(crate) fn gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let slow = r.gain(GUPS, SLOW_STACK);
-    let mut findings = vec![
-        CLAIMS.found("FL16", BASELINES[0].0, r.gain(GUPS, BASELINES[0].1)).note(posted_writes(r)),
-        CLAIMS.found("FL16", BASELINES[1].0, r.gain(GUPS, BASELINES[1].1)).note(format!(
+    let [unified, traditional] =
+        BASELINES.map(|(part, system)| claim.finding(part, r.gain(GUPS, system)));
+    vec![
+        unified.note(posted_writes(r)),
+        traditional.note(format!(
             "With 20 us of software a fault instead of 15 (HAMS, ISCA'21 §II: 15 to 20) {slow:.2}."
         )),
-    ];
+    ]
+}
+
+/// FL17.
+pub(crate) fn pages_of_gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let moved = |system: &str| r.run(GUPS, system).pages_moved;
+    let mut findings = Vec::new();
     for (part, system) in BASELINES {
         let part = format!("{part} over FlatFlash");
-        let finding = CLAIMS.found("FL17", &part, moved(system) / moved(FLATFLASH));
+        let finding = claim.finding(&part, moved(system) / moved(FLATFLASH));
         findings.push(match system {
             UNIFIED_MMAP => finding.note(too_few_promotions(r)),
             _ => finding.note(format!(
@@ -65,11 +75,13 @@ pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
             )),
         });
     }
-    findings.push(CLAIMS.found(
-        "FL17",
-        "UnifiedMMap below TraditionalStack",
-        moved(UNIFIED_MMAP) < moved(TRADITIONAL_STACK),
-    ));
+    let below = moved(UNIFIED_MMAP) < moved(TRADITIONAL_STACK);
+    findings.push(claim.finding("UnifiedMMap below TraditionalStack", below));
+    findings
+}
+
+/// FL18.
+pub(crate) fn caches_of_gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let mut caches: Vec<(u64, f64)> = CACHES_MIB
         .iter()
         .map(|mib| (*mib, r.run(GUPS, &with_cache(*mib)).job_ns))
@@ -79,12 +91,11 @@ pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
     let base = r.run(GUPS, UNIFIED_MMAP).job_ns;
     let gains: Vec<String> =
         caches.iter().map(|(mib, ns)| format!("{:.2} at {mib} MiB", base / ns)).collect();
-    findings.push(
-        CLAIMS
-            .found("FL18", "", caches.is_sorted_by(|small, large| small.1 > large.1))
+    vec![
+        claim
+            .finding("", caches.is_sorted_by(|small, large| small.1 > large.1))
             .note(format!("Over UnifiedMMap: {}.", gains.join(", "))),
-    );
-    findings
+    ]
 }
 
 /// The assumption on posted writes, and its effect.
@@ -127,38 +138,60 @@ fn too_few_promotions(r: &FlatFlash) -> String {
     )
 }
 
-pub(super) fn graphs(r: &FlatFlash) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut grows = true;
-    for (id, (name, _)) in ["FL19", "FL20"].into_iter().zip(GRAPHS) {
-        for (part, system) in BASELINES {
-            let gains = GRAPH_RATIOS.map(|ratio| r.gain(&at(name, ratio), system));
-            grows &= gains[gains.len() - 1] > gains[0];
-            let gains = spread(gains);
-            let middle = readings(r, &at(name, GRAPH_RATIO), system);
-            findings.push(CLAIMS.found(id, part, gains.range).note(gains.mean).note(middle));
-        }
-    }
-    findings.push(CLAIMS.found("FL21", "", grows));
-    findings
+/// FL19.
+pub(crate) fn page_rank(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    graph(claim, r, GRAPHS[0].0)
+}
+
+/// FL20.
+pub(crate) fn components(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    graph(claim, r, GRAPHS[1].0)
+}
+
+fn graph(claim: &Claim, r: &FlatFlash, name: &str) -> Vec<Finding> {
+    let finding = |(part, system)| {
+        let gains = spread(gains_of_graph(r, name, system));
+        let middle = readings(r, &at(name, GRAPH_RATIO), system);
+        claim.finding(part, gains.range).note(gains.mean).note(middle)
+    };
+    BASELINES.map(finding).into()
+}
+
+fn gains_of_graph(r: &FlatFlash, name: &str, system: &str) -> [f64; GRAPH_RATIOS.len()] {
+    GRAPH_RATIOS.map(|ratio| r.gain(&at(name, ratio), system))
+}
+
+/// FL21.
+pub(crate) fn larger_graphs(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let grows = |name, system| {
+        let gains = gains_of_graph(r, name, system);
+        gains[gains.len() - 1] > gains[0]
+    };
+    let all =
+        GRAPHS.iter().all(|(name, _)| BASELINES.iter().all(|(_, system)| grows(name, system)));
+    vec![claim.finding("", all)]
 }
 
 pub(super) fn p99(r: &FlatFlash, experiment: &str, system: &str) -> f64 {
     r.run(experiment, system).p99_ns / r.run(experiment, FLATFLASH).p99_ns
 }
 
-pub(super) fn ycsb(r: &FlatFlash) -> Vec<Finding> {
-    let names = || YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)));
-    let mut findings = Vec::new();
-    for (part, system) in BASELINES {
-        let estimates: Vec<(String, Estimate)> = names()
+/// YCSB's programs at every ratio.
+fn ycsb() -> impl Iterator<Item = String> {
+    YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)))
+}
+
+/// FL22.
+pub(crate) fn tails(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let finding = |(part, system)| {
+        let estimates: Vec<(String, Estimate)> = ycsb()
             .map(|name| (name.clone(), over_seeds(|seed| p99(r, &seeded(&name, seed), system))))
             .collect();
         let tails = spread(estimates.iter().map(|(_, estimate)| estimate.mean));
         let unknown = estimates.iter().find(|(_, estimate)| !estimate.is_within(CONVERGED));
         let largest = at(YCSB[1].0, YCSB_RATIO);
         let by_reading = format!("{largest}, {}.", tails_by_reading(r, &largest, system));
-        let finding = CLAIMS.found("FL22", part, tails.range).note(tails.mean).note(by_reading);
+        let finding = claim.finding(part, tails.range).note(tails.mean).note(by_reading);
         let finding = match unknown {
             None => finding,
             Some((name, Estimate { mean, ci95 })) => {
@@ -168,20 +201,29 @@ pub(super) fn ycsb(r: &FlatFlash) -> Vec<Finding> {
                 ))
             }
         };
-        findings.push(if system == UNIFIED_MMAP { finding.note(tail_bound(r)) } else { finding });
-        let means = spread(names().map(|name| r.gain(&name, system)));
-        findings.push(CLAIMS.found("FL23", part, means.range).note(means.mean));
-    }
+        if system == UNIFIED_MMAP { finding.note(tail_bound(r)) } else { finding }
+    };
+    BASELINES.map(finding).into()
+}
+
+/// FL23.
+pub(crate) fn mean_latencies(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
+    let finding = |(part, system)| {
+        let means = spread(ycsb().map(|name| r.gain(&name, system)));
+        claim.finding(part, means.range).note(means.mean)
+    };
+    BASELINES.map(finding).into()
+}
+
+/// FL24.
+pub(crate) fn pages_of_ycsb(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let largest = at(YCSB[0].0, YCSB_RATIO);
     let moved = |system: &str| r.run(&largest, system).pages_moved;
-    findings.push(CLAIMS.found("FL24", "", moved(TRADITIONAL_STACK) / moved(FLATFLASH)).note(
-        format!(
-            "With the reset repaired {:.2}, with promotion at the first access {:.2} (FL17).",
-            moved(TRADITIONAL_STACK) / moved(WINDOWED),
-            moved(TRADITIONAL_STACK) / moved(AT_ONCE),
-        ),
-    ));
-    findings
+    vec![claim.finding("", moved(TRADITIONAL_STACK) / moved(FLATFLASH)).note(format!(
+        "With the reset repaired {:.2}, with promotion at the first access {:.2} (FL17).",
+        moved(TRADITIONAL_STACK) / moved(WINDOWED),
+        moved(TRADITIONAL_STACK) / moved(AT_ONCE),
+    ))]
 }
 
 /// The tail under other readings of Algorithm 1.

@@ -2,7 +2,6 @@
 
 use super::{database, over_seeds, p99, readings, tails_by_reading};
 use crate::flatflash::FlatFlash;
-use crate::flatflash::claims::CLAIMS;
 use crate::flatflash::experiments::Logging;
 use crate::flatflash::experiments::{
     AT_LEAST, AT_ONCE, BY_BLOCKS, CLEAN_AFTER_US, DATABASES, DEVICES_US, GRAPH_RATIO, GRAPHS, GUPS,
@@ -10,16 +9,17 @@ use crate::flatflash::experiments::{
 };
 use crate::flatflash::experiments::{DRAM_ONLY, FLATFLASH, UNIFIED_MMAP};
 use crate::flatflash::experiments::{log_pages, ratio_of_writes};
-use ebbtide_study::claims::Finding;
+use ebbtide_study::claims::{Claim, Finding};
 
-pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
+/// FL12.
+pub(crate) fn table_1(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let lifetime = |name: &str| {
         let written = |system| r.run(name, system).pages_written;
         ratio_of_writes(written(UNIFIED_MMAP), written(FLATFLASH))
     };
     let mut findings = vec![
-        CLAIMS.found("FL12", "GUPS", r.gain(GUPS, UNIFIED_MMAP)),
-        CLAIMS.found("FL12", "GUPS, lifetime", lifetime(GUPS)).note(format!(
+        claim.finding("GUPS", r.gain(GUPS, UNIFIED_MMAP)),
+        claim.finding("GUPS, lifetime", lifetime(GUPS)).note(format!(
             "Uniform updates dirty a page each: what DRAM merges on one system, the SSD-Cache does \
              on the other. Cleaned by whole blocks every {} ms, FlatFlash writes {:.1} times as \
              many pages: the claimed lifetimes count dirty pages alone.",
@@ -29,14 +29,13 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
     ];
     for (name, _) in GRAPHS {
         let at = at(name, GRAPH_RATIO);
-        findings.push(CLAIMS.found("FL12", name, r.gain(&at, UNIFIED_MMAP)).note(readings(
+        findings.push(claim.finding(name, r.gain(&at, UNIFIED_MMAP)).note(readings(
             r,
             &at,
             UNIFIED_MMAP,
         )));
         let moved = |system| r.run(&at, system).pages_moved;
-        findings
-            .push(CLAIMS.found("FL12", &format!("{name}, lifetime"), lifetime(&at)).note(format!(
+        findings.push(claim.finding(&format!("{name}, lifetime"), lifetime(&at)).note(format!(
             "Edges are only read here, and values hardly leave DRAM: UnifiedMMap writes {:.4} of \
              the {:.2} pages that it moves an operation. Under GraphChi, which writes edges, most \
              would be dirty; were all, it would be the ratio of pages moved, {:.2} where at least \
@@ -51,12 +50,8 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
         let at = at(name, YCSB_RATIO);
         let mean = r.gain(&at, UNIFIED_MMAP);
         findings.push(
-            CLAIMS
-                .found_tail(
-                    "FL12",
-                    name,
-                    over_seeds(|seed| p99(r, &seeded(&at, seed), UNIFIED_MMAP)),
-                )
+            claim
+                .tail(name, over_seeds(|seed| p99(r, &seeded(&at, seed), UNIFIED_MMAP)))
                 .note(format!(
                     "By p99, {}; the mean gains {mean:.2}.",
                     tails_by_reading(r, &at, UNIFIED_MMAP)
@@ -64,15 +59,15 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
                 .note("See FL22."),
         );
         findings.push(
-            CLAIMS
-                .found("FL12", &format!("{name}, lifetime"), lifetime(&at))
+            claim
+                .finding(&format!("{name}, lifetime"), lifetime(&at))
                 .note(lifetime_at_once(r, &at)),
         );
     }
     for (name, _) in DATABASES {
         let row = database(r, name, 16, DEVICES_US[0], Logging::PerTransaction);
         let run = on_device(name, DEVICES_US[0]);
-        findings.push(CLAIMS.found("FL12", name, row.over_unified_mmap).note(format!(
+        findings.push(claim.finding(name, row.over_unified_mmap).note(format!(
             "16 clients. Without commits {:.2}. {}",
             r.gain(&run, UNIFIED_MMAP),
             readings(r, &run, UNIFIED_MMAP),
@@ -80,8 +75,8 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
         let written = |system| r.run(&run, system).pages_written + log_pages(name);
         let lifetime = written(UNIFIED_MMAP) / written(FLATFLASH);
         findings.push(
-            CLAIMS
-                .found("FL12", &format!("{name}, lifetime"), lifetime)
+            claim
+                .finding(&format!("{name}, lifetime"), lifetime)
                 .note("Against a central log, whose records share pages.")
                 .note(lifetime_at_once(r, &run)),
         );
@@ -96,7 +91,8 @@ fn lifetime_at_once(r: &FlatFlash, experiment: &str) -> String {
     format!("With promotion at the first access {lifetime:.2}.")
 }
 
-pub(super) fn table_3(r: &FlatFlash) -> Vec<Finding> {
+/// The slow-downs of FL29.
+pub(crate) fn table_3(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut slow = |part: &str, experiment: &str, jobs: f64, claimed: f64| {
         let (own, dram) = (r.run(experiment, FLATFLASH), r.run(experiment, DRAM_ONLY));
@@ -104,8 +100,7 @@ pub(super) fn table_3(r: &FlatFlash) -> Vec<Finding> {
         // (own + x) / (dram + x) = claimed
         let computing_ns = (own.job_ns - claimed * dram.job_ns) / (claimed - 1.0);
         let unified = r.run(experiment, UNIFIED_MMAP).job_ns;
-        findings
-            .push(CLAIMS.found("FL29", &format!("{part}, slow-down"), slow_down).note(format!(
+        findings.push(claim.finding(&format!("{part}, slow-down"), slow_down).note(format!(
             "{:.2} us of computing an operation would make it {claimed}, and FlatFlash {:.2} times \
              as fast as UnifiedMMap.",
             computing_ns / jobs / 1e3,
@@ -122,8 +117,7 @@ pub(super) fn table_3(r: &FlatFlash) -> Vec<Finding> {
         let run = on_device(name, DEVICES_US[0]);
         let dram_only = r.run(&run, DRAM_ONLY).job_ns;
         let without = |system| r.run(&run, system).job_ns / dram_only;
-        findings
-            .push(CLAIMS.found("FL29", &format!("{name}, slow-down"), own.slow_down).note(format!(
+        findings.push(claim.finding(&format!("{name}, slow-down"), own.slow_down).note(format!(
             "16 clients; DRAM-only commits to the same SSD, by pages (FL3). Without commits {:.1}, \
              with promotion at the first access {:.1}: nothing is computed here, and {:.1} of a \
              transaction's {:.1} us are flash's.",

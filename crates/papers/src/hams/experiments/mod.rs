@@ -3,14 +3,13 @@
 mod rows;
 
 use std::iter;
-use std::time::Duration;
 
 use ebbtide_core::{Bytes, Span, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Plan, run_cold};
 use ebbtide_study::claims::Findings;
-use ebbtide_study::runs::{self, RunError, run_all};
+use ebbtide_study::runs::{RunError, run_all};
 use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_workloads::Kind;
 
@@ -111,30 +110,42 @@ const ROUNDS: u64 = 3;
 /// Pages that a job of the mmap benchmark touches.
 const PAGES_PER_JOB: u64 = 64;
 
-/// Claims that need the programs and their variations.
-pub(super) const OF_PROGRAMS: [&str; 5] = ["HM1", "HM2", "HM3", "HM4", "HM12"];
+/// A set of runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Runs {
+    /// The programs.
+    Programs,
+    /// The programs under every variation.
+    Variations,
+    /// Fig. 4. It computes as long as the first program, so that it needs the programs.
+    Curves,
+}
 
-/// Claims that need Fig. 4. It computes as long as the first program.
-pub(super) const OF_CURVES: [&str; 4] = ["HM9", "HM10", "HM11", "HM12"];
-
-/// Runs every experiment. The findings are left empty.
-pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, ReproduceError> {
-    let plans = plans(options)?;
-    let (programs, curves_time) = (runs::host_time(&plans), curves_time(options));
-    let curves_from = programs.div_duration_f64(programs + curves_time);
+/// Makes the runs of `sets`. The findings are left empty.
+pub(super) fn run(
+    sets: &[Runs],
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
+) -> Result<Hams, ReproduceError> {
+    let plans = plans(sets, options)?;
+    let all = count(sets, options)?;
+    let curves_from = plans.len() as f64 / all.max(1) as f64;
     let outcomes =
         watch.within(0.0, curves_from, |watch| run_all(&plans, options.threads, watch))?;
-    let (outcomes, mut varied) = outcomes.split_at(WORKLOADS.len() * DESIGNS.len());
+    let programs = if sets.is_empty() { 0 } else { WORKLOADS.len() * DESIGNS.len() };
+    let (outcomes, mut varied) = outcomes.split_at(programs);
     let mut variations = Vec::new();
-    for &Variation { what, under, .. } in variations_of(options) {
+    for &Variation { what, under, .. } in variations_of(sets) {
         let (own, others) = varied.split_at(under.len() * DESIGNS.len());
         let (workloads, shares) = rows(under, own);
         variations.push(VariationRow { what, workloads, shares });
         varied = others;
     }
-    let work = Span::from_ps((outcomes[0].warm_up.work_ns * 1e3) as u64);
-    let curves = match options.selection.takes_any(&OF_CURVES) {
-        true => watch.within(curves_from, 1.0, |watch| curves(options, work, watch))?,
+    let curves = match sets.contains(&Runs::Curves) {
+        true => watch.within(curves_from, 1.0, |watch| {
+            let work = Span::from_ps((outcomes[0].warm_up.work_ns * 1e3) as u64);
+            curves(options, work, watch)
+        })?,
         false => Vec::new(),
     };
     let (workloads, shares) = rows(&WORKLOADS, outcomes);
@@ -150,20 +161,19 @@ pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, 
     })
 }
 
-/// The host time of every experiment, about.
-pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
-    Ok(runs::host_time(&plans(options)?) + curves_time(options))
-}
-
-/// The host time of Fig. 4, about.
-fn curves_time(options: &ReproduceOptions) -> Duration {
-    if options.selection.takes_any(&OF_CURVES) { CURVES_TIME } else { Duration::ZERO }
+/// The number of runs of `sets`.
+pub(super) fn count(sets: &[Runs], options: &ReproduceOptions) -> Result<usize, ReproduceError> {
+    let curves = if sets.contains(&Runs::Curves) { CURVES.len() } else { 0 };
+    Ok(plans(sets, options)?.len() + curves)
 }
 
 /// The programs on the designs, and then under every variation that is asked for.
-fn plans(options: &ReproduceOptions) -> Result<Vec<Plan>, ReproduceError> {
+fn plans(sets: &[Runs], options: &ReproduceOptions) -> Result<Vec<Plan>, ReproduceError> {
     let mut plans = Vec::new();
-    for &Variation { keys, under, .. } in iter::once(&UNVARIED).chain(variations_of(options)) {
+    if sets.is_empty() {
+        return Ok(plans);
+    }
+    for &Variation { keys, under, .. } in iter::once(&UNVARIED).chain(variations_of(sets)) {
         for (_, workload) in under {
             for design in DESIGNS {
                 plans.push(plan(options, design, *workload, keys)?);
@@ -173,8 +183,8 @@ fn plans(options: &ReproduceOptions) -> Result<Vec<Plan>, ReproduceError> {
     Ok(plans)
 }
 
-fn variations_of(options: &ReproduceOptions) -> &'static [Variation] {
-    if options.selection.takes_any(&OF_PROGRAMS) { &VARIATIONS } else { &[] }
+fn variations_of(sets: &[Runs]) -> &'static [Variation] {
+    if sets.contains(&Runs::Variations) { &VARIATIONS } else { &[] }
 }
 
 fn denominator(options: &ReproduceOptions) -> u64 {
@@ -209,9 +219,6 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
     config
 }
 
-/// Host time of Fig. 4.
-const CURVES_TIME: Duration = Duration::from_secs(1);
-
 /// Fig. 4: the mmap benchmark reads half of the NVDIMM, from cold on, and again. A job computes for
 /// `work`. Its capacities are always a full run's: with smaller ones a stretch is one job a core, and
 /// shows only how cores start.
@@ -230,23 +237,4 @@ fn curves(
         let stretches = run_cold(&plan, work, (STRETCHES * ROUNDS) as usize);
         Ok(curve(design, &stretches.map_err(|error| RunError::of(&plan, error))?))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host_times;
-
-    /// Seconds of `ebbtide reproduce hams --quick` on one core, by program, in the order of
-    /// [`WORKLOADS`].
-    const RECORDED_S: [f64; 9] = [5.9, 3.5, 1.9, 43.3, 2.6, 2.9, 8.8, 5.6, 3.5];
-
-    #[test]
-    fn the_time_left_of_the_programs_is_right_by_half_whatever_program_runs_first() {
-        let plans = plans(&host_times::recorded_options()).expect("they can be planned");
-        let parts: Vec<_> = (WORKLOADS.iter().zip(RECORDED_S))
-            .map(|((_, workload), took)| (host_times::expected_s(&plans, *workload), took))
-            .collect();
-        host_times::assert_right_by_half(&parts);
-    }
 }

@@ -2,11 +2,11 @@
 
 use ebbtide_study::claims::{Findings, Verdict};
 
-use super::findings;
+use super::CxlFlash;
+use super::claims::{CLAIMS, RECORDS};
+use super::experiments::{self, Row, Run, Scale};
 use crate::Selection;
-use crate::cxl_flash::CxlFlash;
-use crate::cxl_flash::claims::CLAIMS;
-use crate::cxl_flash::experiments::{Row, Run, Scale, needed};
+use crate::record::{findings, needed};
 
 /// The study with the runs that `selection` needs, each with a row of its own.
 fn study(selection: &Selection) -> CxlFlash {
@@ -22,11 +22,11 @@ fn study(selection: &Selection) -> CxlFlash {
         synthetic_scale_denominator: 8,
         accesses_max: Some(1),
         seed: 1,
-        runs: needed(scale, selection).iter().map(row).collect(),
+        runs: experiments::needed(scale, &needed(&RECORDS, selection)).iter().map(row).collect(),
         traces: Vec::new(),
         findings: Findings::default(),
     };
-    study.findings = findings(&study, selection);
+    study.findings = findings(CLAIMS, &RECORDS, &study, selection);
     study
 }
 

@@ -38,29 +38,31 @@ fn of_trace(demand: &Demand, knee: &Knee, switch_ns: Option<f64>) -> Findings {
     let (traffic, share) = (traffic(demand), 100.0 * knee.dram_share);
     let knee_gb_per_s = CORES * traffic.flash_bytes_per_second(knee.miss_ratio) / 1e9;
     let switch = switch_ns.map(|ns| {
-        CLAIMS.found("AS5", "", ns).note("Measured on the machine that --machine describes.")
+        CLAIMS.get("AS5").finding("", ns).note("Measured on the machine that --machine describes.")
     });
     let rest = [
-        CLAIMS.found("AS6", "", share),
+        CLAIMS.get("AS6").finding("", share),
         CLAIMS
-            .found("AS7", "", knee_gb_per_s)
+            .get("AS7")
+            .finding("", knee_gb_per_s)
             .note(format!("{CORES} cores that make these accesses.")),
         input("AS8").note(format!(
             "A core that makes these accesses takes {:.2} GB/s of lines of 64 B; pages of 4 KiB.",
             traffic.dram_bytes_per_second / 1e9
         )),
         input("AS9").note(format!("AS7's cores take {knee_gb_per_s:.1} GB/s.")),
-        CLAIMS.found("AS10", "", demand.access_us() / miss_ratio).note(format!(
+        CLAIMS.get("AS10").finding("", demand.access_us() / miss_ratio).note(format!(
             "With 3% of the data in DRAM; {:.2} at the knee.",
             knee.miss_interval_us
         )),
-        CLAIMS.found("AS11", "", 100.0 * (1.0 - miss_ratio)).note(format!(
+        CLAIMS.get("AS11").finding("", 100.0 * (1.0 - miss_ratio)).note(format!(
             "{:.2}% are the first to their page, which no size absorbs.",
             100.0 * demand.first_touches
         )),
     ];
     let saving = CLAIMS
-        .found("AS4", "", cost::saving(knee.dram_share, PRICE_RATIO))
+        .get("AS4")
+        .finding("", cost::saving(knee.dram_share, PRICE_RATIO))
         .note(format!("With DRAM for {share:.2}% of the data, its knee."));
     [saving].into_iter().chain(switch).chain(rest).collect()
 }
