@@ -1,11 +1,10 @@
 //! A progress bar on standard error, if that is a terminal, and Ctrl-C, which stops a watched run.
 
-use std::fmt::Write;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use ebbtide_core::{Stop, Watch, time_left};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use ebbtide_core::{Stop, Watch};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Failure;
 
@@ -31,21 +30,13 @@ pub(crate) fn is_stopped() -> bool {
 
 /// Runs `work` and shows its progress. Ctrl-C stops it.
 pub(crate) fn watched<T>(work: impl FnOnce(Watch<'_>) -> T) -> Result<T, Failure> {
-    watched_for(None, work)
-}
-
-/// As [`watched`], for work with an expected time, if that is known.
-pub(crate) fn watched_for<T>(
-    expected: Option<Duration>,
-    work: impl FnOnce(Watch<'_>) -> T,
-) -> Result<T, Failure> {
     on_interrupt()?;
-    Ok(shown(expected, work))
+    Ok(shown(work))
 }
 
 /// Runs `work` and shows its progress. Ctrl-C stops it only if [`on_interrupt`] was called before.
-pub(crate) fn shown<T>(expected: Option<Duration>, work: impl FnOnce(Watch<'_>) -> T) -> T {
-    let bar = LateBar::new(bar(expected));
+pub(crate) fn shown<T>(work: impl FnOnce(Watch<'_>) -> T) -> T {
+    let bar = LateBar::new(bar());
     let show = |stage: &str, share: f64| {
         bar.update(|bar| {
             bar.set_position((share * PARTS) as u64);
@@ -57,28 +48,13 @@ pub(crate) fn shown<T>(expected: Option<Duration>, work: impl FnOnce(Watch<'_>) 
     done
 }
 
-/// Returns a bar with the stage, the share done and an estimate of the time left of the `expected`.
-fn bar(expected: Option<Duration>) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {percent:>3}%  {left}  {msg}");
-    let left = move |state: &ProgressState, out: &mut dyn Write| {
-        let left = time_left(state.elapsed(), f64::from(state.fraction()), expected);
-        // A bar is there to be looked at: that it cannot be written ends nothing.
-        let _ = out.write_str(&left.map_or("measuring its speed".to_string(), in_words));
-    };
+/// Returns a bar with the share done, the time since the start and the stage.
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {percent:>3}%  {elapsed}  {msg}");
     let bar = ProgressBar::with_draw_target(Some(PARTS as u64), ProgressDrawTarget::hidden());
-    bar.set_style(style.expect("the template is valid").with_key("left", left));
+    bar.set_style(style.expect("the template is valid"));
     bar.enable_steady_tick(Duration::from_millis(500));
     bar
-}
-
-/// Returns a rough estimate of the time left, in words.
-fn in_words(left: Duration) -> String {
-    let seconds = left.as_secs_f64();
-    match seconds {
-        ..55.0 => format!("about {} s left", 5.0 * (seconds / 5.0).ceil()),
-        ..5_700.0 => format!("about {} min left", (seconds / 60.0).round()),
-        _ => format!("about {:.1} h left", seconds / 3600.0),
-    }
 }
 
 /// A bar that appears once a run has taken longer than two seconds.
@@ -128,18 +104,5 @@ impl Spinner {
     /// Removes the line.
     pub(crate) fn clear(&self) {
         self.0.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_left_is_told_as_roughly_as_it_is_known() {
-        let said = [0.4, 31.0, 54.9, 57.0, 89.0, 3_000.0, 5_699.0, 9_000.0].map(|seconds| {
-            in_words(Duration::from_secs_f64(seconds)).replace("about ", "").replace(" left", "")
-        });
-        assert_eq!(said, ["5 s", "35 s", "55 s", "1 min", "1 min", "50 min", "95 min", "2.5 h"]);
     }
 }

@@ -90,11 +90,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = options(arguments)?;
     let waits_for_input = arguments.trace.as_deref() == Some(Path::new("-"));
     let simulated = |watch: Watch<'_>| simulate::simulate(&options, watch);
-    let expected = simulate::host_time(&options);
     // While standard input waits for more, only the end of the process ends the wait.
     let report = match waits_for_input {
-        true => progress::shown(expected, simulated),
-        false => progress::watched_for(expected, simulated)?,
+        true => progress::shown(simulated),
+        false => progress::watched(simulated)?,
     };
     let report = report.map_err(|error| Failure::of(error.is_input(), error))?;
     arguments.output.finish(&report)

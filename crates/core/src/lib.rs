@@ -66,5 +66,5 @@ pub use placement::{Placement, Run};
 #[doc(hidden)]
 pub use serde;
 pub use time::{NotSpan, Span, Time};
-pub use watch::{Stop, Stopped, Watch, time_left};
+pub use watch::{Stop, Stopped, Watch};
 pub use write_health::WriteHealth;

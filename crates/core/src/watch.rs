@@ -1,8 +1,6 @@
-//! [`Watch`]: reports the progress of a long run, and tells the run to stop. [`time_left`] estimates
-//! how long it takes.
+//! [`Watch`]: reports the progress of a long run, and tells the run to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use thiserror::Error;
 
@@ -99,25 +97,6 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Share of a run for which the [expected](time_left) time counts.
-const EXPECTED_WEIGHT: f64 = 0.02;
-
-/// Share of a run after which the estimate follows from its own speed alone.
-const ENOUGH: f64 = 0.01;
-
-/// Estimates the time left of a run that has done `share` of its work in the first `elapsed`. `expected` is
-/// the time that the whole run was expected to take; it counts as much as the first fiftieth of the run.
-/// `None` while nothing is known.
-pub fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
-    let (weight, expected) = match expected {
-        Some(expected) => (EXPECTED_WEIGHT, expected),
-        None if share >= ENOUGH => (0.0, Duration::ZERO),
-        None => return None,
-    };
-    let whole = (expected.mul_f64(weight) + elapsed).div_f64(weight + share);
-    Some(whole.mul_f64((1.0 - share).max(0.0)))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -142,19 +121,5 @@ mod tests {
     #[test]
     fn an_unattended_run_goes_on() {
         assert!(Watch::unattended().tell("anything", 1.0).is_ok());
-    }
-
-    #[test]
-    fn the_time_left_follows_the_runs_own_speed_soon() {
-        let seconds = Duration::from_secs;
-        let left = |elapsed, share, expected: Option<u64>| {
-            time_left(seconds(elapsed), share, expected.map(seconds)).map(|left| left.as_secs())
-        };
-        assert_eq!(left(0, 0.0, Some(600)), Some(600), "it is expected");
-        assert_eq!(left(10, 0.005, None), None, "nothing is known yet");
-        assert_eq!(left(10, 0.1, None), Some(90));
-        // A machine half as fast: after a tenth, a sixth of the error is left.
-        assert_eq!(left(120, 0.1, Some(600)), Some(990));
-        assert_eq!(left(1_200, 1.0, Some(600)), Some(0));
     }
 }

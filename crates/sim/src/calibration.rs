@@ -13,7 +13,7 @@ use crate::designs::Parts;
 use crate::machine::{Machine, SimError};
 use crate::memory_side::{AllDram, PlainLru};
 use crate::plan::{Plan, jobs_in_dram_max};
-use crate::progress::HostTime;
+use crate::stages;
 
 /// Jobs in DRAM, and the computing that makes them miss at the wanted interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,18 +83,17 @@ impl Calibration {
         let memory_side = Box::new(AllDram::new(&plan.config));
         let parts = Parts { core_side: CoreSide::Block, memory_side };
         let mut machine = Machine::of_program(&plan.config, parts, program.clone())?;
-        let shares = HostTime::of(plan).shares();
         let lru_misses_per_job =
-            watch.within(0.0, shares.counted, |watch| plain_lru(plan, &mut machine, watch))?;
+            watch.within(0.0, stages::COUNTED, |watch| plain_lru(plan, &mut machine, watch))?;
         let workload = &plan.config.workload;
         let cores = plan.config.cores.count as f64;
         let wanted_ns = lru_misses_per_job * workload.miss_interval_us * 1e3;
         let mut work_ns = workload.work_us.map_or(0.0, |us| us * 1e3);
-        let mut from = shares.counted;
+        let mut from = stages::COUNTED;
         for round in 1.. {
             let work = Span::from_ps((work_ns * 1e3) as u64);
             machine.set_work(work);
-            let to = from.midpoint(shares.calibrated);
+            let to = from.midpoint(stages::CALIBRATED);
             let timed = |watch: Watch<'_>| rate(plan, &mut machine, watch);
             let dram_jobs_per_s = watch.within(from, to, timed)?;
             let job_ns = 1e9 * cores / dram_jobs_per_s;

@@ -11,7 +11,7 @@ use crate::machine::{Load, Machine, SimError};
 use crate::offered::Offered;
 use crate::outcome::{FlashUse, Half, Lifetime, Outcome, WarmUp, flash_outcome};
 use crate::plan::Plan;
-use crate::progress::HostTime;
+use crate::stages;
 use crate::timeline::Timeline;
 use crate::warm::{Steady, warmed_up};
 
@@ -88,8 +88,7 @@ impl Simulation {
             }
         });
         let timed_jobs = (plan.jobs / 4).max(machine.threads() as u64);
-        let shares = HostTime::of(plan).shares();
-        watch.within(shares.warm, shares.settled, |watch| {
+        watch.within(stages::WARM, stages::SETTLED, |watch| {
             watched_run(&mut machine, timed_jobs, |share| watch.tell("settling", share))
         })?;
         let Steady { untimed_jobs, evictions_per_miss } = steady;
@@ -114,9 +113,9 @@ impl Simulation {
         let before = machine.take_measured();
         let (busy_before, _) = machine.planes_busy();
         let clock = Instant::now();
-        let (settled, half) = (HostTime::of(plan).shares().settled, plan.jobs / 2);
-        let (middle, start) = (settled.midpoint(1.0), machine.completed());
-        let first = watch.within(settled, middle, |watch| {
+        let (middle, half) = (stages::SETTLED.midpoint(1.0), plan.jobs / 2);
+        let start = machine.completed();
+        let first = watch.within(stages::SETTLED, middle, |watch| {
             watched_run(machine, half, |share| watch.tell("measuring", share / 2.0))
         })?;
         let (flash, first_jobs) = (machine.flash_counters(), machine.completed() - start);

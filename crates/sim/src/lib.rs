@@ -17,9 +17,9 @@ pub mod memory_side;
 mod offered;
 mod outcome;
 mod plan;
-mod progress;
 mod replay;
 mod shared;
+mod stages;
 mod timeline;
 mod warm;
 
@@ -36,7 +36,6 @@ pub use machine::{
 pub use offered::{NoLoad, Offered};
 pub use outcome::{FlashOutcome, FlashUse, Half, Lifetime, Outcome, WarmUp};
 pub use plan::Plan;
-pub use progress::HostTime;
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
 pub use shared::Shared;
 pub use timeline::{Step, Timeline};

@@ -1,6 +1,6 @@
 //! [`Shared`]: a warm machine that runs of the same jobs share.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ebbtide_core::Watch;
 
@@ -9,7 +9,6 @@ use crate::experiment::Simulation;
 use crate::kept::{self, LastWarm};
 use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
-use crate::progress::HostTime;
 
 /// The warm machine of a run, kept for the next run of the same jobs. A run gives exactly the results
 /// of [`Simulation::warmed`], but sooner.
@@ -34,27 +33,6 @@ impl Shared {
         let mut machine = Machine::of_program(&plan.config, parts, program)?;
         let steady = kept::warm(&mut machine, Some(&mut self.last), plan, watch)?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
-    }
-
-    /// The host time of each of `plans`, about, if they run one after the other.
-    pub fn host_times(plans: &[&Plan]) -> Vec<Duration> {
-        let mut calibrated: Vec<Plan> = Vec::new();
-        let mut warm = None;
-        let mut of = |plan: &&Plan| {
-            let mut time = HostTime::of(plan);
-            let (calibration, warm_up) = (plan.calibration_basis(), plan.warm_up_basis());
-            if calibrated.contains(&calibration) {
-                (time.counting, time.in_dram) = (Duration::ZERO, Duration::ZERO);
-            } else {
-                calibrated.push(calibration);
-            }
-            if warm.as_ref() == Some(&warm_up) {
-                time.warming = Duration::ZERO;
-            }
-            warm = Some(warm_up);
-            time.whole()
-        };
-        plans.iter().map(&mut of).collect()
     }
 
     /// Whether two plans are warmed to the same state. Such plans should follow one another.

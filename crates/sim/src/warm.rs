@@ -7,7 +7,7 @@ use crate::calibration::{WARM_BATCH, WINDOW_JOBS_MAX, is_rare, is_steady, window
 use crate::config::Config;
 use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
-use crate::progress::HostTime;
+use crate::stages;
 
 /// The end of an untimed warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -70,8 +70,7 @@ pub(crate) fn warmed_up(
     plan: &Plan,
     watch: Watch<'_>,
 ) -> Result<Steady, SimError> {
-    let shares = HostTime::of(plan).shares();
-    watch.within(shares.calibrated, shares.warm, |watch| warm_up(machine, &plan.config, watch))
+    watch.within(stages::CALIBRATED, stages::WARM, |watch| warm_up(machine, &plan.config, watch))
 }
 
 /// After this many pages a frame, the warm-up ends even if promotions have not filled host DRAM. A

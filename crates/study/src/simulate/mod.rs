@@ -13,7 +13,7 @@ use ebbtide_trace::{Folded, Source};
 use serde::Serialize;
 
 pub use options::{
-    Compose, SimOptions, SimWork, SimulateError, host_time, simulate, simulate_with,
+    Compose, SimOptions, SimWork, SimulateError, simulate, simulate_with,
 };
 pub use seeds::{Runs, run_seeds};
 pub use text::spent;

@@ -1,19 +1,17 @@
 //! [`SimOptions`]: what `ebbtide sim` takes, checked and run.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, resolve};
-use ebbtide_sim::{HostTime, Offered, Plan, ReplayError, SimError, Simulation};
+use ebbtide_sim::{Offered, Plan, ReplayError, SimError, Simulation};
 use ebbtide_trace::{Beyond, Folded, Format, Paged, Space, TraceError};
 use ebbtide_workloads::Kind;
 use thiserror::Error;
 
 use super::{SimReport, measured, run, run_seeds, run_trace};
 use crate::energy::{EnergyTable, Meter};
-use crate::side_by_side::host_threads;
 
 /// The options of a simulation.
 #[derive(Debug, Clone)]
@@ -106,18 +104,6 @@ impl From<TraceError> for SimulateError {
     fn from(error: TraceError) -> SimulateError {
         SimulateError::Replay(error.into())
     }
-}
-
-/// The time that a simulation with `options` takes on this host, about; `None` of a trace, or if it
-/// cannot run.
-pub fn host_time(options: &SimOptions) -> Option<Duration> {
-    let SimWork::Program { workload, jobs, seed, seeds, arrivals, .. } = options.work else {
-        return None;
-    };
-    let config = options.scale.of(options.config().ok()?);
-    let one = HostTime::of(&Plan { config, workload, jobs, seed, arrivals }).whole();
-    let turns = seeds.unwrap_or(1).div_ceil(host_threads() as u64);
-    Some(one.mul_f64(turns as f64))
 }
 
 impl SimOptions {
