@@ -46,6 +46,13 @@ pub(super) const MMAP: Design = design(
     |config| Ok(Box::new(Paging::new(config)?)),
 );
 
+pub(super) const MMAP_LINUX: Design = design(
+    "hams-mmap-linux",
+    "hams-mmap with the read-ahead of a Linux of today",
+    include_str!("../../configs/hams-mmap-linux.toml"),
+    |config| Ok(Box::new(Paging::new(config)?)),
+);
+
 pub(super) const NVDIMM: Design = design(
     "nvdimm",
     "all data in an NVDIMM, HAMS's ideal (ISCA'21 section IV)",

@@ -112,7 +112,7 @@ fn put_together(
 }
 
 /// Every design.
-pub const ALL: [&Design; 18] = [
+pub const ALL: [&Design; 20] = [
     &dram_only::DRAM_ONLY,
     &astriflash::ASTRIFLASH,
     &astriflash::IDEAL,
@@ -124,12 +124,14 @@ pub const ALL: [&Design; 18] = [
     &hams::NVDIMM,
     &hams::OPTANE_P,
     &hams::MMAP,
+    &hams::MMAP_LINUX,
     &hams::LHAMS_E,
     &hams::THAMS_E,
     &hams::LHAMS_P,
     &hams::THAMS_P,
     &flatflash::FLATFLASH,
     &unified_mmap::UNIFIED_MMAP,
+    &unified_mmap::UNIFIED_MMAP_LINUX,
     &traditional_stack::TRADITIONAL_STACK,
 ];
 

@@ -12,3 +12,10 @@ pub(super) const UNIFIED_MMAP: Design = Design {
     core_side: |_| Ok(CoreSide::Block),
     memory_side: |config| Ok(Box::new(Paging::new(config)?)),
 };
+
+pub(super) const UNIFIED_MMAP_LINUX: Design = Design {
+    name: "unified-mmap-linux",
+    about: "unified-mmap with the read-ahead of a Linux of today",
+    config: include_str!("../../configs/unified-mmap-linux.toml"),
+    ..UNIFIED_MMAP
+};
