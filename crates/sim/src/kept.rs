@@ -332,7 +332,7 @@ mod tests {
             }
             let device = [("dram_cache.size", "512MiB"), ("dram_cache.ways", "16")];
             let rows: [Overrides<'_>; 3] = [
-                &[("promotion.meets", "at-least")],
+                &[("promotion.meets", "equal")],
                 &[("promotion.clean_after_us", "20")],
                 // Every page leaves the device's cache at once, whose sets have no other frame.
                 &[("promotion.threshold_max", "1"), ("dram_cache.ways", "1")],

@@ -111,8 +111,8 @@ pub(super) fn with_cache(mib: u64) -> String {
 /// FlatFlash whose promotion resets every epoch.
 pub(super) const WINDOWED: &str = "flatflash, windowed";
 
-/// FlatFlash that promotes a page past a lowered threshold too.
-pub(super) const AT_LEAST: &str = "flatflash, at least";
+/// FlatFlash that promotes a page only if its count equals the threshold, as the listing has it.
+pub(super) const EQUAL: &str = "flatflash, equal";
 
 /// FlatFlash that promotes at the first access.
 pub(super) const AT_ONCE: &str = "flatflash, threshold 1";
@@ -252,7 +252,7 @@ fn each(
 /// Adds the other readings of Algorithm 1, and promotion at the first access.
 fn readings(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
     variant(all, name, WINDOWED, trial.clone().with("promotion.reset", "windowed"));
-    variant(all, name, AT_LEAST, trial.clone().with("promotion.meets", "at-least"));
+    variant(all, name, EQUAL, trial.clone().with("promotion.meets", "equal"));
     variant(all, name, AT_ONCE, trial.with("promotion.threshold_max", 1));
 }
 
