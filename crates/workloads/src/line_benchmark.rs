@@ -10,23 +10,39 @@ use crate::{Workload, Wrong};
 /// Lines that a job touches, as many as a page has.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// Reads or writes lines. A job touches as many as a page has. Every word holds its own address,
-/// which readers check.
+/// Reads or writes the lines of pages that are spread over a file: one at a random place in each of
+/// equal stretches. A job touches as many lines as a page has. Every word holds its own address, which
+/// readers check.
 #[derive(Debug, Clone)]
 pub struct Lines {
-    /// Size of the image in pages.
+    /// Pages that are touched.
     pub pages: u64,
+    /// Pages of the file, a multiple of those.
+    pub file_pages: u64,
     /// Whether lines are chosen at random instead of in the order of addresses.
     pub random: bool,
     /// Whether lines are written instead of read.
     pub write: bool,
-    /// Seed of the random choice.
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
+impl Lines {
+    /// The page of the file that the page `number` of those touched is.
+    fn page(&self, number: u64) -> PageId {
+        let stretch = self.file_pages / self.pages;
+        let place = Pcg64Mcg::seed_from_u64(self.seed ^ number.wrapping_mul(SPREAD))
+            .random_range(0..stretch);
+        PageId(number * stretch + place)
+    }
+}
+
+/// 2⁶⁴ divided by the golden ratio, whose multiples are well spread.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 impl Workload for Lines {
     fn size_bytes(&self) -> u64 {
-        self.pages * PAGE_BYTES as u64
+        self.file_pages * PAGE_BYTES as u64
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
@@ -36,14 +52,15 @@ impl Workload for Lines {
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
-        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ job.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ job.wrapping_mul(SPREAD));
         let lines = self.pages * LINES;
         for step in 0..LINES {
             let line = match self.random {
                 true => rng.random_range(0..lines),
                 false => (job * LINES + step) % lines,
             };
-            let at = Addr(line * LINE_BYTES as u64);
+            let at = self.page(line / LINES).start().0 + line % LINES * LINE_BYTES as u64;
+            let at = Addr(at);
             if self.write {
                 memory.store(at, at.0);
             } else if memory.load::<u64>(at) != at.0 {
@@ -55,5 +72,23 @@ impl Workload for Lines {
 
     fn writes(&self) -> bool {
         self.write
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_spread_over_the_file_and_keep_their_order() {
+        let lines =
+            |file_pages| Lines { pages: 100, file_pages, random: false, write: false, seed: 1 };
+        let alone = lines(100);
+        assert!((0..100).all(|number| alone.page(number) == PageId(number)));
+        let spread = lines(12_800);
+        let places: Vec<u64> = (0..100).map(|number| spread.page(number).0).collect();
+        assert!(places.iter().zip(0..).all(|(place, number)| place / 128 == number));
+        let low = places.iter().filter(|place| **place % 128 < 64).count();
+        assert!((30..70).contains(&low), "{low} of a hundred in the lower half of their stretch");
     }
 }

@@ -16,7 +16,7 @@ pub(super) use self::databases::{DatabaseRow, PAGE_INTERVAL, gain_of_tpcb, log_p
 pub(super) use self::files::FileRow;
 pub(super) use self::readings::{ReadingRow, ratio_of_writes};
 pub(super) use self::trial::{DRAM_ONLY, FLATFLASH, Measure, TRADITIONAL_STACK, UNIFIED_MMAP};
-use self::trial::{Runs, Shared, Trial};
+use self::trial::{LINES_MIB, Runs, Shared, Trial};
 use super::FlatFlash;
 use crate::{ReproduceError, ReproduceOptions};
 
@@ -41,6 +41,9 @@ struct Experiment {
 
 /// An SSD-Cache of 0.125% of a TiB, in MiB, and its ways.
 const OF_1_TIB: (u64, u64) = (1280, 20);
+
+/// The same of 32 GiB.
+const OF_32_GIB: (u64, u64) = (40, 20);
 
 /// The microbenchmark of Fig. 8, by name: whether at random, whether written.
 pub(super) const MICRO: [(&str, bool, bool); 4] = [
@@ -135,6 +138,11 @@ const COMMANDS: u64 = 16;
 pub(super) const SLOW_STACK: &str = "traditional-stack, 20 us of software";
 
 const SLOW_IO_US: u64 = 20;
+
+/// A system with the pages of the microbenchmark side by side, instead of over the SSD.
+pub(super) fn contiguous(system: &str) -> String {
+    format!("{system}, side by side")
+}
 
 /// A modelled SSD of the class of a Z-SSD, on which reads wait for planes.
 pub(super) fn on_ssd(system: &str) -> String {
@@ -263,16 +271,28 @@ fn few_commands(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
 const THREE: [&str; 3] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK];
 const FOUR: [&str; 4] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK, DRAM_ONLY];
 
-/// §5.1: 2 M pages, 2 GB of DRAM, an SSD of 32 GB to 1 TB.
+/// On an SSD of 32 GiB instead of 1 TiB.
+pub(super) fn on_32_gib(experiment: &str) -> String {
+    format!("{experiment}, 32 GiB")
+}
+
+/// §5.1: 2 M pages that are spread over a file as large as the SSD, of 32 GB to 1 TB; 2 GB of DRAM.
 fn micro(all: &mut Vec<Experiment>) {
     for (name, random, write) in MICRO {
         let runs = Runs::Lines { random, write };
-        let shared = Shared { data_mib: 8192, dram_mib: 2048, ssd_cache: OF_1_TIB, cores: 1 };
+        let shared = Shared { data_mib: 1 << 20, dram_mib: 2048, ssd_cache: OF_1_TIB, cores: 1 };
         each(all, name, runs, shared, &THREE);
+        if !write {
+            let small = Shared { data_mib: 32 << 10, ssd_cache: OF_32_GIB, ..shared };
+            each(all, &on_32_gib(name), runs, small, &THREE);
+        }
         match (random, write) {
             (true, false) => {
-                let of_32_gib = Shared { ssd_cache: (40, 20), ..shared };
-                variant(all, name, with_cache(40), Trial::new(FLATFLASH, runs, of_32_gib));
+                for system in THREE {
+                    let together = Shared { data_mib: LINES_MIB, ..shared };
+                    let trial = Trial::new(system, runs, together);
+                    variant(all, name, contiguous(system), trial);
+                }
             }
             (false, false) => {
                 let slow = Trial::new(TRADITIONAL_STACK, runs, shared);

@@ -29,7 +29,7 @@ pub(super) struct Shared {
 pub(super) enum Runs {
     /// A program by name.
     Program(Kind),
-    /// The microbenchmark.
+    /// The microbenchmark over [`LINES_MIB`] of its file.
     Lines {
         /// Lines in any order instead of one after the other.
         random: bool,
@@ -83,6 +83,10 @@ impl Trial {
         self
     }
 
+    fn is_lines(&self) -> bool {
+        matches!(self.runs, Runs::Lines { .. })
+    }
+
     fn config(&self, options: &ReproduceOptions) -> Result<Config, ReproduceError> {
         let Shared { data_mib, dram_mib, ssd_cache: (cache_mib, cache_ways), cores } = self.shared;
         let mib = |mib: u64| format!("{mib}MiB");
@@ -100,7 +104,8 @@ impl Trial {
                 ("dram_cache.ways", cache_ways.to_string()),
             ]),
             TRADITIONAL_STACK => {
-                let index_mib = data_mib / (PAGE_BYTES as u64 / INDEX_BYTES_A_PAGE);
+                let used_mib = if self.is_lines() { LINES_MIB } else { data_mib };
+                let index_mib = used_mib / (PAGE_BYTES as u64 / INDEX_BYTES_A_PAGE);
                 settings.push(("dram_cache.size", mib(dram_mib - index_mib)));
             }
             UNIFIED_MMAP => settings.push(("dram_cache.size", mib(dram_mib))),
@@ -125,8 +130,9 @@ impl Trial {
         let seed = options.seed + self.seed;
         let machine = compose(config).map_err(SimError::from).and_then(|parts| match self.runs {
             Runs::Lines { random, write } => {
-                let pages = config.dataset.size.0 / PAGE_BYTES as u64;
-                Machine::new(config, parts, Lines { pages, random, write, seed })
+                let file_pages = config.dataset.size.0 / PAGE_BYTES as u64;
+                let pages = (LINES_MIB << 20) / PAGE_BYTES as u64 / options.scale_denominator();
+                Machine::new(config, parts, Lines { pages, file_pages, random, write, seed })
             }
             Runs::Program(kind) => {
                 let shape = Shape {
@@ -194,7 +200,11 @@ const SETTLING_JOBS: u64 = 20;
 /// Of the last-level cache; as in `configs/unified-mmap.toml`.
 const LLC_MIB_A_CORE: u64 = 2;
 
-/// What TraditionalStack keeps in host DRAM besides data: an FTL entry and a page-table entry.
+/// The pages that the microbenchmark touches, in MiB: 2 million (FlatFlash §5.1).
+pub(super) const LINES_MIB: u64 = 8192;
+
+/// What TraditionalStack keeps in host DRAM besides data, for each page that is used: an FTL entry and a
+/// page-table entry.
 const INDEX_BYTES_A_PAGE: u64 = 16;
 
 pub(crate) const FLATFLASH: &str = "flatflash";
