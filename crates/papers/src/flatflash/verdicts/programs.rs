@@ -14,7 +14,8 @@ use ebbtide_study::claims::{CONVERGED, Claim, Finding, Ours};
 /// FL14.
 pub(crate) fn sequential(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let sequential = "sequential read";
-    let ratios = [sequential, on_32_gib(sequential).as_str()].map(|on| 1.0 / r.gain(on, UNIFIED_MMAP));
+    let ratios =
+        [sequential, on_32_gib(sequential).as_str()].map(|on| 1.0 / r.gain(on, UNIFIED_MMAP));
     let traditional = r.run(sequential, TRADITIONAL_STACK).job_ns;
     let far = BASELINES_AND_OWN.map(|system| traditional / r.run(sequential, system).job_ns);
     let slow = r.run(sequential, SLOW_STACK).job_ns;
