@@ -55,7 +55,7 @@ pub(crate) const PAGE_INTERVAL: Span = Span::from_ns(6_700);
 const LINE: Span = Span::from_ns(46);
 
 /// TraditionalStack's software time before a page is written: that of a fault (HAMS, ISCA'21 §II).
-const SOFTWARE: Span = Span::from_us(15);
+const SOFTWARE: Span = Span::from_us(17);
 
 /// Pages of log that a transaction writes to flash where a cache merges log records.
 pub(crate) fn log_pages(database: &str) -> f64 {
