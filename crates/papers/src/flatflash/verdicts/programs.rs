@@ -3,9 +3,9 @@
 use super::{BASELINES, over_seeds, readings, spread};
 use crate::flatflash::FlatFlash;
 use crate::flatflash::experiments::{
-    AT_ONCE, CACHES_MIB, EQUAL, FEW_COMMANDS, GRAPH_RATIO, GRAPH_RATIOS, GRAPHS, GUPS, STACKS,
-    TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, contiguous, on_32_gib, on_ssd, seeded,
-    with_cache,
+    AT_ONCE, CACHES_MIB, EQUAL, FEW_COMMANDS, GRAPH_RATIO, GRAPH_RATIOS, GRAPHS, GUPS, Measure,
+    STACKS, TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, contiguous, on_32_gib, on_ssd,
+    seeded, threaded, with_cache,
 };
 use crate::flatflash::experiments::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
 use ebbtide_report::statistics::Estimate;
@@ -188,6 +188,12 @@ fn ycsb() -> impl Iterator<Item = String> {
     YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)))
 }
 
+/// The gain of `name` at the largest ratio over `system` where 16 threads execute.
+fn gain_threaded(r: &FlatFlash, name: &str, system: &str, of: fn(&Measure) -> f64) -> f64 {
+    let of = |system| of(r.run(&at(name, YCSB_RATIO), &threaded(system)));
+    of(system) / of(FLATFLASH)
+}
+
 /// FL22.
 pub(crate) fn tails(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let finding = |(part, system)| {
@@ -198,7 +204,11 @@ pub(crate) fn tails(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
         let unknown = estimates.iter().find(|(_, estimate)| !estimate.is_within(CONVERGED));
         let largest = at(YCSB[1].0, YCSB_RATIO);
         let by_reading = format!("{largest}, {}.", tails_by_reading(r, &largest, system));
-        let finding = claim.finding(part, tails.range).note(tails.mean).note(by_reading);
+        let threads =
+            spread(YCSB.map(|(name, _)| gain_threaded(r, name, system, |row| row.p99_ns)));
+        let finding = claim.finding(part, tails.range).note(tails.mean).note(by_reading).note(
+            format!("With 16 threads instead of one, at the largest ratio: {}", threads.mean),
+        );
         let finding = match unknown {
             None => finding,
             Some((name, Estimate { mean, ci95 })) => {
@@ -217,7 +227,12 @@ pub(crate) fn tails(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
 pub(crate) fn mean_latencies(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let finding = |(part, system)| {
         let means = spread(ycsb().map(|name| r.gain(&name, system)));
-        claim.finding(part, means.range).note(means.mean)
+        let threads =
+            spread(YCSB.map(|(name, _)| gain_threaded(r, name, system, |row| row.job_ns)));
+        claim
+            .finding(part, means.range)
+            .note(means.mean)
+            .note(format!("With 16 threads instead of one, at the largest ratio: {}", threads.mean))
     };
     BASELINES.map(finding).into()
 }
