@@ -55,13 +55,9 @@ const UNVARIED: Variation = Variation { what: "as configured", keys: &[], under:
 
 /// What the sources leave open, and persist mode. The first three change HM1 and HM4, and run under
 /// every workload.
-const VARIATIONS: [Variation; 8] = [
+const VARIATIONS: [Variation; 9] = [
     Variation { what: SMALL_PAGES, keys: &[("mos.page", "4KiB")], under: &WORKLOADS },
-    Variation {
-        what: ONE_CORE,
-        keys: &[("cores.count", "1"), ("noc.columns", "1")],
-        under: &WORKLOADS,
-    },
+    Variation { what: ONE_CORE, keys: &ONE_THREAD, under: &WORKLOADS },
     Variation {
         what: "an access waits for its whole MoS page",
         keys: &[("mos.wanted_first", "false")],
@@ -84,6 +80,11 @@ const VARIATIONS: [Variation; 8] = [
         under: &EXTREMES,
     },
     Variation {
+        what: FOUR_THREADS,
+        keys: &[("cores.count", "4"), ("noc.columns", "2")],
+        under: &SQLITE,
+    },
+    Variation {
         what: "persist mode (lhams-P, thams-P)",
         keys: &[("mos.mode", "persist")],
         under: &EXTREMES,
@@ -91,6 +92,14 @@ const VARIATIONS: [Variation; 8] = [
 ];
 pub(super) const SMALL_PAGES: &str = "MoS pages of 4 KiB";
 pub(super) const ONE_CORE: &str = "one core";
+const FOUR_THREADS: &str = "SQLite with four threads, which share a scan";
+
+/// SQLite's programs.
+const SQLITE: [(&str, Kind); 5] =
+    [WORKLOADS[4], WORKLOADS[5], WORKLOADS[6], WORKLOADS[7], WORKLOADS[8]];
+
+/// A machine of one core.
+const ONE_THREAD: [(&str, &str); 2] = [("cores.count", "1"), ("noc.columns", "1")];
 
 /// The best and the worst workload for MoS pages of 128 KiB.
 pub(super) const EXTREMES: [(&str, Kind); 2] = [WORKLOADS[0], WORKLOADS[3]];
@@ -199,7 +208,12 @@ fn plan(
 ) -> Result<Plan, ReproduceError> {
     let software = design == MMAP;
     let own = |(key, _): &&(&str, &str)| !(software && key.starts_with("mos."));
-    let keys: Vec<(&str, &str)> = keys.iter().filter(own).copied().collect();
+    let mut keys: Vec<(&str, &str)> = keys.iter().filter(own).copied().collect();
+    // SQLite has one thread.
+    if SQLITE.iter().any(|(_, program)| *program == workload) {
+        let set: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
+        keys.extend(ONE_THREAD.into_iter().filter(|(key, _)| !set.contains(key)));
+    }
     // In order, a job misses a fraction of a MoS page; at random, several.
     let jobs = match workload {
         Kind::SqlSeqSelect | Kind::SqlSeqInsert => 16_384,
