@@ -61,9 +61,54 @@ pub fn figure1(
     kinds.iter().enumerate().map(row).collect()
 }
 
+/// The share of the data at the knee of the mean of the curves of `rows`, which is what the figure
+/// draws: the point farthest below the line that joins the curve's ends. Between points, curves are
+/// taken to be straight. `None` without rows.
+pub fn mean_knee(rows: &[Row]) -> Option<f64> {
+    let ratio =
+        |share: f64| rows.iter().map(|row| at(&row.points, share)).sum::<f64>() / rows.len() as f64;
+    let least = ratio(1.0);
+    let below = |share: f64| 1.0 - share - (ratio(share) - least) / (1.0 - least);
+    let shares = rows.iter().flat_map(|row| row.points.iter().map(|point| point.0));
+    shares.max_by(|a, b| below(*a).total_cmp(&below(*b)))
+}
+
+/// The value of the line through `points` at `x`. Before the first point every access misses.
+fn at(points: &[(f64, f64)], x: f64) -> f64 {
+    let after = points.partition_point(|point| point.0 < x);
+    let (x0, y0) = after.checked_sub(1).map_or((0.0, 1.0), |before| points[before]);
+    match points.get(after) {
+        Some((x1, y1)) if *x1 > x0 => y0 + (x - x0) / (x1 - x0) * (y1 - y0),
+        _ => y0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_knee_of_a_mean_is_where_the_curves_have_fallen_most() {
+        let row = |points: &[(f64, f64)]| Row {
+            workload: "made up",
+            points: points.to_vec(),
+            knee: Knee {
+                dram_bytes: 0,
+                dram_share: 0.0,
+                miss_ratio: 0.0,
+                miss_interval_us: 0.0,
+                flash_bytes_per_s: 0.0,
+            },
+            absorbed: 0.0,
+        };
+        let steep = row(&[(0.02, 0.1), (1.0, 0.0)]);
+        let slow = row(&[(0.08, 0.2), (1.0, 0.0)]);
+        assert_eq!(mean_knee(&[steep.clone()]), Some(0.02));
+        assert_eq!(mean_knee(&[slow.clone()]), Some(0.08));
+        // At 2% the second has fallen by a fourth of its 0.8, and at 8% the first has all but ended.
+        assert_eq!(mean_knee(&[steep, slow]), Some(0.08));
+        assert_eq!(mean_knee(&[]), None);
+    }
 
     #[test]
     fn curves_fall_and_bend_far_below_half_of_the_data() {
