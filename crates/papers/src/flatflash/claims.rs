@@ -82,7 +82,7 @@ pub(crate) const RECORDS: [Record<Programs, FlatFlash>; 30] = [
                  without an eviction.",
             ),
     )
-    .by_formula(verdicts::constants),
+    .judged(&[], verdicts::constants),
     record(
         claim("FL12", "Table 1", "gain over UnifiedMMap")
             .values(TABLE_1)

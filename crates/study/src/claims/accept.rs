@@ -93,9 +93,15 @@ pub enum Verdict {
     /// follows from inputs, or both sides are the same formula.
     #[serde(rename = "by construction")]
     ByConstruction,
+    /// The paper's own numbers bound the value away from what it claims.
+    #[serde(rename = "inconsistent")]
+    Inconsistent,
     /// Our result is not known well enough to be judged.
     #[serde(rename = "not converged")]
     NotConverged,
+    /// The claim is decided by a trace or a number that is not at hand.
+    #[serde(rename = "needs input")]
+    NeedsInput,
     /// The claim is an input, and has no result of ours.
     #[serde(rename = "input")]
     Input,
@@ -110,7 +116,9 @@ impl fmt::Display for Verdict {
             Verdict::Within => "within",
             Verdict::Outside => "outside",
             Verdict::ByConstruction => "by construction",
+            Verdict::Inconsistent => "inconsistent",
             Verdict::NotConverged => "not converged",
+            Verdict::NeedsInput => "needs input",
             Verdict::Input => "input",
             Verdict::NotTestable => "not testable",
         })

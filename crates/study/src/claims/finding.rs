@@ -76,9 +76,24 @@ impl Finding {
         }
     }
 
-    /// The finding, marked as resting on a stand-in.
-    pub fn stand_in(self) -> Finding {
-        Finding { stand_in: true, ..self }
+    /// The finding of a value from which the paper's own numbers bound it away, as `bound` says. A
+    /// finding that is within all the same stays so.
+    pub fn inconsistent(self, bound: &str) -> Finding {
+        match self.verdict {
+            Verdict::Outside => Finding { verdict: Verdict::Inconsistent, ..self }.note(bound),
+            _ => self,
+        }
+    }
+
+    /// The finding of a claim that is decided by an input that is not at hand, as `input` says. What we
+    /// have without it is not judged.
+    pub fn needs_input(self, input: &str) -> Finding {
+        Finding { verdict: Verdict::NeedsInput, ..self }.note(input)
+    }
+
+    /// The finding, whose value is of a stand-in for the trace that `input` names.
+    pub fn stand_in(self, input: &str) -> Finding {
+        Finding { stand_in: true, ..self }.needs_input(input)
     }
 
     /// The verdict in words.
@@ -159,10 +174,12 @@ impl Findings {
 }
 
 /// The verdicts that the summary counts, in its order.
-const COUNTED: [Verdict; 5] = [
+const COUNTED: [Verdict; 7] = [
     Verdict::Within,
     Verdict::Outside,
     Verdict::ByConstruction,
+    Verdict::Inconsistent,
+    Verdict::NeedsInput,
     Verdict::NotConverged,
     Verdict::NotTestable,
 ];
@@ -207,6 +224,19 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_outside_is_inconsistent_and_no_input_no_verdict() {
+        let bound = "It is at least 2.5.";
+        let found = GAIN.finding("", 3.0).inconsistent(bound);
+        assert_eq!((found.verdict, found.note.as_str()), (Verdict::Inconsistent, bound));
+        assert_eq!(GAIN.finding("", 2.0).inconsistent(bound).verdict, Verdict::Within);
+        for ours in [2.0, 3.0] {
+            let found = GAIN.finding("", ours).stand_in("The trace is not at hand.");
+            assert_eq!((found.verdict, found.stand_in), (Verdict::NeedsInput, true));
+            assert!(found.ours.is_some(), "the stand-in's value is shown");
+        }
+    }
+
+    #[test]
     fn what_has_not_converged_shows_neither_value_nor_verdict() {
         for ours in [2.0, 3.0] {
             let found = GAIN.finding("", ours).not_converged("Seeds disagree.");
@@ -223,14 +253,16 @@ mod tests {
             GAIN.finding("", 5.0),
             given.finding("", 2.0),
             GAIN.finding("", 2.0).not_converged("Seeds disagree."),
+            GAIN.finding("", 3.0).inconsistent("It is at least 2.5."),
+            GAIN.finding("", 2.0).needs_input("A trace."),
             input("X2", "§1", "price", "1").findings_beforehand().next().expect("an input"),
         ]
         .into_iter()
         .collect();
         assert_eq!(
             findings.summary(),
-            "5 parts of claims: 2 within, 1 outside, 1 by construction, 1 not converged, \
-             0 not testable."
+            "7 parts of claims: 2 within, 1 outside, 1 by construction, 1 inconsistent, \
+             1 needs input, 1 not converged, 0 not testable."
         );
     }
 

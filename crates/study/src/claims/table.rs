@@ -34,7 +34,7 @@ impl fmt::Display for Findings {
                 }
             }
         }
-        writeln!(f, "{}", self.summary())
+        wrap(&self.summary(), COLUMNS).iter().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 

@@ -17,7 +17,10 @@ const LEAP: &str = PREFETCHERS[4].1;
 
 /// CX5.
 pub(super) fn prices(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
-    formulas::prices(claim).map(|finding| finding.note(captured::worth(study))).into()
+    let [dear, cheap, least, most] = formulas::prices(claim, real::least_and_most(study));
+    let worth = captured::worth(study);
+    let by_shares = [least, most].map(|finding| finding.stand_in(real::TRACES).note(&worth));
+    [dear, cheap].into_iter().chain(by_shares).collect()
 }
 
 fn percent(row: &Row) -> f64 {

@@ -89,7 +89,7 @@ fn by_interval(r: &FlatFlash, device_us: u64) -> String {
 }
 
 /// FL11.
-pub(super) fn constants(claim: &Claim) -> Vec<Finding> {
+pub(super) fn constants(claim: &Claim, _: &FlatFlash) -> Vec<Finding> {
     let config = resolve(FLATFLASH, &[]).expect("a shipped design resolves");
     let promotion = config.promotion.expect("FlatFlash promotes");
     vec![
