@@ -115,9 +115,9 @@ mod tests {
         let found: Vec<_> = by_formulas(&RECORDS)
             .into_iter()
             .map(|finding| {
-                // The objective is the only one at which the formula does not give what is printed.
+                // The gaps could grow.
                 let expected = match finding.id {
-                    "AS20" => Verdict::Within,
+                    "AS44" => Verdict::Within,
                     _ => Verdict::ByConstruction,
                 };
                 assert_eq!(finding.verdict, expected, "{finding:?}");

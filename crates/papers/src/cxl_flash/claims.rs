@@ -62,15 +62,17 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     record(
         claim("CX5", "observation 3", "price of DRAM over NAND, and performance for the money")
             .values(&[
-                part("least price ratio", "17×", "×", Rounds(17.0, 0)),
-                part("greatest price ratio", "100×", "×", Rounds(100.0, 0)),
+                part("least price ratio", "17×", "×", Rounds(17.0, 0)).by_construction(PRICES),
+                part("greatest price ratio", "100×", "×", Rounds(100.0, 0)).by_construction(PRICES),
                 part("least performance for the money", "11×", "×", Rounds(11.0, 0)),
                 part("most performance for the money", "91×", "×", Rounds(91.0, 0)),
             ])
-            .tested(&[Analytic], "$5 against $0.05 to $0.30 a GB")
-            .by_construction("Quotients of printed prices and shares."),
+            .tested(
+                &[Simulation, Analytic],
+                "$5 against $0.05 to $0.30 a GB, and our shares of CX1",
+            ),
     )
-    .judged(&[Captured], verdicts::prices),
+    .judged(&[Real, Captured], verdicts::prices),
     record(
         claim("CX6", "Fig. 5", "synthetic programs")
             .values(&[
@@ -278,7 +280,7 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
                 part("Leap on Radiosity, accuracy", "85%", "%", Near(85.0, 12.0)),
                 part("Leap on BERT, accuracy", "27%", "%", Near(27.0, 12.0)),
                 part("best offset on XZ, accuracy", "48%", "%", Near(48.0, 12.0)),
-                part("best offset on XZ, coverage", "4%", "%", Near(4.0, 12.0)),
+                part("best offset on XZ, coverage", "4%", "%", Near(4.0, 3.0)),
                 part(
                     "Leap on captured povray over transformer, accuracy",
                     "more",
@@ -375,6 +377,12 @@ pub(crate) const CLAIMS: Claims = Claims(&claims(&RECORDS));
 
 const YEARS: &str = "The paper's year has 2,080 working hours, and its write amplification is 1.";
 
+/// Why the intervals of synthetic programs say nothing of the model.
+const SPACED: &str = "An input: the traces are recorded at these intervals.";
+
+/// Why prices say nothing of the model.
+const PRICES: &str = "A quotient of printed prices.";
+
 /// Table 3: by virtual addresses, and whether five runs by physical ones fall below.
 const TABLE_3: &[Part] = &[
     part("hash map, virtual", "96.9%", "%", Near(96.9, 5.0)),
@@ -394,15 +402,15 @@ const TABLE_3: &[Part] = &[
 /// Tables 2 and 5: interval of accesses, share of reads; for real programs also accesses,
 /// footprint, and locality in space and time.
 const TABLES_2_AND_5: &[Part] = &[
-    part("hash map, interval", "329 ns", " ns", Relative(329.0, 0.05)),
+    part("hash map, interval", "329 ns", " ns", Relative(329.0, 0.05)).by_construction(SPACED),
     part("hash map, reads", "53%", "%", Relative(53.0, 0.05)),
-    part("matrix multiply, interval", "38 ns", " ns", Relative(38.0, 0.05)),
+    part("matrix multiply, interval", "38 ns", " ns", Relative(38.0, 0.05)).by_construction(SPACED),
     part("matrix multiply, reads", "55%", "%", Relative(55.0, 0.05)),
-    part("min heap, interval", "72 ns", " ns", Relative(72.0, 0.05)),
+    part("min heap, interval", "72 ns", " ns", Relative(72.0, 0.05)).by_construction(SPACED),
     part("min heap, reads", "50%", "%", Relative(50.0, 0.05)),
-    part("random, interval", "76 ns", " ns", Relative(76.0, 0.05)),
+    part("random, interval", "76 ns", " ns", Relative(76.0, 0.05)).by_construction(SPACED),
     part("random, reads", "50%", "%", Relative(50.0, 0.05)),
-    part("stride, interval", "146 ns", " ns", Relative(146.0, 0.05)),
+    part("stride, interval", "146 ns", " ns", Relative(146.0, 0.05)).by_construction(SPACED),
     part("stride, reads", "50%", "%", Relative(50.0, 0.05)),
     part("BERT, interval", "297 ns", " ns", Relative(297.0, 0.05)),
     part("BERT, accesses", "41 M", " M", Relative(41.0, 0.05)),

@@ -28,16 +28,13 @@ impl Row {
     }
 }
 
-/// FL5.
-pub(super) fn highlight(claim: &Claim) -> Vec<Finding> {
-    vec![claim.finding("", most())]
-}
-
-/// The effectiveness of FL29.
-pub(super) fn effectiveness_of_programs(claim: &Claim) -> Vec<Finding> {
-    let finding =
-        |row: &Row| claim.finding(&format!("{}, effectiveness", row.name), row.effectiveness());
-    TABLE_3.iter().map(finding).collect()
+/// The printed saving of the program `name` over our `slow_down`.
+///
+/// # Panics
+/// When Table 3 does not have the program.
+pub(super) fn worth(name: &str, slow_down: f64) -> f64 {
+    let row = TABLE_3.iter().find(|row| row.name == name).expect("a program of Table 3");
+    effectiveness(row.saving, slow_down)
 }
 
 /// FL30.
@@ -82,9 +79,9 @@ fn savings(claim: &Claim) -> [Finding; 2] {
         claim
             .finding("saving at SSD:DRAM 512", at_512.saving())
             .note("Without the price of the bigger server."),
-        claim.finding("saving at SSD:DRAM 256", at_256.saving()).note(format!(
-            "It contains a part of the $1,500, but the paper does not print the sizes. With 2 GB of \
-             DRAM and all of the $1,500 the saving is {:.1}×.",
+        claim.finding("saving at SSD:DRAM 256", at_256.saving()).needs_input(&format!(
+            "Needs the sizes of DRAM and SSD, which the paper does not print: it contains a part of the \
+             $1,500. With 2 GB of DRAM and all of the $1,500 the saving is {:.1}×.",
             with_server.saving(),
         )),
     ]
@@ -104,21 +101,12 @@ mod tests {
             .map(|finding| (finding.id, finding.ours.unwrap_or_default(), finding.verdict))
             .collect();
         let expected = [
-            ("FL5", "3.75×", Verdict::ByConstruction),
             ("FL8", "1536 B", Verdict::ByConstruction),
             ("FL10", "512K", Verdict::ByConstruction),
             ("FL10", "0.20%", Verdict::ByConstruction),
-            ("FL29", "1.64×", Verdict::ByConstruction),
-            ("FL29", "1.33×", Verdict::ByConstruction),
-            ("FL29", "2.12×", Verdict::ByConstruction),
-            ("FL29", "2.46×", Verdict::ByConstruction),
-            ("FL29", "2.73×", Verdict::ByConstruction),
-            ("FL29", "1.71×", Verdict::ByConstruction),
-            ("FL29", "1.37×", Verdict::ByConstruction),
-            ("FL29", "3.75×", Verdict::ByConstruction),
             ("FL30", "", Verdict::Input),
             ("FL30", "14.6×", Verdict::ByConstruction),
-            ("FL30", "14.2×", Verdict::Outside),
+            ("FL30", "14.2×", Verdict::NeedsInput),
             ("FL30", "1.33×", Verdict::ByConstruction),
             ("FL30", "3.75×", Verdict::ByConstruction),
         ];

@@ -38,8 +38,9 @@ pub(crate) fn knee(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let (_, knees) = of_curves(r, |row| 100.0 * row.knee.dram_share);
     let knee = figure1::mean_knee(&r.miss_curves).unwrap_or(f64::NAN);
     vec![claim.finding("", 100.0 * knee).note(format!(
-        "The knee of the mean of the programs' curves, as Fig. 1 draws it; by program {knees}. YCSB's stand for CloudSuite's, the others are \
-         AstriFlash's own; at a Zipf skew of 0.99, under LRU.",
+        "The knee of the mean of the programs' curves, as Fig. 1 draws it; by program {knees}. \
+         YCSB's stand for CloudSuite's, the others are AstriFlash's own; at a Zipf skew of 0.99, \
+         under LRU.",
     ))]
 }
 

@@ -323,6 +323,25 @@ fn physically(study: &CxlFlash, program: &str) -> Vec<f64> {
     (1..=FRAGMENTS.len()).map(|number| percent(at(number))).collect()
 }
 
+/// Requests below 1 us in Table 3, in percent: by virtual addresses, then in the five memories.
+const TABLE_3: [[f64; 6]; 5] = [
+    [96.9, 86.7, 88.3, 74.5, 63.8, 63.9],
+    [98.2, 72.7, 57.4, 59.2, 48.1, 47.9],
+    [97.8, 92.1, 96.0, 75.6, 69.1, 69.4],
+    [32.2, 26.4, 27.1, 28.0, 22.4, 21.8],
+    [64.7, 64.3, 59.4, 64.5, 51.9, 52.0],
+];
+
+/// Physical addresses must take away this share of what they take in the paper.
+const LEAST_DROP: f64 = 0.5;
+
+/// What each memory takes from the share of `program` in the paper.
+fn printed_drops(program: &str) -> [f64; FRAGMENTS.len()] {
+    let row = SYNTHETIC.iter().position(|name| *name == program).expect("a synthetic program");
+    let [virtually, physically @ ..] = TABLE_3[row];
+    physically.map(|share| virtually - share)
+}
+
 /// CX15.
 pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let virtually = |program| virtually(study, program);
@@ -330,7 +349,10 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     for program in SYNTHETIC {
         let shares = physical(program);
-        let below = shares.iter().all(|share| *share < virtually(program));
+        let below = shares
+            .iter()
+            .zip(printed_drops(program))
+            .all(|(share, printed)| virtually(program) - share >= LEAST_DROP * printed);
         let shown: Vec<String> = shares.iter().map(|share| format!("{share:.1}")).collect();
         let runs = FRAGMENTS.map(|pages| pages.to_string()).join(", ");
         let virtual_share = claim.finding(&format!("{program}, virtual"), virtually(program));
@@ -341,7 +363,8 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
         });
         findings.push(
             claim.finding(&format!("{program}, physical below"), below).note(format!(
-                "{}%, in memories that keep {runs} pages together.",
+                "{}%, in memories that keep {runs} pages together. Each must fall by half of what \
+                 it falls by in the paper.",
                 shown.join(", ")
             )),
         );
