@@ -12,9 +12,7 @@ use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Time
 use ebbtide_trace::{Folded, Source};
 use serde::Serialize;
 
-pub use options::{
-    Compose, SimOptions, SimWork, SimulateError, simulate, simulate_with,
-};
+pub use options::{Compose, SimOptions, SimWork, SimulateError, simulate, simulate_with};
 pub use seeds::{Runs, run_seeds};
 pub use text::spent;
 

@@ -361,13 +361,11 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
             STRIDE => virtual_share.note(other_chips(study)).note(after_memset(study, program)),
             _ => virtual_share,
         });
-        findings.push(
-            claim.finding(&format!("{program}, physical below"), below).note(format!(
-                "{}%, in memories that keep {runs} pages together. Each must fall by half of what \
+        findings.push(claim.finding(&format!("{program}, physical below"), below).note(format!(
+            "{}%, in memories that keep {runs} pages together. Each must fall by half of what \
                  it falls by in the paper.",
-                shown.join(", ")
-            )),
-        );
+            shown.join(", ")
+        )));
     }
     let worst = SYNTHETIC.iter().all(|program| {
         let shares = physical(program);
