@@ -103,8 +103,8 @@ mod tests {
         };
         let steep = row(&[(0.02, 0.1), (1.0, 0.0)]);
         let slow = row(&[(0.08, 0.2), (1.0, 0.0)]);
-        assert_eq!(mean_knee(&[steep.clone()]), Some(0.02));
-        assert_eq!(mean_knee(&[slow.clone()]), Some(0.08));
+        assert_eq!(mean_knee(std::slice::from_ref(&steep)), Some(0.02));
+        assert_eq!(mean_knee(std::slice::from_ref(&slow)), Some(0.08));
         // At 2% the second has fallen by a fourth of its 0.8, and at 8% the first has all but ended.
         assert_eq!(mean_knee(&[steep, slow]), Some(0.08));
         assert_eq!(mean_knee(&[]), None);
