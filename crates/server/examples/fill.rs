@@ -1,5 +1,6 @@
-//! Fills a new store of `ebbtide serve` with generated keys, fast: in the order of their hashes, so that every
-//! insert meets a leaf that is in DRAM. The keys are `key:000000000000` and so on, as `ebbtide load` names them.
+//! Fills a new store of `ebbtide serve` with generated keys. It inserts them in the order of their
+//! hashes, so each insert finds its leaf in DRAM. The keys are
+//! `key:000000000000` and so on, as in `ebbtide load`.
 //!
 //! `cargo run --release -p ebbtide-server --example fill -- STORE KEYS VALUE_BYTES CAPACITY DRAM`
 
@@ -14,10 +15,10 @@ use ebbtide_engine::{Engine, FlashMemory, Options};
 use ebbtide_server::STORE_TAG;
 use ebbtide_structures::keyspace::{Full, HashSecret, Keyspace};
 
-/// Keys of a transaction, whose stores are bounded.
+/// Keys of a transaction. The stores of a transaction are bounded.
 const BATCH: usize = 100;
 
-/// Nobody chooses these keys, so the hash need not be secret.
+/// The keys are generated, so the hash need not be secret.
 const SECRET: HashSecret = HashSecret([0x5eed, 0xf111]);
 
 type Failure = Box<dyn std::error::Error>;
@@ -59,8 +60,8 @@ fn name(key: u32) -> String {
     format!("key:{key:012}")
 }
 
-/// The numbers of all keys, those of the largest hash first: a leaf that is full then shares its entries with the one
-/// that follows.
+/// Returns the numbers of all keys, largest hash first. A full leaf then shares its entries with
+/// the leaf after it.
 fn by_hash(keys: u32) -> Vec<u32> {
     let hash = |key: u32| SECRET.key(name(key).as_bytes()).hash >> 16;
     let mut order: Vec<u64> = (0..keys).map(|key| hash(key) << 32 | u64::from(key)).collect();

@@ -1,5 +1,6 @@
-//! A month of use in little time, against a server of its own: `cargo run --release -p ebbtide-server --example
-//! month [FOLDER]`. It prints a row for each phase, and ends with an error where a value is wrong.
+//! Runs a month of use in little time against a server process:
+//! `cargo run --release -p ebbtide-server --example month [FOLDER]`. It prints a row for each
+//! phase, and ends with an error if a value is wrong.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ use month::{Host, Scale, run};
 const CAPACITY_BYTES: u64 = 1 << 30;
 const DRAM_BYTES: u64 = 64 << 20;
 
-/// A server in a process of its own.
+/// A server in a separate process.
 struct There {
     folder: PathBuf,
     process: Child,
@@ -56,7 +57,7 @@ impl Host for There {
         if kill {
             self.process.kill().expect("killed");
         } else {
-            // The end of its input tells it to stop.
+            // The end of its input stops the server.
             drop(self.process.stdin.take());
         }
         self.process.wait().expect("it ends");
@@ -70,13 +71,13 @@ impl Host for There {
 
 impl Drop for There {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Serves until the end of the input.
+/// Serves until its input ends.
 fn server(data: PathBuf) {
     let stop: &'static Stop = Box::leak(Box::default());
     std::thread::spawn(|| {

@@ -1,4 +1,5 @@
-//! Space that comes back, and expiry that keeps up, over hours: serves a new store, drives it, and prints a table.
+//! Measures for hours how space is freed and whether expiry keeps up. Serves a new store, drives
+//! it, and prints a table.
 //!
 //! `cargo run --release -p ebbtide-server --example space -- FOLDER SECONDS KEYS_PER_SECOND`
 //!
@@ -55,14 +56,14 @@ impl Served {
         let stop: &'static Stop = Box::leak(Box::default());
         let (send, receive) = channel::<SocketAddr>();
         let runner = std::thread::spawn(move || {
-            // The receiver is there until the server has started.
+            // The receiver exists until the server has started.
             serve(&options, stop, |started| _ = send.send(started.address))
         });
         let client = BufReader::new(TcpStream::connect(receive.recv()?)?);
         Ok(Served { stop, runner: Some(runner), client })
     }
 
-    /// Sends requests, and returns the first line of each reply.
+    /// Sends requests. Returns the first line of each reply.
     fn send(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<String>, Failure> {
         let mut bytes = Vec::new();
         for words in requests {
@@ -92,7 +93,7 @@ impl Served {
         Ok(self.send(&[words])?.remove(0))
     }
 
-    /// Bytes of flash in use.
+    /// Returns the bytes of flash in use.
     fn used(&mut self, capacity: u64) -> Result<u64, Failure> {
         let info = self.call("info memory")?;
         let free = info.lines().find_map(|line| line.strip_prefix("flash_bytes_free:"));
@@ -112,7 +113,7 @@ fn set(number: u64, length: usize) -> Vec<Vec<u8>> {
     vec![b"SET".to_vec(), format!("key:{number}").into_bytes(), vec![b'v'; length]]
 }
 
-/// Sets keys until one is refused. Returns how many were not.
+/// Sets keys until one is refused. Returns the number of accepted keys.
 fn fill(served: &mut Served, length: usize) -> Result<u64, Failure> {
     let mut count = 0;
     loop {
@@ -153,7 +154,7 @@ fn overwrite(folder: &Path, time: Duration) -> Result<(), Failure> {
     const CAPACITY: u64 = 100 << 20;
     let mut served = Served::start(&folder.join("overwrite"), CAPACITY, 32 << 20)?;
     let mut rng = Pcg64Mcg::seed_from_u64(1);
-    // The mean value has 1,505 bytes, and the mean key nine.
+    // The mean value has 1,505 bytes, and the mean key 9.
     let keys = CAPACITY * 6 / 10 / 1_514;
     let mut lengths = vec![0u64; keys as usize];
     let (mut live, mut written, mut refused, mut worst) = (0u64, 0u64, 0, 0.0f64);

@@ -1,4 +1,4 @@
-//! What lies under the keys: the engine, as `INFO` tells of it, and what its misses cost.
+//! The engine beneath the keys: its section of `INFO`, and the CPU time of its misses.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,10 +14,10 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::copying::Copying;
 use crate::storage::{Copied, Storage};
 
-/// Full writes of a flash drive over its life that a lifetime is told for: that of common TLC flash.
+/// Full writes that a flash drive survives, for the estimated lifetime. Common TLC flash has 1000.
 const FULL_WRITES: f64 = 1000.0;
 
-/// What older samples of costs count for, when a new one comes.
+/// Factor on the weight of older samples of costs when a new sample comes.
 const DECAY: f64 = 0.98;
 
 /// The engine beneath a server.
@@ -44,7 +44,8 @@ impl Beneath {
     }
 }
 
-/// Why nothing waits for the log, if so: writing has ended, or the device has no room for it.
+/// Returns the error after which nothing waits for the log: writing has ended, or the device is
+/// full.
 pub(crate) fn gives_up(progress: &Progress) -> Option<&TransactionError> {
     let full = progress.refused.as_ref();
     let full = full.filter(|error| matches!(error, TransactionError::LogFull { .. }));
@@ -92,7 +93,7 @@ impl Storage for Beneath {
     fn committed(&self) -> Lsn {
         let progress = self.engine.progress();
         progress.map_or(Lsn::ZERO, |progress| match gives_up(&progress) {
-            // A reply about all keys does not wait for what may never be durable.
+            // A reply about all keys must not wait for changes that may never be durable.
             Some(_) => progress.acknowledged,
             None => progress.committed,
         })
@@ -128,12 +129,12 @@ impl Storage for Beneath {
     }
 }
 
-/// What a command and a miss cost: the line through samples of CPU time over commands and misses, by least
-/// squares. Newer samples count more.
+/// The CPU time of a command and of a miss. Least squares fit CPU time to commands and misses.
+/// Newer samples count more.
 #[derive(Debug, Default)]
 struct Costs {
     last: Option<(u64, u64, f64)>,
-    /// Sums of the products of commands (c), misses (m) and CPU time (t).
+    /// Sums of products of commands (c), misses (m) and CPU time (t).
     cc: f64,
     cm: f64,
     mm: f64,
@@ -145,7 +146,7 @@ impl Costs {
     fn sample(&mut self, commands: u64, misses: u64, cpu_us: f64) {
         let last = self.last.replace((commands, misses, cpu_us));
         let Some((commands_before, misses_before, cpu_before)) = last else { return };
-        // Counters are set back by CONFIG RESETSTAT.
+        // CONFIG RESETSTAT resets the counters.
         let c = commands.saturating_sub(commands_before) as f64;
         let m = misses.saturating_sub(misses_before) as f64;
         let t = cpu_us - cpu_before;
@@ -163,8 +164,8 @@ impl Costs {
         }
     }
 
-    /// Microseconds of CPU of a command without misses, and of a miss. `None` while the share of misses has not
-    /// changed enough to tell them apart.
+    /// Returns microseconds of CPU for a command without misses, and for a miss. `None` while the
+    /// share of misses has not changed enough to tell them apart.
     fn estimate(&self) -> Option<(f64, f64)> {
         let determinant = self.cc * self.mm - self.cm * self.cm;
         if determinant <= 1e-3 * self.cc * self.mm {

@@ -1,4 +1,4 @@
-//! [`Channels`]: who subscribes to what, on all cores.
+//! [`Channels`]: subscriptions of the clients on all cores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::glob;
 /// A message that was published.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// The pattern by which the client gets it.
+    /// The pattern that matched; `None` for a subscription to the channel.
     pub pattern: Option<Arc<[u8]>>,
     /// The channel.
     pub channel: Arc<[u8]>,
@@ -19,12 +19,12 @@ pub struct Message {
     pub text: Arc<[u8]>,
 }
 
-/// A client that subscribes, and its core.
+/// A subscribed client, and its core.
 pub type Subscriber = (ClientId, usize);
 
 type Subscribers = BTreeMap<Vec<u8>, Vec<Subscriber>>;
 
-/// Who subscribes to what.
+/// Subscribed clients by channel and by pattern.
 #[derive(Debug, Default)]
 pub struct Channels {
     subscribed: Mutex<Subscribed>,
@@ -43,13 +43,13 @@ impl Subscribed {
 }
 
 impl Channels {
-    /// A client subscribes to a channel or, with `pattern`, to all channels that match.
+    /// Subscribes a client to a channel or, with `pattern`, to all channels that match.
     pub fn subscribe(&self, client: Subscriber, channel: &[u8], pattern: bool) {
         let mut subscribed = self.subscribed.lock();
         subscribed.of_kind(pattern).entry(channel.to_vec()).or_default().push(client);
     }
 
-    /// A client no longer subscribes.
+    /// Ends a subscription. Does nothing if there is none.
     pub fn unsubscribe(&self, client: ClientId, channel: &[u8], pattern: bool) {
         let mut subscribed = self.subscribed.lock();
         let map = subscribed.of_kind(pattern);
@@ -61,8 +61,8 @@ impl Channels {
         }
     }
 
-    /// Calls `send` for everyone who subscribes to a channel, while nobody else publishes: all get all messages
-    /// in the same order. Gives how many they are.
+    /// Calls `send` for each subscriber of a channel and returns their number. Calls of `publish`
+    /// exclude each other, so all clients get all messages in the same order.
     pub fn publish(
         &self,
         channel: &[u8],
@@ -87,13 +87,13 @@ impl Channels {
         count
     }
 
-    /// The channels that somebody subscribes to, and by how many.
+    /// Channels with subscribers, and the number of subscribers.
     pub fn names(&self) -> Vec<(Vec<u8>, usize)> {
         let subscribed = self.subscribed.lock();
         subscribed.channels.iter().map(|(name, list)| (name.clone(), list.len())).collect()
     }
 
-    /// Patterns that somebody subscribes to.
+    /// Number of patterns with subscribers.
     pub fn pattern_count(&self) -> usize {
         self.subscribed.lock().patterns.len()
     }

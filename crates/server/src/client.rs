@@ -12,36 +12,36 @@ use crate::resp::{Coming, Limits, Parser, Reply, Request};
 use crate::session::Session;
 use crate::state::State;
 
-/// Requests that are run before other connections have their turn.
+/// Requests that run before other connections get a turn.
 const REQUESTS_MAX: usize = 64;
 
-/// Bytes of replies after which a connection waits for its client to take them.
+/// Bytes of replies at which a connection stops running requests until its client reads.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
-/// A buffer that is empty keeps at most this.
+/// The largest capacity in bytes that an empty buffer keeps.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// The bytes of a request beyond its longest argument.
+/// Bytes of a request that are allowed beyond its longest argument.
 const REQUEST_BYTES_BEYOND: usize = 1 << 20;
 
-/// The most arguments of a request.
+/// Maximum number of arguments of a request.
 const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// One connection's requests and replies.
 #[derive(Debug)]
 pub struct Client {
-    /// What it is in the middle of.
+    /// State of the connection between commands.
     pub session: Session,
-    /// Replies that were not sent yet.
+    /// Replies not sent yet.
     pub reply: Reply,
     parser: Parser,
-    /// What came and is not done.
+    /// Bytes received whose requests have not run.
     input: Vec<u8>,
-    /// Whether there may be a whole request in the input.
+    /// True if the input may hold a whole request.
     more: bool,
-    /// Long arguments of the request at the start of the input, which lie in memory.
+    /// Long arguments of the request at the start of the input. Their bytes lie in memory.
     staged: Vec<Staged>,
-    /// The length of the replies before the one under way.
+    /// Length of the replies before the current one.
     whole_replies: usize,
 }
 
@@ -59,31 +59,32 @@ impl Client {
         }
     }
 
-    /// Takes what came.
+    /// Takes bytes from the socket.
     pub fn receive(&mut self, bytes: &[u8]) {
         if self.input.capacity() == 0 {
             self.input.reserve_exact(bytes.len());
         }
         let missing = self.parser.missing(&self.input);
         if missing > bytes.len() {
-            // A long argument: the buffer grows with what came, not with what was announced.
+            // For a long argument the buffer grows with the bytes that came, not with the
+            // announced length.
             self.input.reserve_exact(missing.min(self.input.len().max(64 << 10)));
         }
         self.input.extend_from_slice(bytes);
         self.more = true;
     }
 
-    /// Whether there may be a whole request that was not run.
+    /// True if the input may hold a whole request.
     pub fn has_more(&self) -> bool {
         self.more
     }
 
-    /// Bytes that came and are not done.
+    /// Bytes received whose requests have not run.
     pub fn unread(&self) -> usize {
         self.input.len()
     }
 
-    /// Bytes of memory that it holds.
+    /// Bytes of DRAM that the client holds.
     pub fn held_bytes(&self) -> usize {
         self.input.capacity()
             + self.reply.len()
@@ -92,7 +93,7 @@ impl Client {
             + self.session.held_bytes()
     }
 
-    /// Runs the requests that have come whole, or some of them, and writes their replies.
+    /// Runs up to 64 requests that have arrived whole, and writes their replies.
     pub fn run<M: Memory>(&mut self, memory: &mut M, state: &State) {
         state.now_ms.set(now_ms());
         if self.reply.has_large()
@@ -146,7 +147,8 @@ impl Client {
         }
         self.whole_replies = self.reply.len();
         if done < taken && !self.session.closing {
-            // Replies fill the buffer: the rest waits, and so does the parser.
+            // The replies fill the buffer. The other requests wait, and the parser starts again
+            // with them.
             self.parser = Parser::default();
             self.more = true;
         } else if let Some(error) = broken {
@@ -159,7 +161,7 @@ impl Client {
         }
     }
 
-    /// Moves what has come of a long argument from the input to memory.
+    /// Moves the received part of a long argument from the input to memory.
     fn stage<M: Memory>(&mut self, memory: &mut M, state: &State) {
         let Some(keyspace) = state.keys() else { return };
         let mut moved = false;
@@ -176,39 +178,40 @@ impl Client {
             self.parser.taken(piece);
             moved = true;
         }
-        // What is behind it may be there already.
+        // The bytes after the argument may be in the input already.
         self.more |= moved;
     }
 
-    /// The command under way has failed with an error of flash, or of the program.
+    /// Ends the command with an error and closes the connection. The cause is flash or a defect of
+    /// the program.
     pub fn fail(&mut self, reason: &str) {
         if self.reply.has_large() {
-            // The reply that is half sent cannot become an error.
+            // A reply that is half sent cannot become an error.
             self.reply.truncate(0);
             self.session.closing = true;
             return;
         }
         self.reply.truncate(self.whole_replies);
         self.reply.error(&format!("ERR {reason}"));
-        // What it has sent behind the command is lost with the job.
+        // Requests that follow are lost with the job.
         self.session.closing = true;
     }
 
-    /// What it was told to wait for will never be durable: its replies are lost.
+    /// Drops all replies, because the changes that they report will never be durable.
     pub fn fail_all(&mut self, reason: &str) {
         self.reply.truncate(0);
         self.whole_replies = 0;
         self.fail(reason);
     }
 
-    /// Writes a message of a channel, unless the client has left the channel meanwhile.
+    /// Writes a message of a channel, unless the client has unsubscribed since it was sent.
     pub fn deliver(&mut self, message: &Message) {
         if self.session.subscribes_to(message.pattern.as_deref(), &message.channel) {
             self.reply.message(message);
         }
     }
 
-    /// Keeps what is behind the requests that are done.
+    /// Keeps the input after the requests that have run.
     fn keep(&mut self, mut input: Vec<u8>, done: usize) {
         input.drain(..done);
         if input.is_empty() && input.capacity() > KEPT_BYTES {
@@ -234,13 +237,13 @@ impl Client {
         }
     }
 
-    /// The protocol in which it is answered.
+    /// Protocol of the replies.
     pub fn protocol(&self) -> Protocol {
         self.reply.protocol
     }
 }
 
-/// Asks for the leaves of the keys of all requests, so that their reads overlap.
+/// Prefetches the leaves of the keys of all requests, so that their reads overlap.
 fn fetch_ahead<M: Memory>(
     memory: &mut M,
     state: &State,

@@ -1,4 +1,4 @@
 //! The number of a client.
 
-/// The number of a connection. It is never used again.
+/// The number of a connection. Numbers are never reused.
 pub type ClientId = u64;

@@ -1,4 +1,4 @@
-//! A copy of the store that a client has asked for, on its way to a new file.
+//! Copies the store to a new file, for `BGSAVE TO`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use ebbtide_engine::Engine;
 
 use crate::storage::Copied;
 
-/// The copies of a store, one at a time.
+/// Copies the store, one copy at a time.
 #[derive(Default)]
 pub(crate) struct Copying {
     last: Option<Copy>,
@@ -18,13 +18,13 @@ pub(crate) struct Copying {
 struct Copy {
     path: PathBuf,
     stop: Arc<Stop>,
-    /// How it ended.
+    /// The result, once the copy has ended.
     outcome: Arc<Mutex<Option<Result<(), String>>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Copying {
-    /// Begins a copy.
+    /// Begins a copy on a thread.
     pub(crate) fn begin(&mut self, engine: &Arc<Engine>, path: &Path) -> Result<(), String> {
         if matches!(self.state(), Copied::UnderWay) {
             return Err("Background save already in progress".into());
@@ -47,7 +47,7 @@ impl Copying {
         Ok(())
     }
 
-    /// How the last copy is.
+    /// State of the last copy.
     pub(crate) fn state(&self) -> Copied {
         let Some(last) = &self.last else { return Copied::Never };
         let ended = last.thread.as_ref().is_none_or(JoinHandle::is_finished);
@@ -61,14 +61,14 @@ impl Copying {
     }
 }
 
-/// A copy that is under way when the server ends is given up, and its file removed.
+/// Stops a copy under way. The engine removes its file.
 impl Drop for Copying {
     fn drop(&mut self) {
         if let Some(last) = &mut self.last
             && let Some(thread) = last.thread.take()
         {
             last.stop.stop();
-            // Its panic was printed when it happened.
+            // The panic was printed when it happened.
             let _ = thread.join();
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::command::{Spec, TABLE, limits};
 
-/// `docs/COMMANDS.md`.
+/// Returns the text of `docs/COMMANDS.md`.
 pub fn commands_page() -> String {
     let mut groups: BTreeMap<&str, Vec<&Spec>> = BTreeMap::new();
     for spec in TABLE {

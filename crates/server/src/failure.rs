@@ -1,23 +1,23 @@
-//! [`Failure`]: why a command has no reply but an error.
+//! [`Failure`]: reasons for an error reply.
 
 use std::borrow::Cow;
 
 use ebbtide_core::durability::TransactionError;
 use ebbtide_structures::keyspace::Full;
 
-/// Why a command has no reply but an error.
+/// The reason for an error reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The error reply.
     Reply(Cow<'static, str>),
-    /// It concerns a value that a single transaction cannot write. Nothing has changed.
+    /// The value is too large for a single transaction. Nothing has changed.
     TooLarge,
-    /// There is no room for what it writes.
+    /// No free page for the write.
     Full,
 }
 
 impl Failure {
-    /// The error reply.
+    /// Text of the error reply.
     pub fn text(&self) -> &str {
         match self {
             Failure::Reply(text) => text,
@@ -43,7 +43,7 @@ impl From<String> for Failure {
 
 impl From<TransactionError> for Failure {
     fn from(error: TransactionError) -> Failure {
-        // Clients know this word of Redis for a server that cannot save changes.
+        // Redis clients know MISCONF as the error of a server that cannot save changes.
         let word = if error.is_input() { "ERR" } else { "MISCONF" };
         format!("{word} {error}").into()
     }

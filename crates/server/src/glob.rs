@@ -1,11 +1,11 @@
 //! Patterns of keys and channels: `*`, `?`, `[a-c]`, `[^x]`, and `\` before a literal character.
 
-/// Whether all of `text` matches `pattern`.
+/// Returns true if all of `text` matches `pattern`.
 ///
-/// A star is tried again only from its last place, so time is at most the product of the lengths.
+/// Only the last star is retried, so time is at most the product of the lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // The pattern behind the last star, and the text from which it was tried last.
+    // The pattern after the last star, and the text where its last try began.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -24,7 +24,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// How much of the pattern matches one character; `None` if it does not match.
+/// Returns the length of the pattern's first element if it matches a character.
 fn one(pattern: &[u8], character: u8) -> Option<usize> {
     match pattern {
         [] => None,
@@ -35,8 +35,8 @@ fn one(pattern: &[u8], character: u8) -> Option<usize> {
     }
 }
 
-/// Whether a character is in the class `[…]` at the start of the pattern. One that has no end ends with
-/// the pattern.
+/// Returns the length of the class `[…]` at the start of the pattern if a character is in it. An
+/// open class ends with the pattern.
 fn class(pattern: &[u8], character: u8) -> Option<usize> {
     let negated = pattern.get(1) == Some(&b'^');
     let mut at = 1 + usize::from(negated);

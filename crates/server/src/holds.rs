@@ -1,4 +1,4 @@
-//! [`Holds`]: values whose pages stay because they are read or written.
+//! [`Holds`]: large values whose pages must stay because a connection reads or writes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use ebbtide_structures::keyspace::LargeId;
 use parking_lot::Mutex;
 
-/// Which large values connections write or read, on any core. Their pages stay.
+/// Large values that connections on any core read or write. Their pages are not freed.
 ///
-/// A reader holds a value before it knows that its key still had it then. So whoever has removed the value, and finds
-/// that nobody holds it, has it alone.
+/// A reader holds a value before it checks that its key still has it. So a value that has no key
+/// and no hold has no reader, and its pages can be freed.
 #[derive(Debug, Default)]
 pub struct Holds(Mutex<BTreeMap<LargeId, usize>>);
 
 impl Holds {
-    /// Keeps the pages of a value until what is given is dropped.
+    /// Keeps the pages of a value until the returned [`Hold`] is dropped.
     pub fn hold(self: &Arc<Self>, id: LargeId) -> Hold {
         *self.0.lock().entry(id).or_default() += 1;
         Hold { holds: self.clone(), id }
     }
 
-    /// Whether somebody writes or reads a value.
+    /// True if a connection reads or writes the value.
     pub fn holds(&self, id: LargeId) -> bool {
         self.0.lock().contains_key(&id)
     }
 }
 
-/// A value whose pages stay while this is there.
+/// Keeps the pages of a large value while it exists.
 #[derive(Debug)]
 pub struct Hold {
     holds: Arc<Holds>,

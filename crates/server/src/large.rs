@@ -1,4 +1,4 @@
-//! Values and replies that never lie in DRAM as a whole: those that a client sends, and those that are sent to it.
+//! Arguments and replies that never lie in DRAM as a whole.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::holds::Hold;
 use crate::space;
 use crate::state::State;
 
-/// Bytes of a value that one step moves between DRAM and flash.
+/// Maximum bytes of a value that one step moves between DRAM and flash.
 pub const PIECE_BYTES: usize = WHOLE_BYTES_MAX;
 
-/// Where bytes of a reply lie.
+/// Location of the bytes of a reply.
 #[derive(Debug)]
 enum Place {
     /// In the value of a key.
@@ -25,26 +25,26 @@ enum Place {
     Spilled(Large),
 }
 
-/// Bytes in memory that a reply consists of.
+/// Part of a reply whose bytes lie in memory.
 #[derive(Debug)]
 pub struct Outgoing {
     place: Place,
-    /// Where the next byte lies, and how many there are.
+    /// Offset of the next byte, and the number of bytes left.
     offset: u64,
     left: u64,
     _hold: Hold,
 }
 
 impl Outgoing {
-    /// `length` bytes from byte `offset` on of the large value of `entry`.
+    /// Returns `length` bytes of the large value of `entry`, from byte `offset` on.
     pub fn new(entry: &Entry, offset: u64, length: u64, hold: Hold) -> Outgoing {
         Outgoing { place: Place::Value(entry.clone()), offset, left: length, _hold: hold }
     }
 
-    /// No bytes so far: [`spill`](Outgoing::spill) adds some.
+    /// Returns an empty reply. [`spill`](Outgoing::spill) adds bytes.
     ///
     /// # Errors
-    /// When there is no room, or the log cannot be written.
+    /// Returns an error if there is no room, or the log cannot be written.
     pub fn spilled<M: Memory>(
         memory: &mut M,
         keyspace: &Keyspace,
@@ -54,10 +54,10 @@ impl Outgoing {
         Ok(Outgoing { place: Place::Spilled(large), offset: 0, left: 0, _hold: hold })
     }
 
-    /// Adds at most [`PIECE_BYTES`] at the end. Returns false if they can only be added to another one.
+    /// Appends at most [`PIECE_BYTES`]. Returns false if the bytes need a new `Outgoing`.
     ///
     /// # Errors
-    /// When there is no room, or the log cannot be written.
+    /// Returns an error if there is no room, or the log cannot be written.
     pub fn spill<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -75,7 +75,7 @@ impl Outgoing {
         Ok(true)
     }
 
-    /// The next piece, appended to `into`. Says whether it was the last.
+    /// Appends the next piece to `into`. Returns true if it was the last one.
     pub fn read<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -97,15 +97,15 @@ impl Outgoing {
     }
 }
 
-/// An argument that lies in memory, or comes there.
+/// An argument whose bytes lie in memory. The last ones may still be coming.
 #[derive(Debug, Clone)]
 pub struct Staged {
-    /// Which argument of its request it is.
+    /// Index of the argument in its request.
     pub argument: usize,
     value: Result<Written, Failure>,
 }
 
-/// A value without a key that is held.
+/// A held value that has no key.
 #[derive(Debug, Clone)]
 struct Written {
     large: Large,
@@ -113,7 +113,7 @@ struct Written {
 }
 
 impl Staged {
-    /// An argument of which nothing has come.
+    /// Returns an argument without bytes.
     pub fn begin<M: Memory>(
         memory: &mut M,
         keyspace: &Keyspace,
@@ -125,7 +125,7 @@ impl Staged {
         Staged { argument, value }
     }
 
-    /// Adds at most [`PIECE_BYTES`]. After an error the rest is dropped.
+    /// Appends at most [`PIECE_BYTES`]. After an error it drops further bytes.
     pub fn add<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -142,26 +142,26 @@ impl Staged {
         }
     }
 
-    /// The whole argument.
+    /// Returns the whole argument.
     ///
     /// # Errors
-    /// Why it could not be written.
+    /// Returns the reason if it could not be written.
     pub fn value(&self) -> Result<&Large, Failure> {
         self.value.as_ref().map(|written| &written.large).map_err(Failure::clone)
     }
 }
 
-/// Begins a large value without a key, in a transaction of its own.
+/// Begins a large value without a key in its own transaction.
 ///
 /// # Errors
-/// When there is no room, or the log cannot be written.
+/// Returns an error if there is no room, or the log cannot be written.
 pub fn begin<M: Memory>(
     memory: &mut M,
     keyspace: &Keyspace,
     state: &State,
 ) -> Result<(Large, Hold), Failure> {
     loop {
-        // It is held before others can see it.
+        // Holds the value before other connections can see it.
         let (begun, _) = memory.transaction(|memory| {
             keyspace.begin_large(memory).map(|large| {
                 let hold = state.shared.holds.hold(large.id());
@@ -175,10 +175,11 @@ pub fn begin<M: Memory>(
     }
 }
 
-/// Writes at most [`PIECE_BYTES`] into a large value from a byte on, in a transaction of its own.
+/// Writes at most [`PIECE_BYTES`] into a large value from byte `offset` on, in its own
+/// transaction.
 ///
 /// # Errors
-/// When there is no room, or the log cannot be written.
+/// Returns an error if there is no room, or the log cannot be written.
 pub fn write<M: Memory>(
     memory: &mut M,
     keyspace: &Keyspace,

@@ -1,11 +1,12 @@
-//! A server that speaks the protocol of Redis, whose keys, index and values live on flash.
+//! A server that speaks the protocol of Redis. Its keys, index and values live on flash.
 //!
-//! [`serve`] runs it on the [engine](ebbtide_engine)'s core loop: sockets and flash share a ring, and a
-//! command is a job on a fiber. It works in a [`Keyspace`](ebbtide_structures::keyspace::Keyspace),
-//! so nothing in DRAM grows with the number of keys.
+//! [`serve`] runs it on the core loop of the [engine](ebbtide_engine): sockets and flash share a
+//! ring, and a command is a job on a fiber. Commands work in a
+//! [`Keyspace`](ebbtide_structures::keyspace::Keyspace), so nothing in DRAM grows with the number
+//! of keys.
 //!
 //! * [`resp`]: requests and replies as bytes.
-//! * [`command`]: the table of commands, which dispatches and is told by [`commands_page`].
+//! * [`command`]: the table that dispatches commands. [`commands_page`] is made from it.
 //! * [`client`]: one connection's requests and replies, without its socket. It runs over any
 //!   [`Memory`](ebbtide_core::Memory), so tests need no network.
 

@@ -1,4 +1,4 @@
-//! [`Log`]: what a running server tells its operator.
+//! [`Log`]: events that a running server reports to its operator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,25 +7,26 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Lines of one event within [`PERIOD`]. Further ones are counted and told with the next line.
+/// Lines of one event within [`PERIOD`]. Further events are counted, and the next line has their
+/// number.
 const LINES_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Something that the operator should know of.
+/// An event for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its kind, for programs.
+    /// The event's kind, for programs.
     pub name: &'static str,
     /// A sentence for people.
     pub text: String,
 }
 
-/// Where a running server tells its operator what happens. By default nowhere.
+/// Receiver of a running server's events. The default drops them.
 #[derive(Clone, Default)]
 pub struct Log(Option<Arc<dyn Fn(Event) + Send + Sync>>);
 
 impl Log {
-    /// Calls `tell` for every event, on a thread of its own.
+    /// Calls `tell` for every event, on a separate thread.
     pub fn to(tell: impl Fn(Event) + Send + Sync + 'static) -> Log {
         Log(Some(Arc::new(tell)))
     }
@@ -37,13 +38,13 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Events that wait to be told. What comes while as many wait is left out.
+/// Events in the queue to the log. Further events are dropped.
 const WAITING_MAX: usize = 256;
 
-/// How long the server waits at its end for the last events to be told.
+/// The longest time that the server waits at its end for the last events to be logged.
 const LAST_TOLD_WITHIN: Duration = Duration::from_secs(1);
 
-/// Starts the thread that tells `log` the events of the journal.
+/// Starts the thread that passes events of the journal to `log`.
 pub(crate) fn start(log: &Log) -> (Journal, Teller) {
     let (send, events) = sync_channel::<Option<Event>>(WAITING_MAX);
     let (tell_end, ended) = sync_channel(1);
@@ -56,35 +57,35 @@ pub(crate) fn start(log: &Log) -> (Journal, Teller) {
         });
     }
     let end = send.clone();
-    // Without a thread, or with a full channel, the event is left out.
+    // Without a thread or with a full channel the event is dropped.
     let journal = Journal::new(move |event| drop(send.try_send(Some(event))));
     (journal, Teller { end, ended })
 }
 
-/// The thread that tells events. It may be stuck in a log that takes no more.
+/// The thread that calls the log. It may be stuck in a log that takes no more.
 pub(crate) struct Teller {
     end: SyncSender<Option<Event>>,
     ended: Receiver<()>,
 }
 
 impl Teller {
-    /// Waits until all events so far are told, but not for ever.
+    /// Waits until all events so far are logged, at most [`LAST_TOLD_WITHIN`].
     pub(crate) fn end(self) {
         if self.end.try_send(None).is_ok() {
-            // An error says that the thread has ended or is stuck.
+            // An error means that the thread has ended or is stuck.
             let _ = self.ended.recv_timeout(LAST_TOLD_WITHIN);
         }
     }
 }
 
-/// The events of all cores on their way to the [`Log`]. A client that causes many of them neither blocks a core
-/// nor floods the log.
+/// Queue from all cores to the [`Log`]. A client that causes many events neither blocks a core nor
+/// floods the log.
 pub struct Journal {
     send: Box<dyn Fn(Event) + Send + Sync>,
     kinds: Mutex<Vec<Kind>>,
 }
 
-/// How often an event of one name was told of late.
+/// Recent lines of one event.
 struct Kind {
     name: &'static str,
     since: Instant,
@@ -93,12 +94,12 @@ struct Kind {
 }
 
 impl Journal {
-    /// Gives events to `send`, which returns at once.
+    /// Passes events to `send`, which must return at once.
     pub fn new(send: impl Fn(Event) + Send + Sync + 'static) -> Journal {
         Journal { send: Box::new(send), kinds: Mutex::default() }
     }
 
-    /// Tells of an event.
+    /// Reports an event.
     pub fn tell(&self, name: &'static str, text: impl Into<String>) {
         let mut text = text.into();
         match self.admit(name, Instant::now()) {
@@ -109,7 +110,7 @@ impl Journal {
         (self.send)(Event { name, text });
     }
 
-    /// Whether an event of this name is told now, and how many before it were not.
+    /// Returns the number of dropped events if this one may be logged now, `None` if not.
     fn admit(&self, name: &'static str, now: Instant) -> Option<u64> {
         let mut kinds = self.kinds.lock();
         let place = kinds.iter().position(|kind| kind.name == name).unwrap_or_else(|| {

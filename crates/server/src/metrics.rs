@@ -1,7 +1,7 @@
-//! [`Metrics`]: what `INFO` tells, for Prometheus.
+//! [`Metrics`]: the fields of `INFO`, for Prometheus.
 //!
-//! Threads of its own answer, each one client, and ask the server as any client does. Commands have nothing to do with
-//! them, and a slow client keeps nobody waiting.
+//! Each client is answered by a separate thread that asks the server as any client does. No
+//! command waits for a slow client.
 
 mod exposition;
 
@@ -20,17 +20,17 @@ use crate::options::{ServeError, ServeOptions};
 use crate::shared::Shared;
 use crate::slow::Times;
 
-/// Clients that are answered at once. Others are closed.
+/// Maximum number of clients at once. Others are closed.
 const CLIENTS_MAX: usize = 16;
 
-/// The longest time that an answer may take, and the server's answer to it.
+/// Longest time for an answer, and for the server's answer to `INFO`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes of a request and of an answer to `INFO` at most.
+/// Maximum bytes of a request, and of an answer to `INFO`.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 const INFO_BYTES_MAX: usize = 1 << 20;
 
-/// The socket on which Prometheus is answered.
+/// The listening socket for Prometheus.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     listener: TcpListener,
@@ -38,7 +38,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Listens. Beyond loopback the same holds as for the server itself.
+    /// Listens. Beyond loopback it needs a password or `allow_open`, as the server does.
     pub(crate) fn listen(at: SocketAddr, options: &ServeOptions) -> Result<Metrics, ServeError> {
         if !at.ip().is_loopback() && options.password.is_none() && !options.allow_open {
             return Err(ServeError::Open(at.ip()));
@@ -53,7 +53,7 @@ impl Metrics {
         self.address
     }
 
-    /// Answers until `over`, each client on a thread of its own.
+    /// Answers until `over`, each client on a separate thread.
     pub(crate) fn answer(&self, asked: &Arc<Asked>, over: &Stop) {
         let under_way = Arc::new(AtomicUsize::new(0));
         while !over.is_stopped() {
@@ -68,7 +68,7 @@ impl Metrics {
             let (asked, count) = (asked.clone(), under_way.clone());
             let thread = std::thread::Builder::new().name("ebbtide-metrics".into());
             let answer = move || {
-                // A client that has asked badly, or has gone, has no answer.
+                // A bad request or a client that has gone gets no answer.
                 drop(answer_one(&socket, &asked));
                 count.fetch_sub(1, Ordering::SeqCst);
             };
@@ -78,14 +78,14 @@ impl Metrics {
         }
     }
 
-    /// Lets a thread that waits for a request look whether it is over.
+    /// Wakes the thread that accepts connections, so that it checks whether to end.
     pub(crate) fn rouse(&self) {
-        // Without a connection it does not wait.
+        // If it cannot connect, the thread does not wait.
         let _ = TcpStream::connect_timeout(&reachable(self.address), PATIENCE);
     }
 }
 
-/// How the server is reached from this machine without TLS.
+/// Address of the server for a client on this machine without TLS.
 #[derive(Debug, Clone)]
 pub(crate) enum Way {
     Tcp(SocketAddr),
@@ -93,7 +93,8 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// The way to a server with these options that listens at `address`. `None` if all of them have TLS.
+    /// Returns the way to a server with these options at `address`. `None` if TLS is on all its
+    /// sockets.
     pub(crate) fn to(options: &ServeOptions, address: SocketAddr) -> Option<Way> {
         match (&options.tls, &options.unix) {
             (None, _) => Some(Way::Tcp(reachable(address))),
@@ -103,7 +104,7 @@ impl Way {
     }
 }
 
-/// Where a socket that listens at `address` is reached from this machine.
+/// Returns an address of this machine that reaches a socket listening at `address`.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -113,12 +114,12 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// What an answer is made from.
+/// Sources of an answer.
 pub(crate) struct Asked {
-    /// The server, as a client reaches it.
+    /// Address of the server.
     pub(crate) way: Way,
     pub(crate) password: Option<String>,
-    /// Times of commands. The server does not wait for clients of this port when it ends.
+    /// Times of commands. Weak, so that the server can end while clients are connected here.
     pub(crate) shared: Weak<Shared>,
 }
 
@@ -159,7 +160,7 @@ fn answer_one(socket: &TcpStream, asked: &Asked) -> io::Result<()> {
     }
 }
 
-/// The head of a request.
+/// Reads the head of a request.
 fn read_request(socket: &TcpStream, deadline: Instant) -> io::Result<String> {
     let mut request = Vec::new();
     let mut piece = [0; 1 << 10];
@@ -174,20 +175,20 @@ fn read_request(socket: &TcpStream, deadline: Instant) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&request).into_owned())
 }
 
-/// The time that is left.
+/// Returns the time left, or an error after the deadline.
 fn until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// The times of the commands that ran, by their names.
+/// Times of the commands that have run, with their names.
 fn times(shared: &Shared) -> Vec<(&'static str, Times)> {
     let names = counted_names().iter().enumerate();
     let times = names.map(|(number, name)| (name.as_str(), shared.slow.times(number)));
     times.filter(|(_, times)| times.calls > 0).collect()
 }
 
-/// What the server answers to `INFO`.
+/// Asks the server for `INFO`.
 fn info(server: &Way, password: Option<&str>) -> io::Result<String> {
     match server {
         Way::Tcp(address) => {

@@ -3,7 +3,7 @@
 /// Fractional digits of a sum of floating-point numbers.
 const FRACTION_DIGITS: usize = 17;
 
-/// A signed 64-bit integer: digits without a sign `+`, spaces or leading zeros.
+/// Parses a signed 64-bit integer. A sign `+`, spaces and leading zeros are errors.
 pub fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let plain = match digits {
@@ -17,7 +17,7 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A floating-point number; not NaN.
+/// Parses a floating-point number. NaN is an error.
 pub fn float(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     if text.is_empty()
@@ -29,10 +29,10 @@ pub fn float(text: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|value| !value.is_nan())
 }
 
-/// The sum of two numbers as text, with at most 17 fractional digits; `None` if one is no number, and
-/// an infinity or NaN as such.
+/// Returns the sum of two numbers as text, with at most 17 fractional digits.
+/// `None` if one is no number; [`NotFinite`] if the sum is infinite or NaN.
 ///
-/// Redis adds in 80-bit floating point. A sum below 10²⁰ is exact here, which has the same text.
+/// Redis adds in 80-bit floating point. Here a sum below 10²⁰ is exact, and its text is the same.
 pub fn add_floats(one: &[u8], other: &[u8]) -> Option<Result<String, NotFinite>> {
     let sum = float(one)? + float(other)?;
     if !sum.is_finite() {
@@ -42,11 +42,11 @@ pub fn add_floats(one: &[u8], other: &[u8]) -> Option<Result<String, NotFinite>>
     Some(Ok(exact.unwrap_or_else(|| format!("{sum:.0}"))))
 }
 
-/// A sum is infinite or no number.
+/// The sum is infinite or NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFinite;
 
-/// A number below 10²⁰ as a multiple of 10⁻¹⁷.
+/// Returns a number below 10²⁰ as a multiple of 10⁻¹⁷.
 fn fixed(text: &[u8]) -> Option<i128> {
     let text = std::str::from_utf8(text).ok()?;
     let (mantissa, exponent) = match text.find(['e', 'E']) {
@@ -59,7 +59,7 @@ fn fixed(text: &[u8]) -> Option<i128> {
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = whole.bytes().chain(fraction.bytes());
-    // Where the point is, counted in digits from the first.
+    // Number of digits before the decimal point.
     let point = whole.len() as i64 + i64::from(exponent);
     let (mut value, mut taken) = (0i128, 0i64);
     let wanted = point + FRACTION_DIGITS as i64;

@@ -1,4 +1,4 @@
-//! How a server is set up, and why it may not start.
+//! Options of a server, and errors that end it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,63 +13,65 @@ use thiserror::Error;
 
 use crate::log::Log;
 
-/// The capacity of a new store.
+/// The capacity in bytes of a new store.
 pub const CAPACITY_BYTES: u64 = 4 << 30;
 
-/// Where a server's certificate and key are.
+/// Files of a server's certificate and key.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The certificate and those that vouch for it, in PEM.
+    /// The certificate and its chain, in PEM.
     pub certificate: PathBuf,
     /// The private key, in PEM.
     pub key: PathBuf,
 }
 
-/// How a server is set up.
+/// Options of a server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// The file or block device of the keys.
+    /// File or block device of the store.
     pub data: PathBuf,
-    /// The way to the drive; `None` takes the one that suits `data`.
+    /// The I/O path to the drive; `None` takes the default for `data`.
     pub device_path: Option<DevicePath>,
-    /// Bytes for keys, values and the index. Without it a store that is there keeps its own, and a new one
-    /// has [`CAPACITY_BYTES`]. A store in a file grows to it.
+    /// Bytes for keys, values and the index.
+    /// `None` keeps the capacity of an existing store and gives a new one [`CAPACITY_BYTES`]. A
+    /// store in a file grows to a larger capacity.
     pub capacity_bytes: Option<u64>,
-    /// The DRAM budget in bytes, for everything.
+    /// The DRAM budget in bytes, buffers and metadata included.
     pub dram_bytes: u64,
     /// The address to listen on.
     pub bind: IpAddr,
     /// The TCP port; 0 lets the kernel choose.
     pub port: u16,
-    /// A Unix socket to listen on as well.
+    /// Path of an additional Unix socket.
     pub unix: Option<PathBuf>,
-    /// When a change is acknowledged. With [`Policy::None`] the server starts empty, and nothing outlives it.
+    /// When a change is acknowledged. With [`Policy::None`] the server starts empty, and its data
+    /// end with it.
     pub durability: Policy,
     /// The password that clients must give.
     pub password: Option<String>,
     /// The most connections at once.
     pub clients_max: usize,
-    /// Listen beyond loopback even without a password.
+    /// True to listen beyond loopback without a password.
     pub allow_open: bool,
-    /// Overwrite a file that is not a server's.
+    /// True to overwrite a file that is not a server's store.
     pub force: bool,
-    /// Cores to run on, each a thread.
+    /// Number of cores. Each is a thread.
     pub cores: usize,
-    /// The CPUs to pin them to, one a core. If empty, the kernel decides.
+    /// CPUs to pin the cores to, one for each. If empty, the kernel decides.
     pub cpus: Vec<usize>,
-    /// Where Prometheus is told what `INFO` tells.
+    /// Address for Prometheus.
     pub metrics: Option<SocketAddr>,
-    /// With these the TCP port speaks TLS. The Unix socket does not.
+    /// Certificate and key. With them the TCP port speaks TLS; the Unix socket does not.
     pub tls: Option<TlsFiles>,
-    /// Seconds after which a client that sends nothing is closed; 0 for never.
+    /// Seconds after which a silent client is closed; 0 for never.
     pub timeout_s: u64,
-    /// Seconds after which the kernel asks a silent client whether it is there; 0 for never.
+    /// Seconds after which the kernel probes a silent client (TCP keepalive); 0 for never.
     pub keepalive_s: u64,
-    /// Where the server tells what happens while it runs.
+    /// Receiver of events while the server runs.
     pub log: Log,
 }
 
-/// The usual [`ServeOptions::keepalive_s`], as in Redis.
+/// Default of [`ServeOptions::keepalive_s`], as in Redis.
 pub const KEEPALIVE_S: u64 = 300;
 
 impl Default for ServeOptions {
@@ -98,7 +100,7 @@ impl Default for ServeOptions {
     }
 }
 
-/// Why a server does not start or has ended.
+/// Reason why a server does not start or has ended.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum ServeError {
@@ -153,7 +155,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// Whether what the user gave is at fault.
+    /// True if the user's input is wrong.
     pub fn is_input(&self) -> bool {
         match self {
             ServeError::Store(error) => error.is_input(),

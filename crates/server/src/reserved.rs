@@ -1,15 +1,16 @@
-//! [`Reserved`]: stripes whose keys stay as they are for others to read.
+//! [`Reserved`]: stripes whose keys do not change while a long command uses them.
 //!
-//! A command that reads many keys, or prepares a large value, takes long. It reserves its stripes and holds no latch:
-//! others read their keys, and those that change them wait. A reservation is made and ended while the latches of all its
-//! stripes are held, and a change looks for it under the same latches.
+//! A command that reads many keys, or prepares a large value, takes long. It reserves its stripes
+//! and holds no latch. Other commands may read their keys; commands that change them wait. A
+//! reservation begins and ends under the latches of all its stripes. A change checks for it under
+//! the same latches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Keyspace, STRIPES};
 
-/// The stripes that are reserved.
+/// A flag for each stripe: true if reserved.
 #[derive(Debug)]
 pub struct Reserved([AtomicBool; STRIPES as usize]);
 
@@ -20,7 +21,7 @@ impl Default for Reserved {
 }
 
 impl Reserved {
-    /// The stripes of these hashes. No hash stands for all stripes.
+    /// Returns the stripes of these hashes. An empty list means all stripes.
     pub fn of<'a>(&'a self, keyspace: &'a Keyspace, hashes: &'a [u64]) -> Stripes<'a> {
         Stripes { reserved: self, keyspace, hashes }
     }
@@ -55,11 +56,11 @@ impl Stripes<'_> {
         }
     }
 
-    /// Runs `body` with the stripes reserved.
+    /// Reserves the stripes while `body` runs.
     pub fn reserved<M: Memory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
         let Stripes { keyspace, hashes, .. } = *self;
         self.alone(memory, |_| self.set(true));
-        // A job that ends by a device's error ends its reservation as well.
+        // A device error ends a job with a panic. Its reservation must end too.
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(memory)));
         keyspace.alone(memory, hashes, |_| self.set(false));
         keyspace.wake(memory, hashes);
@@ -72,7 +73,7 @@ impl Stripes<'_> {
         });
     }
 
-    /// A stripe of them that is reserved, if there is one.
+    /// Returns the first of these stripes that is reserved.
     fn first_reserved(&self) -> Option<u64> {
         match self.hashes {
             [] => (0..STRIPES).find(|stripe| self.reserved.has(*stripe)),

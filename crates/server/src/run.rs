@@ -31,62 +31,64 @@ use crate::tls;
 /// The tag of a server's store.
 pub const STORE_TAG: &str = "keys of ebbtide serve";
 
-/// The tag of one that is gone after its server has ended.
+/// The tag of a store without durability. Its contents do not outlive the server.
 const TAG_GONE: &str = "keys of ebbtide serve, gone after it ended";
 
-/// The log of a store, as a share of its capacity and in bytes.
+/// Size of a store's log: a share of the capacity, within these bytes.
 const LOG_SHARE: u64 = 16;
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
 
-/// Pages of a store at most: page numbers have 32 bits, and spare places need some of them.
+/// Maximum number of pages of a store. Page numbers have 32 bits, and spare places need some of
+/// them.
 const PAGES_MAX: u64 = 1 << 31;
 
-/// The fewest places beside those of the pages. A quarter of the pages otherwise.
+/// Minimum number of spare places. A large store has a quarter of its pages.
 const SPARE_PAGES_MIN: u64 = 1024;
 
 /// The most cores.
 const CORES_MAX: usize = 256;
 
-/// The longest argument of a command, as a share of the budget and at most.
+/// The longest argument of a command in bytes. A small budget lowers it.
 const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// The least budget for the buffers of a core's connections.
+/// Minimum bytes for the buffers of a core's connections.
 const BUFFERS_BYTES_MIN: u64 = 2 << 20;
 
-/// The same with TLS, whose state takes 40 KiB a connection: for about a hundred.
+/// The same with TLS, enough for about 100 connections of 40 KiB.
 const TLS_BUFFERS_BYTES_MIN: u64 = 4 << 20;
 
-/// The stack of a command: twice what the deepest of the server's tests uses (9.5 KiB). With a small
-/// budget the engine's own default would leave room for a few threads only.
+/// Stack bytes of a command: twice the 9.5 KiB that the deepest command of the server's tests uses.
+/// With a small budget the engine's default would leave room for a few threads only.
 const STACK_BYTES: usize = 20 << 10;
 
-/// Connections that wait to be accepted before the kernel lets more wait a second.
+/// Connections that wait to be accepted. Beyond that the kernel makes clients retry after a
+/// second.
 const BACKLOG: i32 = 1024;
 
-/// Open files beside those of connections.
+/// Open files that are not connections.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
-/// What a server says once it answers.
+/// Facts about a server that has started.
 #[derive(Debug, Clone)]
 pub struct Started {
-    /// Where it listens.
+    /// Address of the TCP port.
     pub address: SocketAddr,
     /// Bytes for keys, values and the index.
     pub capacity_bytes: u64,
-    /// Transactions that were in the log, and damaged pages, of a store that survives crashes.
+    /// For a durable store: transactions recovered from the log, and damaged pages.
     pub recovered: Option<(u64, usize)>,
-    /// How long it took to open the store.
+    /// Time to open the store.
     pub opening: Duration,
-    /// Where Prometheus is answered.
+    /// Address for Prometheus.
     pub metrics: Option<SocketAddr>,
-    /// Limits of this machine that the user should know of, a sentence each.
+    /// Limits of this machine that the user should know, one sentence each.
     pub notices: Vec<String>,
 }
 
 /// Serves until `stop`, or until a client sends `SHUTDOWN`. Calls `started` once it answers.
 ///
 /// # Errors
-/// When it cannot start, or the store fails.
+/// Returns an error if it cannot start, or the store fails.
 pub fn serve(
     options: &ServeOptions,
     stop: &'static Stop,
@@ -150,7 +152,7 @@ pub fn serve(
                     }
                     log.progress()
                 }),
-                // Nobody listens when the server has given its jobs up.
+                // Sending fails if the server has already given up its jobs.
                 ready: Box::new(move || {
                     if let Some(send) = &send {
                         let _ = send.send(());
@@ -162,7 +164,7 @@ pub fn serve(
     let cores = {
         let engine = engine.clone();
         let run = move || {
-            // Once it is dropped, the cores have ended.
+            // After this drop the supervisor knows that the cores have ended.
             let _runs = tell;
             engine.run(make, drop).map(drop)
         };
@@ -190,7 +192,7 @@ pub fn serve(
     });
     teller.end();
     if let Some(path) = &options.unix {
-        // Gone already is as good.
+        // It may be gone already.
         let _ = std::fs::remove_file(path);
     }
     ended?;
@@ -200,7 +202,7 @@ pub fn serve(
     unsaved(&engine).map_or(Ok(()), |reason| Err(ServeError::Unsaved(reason)))
 }
 
-/// Why not all changes survive the end of the server, if so.
+/// Returns the reason if some changes do not survive the end of the server.
 fn unsaved(engine: &Engine) -> Option<String> {
     supervisor::flush(engine);
     let progress = engine.progress()?;
@@ -211,19 +213,19 @@ fn unsaved(engine: &Engine) -> Option<String> {
     ended.or(refused).or(slow)
 }
 
-/// Spares the next start a recovery. All clients are gone.
+/// Writes a checkpoint, so that the next start needs no recovery. No client is connected.
 fn checkpoint(engine: &Arc<Engine>) -> Result<(), EngineError> {
     let jobs = engine.start()?;
-    // What was answered is in the log if this cannot be done.
+    // If it fails, the log still holds all acknowledged changes.
     let _ = jobs.checkpoint_within(JOBS_END_WITHIN);
     jobs.stop()
 }
 
-/// Sockets of a killed server outlive its process for a moment, while the kernel ends its ring: one that is
-/// started again at once waits so long. The store waits for its lock itself.
+/// The kernel closes the sockets of a killed server a moment after the process ends. A new server
+/// waits this long for its address. Opening the store waits for its lock separately.
 const PREDECESSOR_ENDS: Duration = Duration::from_secs(5);
 
-/// Does `what`, again and again while a predecessor may still be ending.
+/// Repeats `what` while its address is in use, at most [`PREDECESSOR_ENDS`].
 fn patiently<T>(what: impl Fn() -> Result<T, ServeError>) -> Result<T, ServeError> {
     let since = Instant::now();
     loop {
@@ -255,11 +257,12 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Raises the limit of open files to what is permitted. Says so if that is too little for so many connections.
+/// Raises the limit of open files to its maximum. Returns a notice if that is too low for
+/// `clients_max`.
 fn descriptors(clients_max: usize) -> Option<String> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If it cannot be raised it stays as it is.
+    // If this fails, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, limit);
     let most = getrlimit(Resource::Nofile).current?;
     let needed = clients_max as u64 + DESCRIPTORS_BESIDE;
@@ -292,15 +295,15 @@ fn settings(
     }
 }
 
-/// The sockets that listen, that of TCP first, and its address.
+/// Opens the listening sockets, TCP first. Returns the address of the TCP port too.
 fn listen(options: &ServeOptions) -> Result<(SocketAddr, Vec<OwnedFd>), ServeError> {
     let at = SocketAddr::new(options.bind, options.port);
     let failed = |at: String| move |source| ServeError::Listen { at, source };
     let tcp = TcpListener::bind(at).map_err(failed(at.to_string()))?;
-    // What comes before a client is accepted.
+    // Limits what the kernel receives before a client is accepted.
     set_socket_recv_buffer_size(&tcp, Network::SOCKET_BYTES)
         .map_err(|error| failed(at.to_string())(error.into()))?;
-    // The standard library asks for a short queue.
+    // The standard library sets a short queue.
     rustix::net::listen(&tcp, BACKLOG).map_err(|error| failed(at.to_string())(error.into()))?;
     let address = tcp.local_addr().map_err(failed(at.to_string()))?;
     let mut listeners = vec![OwnedFd::from(tcp)];
@@ -312,18 +315,18 @@ fn listen(options: &ServeOptions) -> Result<(SocketAddr, Vec<OwnedFd>), ServeErr
     Ok((address, listeners))
 }
 
-/// Removes the socket of a server that is gone: nobody answers on it.
+/// Removes a Unix socket that refuses connections because its server is gone.
 fn remove_stale(path: &Path) {
     let refused = std::os::unix::net::UnixStream::connect(path)
         .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
     if refused {
-        // An error shows when the path is bound.
+        // If this fails, binding the path fails too.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// The engine over the store, which is opened, or made if it is not there or keeps nothing. Gives its
-/// capacity in bytes as well.
+/// Opens the store, or creates it if it is missing or not durable. Returns its engine and its
+/// capacity in bytes.
 fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), ServeError> {
     let keeps = options.durability != Policy::None;
     let (found, other) = look(options, if keeps { STORE_TAG } else { TAG_GONE })?;
@@ -383,12 +386,13 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
     Ok((engine, capacity_bytes))
 }
 
-/// Places beside those of this many pages, which changed pages go to.
+/// Spare places for a store of `pages` pages. Changed pages are written to them.
 fn spare_pages(pages: u64) -> u64 {
     (pages / 4).max(SPARE_PAGES_MIN)
 }
 
-/// Lets a store grow from one capacity to another. It never shrinks, and a drive without a file system does not grow.
+/// Grows a store to a larger capacity. A store never shrinks, and one on a raw drive does not
+/// grow.
 fn grow(path: &Path, found_bytes: u64, given_bytes: u64) -> Result<(), ServeError> {
     if given_bytes == found_bytes {
         return Ok(());
@@ -401,8 +405,8 @@ fn grow(path: &Path, found_bytes: u64, given_bytes: u64) -> Result<(), ServeErro
     Ok(Store::grow(path, (pages, spare_pages(pages)), Watch::unattended())?)
 }
 
-/// The capacity of the store that is there, if its tag is `expected`, and whether something else is there
-/// that may be overwritten.
+/// Returns the capacity of the existing store if its tag is `expected`. The second result is true
+/// if another store is there and may be overwritten.
 fn look(options: &ServeOptions, expected: &'static str) -> Result<(Option<u64>, bool), ServeError> {
     if !options.data.exists() {
         return Ok((None, false));
@@ -417,12 +421,12 @@ fn look(options: &ServeOptions, expected: &'static str) -> Result<(Option<u64>, 
             Err(ServeError::OtherStore { path, tag, expected })
         }
         Err(error @ (StoreError::InUse(_) | StoreError::HasEngine(_))) => Err(error.into()),
-        // Making the store says what to do about anything else.
+        // Creating the store reports any other error.
         Err(_) => Ok((None, false)),
     }
 }
 
-/// A secret that clients cannot guess, from the kernel if it gives one.
+/// Returns a hash secret that clients cannot guess: from the kernel, or else from `seed`.
 fn secret(seed: u64) -> HashSecret {
     let mut bytes = [0; 16];
     let read = std::fs::File::open("/dev/urandom")

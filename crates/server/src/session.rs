@@ -1,4 +1,4 @@
-//! [`Session`]: what a connection is in the middle of.
+//! [`Session`]: state of a connection between commands.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,89 +10,90 @@ use crate::client_id::ClientId;
 use crate::large::Staged;
 use crate::protocol::Protocol;
 
-/// Commands that wait for `EXEC`.
+/// Commands queued between `MULTI` and `EXEC`.
 #[derive(Debug, Default)]
 pub struct Queued {
     /// The commands.
     pub commands: Vec<QueuedCommand>,
     /// Bytes of all arguments.
     pub bytes: usize,
-    /// Whether a command could not be queued, so that `EXEC` fails.
+    /// True if a command could not be queued, so that `EXEC` fails.
     pub failed: bool,
 }
 
-/// A command that waits for `EXEC`.
+/// A command queued for `EXEC`.
 #[derive(Debug)]
 pub struct QueuedCommand {
     /// Its name and arguments.
     pub words: Vec<Vec<u8>>,
-    /// Those arguments that lie in memory.
+    /// The arguments that lie in memory.
     pub staged: Vec<Staged>,
 }
 
-/// What a connection is in the middle of.
+/// State of a connection between commands.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// Its number.
+    /// Number of the connection.
     pub id: ClientId,
-    /// The name that the client gave itself.
+    /// The client's name for itself.
     pub name: Vec<u8>,
-    /// The database that its commands work on.
+    /// Database of its commands.
     pub database: usize,
-    /// The version of the protocol that it has chosen.
+    /// The protocol version that it has chosen.
     pub protocol: Protocol,
-    /// Whether it gave the password, or none is needed.
+    /// True if it has given the password, or none is needed.
     pub authenticated: bool,
-    /// Between `MULTI` and `EXEC`.
+    /// Queued commands, between `MULTI` and `EXEC`.
     pub queued: Option<Queued>,
     /// Keys watched for `EXEC`, by database.
     pub watched: BTreeSet<(usize, Vec<u8>)>,
-    /// Whether a watched key was changed.
+    /// Set when a watched key changes.
     pub broken: Arc<AtomicBool>,
-    /// Channels that it is subscribed to.
+    /// Subscribed channels.
     pub channels: BTreeSet<Vec<u8>>,
-    /// Patterns of channels that it is subscribed to.
+    /// Subscribed patterns.
     pub patterns: BTreeSet<Vec<u8>>,
-    /// Bytes that its subscriptions take.
+    /// DRAM bytes of its subscriptions.
     pub subscribed_bytes: usize,
-    /// Bytes that the keys that it watches take.
+    /// DRAM bytes of its watched keys.
     pub watched_bytes: usize,
-    /// Channels and texts of the messages of the `EXEC` under way.
+    /// Channels and texts of messages published by the current `EXEC`.
     pub published: Option<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// The last change that its replies tell of.
+    /// The last change that its replies report.
     pub written: Lsn,
-    /// What must survive a crash, whatever the durability, before its replies go.
+    /// Place in the log that must be durable before its replies are sent, under every policy.
     pub saved: Lsn,
-    /// Whether the connection is closed after its replies.
+    /// True if the connection closes after its replies.
     pub closing: bool,
-    /// Whether the reply to the command under way is dropped (`CLIENT REPLY`).
+    /// Replies that the client does not want (`CLIENT REPLY`).
     pub silent: Silent,
-    /// Whether the command under way told of subscriptions, which a client gets in any case.
+    /// True if the current command replied with subscriptions. They are sent even if replies are
+    /// off.
     pub pushed: bool,
 }
 
-/// Which replies a client does not want.
+/// Replies that a client does not want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Silent {
-    /// It wants all.
+    /// It wants all replies.
     #[default]
     Never,
-    /// Not the next one.
+    /// It does not want the next reply.
     Next,
-    /// Not this one.
+    /// It does not want the reply to the current command.
     Now,
-    /// None until it says so.
+    /// It wants no reply until `CLIENT REPLY ON`.
     Always,
 }
 
 impl Session {
-    /// Bytes of memory that it holds.
+    /// Bytes of DRAM that the session holds.
     pub fn held_bytes(&self) -> usize {
         let queued = self.queued.as_ref().map_or(0, |queued| queued.bytes);
         self.subscribed_bytes + self.watched_bytes + queued + self.name.len() * 2
     }
 
-    /// True if it subscribes to `pattern`, or without one to `channel`.
+    /// True if it subscribes to `pattern`, or to `channel` if there is no pattern.
     pub fn subscribes_to(&self, pattern: Option<&[u8]>, channel: &[u8]) -> bool {
         match pattern {
             Some(pattern) => self.patterns.contains(pattern),
@@ -100,7 +101,7 @@ impl Session {
         }
     }
 
-    /// Subscriptions of both kinds.
+    /// Number of subscribed channels and patterns.
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len()
     }

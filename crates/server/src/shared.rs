@@ -1,6 +1,6 @@
-//! [`Shared`]: what all cores of a server share beside memory. None of it grows with the keys.
+//! [`Shared`]: state of the server that all cores share. It does not grow with the keys.
 //!
-//! What commands change again and again is apart for every core, in a [`Core`], and added up when somebody asks.
+//! Each core has a [`Core`] for values that commands change often. Readers add them up.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -26,18 +26,18 @@ use crate::statistics::{Counter, Statistics};
 use crate::storage::Storage;
 use crate::watched::Watched;
 
-/// Stripes of keys by whose last change an answer waits.
+/// Stripes of keys. A reply waits for the last change of its keys' stripes.
 const STRIPES: usize = keyspace::STRIPES as usize;
 
-/// The most bytes of commands that wait for `EXEC`.
+/// Maximum bytes of commands queued for `EXEC`.
 pub(crate) const QUEUED_BYTES_MAX: usize = 4 << 20;
 
-/// What the server was set up with, and what it may tell of itself.
+/// Settings of the server.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Its cores.
+    /// Number of cores.
     pub cores: usize,
-    /// The password clients must give.
+    /// The password that clients must give.
     pub password: Option<Vec<u8>>,
     /// The most connections at once.
     pub clients_max: usize,
@@ -47,147 +47,148 @@ pub struct Settings {
     pub dram_bytes: u64,
     /// The bytes of flash for keys and values.
     pub capacity_bytes: u64,
-    /// The port of TCP; 0 without.
+    /// The TCP port; 0 if there is none.
     pub port: u16,
-    /// The word for how durable changes are.
+    /// The durability policy as text.
     pub durability: String,
-    /// Where the data are.
+    /// Path of the store.
     pub data: String,
-    /// Seconds after which a silent client is closed; never if 0.
+    /// Seconds after which a silent client is closed; 0 for never.
     pub timeout_s: u64,
-    /// Seconds after which the kernel asks a silent client whether it is there; never if 0.
+    /// Seconds after which the kernel probes a silent client; 0 for never.
     pub keepalive_s: u64,
 }
 
 impl Settings {
-    /// The most bytes of commands that wait for `EXEC`.
+    /// Maximum bytes of commands queued for `EXEC`.
     pub fn queued_bytes_max(&self) -> usize {
         self.argument_bytes_max.min(QUEUED_BYTES_MAX)
     }
 }
 
-/// What others may know of a connection.
+/// Facts about a connection that `CLIENT LIST` shows.
 #[derive(Debug, Clone, Default)]
 pub struct ClientInfo {
-    /// The address of the client, and that of the server at which it has called.
+    /// Address of the client, and the server's address that it connected to.
     pub addresses: [String; 2],
-    /// The number of its socket in the process.
+    /// File descriptor of its socket.
     pub descriptor: i32,
-    /// The name that the client gave itself.
+    /// The client's name for itself.
     pub name: Vec<u8>,
-    /// When it connected.
+    /// When it connected, in milliseconds since the Unix epoch.
     pub since_ms: u64,
-    /// When its last command began.
+    /// When its last command began, in milliseconds since the Unix epoch.
     pub last_ms: u64,
     /// Its database.
     pub database: usize,
-    /// Channels that it is subscribed to.
+    /// Number of subscribed channels.
     pub channels: usize,
-    /// Patterns of channels that it is subscribed to.
+    /// Number of subscribed patterns.
     pub patterns: usize,
-    /// Commands that wait for `EXEC`, and their bytes.
+    /// Number and bytes of commands queued for `EXEC`.
     pub queued: Option<(usize, usize)>,
-    /// The protocol in which it is answered.
+    /// Protocol of its replies.
     pub protocol: Protocol,
-    /// Its last command.
+    /// Name of its last command.
     pub command: &'static str,
-    /// Bytes that came and are not done, those that wait to be sent, and those of all its buffers.
+    /// Bytes received and not run, bytes that wait to be sent, and bytes of all its buffers.
     pub buffers: Arc<[Counter; 3]>,
 }
 
 impl ClientInfo {
-    /// Whether it is subscribed to a channel or a pattern.
+    /// True if it is subscribed to a channel or a pattern.
     pub fn is_subscribed(&self) -> bool {
         self.channels + self.patterns > 0
     }
 }
 
-/// What a core is told by others, or by itself.
+/// A note to a core.
 #[derive(Debug)]
 pub enum Note {
-    /// A connection for it.
+    /// A new connection.
     Connection {
-        /// The number that its listener has on the first core.
+        /// Number of its listener on the first core.
         listener: u32,
         /// The socket.
         socket: OwnedFd,
-        /// Its number.
+        /// Number of the connection.
         id: ClientId,
-        /// There are too many.
+        /// True if there are too many connections.
         refused: bool,
     },
     /// A message for a client.
     Message(ClientId, Message),
-    /// A client wants a connection closed.
+    /// Closes a connection, as a client asked.
     Kill(ClientId),
 }
 
-/// What is a core's own, but others may look at.
+/// State of one core that other cores may read.
 #[derive(Debug, Default)]
 pub struct Core {
-    /// What it counts.
+    /// Counters.
     pub statistics: Statistics,
     /// Its connections.
     pub clients: Mutex<BTreeMap<ClientId, ClientInfo>>,
-    /// What it was told.
+    /// Notes to the core.
     notes: SegQueue<Note>,
 }
 
-/// What all cores share.
+/// State that all cores share.
 pub struct Shared {
     /// When the server started.
     pub started: Instant,
-    /// 40 hexadecimal digits that no other run of a server has.
+    /// 40 hexadecimal digits that are unique to this run of the server.
     pub run_id: String,
-    /// Commands a second, as of the last second.
+    /// Commands in the last second.
     pub commands_a_second: Counter,
-    /// When they were last counted, and how many had run then.
+    /// When commands were last counted, and how many had run.
     counted: Mutex<(Instant, u64)>,
-    /// What it was set up with.
+    /// Settings at the start.
     pub settings: Settings,
-    /// What lies under the memory.
+    /// Storage under the memory.
     pub storage: Box<dyn Storage>,
     /// The cores.
     pub cores: Box<[CachePadded<Core>]>,
-    /// How long commands took.
+    /// Times of commands.
     pub slow: SlowOfCores,
     /// The keys, once the store is open.
     pub keys: OnceLock<Keyspace>,
-    /// Why the store could not be opened, if so.
+    /// Reason why the store could not be opened.
     pub failure: OnceLock<String>,
-    /// Large values that are being written or read.
+    /// Large values that a connection reads or writes.
     pub holds: Arc<Holds>,
-    /// Stripes whose keys stay as they are for others to read.
+    /// Stripes whose keys do not change while a long command uses them.
     pub reserved: Reserved,
     /// The keys that clients watch.
     pub watched: Watched,
-    /// Who subscribes to what.
+    /// Subscriptions.
     pub channels: Channels,
-    /// Why changes can no longer be saved, if so.
+    /// Reason why changes can no longer be saved.
     pub unsaved: Mutex<Option<String>>,
-    /// What the operator is told.
+    /// Events for the operator.
     pub journal: Journal,
-    /// [`Settings::timeout_s`] as of now.
+    /// Current value of [`Settings::timeout_s`].
     pub timeout_s: AtomicU64,
-    /// [`Settings::keepalive_s`] for the connections to come.
+    /// [`Settings::keepalive_s`] for new connections.
     pub keepalive_s: AtomicU64,
-    /// When the last save was complete, in milliseconds since the Unix epoch; the start before that.
+    /// When the last save was complete, in milliseconds since the Unix epoch. Before the first
+    /// save, the start.
     pub saved_ms: AtomicU64,
-    /// What the last save waits for; zero if it is complete.
+    /// Place in the log that the last save waits for; 0 if it is complete.
     saving: AtomicU64,
-    /// Changes before that save, and before the last one that is complete.
+    /// Changes before that save, and before the last complete save.
     saving_changes: AtomicU64,
     saved_changes: AtomicU64,
-    /// Whether a client has asked the server to stop.
+    /// True if a client has sent `SHUTDOWN`.
     shutdown: AtomicBool,
-    /// The database, above the bits of a hash, and the hash from which to go on joining leaves.
+    /// Where joining of leaves continues: the database in the bits above the hash, and the hash.
     join_from: AtomicU64,
-    /// The last change of a key of each stripe.
+    /// For each stripe, the place in the log of its last change.
     written: [AtomicU64; STRIPES],
 }
 
 impl Shared {
-    /// The state of a server that starts now.
+    /// Returns the state of a server that starts now.
     pub fn new(
         settings: Settings,
         storage: Box<dyn Storage>,
@@ -225,23 +226,23 @@ impl Shared {
         }
     }
 
-    /// What all cores have counted.
+    /// Sums a counter over all cores.
     pub fn total(&self, of: impl Fn(&Statistics) -> &Counter) -> u64 {
-        // Commands that run meanwhile may be counted on one core and not yet on another.
+        // A core that counts during the sum may be missed.
         self.cores.iter().fold(0, |sum, core| sum.wrapping_add(of(&core.statistics).get()))
     }
 
-    /// Counts commands a second anew. Returns how many have run.
+    /// Updates the commands per second. Returns the commands run so far.
     pub fn count_commands(&self) -> u64 {
         let (now, commands) = (Instant::now(), self.total(|core| &core.commands));
         let (since, before) = std::mem::replace(&mut *self.counted.lock(), (now, commands));
         let seconds = now.duration_since(since).as_secs_f64().max(1e-3);
-        // CONFIG RESETSTAT begins at zero again.
+        // CONFIG RESETSTAT resets the counter.
         self.commands_a_second.set((commands.saturating_sub(before) as f64 / seconds) as u64);
         commands
     }
 
-    /// All connections, by their numbers, with the cores they are on.
+    /// Returns all connections by number, with their cores.
     pub fn clients(&self) -> BTreeMap<ClientId, (usize, ClientInfo)> {
         let of = |(core, clients): (usize, &CachePadded<Core>)| {
             let clients = clients.clients.lock().clone();
@@ -250,7 +251,7 @@ impl Shared {
         self.cores.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Tells a core something, and wakes it unless it is the one that does so.
+    /// Sends core `core` a note. Wakes it unless it is the sender, core `by`.
     pub fn tell(&self, core: usize, note: Note, by: usize) {
         self.cores[core].notes.push(note);
         if core != by {
@@ -258,12 +259,12 @@ impl Shared {
         }
     }
 
-    /// What a core was told, one at a time.
+    /// Takes the next note to a core.
     pub fn told(&self, core: usize) -> Option<Note> {
         self.cores[core].notes.pop()
     }
 
-    /// Whether a core was told anything.
+    /// True if a core has notes.
     pub fn was_told(&self, core: usize) -> bool {
         !self.cores[core].notes.is_empty()
     }
@@ -272,44 +273,44 @@ impl Shared {
         (0..self.cores.len()).for_each(|core| self.storage.rouse(core));
     }
 
-    /// The keys are there.
+    /// Publishes the keyspace, once the store is open.
     pub fn open(&self, keys: Keyspace) {
-        // The first core does so once.
+        // Only the first core sets it, once.
         let _ = self.keys.set(keys);
         self.rouse_all();
     }
 
-    /// The store cannot be opened.
+    /// Records that the store cannot be opened.
     pub fn fail(&self, reason: String) {
-        // The first reason counts.
+        // The first reason stays.
         let _ = self.failure.set(reason);
         self.rouse_all();
     }
 
-    /// A client has asked the server to stop.
+    /// Records that a client has sent `SHUTDOWN`.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
         self.rouse_all();
     }
 
-    /// Whether a client has asked the server to stop.
+    /// True if a client has sent `SHUTDOWN`.
     pub fn is_shut_down(&self) -> bool {
         self.shutdown.load(Ordering::Relaxed)
     }
 
-    /// What the last save waits for, if it is not complete.
+    /// Returns the place in the log that an incomplete save waits for.
     pub fn saving(&self) -> Option<Lsn> {
         Some(Lsn(self.saving.load(Ordering::SeqCst))).filter(|lsn| *lsn != Lsn::ZERO)
     }
 
-    /// A save waits for this.
+    /// Begins a save that is complete once `lsn` is durable.
     pub fn save(&self, lsn: Lsn) {
         let changes = self.total(|core| &core.changes);
         self.saving_changes.store(changes, Ordering::SeqCst);
         self.saving.store(lsn.0, Ordering::SeqCst);
     }
 
-    /// All up to here survives a crash: a save that waits for no more is complete.
+    /// Completes the save if `durable` has reached its place in the log.
     pub fn saved(&self, durable: Lsn, now_ms: u64) {
         if let Some(lsn) = self.saving().filter(|lsn| *lsn <= durable)
             && self.saving.compare_exchange(lsn.0, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
@@ -320,14 +321,14 @@ impl Shared {
         }
     }
 
-    /// Changes since the last save that is complete began, or since the start.
+    /// Changes since the last complete save began, or since the start.
     pub fn changes_since_save(&self) -> u64 {
         let saved = self.saved_changes.load(Ordering::SeqCst);
         self.total(|core| &core.changes).saturating_sub(saved)
     }
 
-    /// Keys of these hashes were changed up to this place in the log; all keys if there are none. Their stripes
-    /// are still held, so whoever sees the change finds this.
+    /// Records a change of keys of these hashes at place `lsn` of the log. An empty list means all
+    /// keys. The caller still holds the stripes, so a reader of the change finds this record.
     pub fn wrote(&self, hashes: &[u64], lsn: Lsn) {
         let raise = |stripe: &AtomicU64| stripe.fetch_max(lsn.0, Ordering::SeqCst);
         match hashes {
@@ -340,7 +341,8 @@ impl Shared {
         }
     }
 
-    /// The last change that a reader of keys of these hashes may have seen; of all keys if there are none.
+    /// Returns the place in the log of the last change of these hashes' stripes. An empty list
+    /// means all keys.
     pub fn last_written(&self, hashes: &[u64]) -> Lsn {
         let all = self.written.iter();
         let last = match hashes {
@@ -353,13 +355,13 @@ impl Shared {
         Lsn(last.unwrap_or(0))
     }
 
-    /// The database and the hash from which to go on joining leaves.
+    /// Returns the database and the hash where joining of leaves continues.
     pub fn join_from(&self) -> (usize, u64) {
         let place = self.join_from.load(Ordering::Relaxed);
         ((place / HASHES) as usize % DATABASES, place % HASHES)
     }
 
-    /// Leaves were joined up to here. Jobs that join at the same time may join the same.
+    /// Records that leaves were joined up to here. Concurrent jobs may examine the same leaves.
     pub fn joined_to(&self, database: usize, hash: u64) {
         self.join_from.store(database as u64 * HASHES + hash, Ordering::Relaxed);
     }

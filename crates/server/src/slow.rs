@@ -1,6 +1,6 @@
-//! [`Slow`]: how long commands took. It keeps the slowest ones by themselves and counts all.
+//! [`Slow`]: counts how long commands take, and keeps the slowest.
 //!
-//! Time is from the start of a command to its reply, waiting for flash included.
+//! Time runs from the start of a command to its reply and includes waits for flash.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,44 +10,45 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Arguments and bytes of an argument that are kept of a slow command.
+/// Maximum number of arguments, and of bytes of each, that are kept for a slow command.
 const ARGUMENTS_KEPT: usize = 32;
 const ARGUMENT_BYTES_KEPT: usize = 128;
 
-/// The most commands that are kept.
+/// Maximum number of slow commands that can be kept.
 pub const KEPT_MAX: usize = 1024;
 
-/// Times of slow commands that are kept for `LATENCY HISTORY`.
+/// Spikes that are kept for `LATENCY HISTORY`.
 const SPIKES_KEPT: usize = 160;
 
-/// Times are counted by powers of two of a microsecond, the longest of them half an hour.
+/// Buckets of times: powers of two of a microsecond. The last one holds all above 2³⁰ µs (18
+/// minutes).
 const BUCKETS: usize = 32;
 
-/// A command that took long.
+/// A slow command.
 #[derive(Debug, Clone)]
 pub struct SlowCommand {
-    /// Its number.
+    /// Number in the slow log.
     pub id: u64,
     /// When it ended, in seconds since the Unix epoch.
     pub at_s: u64,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// Its first arguments, cut where they are long.
+    /// Its first arguments, truncated if long.
     pub arguments: Vec<Vec<u8>>,
-    /// The name of its client, cut where it is long.
+    /// The name of its client, truncated if long.
     pub client: Vec<u8>,
 }
 
-/// How often a command ran, and how long it took.
+/// Calls and times of a command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Times {
-    /// How often it ran.
+    /// Times it ran.
     pub calls: u64,
-    /// All its time in microseconds.
+    /// Total time in microseconds.
     pub total_us: u64,
-    /// How often it was refused before it ran.
+    /// Times it was refused before it ran.
     pub rejected: u64,
-    /// How often it ran and answered with an error.
+    /// Times it ran and replied with an error.
     pub failed: u64,
     buckets: [u64; BUCKETS],
 }
@@ -62,7 +63,8 @@ impl Times {
         self
     }
 
-    /// By rising microseconds, up to 2³⁰: how many calls took at most as long.
+    /// For each power of two of microseconds up to 2³⁰: the number of calls that took at most that
+    /// long.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
         self.buckets[..BUCKETS - 1].iter().enumerate().map(move |(power, count)| {
@@ -71,7 +73,7 @@ impl Times {
         })
     }
 
-    /// By rising microseconds: how many calls took at most as long. Only times that occurred.
+    /// As [`Self::buckets`] with the last bucket included, but only buckets that have calls.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
         self.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0).map(
@@ -83,21 +85,21 @@ impl Times {
     }
 }
 
-/// How long commands took on one core.
+/// Times of commands on one core.
 #[derive(Debug)]
 pub struct Slow {
-    /// A command that takes as many microseconds is kept; none if negative.
+    /// Minimum microseconds of a slow command; if negative, none is kept.
     pub threshold_us: i64,
-    /// The most commands to keep.
+    /// Maximum number of slow commands to keep.
     pub kept_max: usize,
-    /// A command that takes as many milliseconds is a spike; none if 0.
+    /// Minimum milliseconds of a spike; if 0, none is kept.
     pub spike_ms: u64,
     log: VecDeque<SlowCommand>,
-    /// The number of the next one that is kept, on any core.
+    /// Number of the next slow command on any core.
     next: Arc<AtomicU64>,
     spikes: VecDeque<(u64, u64)>,
     worst_ms: u64,
-    /// By the number of the command.
+    /// Indexed by the number of the command.
     times: Vec<Times>,
 }
 
@@ -117,7 +119,7 @@ impl Default for Slow {
 }
 
 impl Slow {
-    /// Command number `command` has ended at `now_ms`; `client` is the name of its client.
+    /// Records that command number `command` of client `client` has ended at `now_ms`.
     pub fn note(
         &mut self,
         command: usize,
@@ -149,12 +151,12 @@ impl Slow {
         }
     }
 
-    /// Command number `command` was refused before it ran.
+    /// Counts a refusal of command number `command`.
     pub fn note_rejected(&mut self, command: usize) {
         self.of(command).rejected += 1;
     }
 
-    /// Command number `command`, which has ended, answered with an error.
+    /// Counts an error reply of command number `command`. [`Self::note`] counts the call.
     pub fn note_failed(&mut self, command: usize) {
         self.of(command).failed += 1;
     }
@@ -166,17 +168,17 @@ impl Slow {
         &mut self.times[command]
     }
 
-    /// The commands that were kept, the last first.
+    /// Slow commands, latest first.
     pub fn log(&self) -> &VecDeque<SlowCommand> {
         &self.log
     }
 
-    /// Forgets the commands that were kept.
+    /// Discards the slow commands.
     pub fn reset_log(&mut self) {
         self.log.clear();
     }
 
-    /// The last spikes, the last first: the time in seconds since the Unix epoch, and milliseconds.
+    /// Spikes, latest first: seconds since the Unix epoch, and milliseconds.
     pub fn spikes(&self) -> &VecDeque<(u64, u64)> {
         &self.spikes
     }
@@ -186,7 +188,7 @@ impl Slow {
         self.worst_ms
     }
 
-    /// Forgets the spikes. Says whether there were any.
+    /// Discards the spikes. Returns true if there were any.
     pub fn reset_spikes(&mut self) -> bool {
         let any = !self.spikes.is_empty();
         self.spikes.clear();
@@ -194,40 +196,40 @@ impl Slow {
         any
     }
 
-    /// The times of a command.
+    /// Returns the times of a command.
     pub fn times(&self, command: usize) -> Times {
         self.times.get(command).copied().unwrap_or_default()
     }
 
-    /// Forgets how long commands took.
+    /// Discards the times of all commands.
     pub fn reset_times(&mut self) {
         self.times.clear();
     }
 }
 
-/// How long commands took on all cores. Each notes its own, and they are put together when somebody asks.
+/// Times of commands on all cores. Each core records its own; readers merge them.
 #[derive(Debug)]
 pub struct SlowOfCores(Box<[CachePadded<Mutex<Slow>>]>);
 
 impl SlowOfCores {
-    /// No command has run.
+    /// Returns empty records for `cores` cores.
     pub fn new(cores: usize) -> SlowOfCores {
         let next = Arc::new(AtomicU64::new(0));
         let slow = |_| CachePadded::new(Mutex::new(Slow { next: next.clone(), ..Slow::default() }));
         SlowOfCores((0..cores).map(slow).collect())
     }
 
-    /// Those of one core.
+    /// Locks the record of one core.
     pub fn of(&self, core: usize) -> MutexGuard<'_, Slow> {
         self.0[core].lock()
     }
 
-    /// Changes those of all cores alike.
+    /// Applies a change to the records of all cores.
     pub fn change(&self, mut change: impl FnMut(&mut Slow)) {
         self.0.iter().for_each(|slow| change(&mut slow.lock()));
     }
 
-    /// The commands that were kept, the last first.
+    /// Slow commands of all cores, latest first.
     pub fn log(&self) -> Vec<SlowCommand> {
         let mut log: Vec<SlowCommand> = Vec::new();
         self.change(|slow| log.extend(slow.log().iter().cloned()));
@@ -236,7 +238,7 @@ impl SlowOfCores {
         log
     }
 
-    /// The last spikes, the last first: the time in seconds since the Unix epoch, and milliseconds.
+    /// Spikes of all cores, latest first: seconds since the Unix epoch, and milliseconds.
     pub fn spikes(&self) -> Vec<(u64, u64)> {
         let mut spikes: Vec<(u64, u64)> = Vec::new();
         self.change(|slow| spikes.extend(slow.spikes()));
@@ -250,20 +252,20 @@ impl SlowOfCores {
         self.0.iter().map(|slow| slow.lock().worst_ms()).max().unwrap_or(0)
     }
 
-    /// Forgets the spikes. Says whether there were any.
+    /// Discards the spikes. Returns true if there were any.
     pub fn reset_spikes(&self) -> bool {
         let mut any = false;
         self.change(|slow| any |= slow.reset_spikes());
         any
     }
 
-    /// The times of a command.
+    /// Returns the times of a command on all cores.
     pub fn times(&self, command: usize) -> Times {
         self.0.iter().map(|slow| slow.lock().times(command)).fold(Times::default(), Times::add)
     }
 }
 
-/// What is kept of a command's arguments. As in Redis, it says what was left out.
+/// Truncates the arguments of a slow command. As in Redis, a note states how much is left out.
 fn kept(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
     let whole = match arguments.len() {
         0..=ARGUMENTS_KEPT => arguments.len(),

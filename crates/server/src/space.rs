@@ -1,20 +1,20 @@
-//! Gives back pages: after changes, and for commands that find no free page.
+//! Frees pages after changes, and for commands that find no free page.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, HASHES, Keyspace};
 
 use crate::state::State;
 
-/// Pages of cleared databases that are given back at once for a command.
+/// Maximum number of pages of cleared databases that one call frees.
 const PAGES: usize = 32;
 
-/// Free pages with which a transaction of a client begins, if there are so many.
+/// Free pages that a client's transaction should find at its start.
 const PREPARED_PAGES: u64 = 256;
 
-/// Leaves that are looked at for a command, for some that can be joined.
+/// Leaves that one call examines for joins.
 const LEAVES: usize = 8;
 
-/// Gives back pages before commands that cannot run again.
+/// Frees pages before a command that cannot run again.
 pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) {
     for _ in 0..PREPARED_PAGES {
         let (free, _) = keyspace.free_pages(memory);
@@ -24,7 +24,7 @@ pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keysp
     }
 }
 
-/// Gives back pages for a command that found none. Returns true if there were any. The command holds no stripe.
+/// Frees pages for a command that found none and holds no stripe. Returns true if it freed any.
 pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     reclaim(memory, state, keyspace)
         || expire(memory, state, keyspace)
@@ -43,27 +43,27 @@ pub(crate) fn make_held<M: Memory>(memory: &mut M, state: &State, keyspace: &Key
         })
 }
 
-/// Gives back pages of cleared databases, or else of a removed large value.
+/// Frees pages of cleared databases, or else of a removed large value.
 fn reclaim<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     let cleared = (0..PAGES).take_while(|_| reclaim_cleared(memory, keyspace)).count();
     cleared > 0 || reclaim_large(memory, state, keyspace)
 }
 
-/// Gives back a page of a cleared database.
+/// Frees one page of a cleared database.
 pub(crate) fn reclaim_cleared<M: Memory>(memory: &mut M, keyspace: &Keyspace) -> bool {
     let given = memory.transaction(|memory| keyspace.reclaim(memory));
     given.is_ok_and(|(given, _)| given)
 }
 
-/// Gives back a large value that no key has and no connection holds.
+/// Frees a large value that has no key and no hold.
 pub(crate) fn reclaim_large<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     let given = memory
         .transaction(|memory| keyspace.reclaim_large(memory, |id| state.shared.holds.holds(id)));
     given.is_ok_and(|(given, _)| given)
 }
 
-/// Joins leaves from where the last call ended until a page comes back, or [`LEAVES`] were looked at. `join` joins
-/// the leaf of a hash of a database.
+/// Joins leaves from where the last call ended, until one frees a page or [`LEAVES`] leaves were
+/// examined. `join` joins the leaf of a hash in a database.
 fn join<M: Memory>(
     memory: &mut M,
     state: &State,
@@ -86,8 +86,8 @@ fn join<M: Memory>(
     any
 }
 
-/// Removes expired keys of one leaf of each database: the one whose first key expired earliest. Returns true if there
-/// was one.
+/// For each database, removes expired keys from the leaf with the earliest expiry. Returns true if
+/// there was one.
 pub(crate) fn expire<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     let keyspace = keyspace.at(crate::clock::now_ms());
     let mut any = false;

@@ -3,11 +3,11 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, Keyspace};
 
-/// Joins the leaves of a hash that have lost so many entries that it is worth it.
+/// Joins the leaves of a hash, in every database, that have become sparse.
 pub(crate) fn join_sparse<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
     for database in 0..DATABASES {
         if keyspace.is_sparse(memory, database, hash) {
-            // If the log cannot be written, the command says so.
+            // If the log cannot be written, the command reports it.
             let _ =
                 keyspace.exclusive(memory, &[hash], |memory| keyspace.join(memory, database, hash));
         }
@@ -18,7 +18,7 @@ pub(crate) fn join_sparse<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: 
 pub(crate) fn join_sparse_held<M: Memory>(memory: &mut M, keyspace: &Keyspace, hash: u64) {
     for database in 0..DATABASES {
         if keyspace.is_sparse(memory, database, hash) {
-            // As above.
+            // If the log cannot be written, the command reports it.
             let _ = memory.transaction(|memory| keyspace.join(memory, database, hash));
         }
     }

@@ -1,4 +1,4 @@
-//! [`State`]: what the commands of one core see beside memory.
+//! [`State`]: what the commands of one core can reach, apart from memory.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -18,24 +18,25 @@ use crate::slow::Slow;
 use crate::sparse;
 use crate::statistics::Statistics;
 
-/// What the commands of one core see.
+/// State that the commands of one core can reach.
 pub struct State {
-    /// What all cores share.
+    /// State that all cores share.
     pub shared: Arc<Shared>,
     /// The number of the core.
     pub core: usize,
-    /// Milliseconds since the Unix epoch, as of the command under way.
+    /// Milliseconds since the Unix epoch when the current command began.
     pub now_ms: Cell<u64>,
-    /// An empty buffer for the value of the command under way; one without room while another command has it.
+    /// A reusable buffer for the current command's value. Empty and unallocated while a command
+    /// uses it.
     pub spare: Cell<Vec<u8>>,
-    /// Bytes of DRAM that lists of keys take which commands under way have written.
+    /// DRAM bytes of lists of keys that running commands have written.
     pub listed_bytes: Cell<usize>,
-    /// The number of random choices so far.
+    /// Counter that seeds random choices.
     choices: Cell<u64>,
 }
 
 impl State {
-    /// The state of a core that starts now.
+    /// Returns the state of a core that starts now.
     pub fn new(shared: Arc<Shared>, core: usize, now_ms: u64) -> State {
         let choices = Cell::new(now_ms ^ (core as u64) << 48);
         let (now_ms, listed_bytes) = (Cell::new(now_ms), Cell::default());
@@ -47,42 +48,42 @@ impl State {
         self.shared.keys.get().copied()
     }
 
-    /// What the server was set up with.
+    /// Settings of the server.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
 
-    /// What the operator is told.
+    /// Events for the operator.
     pub fn journal(&self) -> &Journal {
         &self.shared.journal
     }
 
-    /// What this core counts.
+    /// Counters of this core.
     pub fn statistics(&self) -> &Statistics {
         &self.shared.cores[self.core].statistics
     }
 
-    /// How long commands took on this core.
+    /// Times of commands on this core.
     pub fn slow(&self) -> MutexGuard<'_, Slow> {
         self.shared.slow.of(self.core)
     }
 
-    /// Changes what others may know of a connection of this core.
+    /// Changes the public facts about a connection of this core.
     pub fn tell_of(&self, client: ClientId, change: impl FnOnce(&mut ClientInfo)) {
         if let Some(client) = self.shared.cores[self.core].clients.lock().get_mut(&client) {
             change(client);
         }
     }
 
-    /// A random number.
+    /// Returns a random number.
     pub fn random(&self) -> u64 {
         self.choices.set(self.choices.get().wrapping_add(1));
         ebbtide_structures::hash::mix(self.choices.get())
     }
 
-    /// Runs `body`, which changes keys of these hashes and of no others, as one transaction that nobody sees
-    /// half done; all keys if there are none. Whoever sees what it has changed finds in
-    /// [`Shared::last_written`] how far the log must be.
+    /// Runs `body` as one transaction that changes keys of these hashes only. An empty list means
+    /// all keys. Other commands see all of its changes or none. A reader of the changes finds in
+    /// [`Shared::last_written`] how far the log must be durable.
     ///
     /// # Errors
     /// As [`Memory::transaction`].
@@ -104,29 +105,29 @@ impl State {
         Ok(ran)
     }
 
-    /// A client wants to know when a key changes.
+    /// Watches a key: `broken` is set when it changes.
     pub fn watch(&self, client: ClientId, database: usize, key: &[u8], broken: &Arc<AtomicBool>) {
         self.shared.watched.watch(client, database, key, broken);
     }
 
-    /// A client no longer wants to know.
+    /// Ends the watching of keys.
     pub fn unwatch(&self, client: ClientId, keys: impl IntoIterator<Item = (usize, Vec<u8>)>) {
         self.shared.watched.unwatch(client, keys);
     }
 
-    /// A key changes. Its stripe is held.
+    /// Reports that a key changes. The caller holds its stripe.
     pub fn changed(&self, database: usize, key: &[u8]) {
         self.statistics().changes.add(1);
         self.shared.watched.changed(database, key);
     }
 
-    /// All keys of a database change but these.
+    /// Reports that all keys of a database change, except these.
     pub fn changed_all(&self, database: usize, but: &BTreeSet<Vec<u8>>) {
         self.statistics().changes.add(1);
         self.shared.watched.changed_all(database, but);
     }
 
-    /// Sends a message to a client that subscribes.
+    /// Sends a message to a subscriber.
     pub fn send(&self, (client, core): Subscriber, message: Message) {
         self.shared.tell(core, Note::Message(client, message), self.core);
     }

@@ -1,34 +1,34 @@
-//! [`Statistics`]: what a core of the server counts.
+//! [`Statistics`]: counters of a core.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count that its core changes and all may read.
+/// A counter that one core changes and all cores may read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to it.
+    /// Adds `count`.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Takes from it.
+    /// Subtracts `count`.
     pub fn subtract(&self, count: u64) {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// What it is.
+    /// Returns the count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Makes it something else.
+    /// Sets the count.
     pub fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }
 }
 
-/// What a core of the server counts.
+/// Counters of a core.
 #[derive(Debug, Default)]
 pub struct Statistics {
     /// Commands run.
@@ -37,13 +37,13 @@ pub struct Statistics {
     pub connections: Counter,
     /// Connections refused because there were too many.
     pub rejected: Counter,
-    /// Look-ups of keys that were there.
+    /// Lookups that found the key.
     pub hits: Counter,
-    /// Look-ups of keys that were not.
+    /// Lookups that did not find the key.
     pub misses: Counter,
-    /// Keys removed because they had expired.
+    /// Keys removed after their expiry.
     pub expired: Counter,
-    /// Changes of keys, those of transactions that ran again counted again.
+    /// Changes of keys. A transaction that runs again counts again.
     pub changes: Counter,
     /// Error replies.
     pub errors: Counter,
@@ -51,14 +51,14 @@ pub struct Statistics {
     pub input_bytes: Counter,
     /// Bytes sent.
     pub output_bytes: Counter,
-    /// Connections open now, or on their way to this core.
+    /// Open connections, and connections on their way to this core.
     pub clients: Counter,
     /// Bytes of the buffers of its connections.
     pub buffers: Counter,
 }
 
 impl Statistics {
-    /// Sets to zero what `CONFIG RESETSTAT` does.
+    /// Resets the counters that `CONFIG RESETSTAT` resets.
     pub fn reset(&self) {
         let Statistics {
             commands,

@@ -1,49 +1,52 @@
-//! [`Storage`]: what lies under the memory, as commands see it.
+//! [`Storage`]: the storage under the memory, as commands see it.
 
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::durability::Lsn;
 
-/// What commands may ask of what lies under the memory.
+/// Requests that commands make to the storage under the memory.
 pub trait Storage: Send + Sync {
-    /// The section of `INFO` on it, after so many commands, with buffers of connections of so many bytes.
+    /// Returns its section of `INFO`, given the commands so far and the bytes of connection
+    /// buffers.
     fn section(&self, commands: u64, buffers_bytes: u64) -> String;
 
-    /// How far the log is, or will be if nothing more can be written; zero without one.
+    /// Returns the last place in the log. If nothing more can be written, the last acknowledged
+    /// place; zero without a log.
     fn committed(&self) -> Lsn;
 
-    /// Whether changes are refused, because the device fails or has no room.
+    /// True if changes are refused because the device fails or is full.
     fn refuses(&self) -> bool;
 
-    /// Asks for a flush of all changes. Gives the place in the log from which on they survive a crash;
-    /// `None` if nothing does.
+    /// Begins a flush of all changes. Returns the place in the log at which they are durable;
+    /// `None` without a log.
     fn save(&self) -> Option<Lsn>;
 
-    /// Begins a copy of all that is there to a new file.
+    /// Begins a copy of the store to a new file.
     ///
     /// # Errors
-    /// When one is under way, or the file is there.
+    /// Returns an error if a copy is under way, or the file exists.
     fn copy(&self, path: &Path) -> Result<(), String>;
 
-    /// How the last copy went.
+    /// Returns the state of the last copy.
     fn copied(&self) -> Copied;
 
-    /// Looks at what commands and misses cost, about once a second, after so many commands.
+    /// Samples the costs of commands and misses, given the commands so far. Called about once a
+    /// second.
     fn sample(&self, commands: u64);
 
     /// Wakes a core if it sleeps.
     fn rouse(&self, core: usize);
 }
 
-/// How a copy of the store went.
+/// State of a copy of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Copied {
-    /// There was none.
+    /// No copy was made.
     Never,
     /// It is under way.
     UnderWay,
-    /// It is complete, and here.
+    /// It is complete, in this file.
     Done(PathBuf),
-    /// There is none, for this reason.
+    /// It failed, for this reason.
     Failed(String),
 }

@@ -10,23 +10,24 @@ use crate::beneath::gives_up;
 use crate::options::ServeError;
 use crate::shared::Shared;
 
-/// From here on a job is told to the operator, and again each time that this has doubled.
+/// Jobs that run this long are logged, and again each time that their duration has doubled.
 const LONG: Duration = Duration::from_secs(5);
 
-/// The time that jobs under way have to end after the server was told to stop. With the checkpoint that follows, a
-/// server ends before systemd kills it, which happens after 90 s.
+/// Time that running jobs have to end after the server is stopped. With the checkpoint that
+/// follows, the server ends before systemd would kill it, after 90 s.
 pub(crate) const JOBS_END_WITHIN: Duration = Duration::from_secs(30);
 
-/// The time between two looks.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How long the log is waited for at the end.
+/// Longest wait for the log at the end.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Jobs that an error names.
+/// Maximum number of jobs that an error names.
 const NAMED_MAX: usize = 8;
 
-/// Waits until all that is committed survives a crash, at most [`FLUSHED_WITHIN`], unless that cannot be.
+/// Waits until all committed changes are durable, at most [`FLUSHED_WITHIN`]. Returns at once if
+/// they cannot be.
 pub(crate) fn flush(engine: &Engine) {
     let since = Instant::now();
     let behind = || {
@@ -39,21 +40,21 @@ pub(crate) fn flush(engine: &Engine) {
     }
 }
 
-/// Watches the jobs of a server while its cores run on threads of their own.
+/// Watches the jobs of a server while its cores run on other threads.
 pub(crate) struct Supervisor<'a> {
     engine: &'a Engine,
     shared: &'a Shared,
     stops: &'a dyn Fn() -> bool,
-    /// From here on a job is long.
+    /// The least duration of a long job.
     long: Duration,
-    /// How long jobs have to end.
+    /// Time that jobs have to end.
     patience: Duration,
-    /// The jobs that were told, with when they are told again.
+    /// The logged jobs, with the duration at which each is logged again.
     told: BTreeMap<(usize, u64), Duration>,
 }
 
 impl<'a> Supervisor<'a> {
-    /// One of a server that ends soon after `stops` says so.
+    /// Returns a supervisor of a server that must end soon after `stops` returns true.
     pub(crate) fn new(
         engine: &'a Engine,
         shared: &'a Shared,
@@ -63,11 +64,11 @@ impl<'a> Supervisor<'a> {
         Supervisor { engine, shared, stops, long, patience, told }
     }
 
-    /// Waits until the cores, which hold the other end of `news`, have ended. Calls `ready` when they say that
-    /// the keyspace is open.
+    /// Waits until the cores, which hold the other end of `news`, have ended. Calls `ready` when
+    /// they report that the keyspace is open.
     ///
     /// # Errors
-    /// When jobs do not end after the server was told to stop.
+    /// Returns an error if jobs do not end after the server was stopped.
     pub(crate) fn watch(
         &mut self,
         news: &Receiver<()>,
@@ -89,7 +90,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Logs the jobs that have been under way for long, each with what it waits for.
+    /// Logs the long jobs, each with what it waits for.
     fn tell_long_jobs(&mut self) {
         let long = self.engine.long_jobs(self.long);
         let is_there = |key: &(usize, u64)| long.iter().any(|job| (job.core, job.number) == *key);
@@ -103,7 +104,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// A job with the command that it runs, if it runs a client's.
+    /// Describes a job, with the command if it runs a client's.
     fn named(&self, job: &LongJob) -> String {
         let clients = self.shared.cores.get(job.core).map(|core| core.clients.lock());
         let client = clients.as_ref().and_then(|clients| clients.get(&job.label));
@@ -116,7 +117,8 @@ impl<'a> Supervisor<'a> {
         )
     }
 
-    /// Jobs do not end. Their cores go on with them until the process ends, and the log gets what is committed.
+    /// Returns the error for jobs that do not end, after flushing the log. Their cores run on
+    /// until the process ends.
     fn give_up(&self) -> ServeError {
         flush(self.engine);
         let long = self.engine.long_jobs(Duration::ZERO);
@@ -148,7 +150,7 @@ mod tests {
         Shared::new(settings, beneath, Journal::new(move |event| tell(event.text)), 0)
     }
 
-    /// An engine with a job of connection 7 whose page never comes.
+    /// Returns an engine with a job of connection 7 whose page never comes.
     fn stuck() -> (Arc<Engine>, ebbtide_engine::Jobs) {
         let ram = Ram::new(64, Latency::Looks(u32::MAX), |_, _| {});
         let engine = Engine::over_device(Arc::new(ram), 64, &Options::new(4 << 20));
@@ -165,7 +167,7 @@ mod tests {
         (engine, jobs)
     }
 
-    /// For how long a job has been under way that waits for page 9.
+    /// Duration of the job that waits for page 9.
     fn seconds(said: &str) -> f64 {
         assert!(said.contains("waits for page 9"), "{said}");
         let lasts = said.split("under way for ").nth(1).and_then(|rest| rest.split(',').next());

@@ -1,4 +1,5 @@
-//! TLS of a connection, without its socket: what came goes in, what is to be sent comes out.
+//! TLS of a connection without its socket: turns received bytes into plain text and replies into
+//! records.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -10,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use crate::options::{ServeError, TlsFiles};
 
-/// What the TLS of a connection takes of DRAM, about: its state, and buffers for a record each way.
+/// DRAM of a connection's TLS, about: its state, and a record's buffer each way.
 pub(crate) const TLS_BYTES: usize = 40 << 10;
 
 /// Bytes that are encrypted at once.
@@ -43,47 +44,48 @@ pub(crate) struct Tls {
 impl Tls {
     pub(crate) fn new(config: &Arc<ServerConfig>) -> Result<Tls, rustls::Error> {
         let mut connection = ServerConnection::new(config.clone())?;
-        // What is encrypted is taken out at once.
+        // Records are taken out right after encryption.
         connection.set_buffer_limit(None);
         Ok(Tls { connection })
     }
 
-    /// Takes what came, and gives what the client said in it.
+    /// Takes received bytes and returns the plain text.
     ///
     /// # Errors
-    /// When it is no TLS, or the client breaks its rules. [`take`](Tls::take) then tells the client so.
+    /// Returns an error if the bytes are not valid TLS. [`take`](Tls::take) then has the alert for
+    /// the client.
     pub(crate) fn receive(&mut self, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
         let mut said = Vec::new();
         while !bytes.is_empty() {
-            // Reading from a slice fails only when the record that has begun is too long.
+            // Reading from a slice fails only if the current record is too long.
             if self.connection.read_tls(&mut bytes).is_err() {
                 return Err(rustls::Error::General("a record is too long".into()));
             }
             self.connection.process_new_packets()?;
-            // Ends with an error when there is no more for now.
+            // Returns an error when there is no more for now.
             let _ = self.connection.reader().read_to_end(&mut said);
         }
         Ok(said)
     }
 
-    /// Encrypts what is said to the client, behind what TLS itself has to tell it.
+    /// Encrypts plain text for the client. Pending bytes of TLS itself come first.
     pub(crate) fn encrypt(&mut self, said: &[u8]) -> Vec<u8> {
         let mut bytes = self.take();
         for piece in said.chunks(PIECE_BYTES) {
-            // Both go to buffers in DRAM, which are empty.
+            // Both write to empty buffers in DRAM.
             let _ = self.connection.writer().write_all(piece);
             bytes.append(&mut self.take());
         }
         bytes
     }
 
-    /// Says that nothing more will be said.
+    /// Returns the bytes that close the TLS connection.
     pub(crate) fn end(&mut self) -> Vec<u8> {
         self.connection.send_close_notify();
         self.take()
     }
 
-    /// What TLS itself has to tell the client.
+    /// Returns the pending bytes of TLS itself for the client.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.connection.wants_write() {
@@ -94,7 +96,7 @@ impl Tls {
         bytes
     }
 
-    /// Whether the client can be told something.
+    /// True if the handshake is complete.
     pub(crate) fn is_ready(&self) -> bool {
         !self.connection.is_handshaking()
     }

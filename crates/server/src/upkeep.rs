@@ -1,5 +1,5 @@
-//! Upkeep: removes keys that have expired and gives back the pages of cleared databases and of large values
-//! that were removed, a little at a time.
+//! Upkeep: removes expired keys and frees pages of cleared databases and removed large values, in
+//! short turns.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use ebbtide_structures::keyspace::Keyspace;
 use crate::space;
 use crate::state::State;
 
-/// How long a turn of upkeep lasts. Other jobs of the core wait for so long.
+/// Duration of a turn of upkeep. Other jobs of the core wait that long.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Turns that the pause after a turn lasts while commands run: upkeep has a quarter of the time.
+/// Pause after a turn, in turns, while commands run. Upkeep gets a quarter of the time.
 const PAUSE_TURNS: u32 = 3;
 
 /// The pause after a turn that leaves nothing to do.
 const REST: Duration = Duration::from_millis(100);
 
-/// Where upkeep is.
+/// State of upkeep.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// Commands until its last turn.
+    /// Commands run before its last turn.
     commands: Cell<u64>,
 }
 

@@ -8,17 +8,17 @@ use parking_lot::Mutex;
 
 use crate::client_id::ClientId;
 
-/// A client that watches a key: its number, and what is set when the key changes.
+/// A client that watches a key, and the flag that is set when the key changes.
 type Watcher = (ClientId, Arc<AtomicBool>);
 
-/// Who watches which key of which database.
+/// Watchers by database and key.
 type Watchers = BTreeMap<(usize, Vec<u8>), Vec<Watcher>>;
 
 /// The keys that clients watch.
 #[derive(Debug, Default)]
 pub struct Watched {
     watchers: Mutex<Watchers>,
-    /// How many keys they are, so that most changes take no lock.
+    /// Number of watched keys. While it is 0, changes take no lock.
     keys: AtomicUsize,
 }
 
@@ -29,14 +29,14 @@ impl Watched {
         self.keys.store(watchers.len(), Ordering::SeqCst);
     }
 
-    /// A client wants to know when a key changes.
+    /// Watches a key: `broken` is set when it changes.
     pub fn watch(&self, client: ClientId, database: usize, key: &[u8], broken: &Arc<AtomicBool>) {
         self.change(|watchers| {
             watchers.entry((database, key.to_vec())).or_default().push((client, broken.clone()));
         });
     }
 
-    /// A client no longer wants to know.
+    /// Ends a client's watching of keys.
     pub fn unwatch(&self, client: ClientId, keys: impl IntoIterator<Item = (usize, Vec<u8>)>) {
         let mut keys = keys.into_iter().peekable();
         if keys.peek().is_none() {
@@ -54,7 +54,7 @@ impl Watched {
         });
     }
 
-    /// A key changes. Its stripe is held.
+    /// Reports that a key changes. The caller holds its stripe.
     pub fn changed(&self, database: usize, key: &[u8]) {
         if self.keys.load(Ordering::SeqCst) == 0 {
             return;
@@ -64,14 +64,14 @@ impl Watched {
         }
     }
 
-    /// The keys of a database that somebody watches.
+    /// Returns the watched keys of a database.
     pub fn keys(&self, database: usize) -> BTreeSet<Vec<u8>> {
         let watchers = self.watchers.lock();
         let keys = watchers.keys().filter(|(of, _)| *of == database);
         keys.map(|(_, key)| key.clone()).collect()
     }
 
-    /// All keys of a database change but these.
+    /// Reports that all keys of a database change, except these.
     pub fn changed_all(&self, database: usize, but: &BTreeSet<Vec<u8>>) {
         let watchers = self.watchers.lock();
         let watched =

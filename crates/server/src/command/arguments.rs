@@ -3,25 +3,25 @@
 use super::{Failure, NOT_INTEGER, SYNTAX};
 use crate::number::integer;
 
-/// Times of expiry are kept below this, which is far beyond any calendar.
+/// Upper bound of expiry times in milliseconds, far beyond any calendar.
 pub(super) const EXPIRY_MS_MAX: i64 = 1 << 47;
 
-/// How a time of expiry is written.
+/// The unit of an expiry time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
     Seconds,
     Milliseconds,
 }
 
-/// From when a time counts.
+/// Start of an expiry time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum From {
     Now,
     Epoch,
 }
 
-/// The time of expiry that a text says, in milliseconds since the Unix epoch; it may have passed. `command`
-/// is named in the error.
+/// Parses an expiry time into milliseconds since the Unix epoch. It may have passed. Errors name
+/// `command`.
 pub(super) fn expiry(
     text: &[u8],
     unit: Unit,
@@ -41,7 +41,7 @@ pub(super) fn expiry(
     }
 }
 
-/// As [`expiry`], for options of `SET` and its like, where the number must be positive.
+/// As [`expiry`], for options of `SET` and similar commands, whose number must be positive.
 pub(super) fn positive_expiry(
     text: &[u8],
     unit: Unit,
@@ -57,7 +57,7 @@ pub(super) fn positive_expiry(
     Ok(clamp(at))
 }
 
-/// A time of expiry as an entry keeps it.
+/// Limits an expiry time to what an entry can hold.
 pub(super) fn clamp(at_ms: i64) -> u64 {
     at_ms.clamp(0, EXPIRY_MS_MAX) as u64
 }
@@ -73,8 +73,8 @@ pub(super) fn expiry_option(word: &[u8]) -> Option<(Unit, From)> {
     })
 }
 
-/// A range `start end` of something of `length` parts, with negative numbers from its end: the first
-/// index and how many.
+/// Returns the first index and the length of the range `start end` in `length` parts. Negative
+/// numbers count from the end.
 pub(super) fn range(start: i64, end: i64, length: u64) -> (u64, u64) {
     if start < 0 && end < 0 && start > end {
         return (0, 0);
@@ -82,7 +82,7 @@ pub(super) fn range(start: i64, end: i64, length: u64) -> (u64, u64) {
     clamped(start, end, length)
 }
 
-/// As [`range`], but of two negative numbers that are both before the start, each means the start.
+/// As [`range`], but two negative numbers before the start both mean the start.
 pub(super) fn clamped(start: i64, end: i64, length: u64) -> (u64, u64) {
     let length = length as i64;
     let from_end = |index: i64| if index < 0 { index.saturating_add(length).max(0) } else { index };
@@ -90,7 +90,7 @@ pub(super) fn clamped(start: i64, end: i64, length: u64) -> (u64, u64) {
     if start > end || length == 0 { (0, 0) } else { (start as u64, (end - start + 1) as u64) }
 }
 
-/// The text of an argument that names an option, or an error.
+/// Returns a syntax error if the option is unknown.
 pub(super) fn syntax<T>(option: Option<T>) -> Result<T, Failure> {
     option.ok_or(Failure::from(SYNTAX))
 }

@@ -1,4 +1,4 @@
-//! Commands on the bits of strings. Bit 0 is the highest of the first byte.
+//! Commands on the bits of strings. Bit 0 is the highest bit of the first byte.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::number::integer;
 
 const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
-/// One beyond the last bit of the longest string.
+/// Bits of the longest string.
 const BITS_MAX: i64 = 1 << 32;
 
 fn offset(text: &[u8]) -> Result<u64, Failure> {
@@ -21,7 +21,7 @@ fn offset(text: &[u8]) -> Result<u64, Failure> {
     number.map(|number| number as u64).ok_or(Failure::from(BAD_OFFSET))
 }
 
-/// A value that was found, or nothing, whose bytes are read as they are needed.
+/// A value or nothing. Its bytes are read when they are needed.
 struct Bytes {
     entry: Option<Entry>,
     inline: Vec<u8>,
@@ -38,7 +38,7 @@ impl Bytes {
         self.entry.as_ref().map_or(0, |entry| entry.value_bytes)
     }
 
-    /// `count` bytes from byte `at` on; zeros beyond the end.
+    /// Reads `count` bytes from byte `at` on. Bytes beyond the end are zeros.
     fn read<M: Memory>(&self, call: &mut Call<'_, M>, at: u64, count: usize) -> Vec<u8> {
         let there = self.len().saturating_sub(at).min(count as u64) as usize;
         let mut bytes = match &self.entry {
@@ -51,7 +51,7 @@ impl Bytes {
     }
 }
 
-/// The byte of a value at `index`; 0 beyond its end.
+/// Returns the byte of a value at `index`; 0 beyond its end.
 fn byte<M: Memory>(call: &mut Call<'_, M>, index: u64) -> u8 {
     let key = call.key(1);
     Bytes::find(call, &key).read(call, index, 1)[0]
@@ -76,7 +76,7 @@ pub(super) fn setbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let old = bytes.read(call, offset / 8, 1)[0];
     let shift = 7 - offset % 8;
     let old_bit = old >> shift & 1;
-    // A bit that is there and stays as it is changes nothing.
+    // An existing bit that keeps its value changes nothing.
     if old_bit != new || offset / 8 >= bytes.len() {
         write_at(call, 1, offset / 8, &[old & !(1 << shift) | new << shift])?;
     }
@@ -84,8 +84,8 @@ pub(super) fn setbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// The bits of a value that `start end [BYTE|BIT]` names, if anything: the value, the first bit and one
-/// beyond the last.
+/// The bits that `start end [BYTE|BIT]` names: the value, the first bit, and the bit after the
+/// last.
 struct Part {
     bytes: Bytes,
     from: u64,
@@ -93,8 +93,9 @@ struct Part {
 }
 
 impl Part {
-    /// Calls `each` with pieces of the part, until it gives something, and the bit where each begins. `change`
-    /// is applied to every byte; bits beside the part are zeros after that.
+    /// Calls
+    /// `each` with the first bit and the bytes of each piece, until it returns a value. `change`
+    /// is applied to every byte first; then bits outside the part are zeros.
     fn each<M: Memory, R>(
         &self,
         call: &mut Call<'_, M>,
@@ -121,7 +122,7 @@ impl Part {
     }
 }
 
-/// `index` is where the range begins among the arguments.
+/// Parses the range at argument `index`. `None` if the key does not exist.
 fn part<M: Memory>(
     call: &mut Call<'_, M>,
     index: usize,
@@ -155,7 +156,7 @@ pub(super) fn bitcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() == 3 {
         let key = call.key(1);
         return match call.find(&key, &mut Vec::new()) {
-            // The other end is missing, which does not matter where there is nothing.
+            // The end of the range is missing, which matters only if the key exists.
             Some(_) => Err(SYNTAX.into()),
             None => {
                 call.reply.integer(0);
@@ -248,14 +249,14 @@ pub(super) fn bitop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// An integer of some bits.
+/// The type of a field: an integer of `bits` bits.
 #[derive(Clone, Copy)]
 struct Width {
     signed: bool,
     bits: u32,
 }
 
-/// What happens to a result that does not fit.
+/// Treatment of a result that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -284,19 +285,19 @@ impl Width {
         Ok(Width { signed, bits })
     }
 
-    /// The bytes that the number at bit `at` touches.
+    /// The bytes of the field at bit `at`.
     fn bytes(self, at: u64) -> std::ops::RangeInclusive<u64> {
         at / 8..=(at + u64::from(self.bits) - 1) / 8
     }
 
-    /// The number at bit `at` of `value`.
+    /// Returns the field at bit `at` of `value`.
     fn get(self, value: &[u8], at: u64) -> i64 {
         let bit = |at: u64| u64::from(value[at as usize / 8] >> (7 - at % 8) & 1);
         let raw = (at..at + u64::from(self.bits)).fold(0u64, |raw, at| raw << 1 | bit(at));
         self.of(raw.into())
     }
 
-    /// The number that the lowest bits of `raw` are.
+    /// Returns the lowest bits of `raw` as a number.
     fn of(self, raw: i128) -> i64 {
         let raw = raw & ((1 << self.bits) - 1);
         let negative = self.signed && raw >> (self.bits - 1) & 1 == 1;
@@ -313,12 +314,13 @@ impl Width {
         }
     }
 
-    /// A number that a client gives. Where no sign is kept, a negative one is a large one, as in Redis.
+    /// Converts a client's number. For unsigned fields a negative number counts as a large one, as
+    /// in Redis.
     fn given(self, number: i64) -> i128 {
         if self.signed { number.into() } else { (number as u64).into() }
     }
 
-    /// A number as it fits.
+    /// Fits a number into the field; `None` if it overflows and must fail.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (least, most) = if self.signed {
             (-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1)
@@ -390,7 +392,7 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
     }
     let key = call.key(1);
     let old = Bytes::find(call, &key);
-    // What was written so far, and where.
+    // Bytes written so far, by index.
     let mut written: BTreeMap<u64, u8> = BTreeMap::new();
     call.reply.array(operations.len());
     for (operation, width, at, overflow) in operations {
@@ -413,7 +415,7 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
                 (Some(new.unwrap_or(found)), new)
             }
         };
-        // A field that is there and stays as it is changes nothing.
+        // An existing field that keeps its value changes nothing.
         if let Some(new) = new.filter(|new| !is_there || *new != found) {
             width.put(&mut value, within, new);
             written.extend((first..).zip(value));

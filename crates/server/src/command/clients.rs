@@ -91,7 +91,7 @@ fn log_in<M: Memory>(call: &mut Call<'_, M>, user: &[u8], password: &[u8]) -> Ou
     Ok(())
 }
 
-/// Whether two secrets are the same, in a time that depends on their lengths alone.
+/// Compares two secrets in a time that depends on their lengths only.
 fn same_secret(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differences) == 0
@@ -156,7 +156,7 @@ pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// The longest name of a client.
+/// The longest name of a client in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 4096;
 
 fn checked_name(name: &[u8]) -> Result<Vec<u8>, Failure> {
@@ -187,13 +187,13 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             set_name(call, name);
             call.reply.ok();
         }
-        // Names of libraries are of no use here.
+        // Names of libraries have no use here.
         (b"SETINFO", 4) if call.is(2, "LIB-NAME") || call.is(2, "LIB-VER") => call.reply.ok(),
         (b"SETINFO", 4) => {
             let name = String::from_utf8_lossy(call.arguments[2]);
             return Err(format!("ERR Unrecognized option '{name}'").into());
         }
-        // Nothing is evicted, and no time of use is kept.
+        // Nothing is evicted, and times of use are not kept.
         (b"NO-EVICT" | b"NO-TOUCH", 3) if call.is(2, "ON") || call.is(2, "OFF") => call.reply.ok(),
         (b"NO-EVICT" | b"NO-TOUCH", 3) => return Err(SYNTAX.into()),
         (b"REPLY", 3) => {
@@ -237,23 +237,23 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Which connections `CLIENT LIST` and `CLIENT KILL` are about: those that match all that is given.
+/// Filter of `CLIENT LIST` and `CLIENT KILL`. A connection must match all given fields.
 #[derive(Default)]
 struct Filter {
     ids: Option<Vec<u64>>,
     kind: Option<Kind>,
     address: Option<String>,
     own_address: Option<String>,
-    /// But not this one.
+    /// The connection to leave out.
     skips: Option<u64>,
 }
 
-/// A type of clients, of which servers of Redis have more.
+/// Types of clients. Redis has more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Normal,
     Pubsub,
-    /// A type of which there is none here.
+    /// A type of Redis that this server does not have.
     Other,
 }
 
@@ -295,7 +295,7 @@ fn list_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
     }
 }
 
-/// The filters `ID`, `TYPE`, `ADDR`, `LADDR`, `USER` and `SKIPME`.
+/// Parses the filters `ID`, `TYPE`, `ADDR`, `LADDR`, `USER` and `SKIPME`.
 fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
     let me = call.session.id;
     let mut filter = Filter { skips: Some(me), ..Filter::default() };
@@ -328,7 +328,7 @@ fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
     Ok(filter)
 }
 
-/// Closes the connections that match. Gives how many they are.
+/// Closes the matching connections. Returns their number.
 fn kill<M: Memory>(call: &mut Call<'_, M>, filter: &Filter) -> usize {
     let me = call.session.id;
     let clients = call.state.shared.clients();
@@ -337,7 +337,7 @@ fn kill<M: Memory>(call: &mut Call<'_, M>, filter: &Filter) -> usize {
     for (id, (core, _)) in matching {
         count += 1;
         if *id == me {
-            // It gets its reply before it goes.
+            // The client gets its reply before the connection closes.
             call.session.closing = true;
         } else {
             call.state.shared.tell(*core, Note::Kill(*id), call.state.core);
@@ -346,7 +346,7 @@ fn kill<M: Memory>(call: &mut Call<'_, M>, filter: &Filter) -> usize {
     count
 }
 
-/// The connections that match as `CLIENT LIST` tells them.
+/// Returns the matching connections in the form of `CLIENT LIST`.
 fn list<M: Memory>(call: &Call<'_, M>, filter: &Filter) -> String {
     let clients = call.state.shared.clients();
     let now_ms = call.state.now_ms.get();
@@ -354,7 +354,8 @@ fn list<M: Memory>(call: &Call<'_, M>, filter: &Filter) -> String {
     shown.map(|(id, (_, client))| line(*id, client, now_ms)).collect()
 }
 
-/// A connection with the fields of Redis 7.0. What there is no such thing of is zero.
+/// Returns the line of a connection with the fields of Redis 7.0. Fields without a meaning here
+/// are zero.
 fn line(id: u64, client: &ClientInfo, now_ms: u64) -> String {
     let ago_s = |at_ms: u64| now_ms.saturating_sub(at_ms) / 1000;
     let [address, own_address] = &client.addresses;

@@ -18,7 +18,7 @@ const SLOWLOG_LENGTH: &str = "slowlog-max-len";
 const TIMEOUT: &str = "timeout";
 const KEEPALIVE: &str = "tcp-keepalive";
 
-/// The settings that `CONFIG GET` tells.
+/// The settings that `CONFIG GET` returns.
 fn settings(state: &State) -> Vec<(&'static str, String)> {
     let (settings, slow) = (state.settings(), state.slow());
     vec![
@@ -40,7 +40,8 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Changes a setting, if it is one that may change while the server runs. Any other may be set to what it is.
+/// Changes a setting that may change at run time. Returns false if it may not, unless the value is
+/// the same.
 fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     let name = String::from_utf8_lossy(call.arguments[2]).to_lowercase();
     let most = match name.as_str() {

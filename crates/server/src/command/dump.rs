@@ -1,7 +1,8 @@
 //! `DUMP` and `RESTORE`: a value as the bytes of a Redis database file, version 10.
 //!
-//! The form is that of Redis 7.0: a byte for the type, the value, the version in two bytes, and a CRC-64 of all
-//! that in eight. Strings are written plain or as integers, and read compressed (LZF) as well.
+//! The format is that used by Redis 7.0: type (1 byte), value, version (2 bytes), and a CRC-64
+//! over the rest (8 bytes). Strings are written plain or as integers. LZF-compressed strings are
+//! read too.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Entry, Key, Large, LargeId};
@@ -11,22 +12,22 @@ use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, large};
 use crate::large::{Outgoing, PIECE_BYTES};
 use crate::number::integer;
 
-/// The version of the form.
+/// Version of the format.
 const VERSION: u16 = 10;
 
-/// The type of a string.
+/// Type byte of a string.
 const STRING: u8 = 0;
 
 const WRONG: &str = "ERR DUMP payload version or checksum are wrong";
 const BAD: &str = "ERR Bad data format";
 
-/// The most bytes before a plain value: its type and its length.
+/// Maximum bytes before a plain value: its type and its length.
 const HEAD_BYTES_MAX: u64 = 10;
 
 /// Bytes of version and checksum.
 const FOOTER_BYTES: usize = 10;
 
-/// First bytes of a string that is not plain: an integer of 1, 2 or 4 bytes, or compressed.
+/// First byte of an encoded string: an integer of 1, 2 or 4 bytes, or LZF.
 const INTEGER_1: u8 = 0xc0;
 const INTEGER_2: u8 = 0xc1;
 const INTEGER_4: u8 = 0xc2;
@@ -48,7 +49,7 @@ pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// Replies with a large value piece by piece, once its checksum is known.
+/// Replies with a large value piece by piece, after computing its checksum.
 fn dump_large<M: Memory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> Outcome {
     if call.steps.is_none() {
         return Err(Failure::TooLarge);
@@ -119,7 +120,7 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     } else {
         let value = restored(call.arguments[3], call.state.settings().argument_bytes_max)?;
         if is_over {
-            // Nothing comes, and only what was there has changed.
+            // The value has expired already, so only the old value is removed.
             call.remove(&key)?;
         } else {
             call.set(&key, &value, expires_at_ms)?;
@@ -129,7 +130,7 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// Sets a key to what was dumped and came in pieces.
+/// Sets a key to a dump that came in pieces.
 fn restore_large<M: Memory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
@@ -181,7 +182,7 @@ fn restore_large<M: Memory>(
     })
 }
 
-/// A value as `DUMP` gives it.
+/// Returns a value in the format of `DUMP`.
 fn dumped(value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![STRING];
     let number = (value.len() <= 11).then(|| integer(value)).flatten();
@@ -203,7 +204,7 @@ fn dumped(value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The value that `DUMP` gave here or in Redis, if it has at most `bytes_max` bytes.
+/// Parses a dump of this server or of Redis, of at most `bytes_max` bytes.
 fn restored(dump: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let Some(at) = dump.len().checked_sub(FOOTER_BYTES) else { return Err(WRONG.into()) };
     let version = u16::from_le_bytes([dump[at], dump[at + 1]]);
@@ -217,7 +218,7 @@ fn restored(dump: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
     value.ok_or(BAD.into())
 }
 
-/// A string in the form of a database file, which is all of `text`.
+/// Parses an encoded string that takes up all of `text`.
 fn text_of(text: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     let (&first, rest) = text.split_first()?;
     let number = match first {
@@ -238,7 +239,7 @@ fn text_of(text: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     (rest.len() == length).then(|| rest.to_vec())
 }
 
-/// Appends a length: 6 or 14 bits behind two that say which, or 4 bytes behind 0x80.
+/// Appends a length: 6 or 14 bits after a tag of 2 bits, or 4 bytes after 0x80.
 fn write_length(bytes: &mut Vec<u8>, length: usize) {
     match length {
         0..0x40 => bytes.push(length as u8),
@@ -251,7 +252,7 @@ fn write_length(bytes: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// A length, and what is behind it.
+/// Parses a length. Returns the bytes after it too.
 fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes {
         [first @ 0..=0x3f, rest @ ..] => Some((usize::from(*first), rest)),
@@ -269,8 +270,7 @@ fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     }
 }
 
-/// What LZF has packed into `packed`, if that is `length` bytes: runs of literal bytes, and copies of what
-/// came before.
+/// Unpacks LZF into `length` bytes: runs of literal bytes, and copies of earlier bytes.
 fn unpacked(mut packed: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut bytes: Vec<u8> = Vec::new();
     while let Some((&control, rest)) = packed.split_first() {
@@ -290,7 +290,7 @@ fn unpacked(mut packed: &[u8], length: usize) -> Option<Vec<u8>> {
             packed = rest;
             let back = (usize::from(control & 0x1f) << 8 | usize::from(low)) + 1;
             let start = bytes.len().checked_sub(back)?;
-            // A copy may reach into itself.
+            // A copy may overlap itself.
             (start..start + count).for_each(|at| bytes.push(bytes[at]));
         }
         if bytes.len() > length {
@@ -300,8 +300,8 @@ fn unpacked(mut packed: &[u8], length: usize) -> Option<Vec<u8>> {
     (bytes.len() == length).then_some(bytes)
 }
 
-/// The CRC-64 of Redis: Jones's polynomial, reflected, without an initial or a final inversion. `before` is that of
-/// the bytes before.
+/// The CRC-64 of Redis: Jones's polynomial, reflected, without an initial or a final inversion.
+/// `before` is the CRC of the preceding bytes.
 fn crc64(before: u64, bytes: &[u8]) -> u64 {
     const POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9_u64.reverse_bits();
     const TABLE: [u64; 256] = {

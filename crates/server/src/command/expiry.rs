@@ -21,7 +21,7 @@ pub(super) fn pexpireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Milliseconds, From::Epoch, "pexpireat")
 }
 
-/// When a new time of expiry replaces the old one.
+/// Conditions for a new expiry time.
 #[derive(Default)]
 struct Conditions {
     if_none: bool,
@@ -65,7 +65,7 @@ fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) ->
     let old = entry.expires_at_ms;
     let refused = conditions.if_none && old.is_some()
         || conditions.if_some && old.is_none()
-        // A key without a time of expiry lives for ever.
+        // A key without an expiry time lives forever.
         || conditions.if_later && old.is_none_or(|old| at <= old as i64)
         || conditions.if_earlier && old.is_some_and(|old| at >= old as i64);
     if refused {
@@ -92,7 +92,7 @@ pub(super) fn persist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn ttl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    // Rounded as Redis does.
+    // Rounded as in Redis.
     tell(call, |at, now| (at - now + 500) / 1000)
 }
 

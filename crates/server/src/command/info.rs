@@ -1,4 +1,4 @@
-//! `INFO`: what the server tells of itself.
+//! `INFO`: facts about the server.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::slow::Times;
 use crate::statistics::{Counter, Statistics};
 use crate::storage::Copied;
 
-/// The section on how often commands ran.
+/// The section with the counts and times of each command.
 const COMMANDS: &str = "Commandstats";
 
 /// There are no replicas.
@@ -25,7 +25,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
     let names = |word: &str| asked.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
     let all = ["all", "everything"].into_iter().any(names);
     let usual = asked.is_empty() || names("default");
-    // As in Redis, what is long comes only when it is asked for.
+    // As in Redis, the long section is included only on request.
     let wanted = |section: &str| all || usual && section != COMMANDS || names(section);
     let mut text = String::new();
     let sections: [(&str, Section<'a, M>); 10] = [
@@ -69,7 +69,7 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let most = call.state.settings().clients_max;
     let clients = call.state.shared.total(|core| &core.clients);
-    // No command waits for others.
+    // No command blocks.
     format!("connected_clients:{clients}\r\nmaxclients:{most}\r\nblocked_clients:0\r\n")
 }
 
@@ -136,7 +136,7 @@ fn cpu_section() -> String {
     }
 }
 
-/// How often commands ran and how long they took; only those that ran.
+/// Counts and times of the commands that have run or were refused.
 fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let slow = &call.state.shared.slow;
     let ran = counted_names().iter().enumerate().map(|(number, name)| (name, slow.times(number)));

@@ -1,4 +1,4 @@
-//! Commands on keys whatever they hold, and scans.
+//! Commands on keys of any type, and scans.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{HASHES, Scanned};
@@ -9,7 +9,7 @@ use crate::number::integer;
 use crate::resp::Reply;
 use crate::state::State;
 
-/// Leaves that a scan looks at beyond its count before it answers with few keys or none.
+/// Leaves that a scan examines beyond its count before it replies with few or no keys.
 const EMPTY_LEAVES_MAX: u64 = 10;
 
 pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -67,7 +67,7 @@ fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Fai
     Ok(true)
 }
 
-/// The number of a database.
+/// Parses the number of a database.
 pub(super) fn database<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<usize, Failure> {
     let number = integer(call.arguments[index]).ok_or(Failure::from(NOT_INTEGER))?;
     let number = usize::try_from(number).ok();
@@ -165,7 +165,7 @@ fn scan_options<'a, M>(call: &Call<'a, M>) -> Result<ScanOptions<'a>, Failure> {
     Ok(options)
 }
 
-/// A cursor is the hash from which to go on, and 0 at the end.
+/// Replies with keys and a cursor: the hash where the next call continues, 0 at the end.
 pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let text = std::str::from_utf8(call.arguments[1]).ok();
     let cursor = text.and_then(|text| text.parse::<u64>().ok());
@@ -190,12 +190,12 @@ pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// Names of keys on their way into a reply. Those of a long reply are on flash.
+/// Names of keys for a reply. A long reply spills to flash.
 struct Names<'a> {
     state: &'a State,
     count: u64,
     written: Reply,
-    /// Its part of [`State::listed_bytes`].
+    /// Its share of [`State::listed_bytes`].
     listed_bytes: usize,
 }
 
@@ -204,10 +204,11 @@ impl<'a> Names<'a> {
         Names { state, count: 0, written: Reply::default(), listed_bytes: 0 }
     }
 
-    /// Adds those of a leaf that have not expired and match. Returns the hash from which to go on.
+    /// Adds the matching keys of a leaf that have not expired. Returns the hash of the next leaf.
     ///
     /// # Errors
-    /// When lists of keys take too much DRAM, because flash has no room for them, or within `EXEC`.
+    /// Returns an error if lists of keys take too much DRAM: flash is full, or the command runs in
+    /// `EXEC`.
     fn add_leaf<M: Memory>(
         &mut self,
         call: &mut Call<'_, M>,
@@ -221,7 +222,7 @@ impl<'a> Names<'a> {
         if call.steps.is_some() {
             call.memory.let_others_run();
             let keyspace = call.keyspace();
-            // Without room the reply stays in DRAM.
+            // If flash is full, the reply stays in DRAM.
             let _ = self.written.spill(call.memory, &keyspace, call.state);
         }
         let all = self.list(self.written.len());
@@ -231,7 +232,7 @@ impl<'a> Names<'a> {
         Ok(next)
     }
 
-    /// Notes that it takes so many bytes of DRAM. Returns how many all lists of this core take.
+    /// Records its DRAM bytes. Returns the bytes of all lists on this core.
     fn list(&mut self, bytes: usize) -> usize {
         let all = self.state.listed_bytes.get() - self.listed_bytes + bytes;
         self.listed_bytes = bytes;
@@ -239,7 +240,7 @@ impl<'a> Names<'a> {
         all
     }
 
-    /// Replies with all of them.
+    /// Replies with all names.
     fn reply<M: Memory>(mut self, call: &mut Call<'_, M>) {
         call.reply.array(self.count as usize);
         call.reply.append(std::mem::take(&mut self.written));
@@ -252,7 +253,7 @@ impl Drop for Names<'_> {
     }
 }
 
-/// Appends the keys of a leaf that have not expired and match. Gives the hash from which to go on.
+/// Appends the matching keys of a leaf that have not expired. Returns the hash of the next leaf.
 fn scan_leaf<M: Memory>(
     call: &mut Call<'_, M>,
     from: u64,
@@ -282,7 +283,7 @@ pub(super) fn keys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn randomkey<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let start = call.state.random() % HASHES;
-    // From a random place to the end, then from the start.
+    // Searches from a random hash to the end, then from the start.
     for first in [start, 0] {
         let mut from = first;
         while from < HASHES {
@@ -327,7 +328,7 @@ pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Ok(());
     };
     if call.is(1, "ENCODING") {
-        // What is not inline is longer than any number.
+        // A value that is not inline is longer than any number.
         let encoding = if entry.is_inline() { encoding(&value) } else { "raw" };
         call.reply.bulk(encoding.as_bytes());
     } else if call.is(1, "FREQ") {
@@ -341,7 +342,7 @@ pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// The encoding that Redis would choose for a value that is set.
+/// Returns the encoding that Redis would choose for a new value.
 fn encoding(value: &[u8]) -> &'static str {
     if integer(value).is_some() {
         "int"
@@ -352,7 +353,7 @@ fn encoding(value: &[u8]) -> &'static str {
     }
 }
 
-/// The option `SAMPLES` of `MEMORY USAGE`. A string has no elements to sample.
+/// Checks the option `SAMPLES` of `MEMORY USAGE`. A string has no elements to sample.
 fn check_samples<M: Memory>(call: &Call<'_, M>) -> Outcome {
     let mut index = 3;
     while index < call.arguments.len() {

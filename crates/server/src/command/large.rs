@@ -1,9 +1,10 @@
-//! Changes that one transaction cannot make: step by step, while the keys' stripes are held.
+//! Commands that need several transactions and hold or reserve their keys' stripes throughout.
 //!
-//! A command that meets a value too large for a transaction fails with [`Failure::TooLarge`] before it has changed
-//! anything. It then runs again outside of a transaction, as do commands over many keys from the start. Every key
-//! changes in a transaction of its own ([`step`]). [`build`] and [`write_value`] first write a large value where
-//! nobody looks, and show the result in that transaction.
+//! A command on a value too large for a transaction fails with [`Failure::TooLarge`] before it
+//! changes anything. It then runs again outside of a transaction. Commands over many keys run that
+//! way from the start. Each change of a key is its own transaction ([`step`]). [`build`] and
+//! [`write_value`] first write a large value that no key refers to. The transaction then attaches
+//! it to the key.
 
 use std::cell::Cell;
 
@@ -16,10 +17,11 @@ use super::{Call, Failure, Outcome, Steps, TOO_LONG, run_by_id};
 use crate::large::{PIECE_BYTES, begin, write};
 use crate::{space, sparse};
 
-/// Runs a command that needs several transactions. `hashes` are those of its keys.
+/// Runs a command that needs several transactions. `hashes` are the hashes of its keys.
 ///
-/// A command that changes one key reserves its stripes, so that others can read the keys while it prepares the value.
-/// One that changes several holds the stripes, so that others see it as one step.
+/// A command that changes one key reserves its stripes, so that other commands can read the keys
+/// while it writes the value. A command that changes several keys holds the stripes, so that its
+/// changes appear as one step.
 pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
     let reserves = !spec.changes_several();
@@ -38,12 +40,12 @@ pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]
     outcome
 }
 
-/// The bytes that are written into a value.
+/// Bytes to write into a value.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// They are here.
+    /// The bytes are in DRAM.
     Bytes(&'a [u8]),
-    /// They came piece by piece.
+    /// The bytes came in pieces and lie in memory.
     Large(&'a Large),
 }
 
@@ -55,7 +57,7 @@ impl Source<'_> {
         }
     }
 
-    /// `length` bytes from byte `offset` on.
+    /// Returns `length` bytes from byte `offset` on.
     fn piece<M: Memory>(&self, call: &mut Call<'_, M>, offset: u64, length: usize) -> Vec<u8> {
         let mut piece = Vec::with_capacity(length);
         match self {
@@ -70,7 +72,8 @@ impl Source<'_> {
     }
 }
 
-/// Appends what `fill` gives for `length` bytes from byte 0 on, piece by piece.
+/// Appends `length` bytes that `fill` returns in pieces. `fill` gets each piece's offset and
+/// length.
 fn append<M: Memory>(
     call: &mut Call<'_, M>,
     large: &mut Large,
@@ -89,7 +92,7 @@ fn append<M: Memory>(
     Ok(())
 }
 
-/// Gives a key of a database a value of `length` bytes, at least one, which `fill` gives in pieces.
+/// Sets a key to a value of `length` bytes, at least one, that `fill` returns in pieces.
 pub(super) fn build<M: Memory>(
     call: &mut Call<'_, M>,
     (database, key): (usize, &Key<'_>),
@@ -108,11 +111,12 @@ pub(super) fn build<M: Memory>(
     Ok(())
 }
 
-/// Runs `body`, which changes keys of these hashes, as a transaction of its own if the command makes several.
-/// Otherwise it is a part of the command's only one.
+/// Runs `body`, which changes keys of these hashes. It is a separate transaction if the command
+/// makes several, and part of the command's transaction otherwise.
 ///
 /// # Errors
-/// When it is too large for a transaction, there is no room, or the log cannot be written.
+/// Returns an error if it is too large for a transaction, there is no room, or the log cannot be
+/// written.
 pub(super) fn step<M: Memory, R>(
     call: &mut Call<'_, M>,
     hashes: &[u64],
@@ -146,8 +150,8 @@ pub(super) fn step<M: Memory, R>(
     }
 }
 
-/// Writes into the value of a key from byte `offset` on. Bytes between its end and `offset` become zeros. Gives
-/// the new length.
+/// Writes into the value of a key from byte `offset` on. Bytes between its end and `offset` become
+/// zeros. Returns the new length.
 pub(super) fn write_value<M: Memory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
@@ -164,7 +168,8 @@ pub(super) fn write_value<M: Memory>(
     if end > VALUE_BYTES_MAX {
         return Err(TOO_LONG.into());
     }
-    // What is written beyond the end is not seen. What is there already, others may read: it changes in a copy.
+    // Bytes beyond the end are not visible yet. Existing bytes may have readers, so a change to
+    // them is made in a copy.
     let in_place = offset >= before && entry.as_ref().and_then(Entry::large).is_some();
     let opened = match &entry {
         Some(entry) if in_place => keyspace.open_large(call.memory, entry),

@@ -4,10 +4,10 @@ use ebbtide_core::Memory;
 
 use super::{Call, Failure, Outcome, SYNTAX};
 
-/// The most bytes of the table of lengths, which grows with the product of both values' lengths.
+/// Maximum bytes of the table of lengths. It grows with the product of both values' lengths.
 const TABLE_BYTES_MAX: usize = 4 << 20;
 
-/// A stretch that both values have in common: where it begins in each, and its length.
+/// A run of bytes that both values share: its start in each, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Match {
     one: usize,
@@ -70,7 +70,7 @@ pub(super) fn lcs<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// By how much of both values: the length of what these parts have in common.
+/// The length of the common subsequence for each pair of prefixes.
 struct Table {
     lengths: Vec<u32>,
     width: usize,
@@ -104,7 +104,7 @@ impl Table {
         self.lengths[self.lengths.len() - 1]
     }
 
-    /// What both have in common, and the stretches that it is made of, the last first, cut as Redis does.
+    /// Returns the common subsequence and its runs, last run first, split as in Redis.
     fn trace(&self, one: &[u8], other: &[u8]) -> (Vec<u8>, Vec<Match>) {
         let mut common = Vec::with_capacity(self.length() as usize);
         let mut matches = Vec::new();

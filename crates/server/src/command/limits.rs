@@ -1,4 +1,4 @@
-//! The limits of commands, as `docs/COMMANDS.md` tells them.
+//! The limits of commands, for `docs/COMMANDS.md`.
 
 use ebbtide_structures::keyspace::{DATABASES, KEY_BYTES_MAX, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
@@ -9,7 +9,7 @@ use super::pubsub::SUBSCRIPTIONS_MAX;
 use super::transactions::WATCHED_MAX;
 use crate::shared::QUEUED_BYTES_MAX;
 
-/// What is limited, and how.
+/// Returns each limited quantity and its limit.
 pub fn limits() -> Vec<(&'static str, String)> {
     vec![
         ("key", format!("{KEY_BYTES_MAX} bytes")),

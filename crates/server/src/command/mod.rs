@@ -1,4 +1,4 @@
-//! Commands: one table that dispatches, and what a command may use.
+//! Commands: the table that dispatches them, and the operations that they use.
 
 mod arguments;
 mod bits;
@@ -38,22 +38,23 @@ pub use pubsub::leave_all;
 pub use table::{Access, Id, Spec, TABLE, counted_names, find};
 pub use transactions::forget;
 
-/// The most commands that wait for `EXEC`.
+/// Maximum number of commands queued for `EXEC`.
 pub(crate) const QUEUED_MAX: usize = 100_000;
 
-/// The largest buffer for a value that a core keeps for its next command.
+/// The largest value buffer that a core keeps for its next command.
 const SPARE_BYTES_MAX: usize = 4 << 10;
 
-/// A command with more arguments than this runs outside of a transaction, and lets others run now and then.
+/// A command with more arguments runs outside of a transaction, and yields to other jobs between
+/// keys.
 const KEYS_AT_ONCE_MAX: usize = 256;
 
-/// Keys between two pauses of a command over many keys.
+/// Keys between two yields of a command over many keys.
 const KEYS_BETWEEN_PAUSES: usize = 32;
 
-/// What an argument that lies in memory takes of DRAM.
+/// DRAM bytes of an argument that lies in memory.
 pub(crate) const STAGED_BYTES: usize = 1 << 10;
 
-/// What came of a command: its reply is written, or it is an error.
+/// The result of a command. If it is `Ok`, the reply is written.
 pub type Outcome = Result<(), Failure>;
 
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
@@ -62,47 +63,47 @@ const LONG_REPLY: &str =
 const SYNTAX: &str = "ERR syntax error";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
-/// How a command runs outside of a transaction.
+/// State of a command that runs outside of a transaction.
 #[derive(Debug, Default)]
 pub struct Steps {
-    /// The last transaction that it has made.
+    /// Place in the log of its last transaction.
     last: Cell<Lsn>,
-    /// Whether it has its keys' stripes reserved, so that a change of a key has to hold its stripe. If not, it holds
-    /// those of all keys that it changes.
+    /// True if its keys' stripes are reserved, so that each change of a key must hold the key's
+    /// stripe. Otherwise it holds the stripes of all keys that it changes.
     reserves: bool,
 }
 
-/// A command under way.
+/// A running command.
 pub struct Call<'a, M> {
-    /// Where the keys are.
+    /// The memory of the keys.
     pub memory: &'a mut M,
-    /// What all connections share.
+    /// State of the server.
     pub state: &'a State,
-    /// What the connection is in the middle of.
+    /// State of the connection.
     pub session: &'a mut Session,
     /// The command's name and arguments.
     pub arguments: &'a [&'a [u8]],
-    /// Those arguments that lie in memory, and are empty in `arguments`.
+    /// The arguments that lie in memory. They are empty in `arguments`.
     pub staged: &'a [Staged],
-    /// Where the reply goes.
+    /// The reply.
     pub reply: &'a mut Reply,
-    /// How a command runs outside of a transaction. `None` inside one.
+    /// State of a command outside of a transaction; `None` inside one.
     pub steps: Option<&'a Steps>,
 }
 
 impl<'a, M: Memory> Call<'a, M> {
-    /// The keys of all databases.
+    /// Returns the keyspace at the command's time.
     fn keyspace(&self) -> Keyspace {
         let keys = self.state.keys().expect("commands run once the store is open");
         keys.at(self.state.now_ms.get())
     }
 
-    /// An argument as a key.
+    /// Returns an argument as a key.
     fn key(&self, index: usize) -> Key<'a> {
         self.keyspace().key(self.arguments[index])
     }
 
-    /// The entry of a key that has not expired. An inline value is appended to `value`.
+    /// Returns the entry of a key that has not expired. Appends an inline value to `value`.
     fn find(&mut self, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
         let database = self.session.database;
         self.find_in(database, key, value)
@@ -120,7 +121,7 @@ impl<'a, M: Memory> Call<'a, M> {
         entry
     }
 
-    /// Replies with a value that was found. An inline one is in `value`.
+    /// Replies with the value of an entry. An inline value is in `value`.
     fn reply_value(&mut self, entry: &Entry, value: &mut Vec<u8>) -> Outcome {
         match entry.large() {
             Some(id) => {
@@ -136,7 +137,7 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Replies with the value of a key, or with nothing. Gives its entry.
+    /// Replies with the value of a key, or with null. Returns its entry.
     fn reply_key(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
         let mut value = self.state.spare.take();
         let entry = self.find(key, &mut value);
@@ -151,14 +152,14 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(entry)
     }
 
-    /// `count` bytes from byte `at` on of a value in pages.
+    /// Returns `count` bytes of a value in pages, from byte `at` on.
     fn bytes_at(&mut self, entry: &Entry, at: u64, count: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(count);
         self.keyspace().read_range(self.memory, entry, at, count, &mut bytes);
         bytes
     }
 
-    /// Appends the bytes of a value that was found to `value`, which has them already if they are inline.
+    /// Appends the bytes of an entry's value to `value`, unless it is inline and there already.
     fn complete(&mut self, entry: &Entry, value: &mut Vec<u8>) -> Outcome {
         if !entry.is_inline() {
             let most = self.state.settings().argument_bytes_max as u64;
@@ -171,7 +172,7 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// The whole value of a key.
+    /// Returns the whole value of a key.
     fn value(&mut self, key: &Key<'_>) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.value_and_entry(key)?.map(|(value, _)| value))
     }
@@ -216,7 +217,8 @@ impl<'a, M: Memory> Call<'a, M> {
         })
     }
 
-    /// Runs `set`, which gives a key a value with this time of expiry. Removes the key instead if that has passed.
+    /// Runs `set`, which sets a key with this expiry time. Removes the key instead if the time has
+    /// passed.
     fn set_or_remove(
         &mut self,
         (database, key): (usize, &Key<'_>),
@@ -236,7 +238,7 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Gives a key a value and a time of expiry, or removes it if that has passed.
+    /// Sets a key and its expiry time, or removes the key if the time has passed.
     fn set(&mut self, key: &Key<'_>, value: &[u8], expires_at_ms: Option<u64>) -> Outcome {
         let database = self.session.database;
         self.set_in(database, key, value, expires_at_ms)
@@ -266,7 +268,7 @@ impl<'a, M: Memory> Call<'a, M> {
         })
     }
 
-    /// Removes a key. Returns true if it was there and had not expired.
+    /// Removes a key. Returns true if it existed and had not expired.
     fn remove(&mut self, key: &Key<'_>) -> Result<bool, Failure> {
         let (keyspace, database) = (self.keyspace(), self.session.database);
         let entry = keyspace.find(self.memory, database, key, &mut Vec::new());
@@ -280,7 +282,7 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(true)
     }
 
-    /// Gives a key that is there another time of expiry, or none.
+    /// Changes the expiry time of an existing key; `None` removes it.
     fn set_expiry(&mut self, key: &Key<'_>, expires_at_ms: Option<u64>) -> Outcome {
         let (keyspace, database) = (self.keyspace(), self.session.database);
         large::step(self, &[key.hash], |call| {
@@ -290,7 +292,7 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Moves a key of one database to a key of another, or of the same.
+    /// Moves a key to another name or database.
     fn rename(&mut self, from: (usize, &Key<'_>), to: (usize, &Key<'_>)) -> Outcome {
         let keyspace = self.keyspace();
         large::step(self, &[from.1.hash, to.1.hash], |call| {
@@ -301,18 +303,19 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Called before the key at `index` by a command over many keys, one in each `step` arguments. Now and then it lets
-    /// others run, moves a long reply to flash, and asks for the leaves of the next keys at once.
+    /// Called by a command over many keys before the key at `index`; keys are `step` arguments
+    /// apart. Every 32 keys it yields to other jobs, moves a long reply to flash, and prefetches
+    /// the next leaves.
     ///
     /// # Errors
-    /// When the reply takes too much DRAM, because flash has no room for it.
+    /// Returns an error if the reply takes too much DRAM because flash is full.
     fn pace(&mut self, index: usize, step: usize) -> Outcome {
         if self.steps.is_none() || !((index - 1) / step).is_multiple_of(KEYS_BETWEEN_PAUSES) {
             return Ok(());
         }
         self.memory.let_others_run();
         let (keyspace, database) = (self.keyspace(), self.session.database);
-        // Without room the reply stays in DRAM, as long as it is short.
+        // If flash is full, a short reply stays in DRAM.
         let spilled = self.reply.spill(self.memory, &keyspace, self.state);
         if spilled.is_err() && self.reply.len() > self.state.settings().argument_bytes_max {
             return Err(LONG_REPLY.into());
@@ -323,18 +326,18 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// An argument as an integer.
+    /// Parses an argument as an integer.
     fn integer(&self, index: usize) -> Result<i64, Failure> {
         crate::number::integer(self.arguments[index]).ok_or(NOT_INTEGER.into())
     }
 
-    /// Whether an argument is this word, in any case.
+    /// True if an argument is this word, in any case.
     fn is(&self, index: usize, word: &str) -> bool {
         self.arguments[index].eq_ignore_ascii_case(word.as_bytes())
     }
 }
 
-/// Keys that are too long for an entry are refused.
+/// Returns an error if a key is too long for an entry.
 fn check_key(key: &Key<'_>) -> Outcome {
     use ebbtide_structures::keyspace::KEY_BYTES_MAX;
     if key.bytes.len() > KEY_BYTES_MAX {
@@ -343,16 +346,16 @@ fn check_key(key: &Key<'_>) -> Outcome {
     Ok(())
 }
 
-/// A request: words, of which some lie in memory.
+/// The words of a request. Some may lie in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The command's name and its arguments.
     pub words: &'a [&'a [u8]],
-    /// The arguments that lie in memory, and are empty words.
+    /// The arguments that lie in memory. Their words are empty.
     pub staged: &'a [Staged],
 }
 
-/// Runs a request, which is not empty, and writes its reply.
+/// Runs a request, which must not be empty, and writes its reply.
 pub fn execute<M: Memory>(
     memory: &mut M,
     state: &State,
@@ -450,12 +453,13 @@ fn dispatch<M: Memory>(
     outcome
 }
 
-/// Whether a request is a line of HTTP. What follows it may be commands that an attacker has made a browser send.
+/// True if a request is a line of HTTP. The rest may be commands that an attacker made a browser
+/// send.
 fn is_http(word: &[u8]) -> bool {
     [&b"post"[..], b"host:"].iter().any(|line| word.eq_ignore_ascii_case(line))
 }
 
-/// Lets others know what a connection is in the middle of.
+/// Publishes the state of a connection for `CLIENT LIST`.
 fn tell_session(state: &State, session: &Session) {
     state.tell_of(session.id, |client| {
         client.database = session.database;
@@ -466,7 +470,7 @@ fn tell_session(state: &State, session: &Session) {
     });
 }
 
-/// Whether the client may run a command now.
+/// Returns an error if the client may not run a command now.
 fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Outcome {
     if !spec.takes(arguments.len()) {
         return Err(format!("ERR wrong number of arguments for '{}' command", spec.name).into());
@@ -513,11 +517,11 @@ fn queue(
     staged: &[Staged],
     reply: &mut Reply,
 ) -> Outcome {
-    // A vector, and an allocation for each word.
+    // 48 bytes: a vector, and an allocation for each word.
     let bytes: usize = arguments.iter().map(|argument| argument.len() + 48).sum();
     let bytes = bytes + size_of::<QueuedCommand>() + staged.len() * STAGED_BYTES;
     if queued.commands.len() >= QUEUED_MAX || queued.bytes + bytes > bytes_max {
-        // EXEC will fail: what waits for it is of no use.
+        // EXEC will fail, so the queued commands are dropped.
         *queued = Queued { failed: true, ..Queued::default() };
         return Err(format!(
             "ERR a transaction has at most {QUEUED_MAX} commands of {bytes_max} bytes together"
@@ -535,7 +539,7 @@ fn queue(
     Ok(())
 }
 
-/// The reply to a command that is not in the table, as Redis words it.
+/// The error for an unknown command, in the words of Redis.
 fn unknown(arguments: &[&[u8]]) -> Failure {
     const SHOWN_BYTES: usize = 128;
     let shown = |bytes: &[u8], most: usize| {
@@ -553,7 +557,7 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
     format!("ERR unknown command '{name}', with args beginning with: {rest}").into()
 }
 
-/// Runs a command so that nobody sees it half done, nor it others.
+/// Runs a command so that it and other commands see each other's changes complete or not at all.
 fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let keyspace = call.state.keys();
     let Some(keyspace) = keyspace.filter(|_| spec.access != Access::Nothing) else {
@@ -570,7 +574,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
                 spec.id,
                 &mut Call { memory, state, session, arguments, staged, reply, steps },
             );
-            // It holds no stripe, and may have seen what was written without being noted yet.
+            // It holds no stripe, and may have read changes that are not recorded yet.
             call.session.written = call.session.written.max(call.state.shared.storage.committed());
             return outcome;
         }
@@ -600,7 +604,8 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         })
     };
     let mut ran = run(memory);
-    // One that found no page has changed nothing, but for MSETNX, which would find what it has set itself.
+    // A command that found no free page has changed nothing and can run again. MSETNX cannot: it
+    // would find its own keys.
     while matches!(ran, Ok((Err(Failure::Full), _)))
         && spec.id != Id::Msetnx
         && space::make(*memory, state, &keyspace)
@@ -624,8 +629,8 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
 
 /// Runs a command that reads keys of these hashes.
 ///
-/// A single key is read again if it changes meanwhile. The stripes of several keys are held, or reserved if they are
-/// many. No page has to stay.
+/// A single key is read again if it changes during the read. The stripes of several keys are held.
+/// For many keys they are reserved instead. No page is pinned.
 fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
@@ -654,7 +659,7 @@ fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     outcome
 }
 
-/// One hash of each stripe that these hashes have.
+/// Returns one hash for each stripe of these hashes.
 fn one_a_stripe(hashes: impl Iterator<Item = u64>) -> SmallVec<[u64; 4]> {
     let mut seen = [false; STRIPES as usize];
     hashes.filter(|hash| !std::mem::replace(&mut seen[(hash % STRIPES) as usize], true)).collect()
@@ -664,7 +669,8 @@ fn one_a_stripe(hashes: impl Iterator<Item = u64>) -> SmallVec<[u64; 4]> {
 macro_rules! define_run {
     ($($id:ident $name:literal $arity:literal $access:ident ($first:literal $last:literal $step:literal)
        $group:literal $since:literal $run:path, $summary:literal;)*) => {
-        /// Runs a command whose arguments were counted and whose keys nobody else changes.
+        /// Runs a command after its arguments were counted. Its keys are isolated from other
+        /// commands.
         fn run_by_id<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             match id { $(Id::$id => $run(call),)* }
         }

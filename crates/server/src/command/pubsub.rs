@@ -7,10 +7,10 @@ use crate::glob;
 use crate::session::Session;
 use crate::state::State;
 
-/// The most channels and patterns of a connection.
+/// Maximum number of channels and patterns of a connection.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 10_000;
 
-/// What a subscription takes beside the channel's name, which the client and the list of channels have.
+/// DRAM bytes of a subscription, apart from the two copies of the channel's name.
 const SUBSCRIPTION_BYTES: usize = 256;
 
 fn subscription_bytes(channel: &[u8]) -> usize {
@@ -98,8 +98,8 @@ pub fn leave_all(state: &State, session: &mut Session) {
     }
 }
 
-/// A client that publishes to itself gets the message at once, before the replies of its next commands. Others get
-/// what is published within `EXEC` once that has succeeded.
+/// A client that publishes to itself gets the message at once, before the replies of its next
+/// commands. Other clients get messages published within `EXEC` after it has succeeded.
 pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (channel, text) = (call.arguments[1], call.arguments[2]);
     let (state, me) = (call.state, call.session.id);
@@ -121,7 +121,7 @@ pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// Sends others what a client has published within `EXEC`.
+/// Sends the messages published within `EXEC` to other clients.
 pub(super) fn send_published(state: &State, session: &mut Session) {
     let me = session.id;
     for (channel, text) in session.published.take().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Commands on the server itself.
+//! Commands on the server.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use super::keys::database;
 use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
 use crate::glob;
 
-/// The version of Redis whose commands are meant.
+/// The version of Redis that the commands follow.
 pub(super) const COMPATIBLE_VERSION: &str = "7.0.15";
 
 pub(super) fn flushdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -37,7 +37,8 @@ fn clear<M: Memory>(call: &mut Call<'_, M>, database: usize) {
     call.state.changed_all(database, &absent);
 }
 
-/// Watched keys of `database` that none of these databases has: they stay as they are.
+/// Returns the watched keys of `database` that exist in none of `databases`. Clearing or swapping
+/// does not change them.
 fn absent<M: Memory>(
     call: &mut Call<'_, M>,
     database: usize,
@@ -55,7 +56,8 @@ fn absent<M: Memory>(
     watched
 }
 
-/// `SYNC` and `ASYNC` mean the same: the keys go at once, their pages later.
+/// Checks the mode. `SYNC` and `ASYNC` act the same: keys are removed at once, their pages freed
+/// later.
 fn check_mode<M: Memory>(call: &Call<'_, M>) -> Outcome {
     match call.arguments.len() {
         1 => Ok(()),
@@ -90,7 +92,7 @@ pub(super) fn time<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// As the server always saves what is to be kept, the modes mean the same.
+/// Stops the server. It always saves durable data, so the modes act the same.
 pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let modes = &call.arguments[1..];
     let names = |word: &str| modes.iter().any(|mode| mode.eq_ignore_ascii_case(word.as_bytes()));
@@ -113,7 +115,7 @@ pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 const NOTHING_KEPT: &str = "ERR nothing outlives this server: it runs with --durability none";
 
-/// With `none` nothing is kept, so nothing can be saved.
+/// Begins a save. With durability `none` there is nothing to save.
 fn ask_for_save<M: Memory>(call: &Call<'_, M>) -> Result<Lsn, super::Failure> {
     let lsn = call.state.shared.storage.save();
     let lsn = lsn.ok_or(NOTHING_KEPT)?;
@@ -141,7 +143,7 @@ pub(super) fn bgsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// Begins a copy to a file. It has all that was answered before.
+/// Begins a copy to a file. It holds all changes acknowledged before.
 fn copy_to<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let path = std::str::from_utf8(call.arguments[2]).map_err(|_| "ERR the path is not UTF-8")?;
     let storage = &call.state.shared.storage;
@@ -158,7 +160,7 @@ pub(super) fn lastsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// There are no functions to be listed or removed.
+/// `FUNCTION LIST` and `FLUSH`. There are no functions.
 pub(super) fn function<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let options = &call.arguments[2..];
     let is_mode =
@@ -202,7 +204,7 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
                 [by, kind, pattern] if by.eq_ignore_ascii_case(b"FILTERBY") => {
                     match kind.to_ascii_uppercase().as_slice() {
                         b"PATTERN" => names.filter(|name| glob::matches(pattern, name)).collect(),
-                        // There are neither modules nor categories.
+                        // There are no modules and no categories.
                         b"MODULE" | b"ACLCAT" => Vec::new(),
                         _ => return Err(SYNTAX.into()),
                     }
@@ -265,7 +267,7 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// A command as `COMMAND` tells it.
+/// Describes a command for `COMMAND`.
 fn describe<M: Memory>(call: &mut Call<'_, M>, spec: &Spec) {
     let reply = &mut *call.reply;
     reply.array(10);

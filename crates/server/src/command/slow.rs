@@ -1,4 +1,4 @@
-//! `SLOWLOG` and `LATENCY`: which commands took long.
+//! `SLOWLOG` and `LATENCY`: slow commands.
 
 use ebbtide_core::Memory;
 
@@ -6,7 +6,7 @@ use super::{Call, Outcome, SYNTAX, counted_names};
 use crate::number::integer;
 use crate::slow::Slow;
 
-/// What spikes are called: every command is one event.
+/// The event of spikes. All commands share one event.
 const EVENT: &str = "command";
 
 pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -72,7 +72,7 @@ pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         call.reply.integer(reset.into());
     } else if call.is(1, "HISTOGRAM") {
         let slow = &call.state.shared.slow;
-        // The name of a command stands for its subcommands too.
+        // The name of a command includes its subcommands.
         let is_asked = |name: &str| {
             let command = name.split_once('|').map_or(name, |(command, _)| command);
             let is = |asked: &&[u8]| {

@@ -54,10 +54,11 @@ fn set_options<M: Memory>(call: &Call<'_, M>) -> Result<SetOptions, Failure> {
     Ok(options)
 }
 
-/// An option of expiry and its number.
+/// An expiry option and its number.
 type Expiry<'a> = ((Unit, From), &'a [u8]);
 
-/// The option of expiry at `index`. It may replace an earlier one of the same name, as in Redis.
+/// Parses the expiry option at `index`. It may replace an earlier one of the same name, as in
+/// Redis.
 fn expiry_at<'a, M>(
     call: &Call<'a, M>,
     index: usize,
@@ -245,7 +246,8 @@ pub(super) fn getrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// Writes into a value in place where it lies in pages, else as a whole. Gives the new length.
+/// Writes `bytes` into a value: in place if it lies in pages, else by setting the whole value.
+/// Returns the new length.
 pub(super) fn write_at<M: Memory>(
     call: &mut Call<'_, M>,
     index: usize,
@@ -267,7 +269,7 @@ pub(super) fn write_at<M: Memory>(
     }
     let at_once = match entry.as_ref().and_then(Entry::large) {
         Some(id) => {
-            // Those who read it must not see the change.
+            // Readers must not see the change.
             let is_read = offset < length && call.state.shared.holds.holds(id);
             end.saturating_sub(length).max(bytes.len() as u64) <= PIECE_BYTES as u64 && !is_read
         }

@@ -1,26 +1,26 @@
-//! The table of commands. Dispatch, `COMMAND` and `docs/COMMANDS.md` come from it.
+//! The table of commands. Dispatch, `COMMAND` and `docs/COMMANDS.md` use it.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use rustc_hash::FxBuildHasher;
 
-/// What a command needs of the keyspace while it runs.
+/// The keys that a command accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Nothing.
+    /// No keys.
     Nothing,
-    /// The keys that it names, to read.
+    /// Reads the keys that it names.
     Read,
-    /// The keys that it names, to change.
+    /// Changes the keys that it names.
     Write,
-    /// All keys, alone.
+    /// Accesses all keys, while no other command runs on them.
     Everything,
-    /// Keys in no particular order, as others change them.
+    /// Reads keys in no order, while other commands change them.
     Unordered,
 }
 
-/// Whether a command of this [`arity`](Spec::arity) takes so many arguments.
+/// True if a command of this [`arity`](Spec::arity) takes `count` arguments.
 pub fn takes(arity: i32, count: usize) -> bool {
     let wanted = arity.unsigned_abs() as usize;
     if arity < 0 { count >= wanted } else { count == wanted }
@@ -29,48 +29,47 @@ pub fn takes(arity: i32, count: usize) -> bool {
 /// A command.
 #[derive(Debug)]
 pub struct Spec {
-    /// Which one.
+    /// Its number in the table.
     pub id: Id,
-    /// Its name in small letters.
+    /// Its name in lower case.
     pub name: &'static str,
-    /// How many arguments it takes, its name included; at least so many if negative.
+    /// Number of arguments, its name included. A negative number is a minimum.
     pub arity: i32,
-    /// What it needs of the keyspace.
+    /// The keys that it accesses.
     pub access: Access,
-    /// The first key among the arguments, the last (from the end if negative), and the step between
-    /// keys. Zeros if it names none.
+    /// Index of the first key among the arguments, of the last (from the end if negative), and the
+    /// step between keys. Zeros if it names no key.
     pub key_positions: (i64, i64, i64),
-    /// What it is about.
+    /// Its group of commands.
     pub group: &'static str,
-    /// The version of Redis that first had it.
+    /// The first version of Redis that had it.
     pub since: &'static str,
-    /// What it does.
+    /// One sentence about it.
     pub summary: &'static str,
-    /// Whether it is run at once between `MULTI` and `EXEC`.
+    /// True if it runs at once between `MULTI` and `EXEC`.
     pub in_transaction: bool,
-    /// Whether it is refused there.
+    /// True if it is refused between `MULTI` and `EXEC`.
     pub never_in_transaction: bool,
-    /// Whether a client may run it before it has given the password.
+    /// True if a client may run it before it has given the password.
     pub before_authentication: bool,
-    /// Whether it takes arguments of any length, which come to it in memory.
+    /// True if it takes arguments of any length. Long ones come to it in memory.
     pub streams: bool,
-    /// Whether a RESP2 client may run it while it is subscribed to channels.
+    /// True if a RESP2 client may run it while subscribed to channels.
     pub while_subscribed: bool,
 }
 
 impl Spec {
-    /// Whether it takes so many arguments, its name included.
+    /// True if it takes `count` arguments, its name included.
     pub fn takes(&self, count: usize) -> bool {
         takes(self.arity, count)
     }
 
-    /// Whether it may change more than one key, each in a step of its own.
+    /// True if it may change several keys, each in its own transaction.
     pub fn changes_several(&self) -> bool {
         matches!(self.id, Id::Del | Id::Mset | Id::Msetnx | Id::Unlink)
     }
 
-    /// The words that may follow its name, if only some may, and how many arguments each takes, as
-    /// [`arity`](Spec::arity) says it.
+    /// Returns its subcommands and their [`arity`](Spec::arity), if it has a fixed set of them.
     pub fn subcommands(&self) -> Option<&'static [(&'static str, i32)]> {
         Some(match self.id {
             Id::Client => &[
@@ -103,7 +102,8 @@ impl Spec {
         })
     }
 
-    /// By which number it is counted with these arguments: its own, or that of its subcommand.
+    /// Index in [`counted_names`] for these arguments: of its subcommand if known, or else its
+    /// own.
     pub fn counted(&self, arguments: &[&[u8]]) -> usize {
         let own = self.id as usize;
         let (Some(known), Some(given)) = (self.subcommands(), arguments.get(1)) else { return own };
@@ -115,7 +115,7 @@ impl Spec {
         place.map_or(own, |place| before() + place)
     }
 
-    /// The keys among its arguments.
+    /// Returns the keys among its arguments.
     pub fn keys<'a>(&self, arguments: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let (first, last, step) = self.key_positions;
         let last = if last < 0 { arguments.len() as i64 + last } else { last };
@@ -123,7 +123,7 @@ impl Spec {
         (first..=last).step_by(step.max(1) as usize).map(|index| arguments[index as usize])
     }
 
-    /// Its flags as `COMMAND` tells them.
+    /// Returns its flags for `COMMAND`.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = match self.access {
             Access::Nothing => vec!["fast"],
@@ -140,8 +140,8 @@ impl Spec {
     }
 }
 
-/// The names by which commands are counted, in the order of [`Spec::counted`]: those of commands, then those of
-/// subcommands, such as `config|get`.
+/// Names for counters of commands, at the indexes of [`Spec::counted`]. Commands come first, then
+/// subcommands such as `config|get`.
 pub fn counted_names() -> &'static [String] {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let subcommands = TABLE.iter().flat_map(|spec| {
@@ -153,7 +153,7 @@ pub fn counted_names() -> &'static [String] {
     &NAMES
 }
 
-/// The command of this name, in any case.
+/// Finds a command by its name, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
     static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec, FxBuildHasher>> =
         LazyLock::new(|| TABLE.iter().map(|spec| (spec.name.as_bytes(), spec)).collect());
@@ -164,7 +164,7 @@ pub fn find(name: &[u8]) -> Option<&'static Spec> {
     BY_NAME.get(&*lower).copied()
 }
 
-/// The longest name of a command.
+/// The longest name of a command in bytes.
 const NAME_BYTES_MAX: usize = 16;
 
 /// Defines [`Id`] and [`TABLE`].
@@ -206,8 +206,8 @@ macro_rules! define_table {
     };
 }
 
-/// The commands: name, arity, access, positions of keys, group, version, function, summary. They are
-/// given to the macro `define`.
+/// Passes all commands to the macro `define`: name, arity, access, positions of keys, group,
+/// version, function, summary.
 macro_rules! for_each_command {
     ($define:ident) => { $define! {
     Append "append" 3 Write (1 1 1) "string" "2.0.0" strings::append,

@@ -1,4 +1,4 @@
-//! `MULTI` and `EXEC`: several commands that nobody sees half done.
+//! `MULTI` and `EXEC`: several commands that take effect as one step.
 
 use std::sync::atomic::Ordering;
 
@@ -13,10 +13,10 @@ use crate::session::{Queued, QueuedCommand, Session};
 use crate::space;
 use crate::state::State;
 
-/// The most keys that a connection watches.
+/// Maximum number of keys that a connection watches.
 pub(crate) const WATCHED_MAX: usize = 10_000;
 
-/// What a watched key takes beside its name, which the client and the list of watched keys have.
+/// DRAM bytes of a watched key, apart from the two copies of its name.
 const WATCHED_BYTES: usize = 256;
 
 pub(super) fn multi<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -44,7 +44,7 @@ pub(super) fn watch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if call.session.watched.len() + call.arguments.len() > WATCHED_MAX {
         return Err(format!("ERR a connection watches at most {WATCHED_MAX} keys").into());
     }
-    // A longer key is never there, so it never changes.
+    // A longer key never exists, so it never changes.
     for key in call.arguments[1..].iter().filter(|key| key.len() <= KEY_BYTES_MAX) {
         let database = call.session.database;
         if call.session.watched.insert((database, key.to_vec())) {
@@ -81,8 +81,8 @@ pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     outcome
 }
 
-/// Runs the commands unless a watched key has changed. The stripes of watched keys are held too, so none changes
-/// between that look and the commands.
+/// Runs the commands unless a watched key has changed. It holds the stripes of watched keys too,
+/// so none changes between that check and the commands.
 fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Outcome {
     let commands: Vec<(Vec<&[u8]>, &[Staged])> = commands
         .iter()
@@ -139,7 +139,7 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
     }
 }
 
-/// Runs a command of a transaction, whose stripes are held. An error is its reply.
+/// Runs a command of a transaction. The caller holds its stripes. A failure becomes its reply.
 fn run_one<M: Memory>(call: &mut Call<'_, M>) {
     let start = call.reply.len();
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");

@@ -1,10 +1,10 @@
-//! The text that Prometheus reads: every metric with its help and type, and numbers only.
+//! The text format of Prometheus: each metric with help, type and numeric values.
 
 use std::fmt::Write as _;
 
 use crate::slow::Times;
 
-/// How a metric changes.
+/// The type of a metric.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
@@ -13,7 +13,7 @@ enum Kind {
 
 use Kind::{Counter, Gauge};
 
-/// The fields of `INFO` that are metrics.
+/// Fields of `INFO` that are metrics.
 const FIELDS: &[(&str, Kind, &str)] = &[
     ("uptime_in_seconds", Gauge, "Seconds since the server started."),
     ("connected_clients", Gauge, "Connections that are open."),
@@ -62,13 +62,13 @@ const FIELDS: &[(&str, Kind, &str)] = &[
     ("cpu_us_per_miss", Gauge, "CPU of a miss, in microseconds."),
 ];
 
-/// Parts of what `INFO` tells of a database.
+/// Fields of a database in `INFO` that are metrics.
 const OF_DATABASES: &[(&str, Kind, &str)] = &[
     ("keys", Gauge, "Keys of the database."),
     ("expires", Gauge, "Keys of the database with a time of expiry."),
 ];
 
-/// The page for an answer to `INFO`, and the times of commands that ran.
+/// Returns the page for a reply to `INFO` and the times of commands.
 pub(super) fn page(info: &str, times: &[(&str, Times)]) -> String {
     let fields: Vec<(&str, &str)> =
         info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
@@ -115,7 +115,7 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = write!(text, "# HELP ebbtide_{name} {help}\n# TYPE ebbtide_{name} {kind}\n");
 }
 
-/// How long commands took, from start to reply.
+/// Appends the histograms of command times, from start to reply.
 fn histograms(text: &mut String, times: &[(&str, Times)]) {
     const NAME: &str = "command_duration_seconds";
     if times.is_empty() {

@@ -1,10 +1,11 @@
-//! Requests as a person types them: words in one line, in quotes where they need them.
+//! Requests typed as one line: words, quoted if necessary.
 
 use std::ops::Range;
 
-/// The words of `line`, one behind the other, and where each of them lies there. Between `"` and `"`, a backslash
-/// stands before `n`, `r`, `t`, `b`, `a`, two digits `xHH` of a byte, or a character that is meant as it is; between
-/// `'` and `'`, before `'` alone. `None` if a quote is not closed, or not followed by a space.
+/// Returns the words of `line`, concatenated and without quotes, and the range of each. Within
+/// double quotes, a backslash escapes `n`, `r`, `t`, `b`, `a`, a byte `xHH`, or any other
+/// character. Within single quotes it escapes only a single quote. `None` if a quote is not
+/// closed, or not followed by a space.
 pub(super) fn words(line: &[u8]) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
     let (mut text, mut words) = (Vec::with_capacity(line.len()), Vec::new());
     let mut rest = line;
@@ -19,7 +20,7 @@ pub(super) fn words(line: &[u8]) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
     }
 }
 
-/// Appends the word at the start of `rest` to `text`, and gives what is behind it.
+/// Appends the first word of `rest` to `text`. Returns the bytes after it.
 fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     while let [byte, behind @ ..] = rest {
         rest = match byte {
@@ -34,7 +35,7 @@ fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// Appends what comes before the closing `quote` to `text`, and gives what is behind that.
+/// Appends the text before the closing `quote` to `text`. Returns the bytes after the quote.
 fn quoted<'a>(quote: u8, mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         let (byte, behind) = match rest {

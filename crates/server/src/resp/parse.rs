@@ -1,4 +1,4 @@
-//! Requests, parsed as they come in pieces, never holding more than the limits allow.
+//! Parses requests that arrive in pieces, within limits of memory.
 
 use std::ops::Range;
 
@@ -10,25 +10,25 @@ use thiserror::Error;
 use super::inline;
 use crate::large::PIECE_BYTES;
 
-/// The longest line: an inline request, or a count.
+/// The longest line in bytes: an inline request, or a count.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// What a client may send. A client that is not trusted yet gets less.
+/// Limits of a client's requests. They are lower before the client has given the password.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most arguments of a request.
+    /// Maximum number of arguments of a request.
     pub arguments_max: usize,
     /// The longest argument in bytes.
     pub argument_bytes_max: usize,
-    /// The most bytes of a request.
+    /// Maximum bytes of a request.
     pub request_bytes_max: usize,
-    /// Whether the command of this name takes arguments beyond [`PIECE_BYTES`], up to [`VALUE_BYTES_MAX`], that the
-    /// caller takes out of the input [as they come](Parser::coming).
+    /// True if the command of this name takes arguments above [`PIECE_BYTES`], up to
+    /// [`VALUE_BYTES_MAX`]. The caller takes them out of the input [as they come](Parser::coming).
     pub streams: fn(&[u8]) -> bool,
 }
 
 impl Limits {
-    /// What a client may send before it has given the password (as in Redis).
+    /// Limits before the client has given the password, as in Redis.
     pub const UNAUTHENTICATED: Limits = Limits {
         arguments_max: 10,
         argument_bytes_max: 16384,
@@ -37,12 +37,13 @@ impl Limits {
     };
 }
 
-/// What a client sent is no request. The connection is closed after the error.
+/// The input is not a valid request. The connection closes after the error.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("Protocol error: {0}")]
 pub struct ProtocolError(pub String);
 
-/// Where an argument lies. It takes half of a range's memory, as a request may have a million of them.
+/// Range of an argument. It takes half the memory of a `Range`, as a request may have a million
+/// arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     start: u32,
@@ -60,58 +61,60 @@ impl Place {
     }
 }
 
-/// A request: where its arguments lie, and how many bytes it took.
+/// A request: the places of its arguments, and its length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// Where the arguments lie, the first of which is the command. Empty for a request without one.
+    /// Places of the command and its arguments. Empty for a request without a command.
     places: Vec<Place>,
-    /// What the places are in, of a request that was typed as a line; the input otherwise.
+    /// The unquoted words of an inline request, with the places in it. `None` if the places are in
+    /// the input.
     typed: Option<Vec<u8>>,
-    /// Bytes from the start of the input to the end of the request.
+    /// Length of the request in the input.
     pub end: usize,
 }
 
 impl Request {
-    /// The arguments, the first of which is the command; `input` begins with the request.
+    /// Returns the command and its arguments. `input` must begin with the request.
     pub fn arguments<'a>(&'a self, input: &'a [u8]) -> SmallVec<[&'a [u8]; 8]> {
         let text = self.typed.as_deref().unwrap_or(input);
         self.places.iter().map(|at| &text[at.range()]).collect()
     }
 }
 
-/// A long argument that is taken out of the input as it comes.
+/// A long argument that the caller takes out of the input in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coming {
-    /// Which argument it is.
+    /// Index of the argument.
     pub argument: usize,
-    /// Where its next byte lies in the input, or will.
+    /// Offset of its next byte in the input.
     pub at: usize,
-    /// How many of its bytes were not taken yet.
+    /// Bytes that were not taken yet.
     pub left: usize,
 }
 
-/// The state of a request that has come in part. Input that was looked at is not looked at again.
+/// Progress on a request that has arrived in part. It does not parse the same input twice.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Where to go on.
+    /// Offset where parsing continues.
     position: usize,
-    /// Arguments that are still to come.
+    /// Arguments that are missing.
     left: usize,
-    /// The length of the argument that is coming.
+    /// Length of the current argument.
     bytes: Option<usize>,
-    /// Whether the caller takes that out of the input as it comes.
+    /// True if the caller takes the current argument in pieces.
     streams: bool,
     arguments: Vec<Place>,
-    /// How much of a line that has no end yet was looked at.
+    /// Bytes of an incomplete line that were searched for its end.
     searched: usize,
 }
 
 impl Parser {
-    /// The request at the start of `input`, if all of it is there. Later calls give the same input with
-    /// more behind it. After a request, the caller drops its bytes from the input.
+    /// Returns the request at the start of `input` if it is complete. Otherwise the next call must
+    /// pass the same input with more bytes after it. After a request, the caller drops its bytes
+    /// from the input.
     ///
     /// # Errors
-    /// When it is no request or exceeds `limits`.
+    /// Returns an error if the input is no valid request or exceeds `limits`.
     pub fn parse(
         &mut self,
         input: &[u8],
@@ -180,23 +183,25 @@ impl Parser {
         Ok(Some(self.finish()))
     }
 
-    /// Bytes of memory that what it knows of the request takes.
+    /// DRAM bytes of the arguments' places.
     pub fn held_bytes(&self) -> usize {
         self.arguments.capacity() * size_of::<Place>()
     }
 
-    /// The long argument that is coming, which the caller has to take out of the input.
+    /// Returns the long argument that the caller must take out of the input.
     pub fn coming(&self) -> Option<Coming> {
         let left = self.bytes.filter(|left| self.streams && *left > 0)?;
         Some(Coming { argument: self.arguments.len(), at: self.position, left })
     }
 
-    /// So many bytes of the argument that is [coming](Parser::coming) are no longer in the input.
+    /// Records that the caller has taken `bytes` of the [long argument](Parser::coming) out of the
+    /// input.
     pub fn taken(&mut self, bytes: usize) {
         self.bytes = self.bytes.map(|left| left - bytes);
     }
 
-    /// How many more bytes have to come at least before anything can be done, as far as that is known.
+    /// Returns the least number of bytes that must arrive before parsing can continue; 0 if
+    /// unknown.
     pub fn missing(&self, input: &[u8]) -> usize {
         let bytes =
             if self.streams { self.bytes.map(|left| left.min(PIECE_BYTES)) } else { self.bytes };
@@ -209,7 +214,7 @@ impl Parser {
         Request { places: std::mem::take(&mut self.arguments), typed: None, end }
     }
 
-    /// The line at the position, without its end. `None` if the end has not come.
+    /// Returns the line at the position, without its end. `None` if it is incomplete.
     fn line(
         &mut self,
         input: &[u8],
@@ -233,7 +238,7 @@ impl Parser {
         }
     }
 
-    /// The number of the line `*NUMBER` or `$NUMBER`.
+    /// Parses the number of the line `*NUMBER` or `$NUMBER`.
     fn count(
         &mut self,
         input: &[u8],
@@ -249,7 +254,7 @@ impl Parser {
         }
     }
 
-    /// A request as a person types it: words in one line.
+    /// Parses an inline request: words in one line.
     fn parse_inline(&mut self, input: &[u8]) -> Result<Option<Request>, ProtocolError> {
         let Some(line) = self.line(input, "too big inline request")? else { return Ok(None) };
         let Some((text, places)) = inline::words(&input[line]) else {
@@ -274,7 +279,7 @@ mod tests {
         streams: |name| name == b"SET",
     };
 
-    /// All requests in `input`, which comes in pieces of these lengths.
+    /// Returns all requests in `input`, which arrives in pieces of these lengths.
     fn requests(
         input: &[u8],
         mut piece: impl FnMut() -> usize,

@@ -1,4 +1,4 @@
-//! Replies, written in the version of the protocol that the client has chosen.
+//! Replies, in the protocol version that the client has chosen.
 
 use std::collections::VecDeque;
 
@@ -15,41 +15,42 @@ use crate::state::State;
 #[derive(Debug, Default)]
 pub struct Reply {
     bytes: Vec<u8>,
-    /// Large values, and before which of the bytes each belongs.
+    /// Parts of replies on flash, and the offset in `bytes` where each belongs.
     large: VecDeque<(usize, Outgoing)>,
-    /// Where the reply of the command under way begins.
+    /// Offset of the current command's reply.
     begin: usize,
-    /// How replies are written from now on.
+    /// The protocol version of the next replies.
     pub protocol: Protocol,
 }
 
 impl Reply {
-    /// Replies that were not taken yet.
+    /// Returns the bytes in DRAM that were not taken yet.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bytes in DRAM that were not taken yet.
+    /// Number of bytes in DRAM that were not taken yet.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether all was taken.
+    /// True if all bytes were taken.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.large.is_empty()
     }
 
-    /// Bytes before the next that is still on flash.
+    /// Number of bytes before the first part on flash.
     pub fn ready(&self) -> usize {
         self.large.front().map_or(self.bytes.len(), |(at, _)| *at)
     }
 
-    /// Whether there is more on flash.
+    /// True if a part is on flash.
     pub fn has_large(&self) -> bool {
         !self.large.is_empty()
     }
 
-    /// Takes what is ready, and goes on in the empty buffer `next`.
+    /// Takes the bytes before the first part on flash. Later replies go to the empty buffer
+    /// `next`.
     pub fn take(&mut self, next: Vec<u8>) -> Vec<u8> {
         let ready = self.ready();
         if ready == self.bytes.len() && self.large.is_empty() {
@@ -60,7 +61,7 @@ impl Reply {
         std::mem::replace(&mut self.bytes, behind)
     }
 
-    /// Brings the next bytes from flash.
+    /// Reads the next bytes from flash.
     pub fn fetch<M: Memory>(&mut self, memory: &mut M, keyspace: &Keyspace) {
         let Some((at, outgoing)) = self.large.front_mut() else { return };
         let mut piece = Vec::new();
@@ -73,15 +74,16 @@ impl Reply {
         self.bytes.splice(at..at, piece);
     }
 
-    /// The next reply begins.
+    /// Begins the reply of the next command.
     pub fn begin(&mut self) {
         self.begin = self.bytes.len();
     }
 
-    /// Moves bytes of the reply under way to flash, in whole pieces, if they are more than one piece.
+    /// Moves whole pieces of the current reply to flash, if it is longer than one piece.
     ///
     /// # Errors
-    /// When there is no room, or the log cannot be written. The bytes then stay.
+    /// Returns an error if flash is full or the log cannot be written. The bytes then stay in
+    /// DRAM.
     pub fn spill<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -90,7 +92,8 @@ impl Reply {
     ) -> Result<(), Failure> {
         let last = self.large.back().map_or(0, |(at, _)| *at);
         let start = last.max(self.begin);
-        // Something is always behind it, so that it belongs to this reply and not to the next one.
+        // Some bytes always stay behind the part on flash, so it belongs to this reply and not to
+        // the next one.
         while self.bytes.len() - start > PIECE_BYTES {
             let piece = &self.bytes[start..start + PIECE_BYTES];
             let added = match self.large.back_mut().filter(|(at, _)| *at == start) {
@@ -107,21 +110,21 @@ impl Reply {
         Ok(())
     }
 
-    /// Adds what was written to another one.
+    /// Appends the replies of `other`.
     pub fn append(&mut self, other: Reply) {
         let offset = self.bytes.len();
         self.large.extend(other.large.into_iter().map(|(at, outgoing)| (at + offset, outgoing)));
         self.raw(&other.bytes);
     }
 
-    /// A string of `length` bytes that are on flash.
+    /// Writes a string of `length` bytes on flash.
     pub fn large(&mut self, length: u64, bytes: Outgoing) {
         self.number_line(b'$', length as i64);
         self.large.push_back((self.bytes.len(), bytes));
         self.raw(b"\r\n");
     }
 
-    /// A string: `head`, bytes that are on flash with their number, and `foot`.
+    /// Writes a string: `head`, bytes on flash and their number, and `foot`.
     pub fn large_within(&mut self, head: &[u8], (length, bytes): (u64, Outgoing), foot: &[u8]) {
         self.number_line(b'$', (head.len() + foot.len()) as i64 + length as i64);
         self.raw(head);
@@ -130,29 +133,29 @@ impl Reply {
         self.raw(b"\r\n");
     }
 
-    /// Takes back what was written after the length was `len`.
+    /// Drops everything written after the length was `len`.
     pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
-        // What belongs to the replies before has its line end behind it.
+        // Parts of earlier replies have a line end after them, so their offset is below `len`.
         self.large.retain(|(at, _)| *at < len);
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     pub fn ok(&mut self) {
         self.raw(b"+OK\r\n");
     }
 
-    /// A status, which has no line end.
+    /// Writes a status. It must have no line end.
     pub fn status(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error: its code, such as `ERR`, and text. Line ends in it become spaces.
+    /// Writes an error: a code such as `ERR`, and text. Line ends in it become spaces.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let clean =
@@ -161,19 +164,19 @@ impl Reply {
         self.raw(b"\r\n");
     }
 
-    /// An integer.
+    /// Writes an integer.
     pub fn integer(&mut self, value: i64) {
         self.number_line(b':', value);
     }
 
-    /// A string of bytes.
+    /// Writes a string of bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.number_line(b'$', bytes.len() as i64);
         self.raw(bytes);
         self.raw(b"\r\n");
     }
 
-    /// A string of bytes, or nothing.
+    /// Writes a string of bytes, or null.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -181,7 +184,7 @@ impl Reply {
         }
     }
 
-    /// Nothing.
+    /// Writes null.
     pub fn null(&mut self) {
         match self.protocol {
             Protocol::Two => self.raw(b"$-1\r\n"),
@@ -189,7 +192,7 @@ impl Reply {
         }
     }
 
-    /// Nothing, where an array is expected.
+    /// Writes null in place of an array.
     pub fn null_array(&mut self) {
         match self.protocol {
             Protocol::Two => self.raw(b"*-1\r\n"),
@@ -197,12 +200,12 @@ impl Reply {
         }
     }
 
-    /// The start of an array of so many replies.
+    /// Begins an array of `count` replies.
     pub fn array(&mut self, count: usize) {
         self.number_line(b'*', count as i64);
     }
 
-    /// The start of a map of so many pairs.
+    /// Begins a map of `pairs` pairs.
     pub fn map(&mut self, pairs: usize) {
         match self.protocol {
             Protocol::Two => self.array(pairs * 2),
@@ -210,7 +213,7 @@ impl Reply {
         }
     }
 
-    /// The start of a set of so many replies.
+    /// Begins a set of `count` replies.
     pub fn set(&mut self, count: usize) {
         match self.protocol {
             Protocol::Two => self.array(count),
@@ -218,7 +221,7 @@ impl Reply {
         }
     }
 
-    /// The start of a message that answers no request.
+    /// Begins a message of `count` replies that answers no request.
     pub fn push(&mut self, count: usize) {
         match self.protocol {
             Protocol::Two => self.array(count),
@@ -226,7 +229,7 @@ impl Reply {
         }
     }
 
-    /// A message of a channel.
+    /// Writes a message of a channel.
     pub fn message(&mut self, message: &Message) {
         self.push(if message.pattern.is_some() { 4 } else { 3 });
         match &message.pattern {
@@ -240,7 +243,7 @@ impl Reply {
         self.bulk(&message.text);
     }
 
-    /// Text for people.
+    /// Writes text for people.
     pub fn verbatim(&mut self, text: &str) {
         match self.protocol {
             Protocol::Two => self.bulk(text.as_bytes()),

@@ -1,4 +1,4 @@
-//! Connections: how they are accepted, what is done for each, what they cost, and their end.
+//! Connections: accepting them, serving them, limiting their memory, and closing them.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -23,63 +23,63 @@ use crate::shared::{ClientInfo, Note};
 use crate::statistics::Counter;
 use crate::tls::{TLS_BYTES, Tls};
 
-/// What the kernel may hold each way of all sockets that have large transfers. Each of the others has a few
-/// kilobytes beside that.
+/// Maximum bytes that the kernel holds in each direction for all sockets with large transfers.
+/// Every other socket has a few kilobytes in addition.
 const SOCKETS_BYTES: usize = 8 << 20;
 
-/// Time between two rounds in which sockets share that.
+/// Time between two divisions of that memory among the sockets.
 const BALANCE_EVERY: Span = Span::from_us(100_000);
 
-/// Probes of a client that is silent: the time between two, and after how many without an answer the connection
-/// ends.
+/// TCP keepalive: the time between two probes, and the number of unanswered probes after which the
+/// connection ends.
 const PROBE_EVERY: Duration = Duration::from_secs(100);
 const PROBES: u32 = 3;
 
-/// Time between two looks for connections whose clients send nothing.
+/// Time between two checks for idle connections.
 const IDLE_EVERY: Span = Span::from_us(1_000_000);
 
-/// The listener of TCP: it is the first.
+/// The TCP listener, which is the first one.
 const TCP: u32 = 0;
 
-/// A connection, by the number of its socket.
+/// A connection. Its index is the number of its socket.
 pub(super) struct Connection {
     pub(super) socket: SocketId,
     pub(super) id: ClientId,
-    /// Its TLS, if the socket speaks that.
+    /// TLS state, if the socket speaks TLS.
     pub(super) tls: Option<Box<Tls>>,
-    /// Its requests and replies, unless a job has them.
+    /// Requests and replies. `None` while a job has them.
     pub(super) client: Option<Box<Client>>,
     pub(super) receiving: bool,
-    /// Bytes of the send under way.
+    /// Bytes of the current send.
     pub(super) sending: Option<usize>,
     /// An empty buffer for replies.
     pub(super) spare: Vec<u8>,
-    /// Messages that came while a job had the client.
+    /// Messages that arrived while a job had the client.
     pub(super) messages: Vec<Message>,
-    /// Whether it waits for a job.
+    /// True if it waits for a job.
     pub(super) queued: bool,
-    /// The client has closed its side, or the connection has failed.
+    /// True if the client has closed its side, or the connection has failed.
     pub(super) ended: bool,
-    /// It is closed without another reply.
+    /// True if it must close without another reply.
     pub(super) killed: bool,
-    /// When the client last sent something or took a reply.
+    /// When the client last sent bytes or took a reply.
     pub(super) active: Time,
-    /// What its client held at last.
+    /// Bytes that the client held when last counted.
     pub(super) client_bytes: usize,
-    /// What it is counted for in the bytes of all buffers.
+    /// Bytes of this connection in the total of all buffers.
     pub(super) counted: usize,
-    /// Where others see that.
+    /// The byte counts for `CLIENT LIST`.
     pub(super) shown: Arc<[Counter; 3]>,
 }
 
-/// A connection whose socket this core takes over.
+/// A connection whose socket this core is opening.
 pub(super) struct Arriving {
     id: ClientId,
     refused: bool,
     info: ClientInfo,
 }
 
-/// What is known of a connection before its socket is taken over, which is given back.
+/// Returns the socket again, with facts about its connection.
 fn look_at(listener: u32, socket: OwnedFd) -> (OwnedFd, ClientInfo) {
     let descriptor = socket.as_raw_fd();
     let name = |address: io::Result<SocketAddr>| address.map_or(String::new(), |at| at.to_string());
@@ -91,7 +91,7 @@ fn look_at(listener: u32, socket: OwnedFd) -> (OwnedFd, ClientInfo) {
         let socket = UnixStream::from(socket);
         let path =
             socket.local_addr().ok().and_then(|at| Some(at.as_pathname()?.display().to_string()));
-        // As in Redis, a client of a Unix socket is called by its path.
+        // As in Redis, the address of a Unix client is the socket's path.
         let path = path.unwrap_or_default() + ":0";
         (OwnedFd::from(socket), [path.clone(), path])
     };
@@ -107,7 +107,7 @@ fn look_at(listener: u32, socket: OwnedFd) -> (OwnedFd, ClientInfo) {
     (socket, info)
 }
 
-/// Sets the options of a socket. One that the kernel does not take stays as it is.
+/// Sets the options of a socket. Options that the kernel refuses stay unchanged.
 fn set_up(listener: u32, socket: &OwnedFd, keepalive_s: u64) {
     if listener == TCP && keepalive_s > 0 {
         let _ = sockopt::set_socket_keepalive(socket, true);
@@ -118,7 +118,7 @@ fn set_up(listener: u32, socket: &OwnedFd, keepalive_s: u64) {
 }
 
 impl Front {
-    /// A client has connected to the first core: the core with the fewest connections gets it.
+    /// Assigns a new connection to the core with the fewest connections. Runs on the first core.
     pub(super) fn accepted(&self, listener: u32, socket: OwnedFd) {
         let shared = &self.state.shared;
         let id = self.next_id.replace(self.next_id.get() + 1);
@@ -131,7 +131,7 @@ impl Front {
         shared.tell(core, Note::Connection { listener, socket, id, refused }, self.state.core);
     }
 
-    /// Takes a connection over.
+    /// Opens the socket of a connection on this core.
     pub(super) fn open_socket(&self, listener: u32, socket: OwnedFd, id: ClientId, refused: bool) {
         let keepalive_s = self.state.shared.keepalive_s.load(Ordering::Relaxed);
         set_up(listener, &socket, keepalive_s);
@@ -140,7 +140,7 @@ impl Front {
         self.network().open(listener, socket);
     }
 
-    /// A socket is taken over. Those that come first are opened first.
+    /// Adds the connection of an opened socket. Sockets open in the order of the requests.
     pub(super) fn opened(&self, listener: u32, socket: SocketId) {
         let arriving = self.arriving.borrow_mut().pop_front();
         let Arriving { id, refused, info } = arriving.expect("it was asked for");
@@ -184,7 +184,7 @@ impl Front {
         self.advance(index);
     }
 
-    /// Lets sockets share the kernel's memory anew.
+    /// Divides the kernel's memory among the sockets again, if it is time.
     pub(super) fn balance(&self, now: Time) {
         if now >= self.balance_at.get() {
             self.balance_at.set(now + BALANCE_EVERY);
@@ -195,7 +195,8 @@ impl Front {
         }
     }
 
-    /// A client takes nothing of its replies, and others need the room that they take.
+    /// Closes a connection whose client does not read its replies while other sockets need the
+    /// memory.
     pub(super) fn stalled(&self, socket: SocketId) {
         self.with(socket, |connection| {
             connection.killed = true;
@@ -208,8 +209,8 @@ impl Front {
         });
     }
 
-    /// Closes the connections whose clients have sent and taken nothing for the time of `timeout`. Those that are
-    /// subscribed to channels stay, as in Redis.
+    /// Closes connections whose clients have sent and taken nothing for the `timeout`. Subscribed
+    /// clients stay, as in Redis.
     pub(super) fn close_idle(&self, now: Time) {
         let timeout_s = self.state.shared.timeout_s.load(Ordering::Relaxed);
         if timeout_s == 0 || now < self.idle_at.get() {
@@ -231,7 +232,7 @@ impl Front {
             .for_each(|socket| self.with(socket, |connection| connection.killed = true));
     }
 
-    /// Changes the connection of a socket, if it is open, and does what follows.
+    /// Changes the connection of a socket, if it is open, and advances it.
     pub(super) fn with(&self, socket: SocketId, change: impl FnOnce(&mut Connection)) {
         let index = socket.index();
         let mut connections = self.connections.borrow_mut();
@@ -251,10 +252,10 @@ impl Front {
         self.advance(index);
     }
 
-    /// Does what can be done for a connection now, and closes others if it holds too much.
+    /// Advances a connection. Closes others while the buffers exceed their limit.
     pub(super) fn advance(&self, index: usize) {
         self.step(index);
-        // Closing advances connections as well.
+        // Closing advances connections too.
         if self.held_bytes() > self.buffers_max && !self.shedding.replace(true) {
             self.shed();
             self.shedding.set(false);
@@ -311,7 +312,7 @@ impl Front {
             connection.queued = true;
             self.ready.borrow_mut().push_back(index);
         } else if on_flash || unsent >= REPLY_BYTES_MAX {
-            // It is read again once it has taken some.
+            // Receiving continues once the client has taken some replies.
         } else if client.has_more() {
             connection.queued = true;
             self.ready.borrow_mut().push_back(index);
@@ -341,12 +342,12 @@ impl Front {
         connection.counted = bytes;
     }
 
-    /// Bytes that all connections of this core hold, with the lists of keys that are being written.
+    /// Bytes of all connections on this core, and of lists of keys being written.
     fn held_bytes(&self) -> usize {
         self.buffered.get() + self.state.listed_bytes.get()
     }
 
-    /// Closes the connections that hold most while all together hold more than they may.
+    /// Closes the largest connections while all together exceed their limit.
     fn shed(&self) {
         while self.held_bytes() > self.buffers_max
             && let Some(index) = self.guilty()
@@ -355,8 +356,8 @@ impl Front {
         }
     }
 
-    /// The connection that holds most, the one that has been idle longest if several do. None if those that are on
-    /// their way out leave enough.
+    /// Returns the connection that holds most; among equals, the one idle longest. `None` if
+    /// connections that are closing already will free enough.
     fn guilty(&self) -> Option<usize> {
         let connections = self.connections.borrow();
         let open = || connections.iter().flatten();
@@ -369,7 +370,8 @@ impl Front {
         most.map(|connection| connection.socket.index())
     }
 
-    /// Takes from a connection what it holds, and closes it. The client gets an error, unless it does not read.
+    /// Closes a connection and frees its buffers. The client gets an error, unless a send or a job
+    /// is under way.
     fn close_guilty(&self, index: usize) {
         let mut connections = self.connections.borrow_mut();
         let connection = connections[index].as_mut().expect("it is open");
@@ -401,13 +403,13 @@ impl Front {
         self.advance(index);
     }
 
-    /// Ends what a client has begun.
+    /// Ends a client's watching and its subscriptions.
     fn leave(&self, mut client: Client) {
         forget(&self.state, &mut client.session);
         leave_all(&self.state, &mut client.session);
     }
 
-    /// Forgets a connection, and closes its socket.
+    /// Removes a connection, and closes its socket.
     fn closed(&self, connection: Connection) {
         self.network().close(connection.socket);
         self.buffered.set(self.buffered.get() - connection.counted);

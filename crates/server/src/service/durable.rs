@@ -1,4 +1,4 @@
-//! Replies that wait until what they tell of is durable.
+//! Holds replies until the changes that they report are durable.
 
 use ebbtide_core::durability::Lsn;
 
@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::clock::now_ms;
 
 impl Front {
-    /// Sends the replies that what is durable by now allows.
+    /// Sends the replies whose changes have become durable.
     pub(super) fn release(&self) {
         if self.held.borrow().is_empty() && self.state.shared.saving().is_none() {
             return;
@@ -19,7 +19,7 @@ impl Front {
             || progress.durable > self.durable.get();
         self.acknowledged.set(progress.acknowledged);
         self.durable.set(progress.durable);
-        // What a save waits for may have been durable before it was asked for.
+        // The changes of a save may have been durable before the save began.
         self.state.shared.saved(progress.durable, now_ms());
         if !news && ended.is_none() {
             return;
@@ -33,7 +33,7 @@ impl Front {
         }
     }
 
-    /// Tells the operator when changes can no longer be saved, and when they can be again.
+    /// Reports to the operator when changes can no longer be saved, and when they can again.
     pub(super) fn watch_log(&self) {
         let Some(progress) = (self.progress)() else { return };
         let reason = progress.refused.map(|error| error.to_string());
@@ -49,7 +49,7 @@ impl Front {
         *unsaved = reason;
     }
 
-    /// Fails the replies of a connection that wait for what will never be durable.
+    /// Fails the replies of a connection that wait for changes that will never be durable.
     fn give_up(&self, index: usize, reason: &str) {
         let mut connections = self.connections.borrow_mut();
         let connection = connections.get_mut(index).and_then(Option::as_mut);
@@ -61,7 +61,7 @@ impl Front {
         }
     }
 
-    /// Whether a client's replies have to wait for the log.
+    /// True if a client's replies must wait for the log.
     pub(super) fn waits(&self, client: &Client) -> bool {
         let session = &client.session;
         session.written > self.acknowledged.get() || session.saved > self.durable.get()

@@ -1,4 +1,4 @@
-//! The service of a core: connections, their commands as jobs, and upkeep.
+//! The service of a core: connections, jobs that run their commands, and upkeep.
 
 mod connection;
 mod durable;
@@ -22,19 +22,19 @@ use crate::state::State;
 use crate::upkeep::Upkeep;
 use connection::{Arriving, Connection};
 
-/// Time between two looks at what misses cost.
+/// Time between two samples of the costs of commands and misses.
 const SAMPLE_EVERY: Span = Span::from_us(1_000_000);
 
-/// Time after which a failed accept is tried again, such as when descriptors are short.
+/// Delay before a failed accept is tried again. It may fail for lack of descriptors.
 const ACCEPT_AGAIN_AFTER: Span = Span::from_us(100_000);
 
-/// What a job of a core does.
+/// A job of a core.
 pub(crate) enum Job {
-    /// Makes or opens the keyspace.
+    /// Creates or opens the keyspace.
     Open,
     /// Runs a client's requests.
     Requests { index: usize, client: Box<Client> },
-    /// A turn of upkeep.
+    /// Runs a turn of upkeep.
     Upkeep,
 }
 
@@ -47,13 +47,13 @@ pub(crate) struct Front {
     connections: RefCell<Vec<Option<Connection>>>,
     by_id: RefCell<BTreeMap<ClientId, usize>>,
     ready: RefCell<VecDeque<usize>>,
-    /// The number of the next connection, on the first core.
+    /// The number of the next connection. Used on the first core.
     next_id: Cell<ClientId>,
-    /// Connections whose sockets are being taken over, in order.
+    /// Connections whose sockets are being opened, in order.
     arriving: RefCell<VecDeque<Arriving>>,
     buffered: Cell<usize>,
     buffers_max: usize,
-    /// What connections over TCP speak TLS with.
+    /// TLS configuration of the TCP listener.
     tls: Option<Arc<ServerConfig>>,
     opened: Cell<bool>,
     upkeep: Upkeep,
@@ -64,34 +64,34 @@ pub(crate) struct Front {
     secret: HashSecret,
     ready_tell: Box<dyn Fn()>,
     progress: Box<dyn Fn() -> Option<Progress>>,
-    /// Connections whose replies wait until what they tell of is durable.
+    /// Connections whose replies wait until their changes are durable.
     held: RefCell<BTreeSet<usize>>,
-    /// Changes up to here are known to be acknowledged.
+    /// Last place in the log that is known to be acknowledged.
     acknowledged: Cell<Lsn>,
-    /// Changes up to here are known to survive a crash.
+    /// Last place in the log that is known to be durable.
     durable: Cell<Lsn>,
-    /// When to look at what misses cost.
+    /// Time of the next sample of costs.
     sample_at: Cell<Time>,
-    /// When sockets share the kernel's memory anew.
+    /// Time of the next division of the kernel's memory among sockets.
     balance_at: Cell<Time>,
-    /// Connections are being closed because all hold too much.
+    /// True while connections close because all together hold too much.
     shedding: Cell<bool>,
-    /// When connections are looked at whose clients send nothing.
+    /// Time of the next check for idle connections.
     idle_at: Cell<Time>,
 }
 
-/// How a [`Front`] is set up.
+/// Parts of a [`Front`].
 pub(crate) struct Setup {
     pub(crate) state: Rc<State>,
     pub(crate) stop: &'static Stop,
     pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) buffers_max: usize,
-    /// With it connections over TCP, the first of the listeners, speak TLS.
+    /// TLS configuration of the first listener; `None` for plain TCP.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) secret: HashSecret,
     /// Called once the keyspace is open.
     pub(crate) ready: Box<dyn Fn()>,
-    /// Asks for a flush of what is committed, and tells how far the log is.
+    /// Begins a flush if the policy is `always`. Returns how far the log is.
     pub(crate) progress: Box<dyn Fn() -> Option<Progress>>,
 }
 
@@ -130,7 +130,7 @@ impl Front {
         }
     }
 
-    /// The first core opens the store, listens, and does the upkeep.
+    /// True on the first core, which opens the store, listens, and does the upkeep.
     fn is_first(&self) -> bool {
         self.state.core == 0
     }
@@ -143,7 +143,7 @@ impl Front {
         self.network.borrow().clone().expect("attached before anything else")
     }
 
-    /// Does what this core was told.
+    /// Handles the notes to this core.
     fn take_notes(&self) {
         while let Some(note) = self.state.shared.told(self.state.core) {
             match note {
@@ -158,7 +158,7 @@ impl Front {
         }
     }
 
-    /// Opens the keyspace in memory, or makes one in all of a blank memory. What is not blank is never
+    /// Opens the keyspace, or creates one if the memory is blank. Other contents are never
     /// overwritten.
     fn open(&self, memory: &mut FlashMemory<'_>) {
         let pages = (memory.size_bytes() / PAGE_BYTES as u64).min(1 << 32);
@@ -181,13 +181,13 @@ impl Front {
         }
     }
 
-    /// The next job, if there is one.
+    /// Returns the next job.
     fn next_job(&self, now: Time) -> Option<Job> {
         if self.is_first() && !self.opened.replace(true) {
             return Some(Job::Open);
         }
         self.state.keys()?;
-        // It has its share of the time also while connections are always ready.
+        // Upkeep comes first, so that it gets its share even if connections are always ready.
         if self.is_first() && now >= self.upkeep_at.get() && !self.upkeep_runs.replace(true) {
             return Some(Job::Upkeep);
         }
@@ -249,7 +249,7 @@ impl Service for Front {
                             None => client.receive(&bytes),
                             Some(Ok(said)) if said.is_empty() => {}
                             Some(Ok(said)) => client.receive(&said),
-                            // It is told so, and closed.
+                            // The client gets an alert, and the connection closes.
                             Some(Err(_)) => client.session.closing = true,
                         }
                     }
@@ -319,7 +319,7 @@ impl Service for Front {
                 self.advance(index);
                 self.take_notes();
             }
-            // Upkeep is tried again at its next time.
+            // A failed turn of upkeep is tried again at its next time.
             (Job::Upkeep, _) => self.upkeep_runs.set(false),
         }
     }

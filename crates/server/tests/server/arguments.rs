@@ -1,11 +1,12 @@
-//! Bad arguments of every command are refused, and with the words of Redis where there is one to compare with.
+//! Bad arguments of every command are refused, in the words of Redis if a stock server is
+//! installed.
 
 use ebbtide_server::command::TABLE;
 
 use super::client::{Reply, Server, ok};
 use super::redis::Redis;
 
-/// Lines that are errors in Redis 7.0. The words of those behind `!` are our own.
+/// Lines that are errors in Redis 7.0. After `!`, the error's text differs from Redis.
 const BAD: &[&str] = &[
     "append k",
     "auth",

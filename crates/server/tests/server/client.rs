@@ -9,7 +9,7 @@ use ebbtide_core::Stop;
 use ebbtide_core::durability::Policy;
 use ebbtide_server::{ServeError, ServeOptions, serve};
 
-/// Where stores of tests are. An example has no such folder.
+/// Folder of the tests' stores. An example has no such folder.
 const FOLDER: &str = match option_env!("CARGO_TARGET_TMPDIR") {
     Some(folder) => folder,
     None => ".",
@@ -24,7 +24,7 @@ pub(crate) enum Reply {
     Bulk(Vec<u8>),
     Null,
     Array(Vec<Reply>),
-    /// A message that answers nothing (RESP3).
+    /// A message that answers no request (RESP3).
     Push(Vec<Reply>),
 }
 
@@ -45,7 +45,7 @@ impl Client {
         Client { reader: BufReader::new(TcpStream::connect(address).expect("a connection")) }
     }
 
-    /// The same socket, for a thread that sends.
+    /// Returns the same socket, for a thread that sends.
     pub(crate) fn other_end(&self) -> TcpStream {
         self.reader.get_ref().try_clone().expect("a descriptor")
     }
@@ -58,7 +58,7 @@ impl Client {
         self.send(&encode(arguments));
     }
 
-    /// The words of `line` as a command, and its reply.
+    /// Sends the words of `line` as a command and returns the reply.
     pub(crate) fn call(&mut self, line: &str) -> Reply {
         let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         self.command(&arguments)
@@ -69,7 +69,7 @@ impl Client {
         self.reply().expect("a reply")
     }
 
-    /// The next reply; `None` if the server has closed the connection.
+    /// Returns the next reply; `None` if the server has closed the connection.
     pub(crate) fn reply(&mut self) -> Option<Reply> {
         let mut line = String::new();
         if self.reader.read_line(&mut line).ok()? == 0 {
@@ -112,10 +112,10 @@ pub(crate) fn encode(arguments: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A server that runs until it is dropped.
+/// A server that stops when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    /// Where Prometheus is answered.
+    /// Address for Prometheus.
     pub(crate) metrics: Option<SocketAddr>,
     stop: &'static Stop,
     runner: Option<JoinHandle<Result<(), ServeError>>>,
@@ -124,7 +124,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(change: impl FnOnce(&mut ServeOptions)) -> Server {
-        // Not the temporary directory: it may be in DRAM.
+        // The temporary directory is not used, because it may be in DRAM.
         let folder = tempfile::tempdir_in(FOLDER).expect("a folder");
         let mut options = ServeOptions {
             data: folder.path().join("store"),
@@ -139,7 +139,7 @@ impl Server {
         let (send, receive) = channel();
         let runner = std::thread::spawn(move || {
             serve(&options, stop, |started| {
-                // Nobody waits once a test has failed.
+                // There is no receiver once a test has failed.
                 let _ = send.send((started.address, started.metrics));
             })
         });
@@ -153,7 +153,7 @@ impl Server {
 }
 
 impl Server {
-    /// Tells it to end, and waits for that.
+    /// Stops the server and waits until it has ended.
     pub(crate) fn end(mut self) -> Result<(), ServeError> {
         self.stop.stop();
         self.runner.take().expect("it runs once").join().expect("no panic")
@@ -165,7 +165,7 @@ impl Drop for Server {
         let Some(runner) = self.runner.take() else { return };
         self.stop.stop();
         if std::thread::panicking() {
-            // A server that does not answer may not stop either.
+            // A server that did not start may not stop either.
             return;
         }
         runner.join().expect("no panic").expect("it ended well");

@@ -1,11 +1,11 @@
-//! What a `GET` of a key whose pages are not in DRAM reads of flash.
+//! Flash reads of a `GET` whose pages are not in DRAM.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Reply, Server, encode, ok};
 
-/// A number that `INFO` tells.
+/// Returns a number of `INFO`.
 fn told(client: &mut Client, name: &str) -> f64 {
     let Reply::Bulk(info) = client.call("info all") else { panic!("text") };
     let info = String::from_utf8(info).expect("text");
@@ -17,8 +17,8 @@ fn key(number: usize) -> Vec<u8> {
     format!("key:{number:08}").into_bytes()
 }
 
-/// Flash reads of a `GET` of any key, as if no leaf and no value had been in DRAM: those that were are
-/// at most as many as there are frames.
+/// Returns the flash reads of a `GET` of a random key if no page were in DRAM. Pages that were in
+/// DRAM are at most as many as the frames.
 fn reads_of_a_cold_get(value_bytes: usize, keys: usize) -> f64 {
     const AT_ONCE: usize = 200;
     const GETS: usize = 4_000;
@@ -66,7 +66,7 @@ fn a_set_over_a_value_in_pages_that_are_not_in_dram_reads_none_of_them() {
     const SETS: usize = 2_000;
     let server = Server::start(|options| options.capacity_bytes = Some(256 << 20));
     let mut client = server.client();
-    // Neither whole pages nor whole words.
+    // The length is no multiple of a page or a word.
     let value = |round: u8| vec![round; 16_387];
     for number in 0..KEYS {
         assert_eq!(client.command(&[b"set", &key(number), &value(0)]), ok());

@@ -1,4 +1,4 @@
-//! What commands answer, where a differential test cannot tell.
+//! Replies of commands that a differential test cannot check.
 
 use super::client::{Reply, Server, bulk, ok};
 
@@ -45,7 +45,7 @@ fn a_key_is_gone_once_it_has_expired_and_its_room_comes_back_by_itself() {
     client.call("set a 1 px 1");
     client.call("set b 1");
     while client.call("get a") != Reply::Null {}
-    // Nobody asks for it any more: upkeep removes it.
+    // No client reads the key, so upkeep removes it.
     while client.call("dbsize") != Reply::Integer(1) {}
     assert_eq!(client.call("exists b"), Reply::Integer(1));
 }
@@ -147,14 +147,14 @@ fn a_full_store_refuses_writes_and_takes_reads_and_deletes() {
     assert_eq!(client.call("dbsize"), Reply::Integer(count));
     assert_eq!(client.call("del key:0 key:1 key:2"), Reply::Integer(3));
     assert_eq!(client.call("flushall"), ok());
-    // The pages come back while it serves.
+    // Upkeep frees the pages while the server runs.
     while client.call(&format!("setrange large 3000000 {value}")) != Reply::Integer(3_001_000) {}
 }
 
 #[test]
 fn a_save_is_answered_once_all_changes_survive_a_crash() {
     let server = Server::start(|options| {
-        // Nothing else asks for a flush in the time of this test.
+        // No other flush happens during this test.
         options.durability = "every:1000s".parse().expect("a policy");
     });
     let mut client = server.client();

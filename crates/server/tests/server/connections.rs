@@ -1,5 +1,5 @@
-//! What connections may not do to the server: bytes that are no requests, replies that are not read,
-//! too many of them, and starting it where that would be wrong.
+//! Misuse of connections: invalid requests, unread replies, too many clients, and unsafe
+//! addresses.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -57,7 +57,7 @@ fn a_client_that_does_not_read_is_no_longer_read_and_costs_a_bounded_amount() {
     let slow: Vec<Client> = (0..20)
         .map(|_| {
             let mut slow = server.client();
-            // Replies of 60 MB, of which it reads nothing.
+            // Replies of 60 MB that the client does not read.
             let question = encode(&[b"get", b"large"]).repeat(1_000);
             slow.send(&question);
             slow
@@ -128,7 +128,7 @@ fn more_clients_than_allowed_are_told_and_closed() {
     assert_eq!(refused.reply(), Some(Reply::Error("ERR max number of clients reached".into())));
     assert!(refused.is_closed());
     clients.pop();
-    // The place of one that has gone is free again.
+    // A client that leaves makes room for another.
     loop {
         let mut next = server.client();
         next.request(&[b"ping"]);
@@ -206,7 +206,7 @@ fn a_file_of_something_else_is_left_alone() {
     assert!(matches!(error, ServeError::OtherStore { .. }), "{error}");
 }
 
-/// Milliseconds that `work` takes.
+/// Returns the milliseconds that `work` takes.
 fn took_ms(work: impl FnOnce()) -> u128 {
     let start = Instant::now();
     work();
@@ -234,7 +234,7 @@ fn idle_connections_do_not_slow_those_that_move_much() {
     let alone_ms = moves();
     let idle: Vec<Client> = (0..300).map(|_| server.client()).collect();
     let beside_ms = moves();
-    // Stalls of the kernel's timers would be 200 ms for each command.
+    // A stall of the kernel's timers would cost 200 ms for each command.
     assert!(beside_ms < alone_ms * 5 + 2_000, "{alone_ms} ms alone, {beside_ms} ms beside others");
     drop(idle);
 }
@@ -321,7 +321,7 @@ fn a_request_of_a_browser_closes_the_connection_before_its_body_is_run() {
 fn connections_that_hold_most_are_told_and_closed_when_all_hold_too_much() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let told = log.clone();
-    // 2 MiB for connections.
+    // The connections have 2 MiB.
     let server = Server::start(|options| {
         options.log = Log::to(move |event| told.lock().unwrap().push(event));
     });
@@ -341,7 +341,7 @@ fn connections_that_hold_most_are_told_and_closed_when_all_hold_too_much() {
         }
     }
     assert_eq!(good.call("ping"), Reply::Status("PONG".into()));
-    // The first ones were told when later ones took the room.
+    // Some of the first clients were closed to make room for later ones.
     for client in &mut queueing {
         client.request(&[b"ping"]);
         if let Some(Reply::Error(error)) = client.reply() {

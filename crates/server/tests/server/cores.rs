@@ -1,4 +1,4 @@
-//! Clients on different cores see one server: its keys, channels, connections, settings and figures.
+//! Clients on different cores see the same keys, channels, connections, settings and counters.
 
 use ebbtide_core::durability::Policy;
 
@@ -6,7 +6,7 @@ use super::client::{Client, Reply, Server, bulk, ok};
 
 const CORES: usize = 2;
 
-/// A server with so many cores.
+/// Starts a server with [`CORES`] cores.
 fn server() -> Server {
     Server::start(|options| {
         options.cores = CORES;
@@ -14,7 +14,7 @@ fn server() -> Server {
     })
 }
 
-/// A client on each core: the core with the fewest connections gets the next one.
+/// Returns a client on each core: the core with the fewest connections gets the next one.
 fn clients(server: &Server) -> [Client; CORES] {
     std::array::from_fn(|_| server.client())
 }
@@ -197,7 +197,7 @@ fn more_clients_than_allowed_on_all_cores_together_are_refused() {
     assert_eq!(refused.reply(), Some(Reply::Error("ERR max number of clients reached".into())));
 }
 
-/// What a line of `INFO persistence` says after the colon.
+/// Returns the value of a field of `INFO persistence`.
 fn told(client: &mut Client, field: &str) -> String {
     let info = text(client.call("info persistence"));
     let told = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -209,7 +209,7 @@ fn a_save_asked_of_one_core_is_of_what_all_cores_have_changed() {
     let server = Server::start(|options| {
         options.cores = CORES;
         options.dram_bytes = 24 << 20;
-        // Nothing else asks for a flush in the time of this test.
+        // No other flush happens during this test.
         options.durability = "every:1000s".parse().expect("a policy");
     });
     let [mut one, mut other] = clients(&server);

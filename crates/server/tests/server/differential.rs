@@ -1,8 +1,8 @@
-//! Random pipelines and transactions with values over a page give the replies of a stock `redis-server`. They work in
-//! several databases, which are cleared again and again while maintenance runs.
+//! Random pipelines and transactions give the replies of a stock `redis-server`. Values are longer
+//! than a page. Several databases are used and cleared while maintenance runs.
 //!
-//! `EBBTIDE_FUZZ_SECONDS=1800 cargo test -p ebbtide-server --test server differential` runs for half an hour; what
-//! failed is run again with `EBBTIDE_SEED`.
+//! `EBBTIDE_FUZZ_SECONDS=1800 cargo test -p ebbtide-server --test server differential` runs for
+//! half an hour. `EBBTIDE_SEED` repeats a failed run.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use rand_pcg::Pcg64Mcg;
 use super::client::{Client, Reply, Server, encode, ok};
 use super::redis::Redis;
 
-/// Commands of a test at least. With `EBBTIDE_FUZZ_SECONDS` it goes on for that time.
+/// The least number of commands of a test. With `EBBTIDE_FUZZ_SECONDS` it runs for that time.
 const COMMANDS: usize = 3_000;
 
-/// Time after which a reply that has not come will not come.
+/// Longest wait for a reply.
 const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a key may hold: values of up to two pages, which may be changed in a transaction, or longer ones.
+/// Values of a key: up to two pages, so that transactions may change them, or longer.
 #[derive(Clone, Copy)]
 enum Kind {
     Short,
@@ -30,7 +30,7 @@ enum Kind {
 
 type Command = Vec<Vec<u8>>;
 
-/// Makes random requests.
+/// Generator of random requests.
 struct Maker {
     rng: Pcg64Mcg,
 }
@@ -59,7 +59,7 @@ impl Maker {
         vec![byte; length]
     }
 
-    /// A command on keys of one kind.
+    /// Returns a command on keys of one kind.
     fn command(&mut self, kind: Kind) -> Command {
         let number = |number: usize| number.to_string().into_bytes();
         let word = |word: &str| word.as_bytes().to_vec();
@@ -93,7 +93,7 @@ impl Maker {
         }
     }
 
-    /// Requests that are sent at once.
+    /// Returns requests to send at once.
     fn pipeline(&mut self) -> Vec<Command> {
         let word = |word: &str| vec![word.as_bytes().to_vec()];
         let select = |database: usize| vec![b"select".to_vec(), database.to_string().into_bytes()];
@@ -121,7 +121,7 @@ impl Maker {
     }
 }
 
-/// The replies to requests that are sent at once, up to the first that does not come.
+/// Sends all requests at once. Returns the replies up to the first that is missing.
 fn replies(client: &mut Client, requests: &[Command]) -> Vec<Reply> {
     let mut bytes = Vec::new();
     for request in requests {
@@ -130,7 +130,7 @@ fn replies(client: &mut Client, requests: &[Command]) -> Vec<Reply> {
     }
     let mut sender = client.other_end();
     std::thread::scope(|scope| {
-        // Replies are read meanwhile, or neither side would go on.
+        // A thread sends while replies are read. Otherwise both sides could block.
         scope.spawn(move || {
             let _ = std::io::Write::write_all(&mut sender, &bytes);
         });

@@ -1,4 +1,4 @@
-//! The page on commands is what the table says.
+//! `docs/COMMANDS.md` agrees with the table of commands.
 
 #[test]
 fn the_page_on_commands_is_made_from_the_table() {

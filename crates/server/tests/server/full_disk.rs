@@ -1,5 +1,5 @@
-//! A disk without room: changes are refused, reads go on, all of it is told, and changes are taken again when there
-//! is room.
+//! On a full disk changes are refused and reported, and reads go on. With room, changes are taken
+//! again.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use super::client::{Reply, Server, bulk, ok};
 
 const BLOCK_BYTES: usize = 4096;
 
-/// A small file system that only a child process has mounted. It ends with this value.
+/// A small file system mounted by a child process only. Dropping it unmounts it.
 struct SmallDisk {
     child: Child,
     input: Option<ChildStdin>,
@@ -26,7 +26,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// One of `bytes` bytes, if this process may mount it.
+    /// Mounts one of `bytes` bytes; `None` if this process may not.
     fn mounted(bytes: u64) -> Option<SmallDisk> {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let at = folder.path().join("mounted");
@@ -71,7 +71,7 @@ impl SmallDisk {
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     }
 
-    /// Gives back what [`fill`](SmallDisk::fill) has taken.
+    /// Frees the room that [`fill`](SmallDisk::fill) has taken.
     fn free(&self) {
         fs::remove_file(self.path.join("ballast")).expect("it is there");
     }
@@ -80,12 +80,12 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It may have ended.
+        // The child may have ended already.
         let _ = self.child.wait();
     }
 }
 
-/// Frees all blocks of zeros. The disk then has promised more room than it has.
+/// Frees all blocks of zeros, so that the file needs more room than the disk has set aside.
 fn thin(path: &Path) {
     let mut file = File::options().read(true).write(true).open(path).expect("the store");
     let mut block = [0; BLOCK_BYTES];
@@ -99,14 +99,14 @@ fn thin(path: &Path) {
     }
 }
 
-/// Sets a key until that is refused because the disk is full.
+/// Sets a key until it is refused because the disk is full.
 fn set_until_refused(server: &Server) {
     loop {
         match server.client().call("set b 1") {
             Reply::Error(text) if text.starts_with("MISCONF") => {
                 return assert!(text.contains("No space left on device"), "{text}");
             }
-            // Acknowledged before, or not known to be durable.
+            // The change was acknowledged before, or is not known to be durable.
             Reply::Error(text) => assert!(text.contains("No space left on device"), "{text}"),
             reply => assert_eq!(reply, ok()),
         }

@@ -1,4 +1,5 @@
-//! Values that never lie in DRAM as a whole: as any other to clients, in whatever state the connection is.
+//! Values that never lie in DRAM as a whole behave as other values do, in every state of a
+//! connection.
 
 use std::io::Write;
 
@@ -20,7 +21,7 @@ fn durable(options: &mut ebbtide_server::ServeOptions) {
     options.capacity_bytes = Some(128 << 20);
 }
 
-/// A reply, without printing it when it is not the one expected.
+/// Asserts that a reply is `expected`, without printing it.
 fn check(found: Option<Reply>, expected: &[u8]) {
     match found {
         Some(Reply::Bulk(found)) if found == expected => {}
@@ -50,7 +51,7 @@ fn a_value_larger_than_the_cache_is_set_and_got() {
             assert_eq!(client.call("strlen k"), Reply::Integer(length as i64));
             get(&mut client, "k", &value);
         }
-        // Pages of what was replaced come back.
+        // The pages of replaced values are freed.
         let value = bytes(9, 20 << 20);
         for _ in 0..6 {
             while client.command(&[b"set", b"k", &value]) != ok() {}
@@ -146,12 +147,12 @@ fn a_reader_gets_the_value_that_was_there_when_it_asked() {
     let value = bytes(2, 20 << 20);
     for change in ["del k", "set k small", "setrange k 10000000 x", "flushall", "append k x"] {
         writer.command(&[b"set", b"k", &value]);
-        // More than sockets hold: the reply is under way.
+        // The sockets cannot hold the reply, so it is still being sent.
         reader.send(b"*2\r\n$3\r\nget\r\n$1\r\nk\r\n*1\r\n$4\r\nping\r\n");
         writer.call("ping");
         while !matches!(writer.call("strlen k"), Reply::Integer(_)) {}
         assert!(!matches!(writer.call(change), Reply::Error(_)), "{change}");
-        // Were its pages free, this would take them.
+        // If its pages were free, this value would take them.
         writer.command(&[b"set", b"other", &bytes(3, 10 << 20)]);
         check(reader.reply(), &value);
         assert_eq!(reader.reply(), Some(Reply::Status("PONG".into())));
@@ -200,7 +201,7 @@ fn a_value_without_room_is_refused_and_the_connection_goes_on() {
     };
     assert!(error.starts_with("OOM "), "{error}");
     assert_eq!(client.call("get k"), bulk("old"));
-    // What was written of it comes back, also when the client has gone meanwhile.
+    // The part that was written is freed, even if its client has gone.
     let mut gone = server.client();
     gone.send(b"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$9000000\r\n");
     let _ = gone.other_end().write_all(&bytes(7, 3 << 20));

@@ -1,5 +1,5 @@
-//! The server over the real engine and a real file, driven over real sockets; and its commands over
-//! plain memory, without any.
+//! The server over the real engine, a real file and real sockets, and its commands over plain
+//! memory.
 
 mod arguments;
 mod client;

@@ -1,10 +1,10 @@
-//! Commands over many keys: more than fit in DRAM, or than one transaction can change.
+//! Commands over more keys than fit in DRAM, or than one transaction can change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::client::{Client, Reply, Server, bulk, encode, ok};
 
-/// Keys whose leaves take more than the budget of [`server`]: two of these values fill a leaf.
+/// Keys whose leaves exceed the DRAM budget of [`server`]. Two of these values fill a leaf.
 const KEYS: usize = 12_000;
 const VALUE_BYTES: usize = 1_850;
 
@@ -25,7 +25,7 @@ fn value(number: usize) -> Vec<u8> {
     value
 }
 
-/// Sets all keys, and gives a request for `command` of all of them.
+/// Sets all keys. Returns a request that runs `command` on all of them.
 fn fill(client: &mut Client, command: &str) -> Vec<u8> {
     for batch in (0..KEYS).collect::<Vec<_>>().chunks(100) {
         let sets =
@@ -143,7 +143,7 @@ fn replies_of_any_size_arrive_with_two_cores() {
         let words = std::iter::once(command).chain(keys.iter().map(String::as_str));
         encode(&words.map(str::as_bytes).collect::<Vec<_>>())
     });
-    // Replies before and behind a long one stay in order.
+    // Replies before and after a long one stay in order.
     let mut pipeline = words.collect::<Vec<_>>().concat();
     pipeline.extend(encode(&[b"get", b"key:7"]));
     client.send(&pipeline);
@@ -161,7 +161,7 @@ fn others_read_keys_that_a_long_command_reads_or_prepares_to_change() {
     assert_eq!(client.command(&[b"set", b"large", &large]), ok());
     assert_eq!(client.call("set small 1"), ok());
     client.send(&encode(&[b"copy", b"large", b"small", b"replace"]));
-    // It sees what was there before, or the whole copy, and never waits for ever.
+    // The client sees the old value or the whole copy, and never waits forever.
     let mut other = server.client();
     loop {
         match other.call("strlen small") {

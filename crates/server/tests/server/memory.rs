@@ -1,5 +1,5 @@
-//! The memory of a server stays within its budget, with each kind of client that makes it hold much. The server is a
-//! process of its own, so its resident memory can be read alone.
+//! The memory of a server stays within its budget for each kind of client that makes it hold much.
+//! The server is a separate process, so that its resident memory can be measured.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,15 +14,15 @@ use ebbtide_server::{ServeOptions, serve};
 
 use super::client::{Client, Reply, encode, ok};
 
-/// The folder of the server, in the environment of its process.
+/// Environment variable with the folder of the server's process.
 const FOLDER: &str = "EBBTIDE_SERVER_OF_A_TEST";
 
 const DRAM_BYTES: u64 = 32 << 20;
 
-/// The program and all other memory of a process outside of the budget.
+/// Memory of a process outside of the budget, its program included.
 const BESIDE_BYTES: u64 = 16 << 20;
 
-/// What is run as a process of its own.
+/// The server that other tests run as a separate process.
 #[test]
 fn serves_for_another_test() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -39,7 +39,7 @@ fn serves_for_another_test() {
     ended.expect("it ends well");
 }
 
-/// A server in a process of its own.
+/// A server in a separate process.
 struct Process {
     child: Child,
     address: SocketAddr,
@@ -67,14 +67,14 @@ impl Process {
         Client::connect(self.address)
     }
 
-    /// A connection whose writes give up when the server reads nothing.
+    /// Returns a connection whose writes fail if the server reads nothing for 20 ms.
     fn writer(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("a connection");
         stream.set_write_timeout(Some(Duration::from_millis(20))).expect("a timeout");
         stream
     }
 
-    /// The server answers, and has never had more resident than it may.
+    /// Asserts that the server answers, and that its resident memory never exceeded the limit.
     fn assert_within_budget(&self) {
         assert_eq!(self.client().call("ping"), Reply::Status("PONG".into()));
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));

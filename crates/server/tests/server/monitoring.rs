@@ -1,4 +1,4 @@
-//! What monitoring asks of the server: `INFO`, and the port for Prometheus.
+//! Monitoring: `INFO`, and the port for Prometheus.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

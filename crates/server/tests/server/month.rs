@@ -1,4 +1,4 @@
-//! A month of use in little time: what a server is put through, and what must hold after each phase.
+//! A month of use in little time: the phases, and the checks after each one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,49 +9,49 @@ use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Reply, encode, ok};
 
-/// Requests that are under way at once on a connection.
+/// Requests of a connection that are under way at once.
 const PIPELINE: usize = 64;
 
-/// Values of a key that are not large.
+/// Bytes of a key's value, except large values.
 const VALUE_BYTES: std::ops::Range<usize> = 10..3_000;
 
-/// Where the server runs.
+/// The host of the server under test.
 pub(crate) trait Host {
-    /// Where it listens.
+    /// Address of the server.
     fn address(&self) -> SocketAddr;
 
-    /// Stops the server, or kills it, and starts it again.
+    /// Stops or kills the server, and starts it again.
     fn restart(&mut self, kill: bool);
 
-    /// A new path beside the store.
+    /// Returns a new path next to the store.
     fn path(&self, name: &str) -> String;
 }
 
-/// How much of everything there is.
+/// Scale of the test.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     /// Bytes of flash for keys and values.
     pub(crate) capacity_bytes: u64,
-    /// The share of it that keys and values take.
+    /// The share of the capacity that keys and values take.
     pub(crate) live_share: f64,
-    /// Connections that come and go.
+    /// Number of connections that open and close.
     pub(crate) connections: usize,
-    /// How often all of it is done.
+    /// Repetitions of all phases.
     pub(crate) rounds: usize,
-    /// Whether changes of the last second may be lost by a kill.
+    /// True to kill the server. A kill may lose the changes of the last second.
     pub(crate) kills: bool,
 }
 
-/// What was seen after a phase.
+/// Measurements after a phase.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) phase: String,
     pub(crate) took: Duration,
     pub(crate) keys: usize,
-    /// Flash in use by bytes of keys and values.
+    /// Bytes of flash in use for each byte of keys and values.
     pub(crate) flash_per_byte: f64,
     pub(crate) rss_bytes: u64,
-    /// Of batches of [`PIPELINE`] reads.
+    /// 99.9th percentile of the time of a batch of [`PIPELINE`] reads.
     pub(crate) p999: Duration,
 }
 
@@ -68,7 +68,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// A value, which follows from these numbers.
+/// A value, generated from these numbers.
 #[derive(Debug, Clone, Copy)]
 struct Value {
     seed: u64,
@@ -95,7 +95,7 @@ struct Month<'a> {
     rows: Vec<Row>,
 }
 
-/// Puts a server through a month, and checks it after every phase. `told` gets each row at once.
+/// Runs a month of use and checks the server after every phase. `told` gets each row at once.
 pub(crate) fn run(host: &mut dyn Host, scale: Scale, told: impl Fn(&Row)) -> Vec<Row> {
     let client = Client::connect(host.address());
     let (rng, live, rows) = (Pcg64Mcg::seed_from_u64(30), BTreeMap::new(), Vec::new());
@@ -137,7 +137,7 @@ impl Month<'_> {
         self.live.iter().map(|(key, value)| key.len() + value.bytes).sum()
     }
 
-    /// Sends requests, many at once, and expects `reply` to each.
+    /// Sends requests in batches and expects `reply` to each.
     fn all(&mut self, requests: &[Vec<u8>], reply: &Reply) {
         for batch in requests.chunks(PIPELINE) {
             self.client.send(&batch.concat());
@@ -246,7 +246,7 @@ impl Month<'_> {
 
     fn restart(&mut self, kill: bool) {
         let kill = kill && self.scale.kills;
-        // What is saved survives a kill.
+        // A saved change survives a kill.
         assert_eq!(self.client.call("save"), ok());
         self.host.restart(kill);
         self.client = Client::connect(self.host.address());
@@ -268,7 +268,7 @@ impl Month<'_> {
         self.info(field).parse().expect("a number")
     }
 
-    /// Checks all values, and that the server takes another one.
+    /// Checks all values, and that the server accepts a new one.
     fn check(&mut self, phase: String, took: Duration) {
         let mut times = Vec::new();
         let all: Vec<(String, Value)> =

@@ -1,4 +1,4 @@
-//! A month of use in its short form.
+//! The short form of the month of use.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use super::month::{Host, Scale, run};
 
 const CAPACITY_BYTES: u64 = 12 << 20;
 
-/// A server of this process, which is stopped where another would be killed.
+/// A server in this process. It is stopped instead of killed.
 struct Here(Option<Server>, tempfile::TempDir);
 
 impl Here {

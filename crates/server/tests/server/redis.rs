@@ -1,4 +1,4 @@
-//! Random commands give the same replies here as in a stock `redis-server`, errors included.
+//! Random commands give the replies of a stock `redis-server`, errors included.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Reply, Server};
 
-/// A stock server; `None` where there is none.
+/// A stock server. `None` if it is not installed.
 pub(crate) struct Redis {
     process: Child,
     pub(crate) client: Client,
@@ -44,7 +44,7 @@ impl Drop for Redis {
     }
 }
 
-/// A command of random shape: mostly right, sometimes with what does not belong.
+/// Returns a random command: mostly valid, sometimes with wrong arguments.
 fn command(rng: &mut Pcg64Mcg) -> Vec<String> {
     const LINES: &[&str] = &[
         "set K V",
@@ -233,14 +233,15 @@ fn argument(rng: &mut Pcg64Mcg, word: &str) -> String {
             0 => choose(rng, &["x", "", "1.5", " 1", "99999999999999999999", "0"]),
             _ => rng.random_range(-30..30).to_string(),
         },
-        // What expires does so at once or long after the test.
+        // Keys expire at once or long after the test.
         "P" => match rng.random_range(0..8) {
             0 => choose(rng, &["x", "", "1.5", "99999999999999999999", "0", "-1", "-1000000"]),
             _ => (rng.random_range(1..30) * 1_000_000).to_string(),
         },
-        // Times that are compared are never nearly the same: the servers' clocks differ a little.
+        // Compared times are far apart, because the servers' clocks differ a little.
         "T" => rng.random_range(500..900_000).to_string(),
-        // Redis adds in 80-bit floating point, and sums are exact here: the same where both are.
+        // Sums are exact here, and Redis adds in 80-bit floating point. These sums are the same in
+        // both.
         "G" => format!("f{}", rng.random_range(0..3)),
         "F" => choose(rng, &["1.5", "-0.25", "3", "1e3", "x", "10.125", "-7.75", "0.5", "5.0e2"]),
         "V" => match rng.random_range(0..5) {
@@ -252,8 +253,8 @@ fn argument(rng: &mut Pcg64Mcg, word: &str) -> String {
     }
 }
 
-/// Whether both replies say the same. Times may differ by what passes between the two servers, also
-/// among the replies of a transaction.
+/// Returns true if both replies agree. Times may differ by the delay between the two servers,
+/// within transactions too.
 fn agree(command: &str, redis: &Reply, here: &Reply) -> bool {
     match (command, redis, here) {
         ("ttl" | "expiretime" | "pexpiretime", Reply::Integer(redis), Reply::Integer(here)) => {
@@ -272,17 +273,17 @@ fn agree(command: &str, redis: &Reply, here: &Reply) -> bool {
     }
 }
 
-/// No command leaves a key less time, in seconds, without ending it at once.
+/// The least time, in seconds, that a command leaves a key that it does not end at once.
 const TIME_LEFT_MIN_S: i64 = 90;
 
-/// Whether two times are within five seconds of each other; the large ones are in milliseconds.
+/// Returns true if two times are within five seconds. Large ones are in milliseconds.
 fn is_about(one: i64, other: i64) -> bool {
     let tolerance = if one > 100_000_000_000 { 5_000 } else { 5 };
     one == other || one > 0 && other > 0 && one.abs_diff(other) <= tolerance
 }
 
-/// One client of the server for each of its cores, which take turns. A transaction and watched keys keep the turn, and
-/// the number of the database goes with it.
+/// A client for each core of the server; they take turns. Transactions and watched keys stay with
+/// one client. The selected database moves with the turn.
 struct Ours {
     clients: Vec<Client>,
     turn: usize,
@@ -347,7 +348,7 @@ fn compare_random_commands(cores: usize) {
     for step in 0..20_000 {
         let arguments = command(&mut rng);
         if cores > 1 && arguments[0] == "client" {
-            // Each of our clients has a name of its own.
+            // Each of our clients has its own name.
             continue;
         }
         let bytes: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();

@@ -1,17 +1,17 @@
-//! Transactions that take pages which maintenance has given back, give them back and take them again.
+//! Transactions that take pages which maintenance has freed, free them, and take them again.
 
 use std::time::Duration;
 
 use super::client::{Client, Reply, Server, encode, ok};
 
-/// A value that takes a page of its own.
+/// Bytes of a value that takes a separate page.
 const VALUE_BYTES: usize = 4_098;
 
 fn server() -> Server {
     Server::start(|options| options.durability = "every:1s".parse().expect("a policy"))
 }
 
-/// Empties the server, and some time later runs `commands` as one transaction.
+/// Empties the server and runs `commands` as one transaction, then waits.
 fn round(client: &mut Client, commands: &[&[&[u8]]]) {
     assert_eq!(client.call("flushall"), ok());
     assert_eq!(client.call("multi"), ok());
@@ -21,7 +21,7 @@ fn round(client: &mut Client, commands: &[&[&[u8]]]) {
     }
     let Reply::Array(replies) = client.call("exec") else { panic!("it did not end") };
     assert_eq!(replies.len(), commands.len());
-    // So that maintenance gives pages back.
+    // Lets maintenance free pages.
     std::thread::sleep(Duration::from_millis(200));
 }
 

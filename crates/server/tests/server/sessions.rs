@@ -1,5 +1,5 @@
-//! What a connection may do to itself and to others: which replies it wants, who is closed, what it watches, and what
-//! it may not do in a transaction.
+//! Connections: which replies they want, which are closed, which keys they watch, and which
+//! commands a transaction refuses.
 
 use super::client::{Reply, Server, bulk, ok};
 
@@ -119,7 +119,7 @@ fn clients_are_listed_with_the_fields_of_redis() {
         .lines()
         .map(|line| line.split(' ').map(|field| field.split_once('=').expect("a field")).collect())
         .collect();
-    // As `CLIENT LIST` of Redis 7.0 gives them.
+    // The fields of `CLIENT LIST` in Redis 7.0.
     let names = "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs \
                  rbp obl oll omem tot-mem events cmd user redir resp";
     for line in &lines {
@@ -180,7 +180,7 @@ fn a_bit_that_is_set_to_what_it_is_changes_nothing() {
     }
 }
 
-/// The bytes that come until a reply to `PING end` has come.
+/// Returns the bytes that arrive up to the reply to `PING end`.
 fn bytes_until_end(client: &mut super::client::Client, requests: &str) -> Vec<u8> {
     use std::io::Read;
     client.send(format!("{requests}PING end\r\n").as_bytes());
@@ -207,7 +207,7 @@ fn no_message_comes_after_the_end_of_its_subscription() {
         let came = bytes_until_end(&mut redis.client, requests);
         assert_eq!(String::from_utf8_lossy(&came), expected, "Redis");
     }
-    // Another client publishes all the while, on another core.
+    // A client on another core publishes all the time.
     let (mut publisher, mut subscriber) = (server.client(), server.client());
     publisher.send("PUBLISH t m\r\n".repeat(3_000).as_bytes());
     for _ in 0..300 {

@@ -1,4 +1,4 @@
-//! A store that was full takes new values as soon as the old ones are gone, whatever their sizes are.
+//! A full store takes new values of any size as soon as the old ones are removed.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn start(capacity_bytes: u64, data: Option<PathBuf>) -> Server {
     })
 }
 
-/// Sends what `command` gives for each number of a range, and gives the replies.
+/// Sends the request that `command` returns for each number, and returns the replies.
 fn batch(
     client: &mut Client,
     numbers: std::ops::Range<u64>,
@@ -38,7 +38,7 @@ fn set(name: &str, number: u64, length: usize) -> Vec<Vec<u8>> {
     vec![b"SET".to_vec(), format!("{name}:{number}").into_bytes(), vec![b'v'; length]]
 }
 
-/// Sets keys until the store is full. Gives how many there are.
+/// Sets keys until the store is full. Returns their number.
 fn fill(client: &mut Client, name: &str, length: usize) -> u64 {
     let mut count = 0;
     loop {
@@ -48,7 +48,7 @@ fn fill(client: &mut Client, name: &str, length: usize) -> u64 {
         count += set;
         if let Some(reply) = replies.get(set as usize) {
             assert!(matches!(reply, Reply::Error(error) if error.starts_with("OOM")), "{reply:?}");
-            // Some behind it may have found room in their leaves.
+            // Later keys of the batch may have found room in their leaves.
             return next;
         }
     }
@@ -67,7 +67,7 @@ fn a_full_store_takes_as_much_again_once_its_keys_are_deleted_or_flushed() {
     let mut client = server.client();
     let first = fill(&mut client, "a", 1_000);
     assert!(first > 60_000, "{first} keys");
-    // Keys of a full store are overwritten, also by other sizes that fit.
+    // Keys of a full store can be overwritten, also by values of other sizes that fit.
     for length in [1_000, 900] {
         let replies = batch(&mut client, 0..200, |number| set("a", number, length));
         assert!(replies.iter().all(|reply| *reply == ok()), "{replies:?}");
@@ -77,7 +77,7 @@ fn a_full_store_takes_as_much_again_once_its_keys_are_deleted_or_flushed() {
     let second = fill(&mut client, "b", 8_000);
     assert!(second * 8_000 > 75_000_000, "{second} values of 8,000 bytes");
     assert_eq!(client.call("flushall"), ok());
-    // Nothing is waited for.
+    // No wait is needed.
     let third = fill(&mut client, "c", 1_000);
     assert!(third * 100 > first * 98, "{third} keys after {first}");
     assert_eq!(client.call(&format!("set c:0 {}", "x".repeat(1_000))), ok());
@@ -119,7 +119,7 @@ fn keys_that_have_expired_are_gone_soon_and_make_room() {
         assert_eq!(refused, 0, "after {sent} keys in {:?}", began.elapsed());
         sent += BATCH;
     }
-    // Nobody asks for them: upkeep removes them.
+    // No client reads these keys, so upkeep removes them.
     while client.call("dbsize") != Reply::Integer(0) {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,4 +1,4 @@
-//! What a server does with a store that it finds.
+//! A server that finds a store at its path.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ebbtide_server::{ServeOptions, serve};
 
 use super::client::{Reply, Server, bulk, ok};
 
-/// Serves until it answers.
+/// Serves until it answers, then stops.
 fn serve_once(options: &ServeOptions) -> Result<(), String> {
     let stop: &'static Stop = Box::leak(Box::default());
     serve(options, stop, |_| stop.stop()).map_err(|error| error.to_string())
@@ -64,7 +64,7 @@ fn a_copy_made_while_serving_is_served_by_another_server() {
     assert_eq!(client.command(&[b"set", b"large", &large]), ok());
     let begin = format!("bgsave to {}", copy.display());
     assert_eq!(client.call(&begin), Reply::Status("Background saving started".into()));
-    // Changes after the answer may be in it or not.
+    // Changes after the reply may be in the copy or not.
     client.call("set k0 later");
     let state = loop {
         let Reply::Bulk(text) = client.call("info persistence") else { panic!("text") };

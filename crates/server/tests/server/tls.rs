@@ -1,4 +1,4 @@
-//! TLS on the TCP port, with a certificate that the test makes.
+//! TLS on the TCP port, with a generated certificate.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::client::{Server, encode};
 
-/// A certificate of its own for 127.0.0.1, in a folder.
+/// Writes a self-signed certificate for 127.0.0.1 to a folder.
 fn files() -> (tempfile::TempDir, TlsFiles) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).expect("made");
@@ -56,7 +56,7 @@ fn commands_and_large_values_go_over_tls_and_plain_text_is_refused() {
     let questions = [encode(&[b"get", b"k"]), encode(&[b"ping"]), encode(&[b"quit"])].concat();
     client.get_mut().write_all(&questions).expect("sent");
     let mut replies = Vec::new();
-    // The server ends the connection properly.
+    // The server closes the TLS connection properly.
     client.read_to_end(&mut replies).expect("closed with a notice");
     let expected = [b"$3000000\r\n", &value[..], b"\r\n+PONG\r\n+OK\r\n"].concat();
     assert!(replies == expected, "{} bytes", replies.len());
@@ -66,7 +66,7 @@ fn commands_and_large_values_go_over_tls_and_plain_text_is_refused() {
     // An alert, then the end.
     let _ = plain.other_end().read_to_end(&mut alert);
     assert_eq!(alert.first(), Some(&21), "{alert:?}");
-    // Half of a greeting costs nobody anything.
+    // Half of a greeting does not disturb other clients.
     let mut half = server.client();
     half.send(&[22, 3, 1, 2, 0, 1]);
     drop(half);
