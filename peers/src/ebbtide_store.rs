@@ -1,4 +1,4 @@
-//! Ebbtide: B+-trees in durable memory; clients are jobs, on a core for every CPU.
+//! Ebbtide: B+-trees in durable memory. Clients are jobs, and there is a core for every CPU.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use ebbtide_testbed::Plain;
 use crate::store::{Done, Failure, Measured, Sizes, Window};
 use crate::transactions::{BRANCHES, Row, TELLERS, Tables, Transaction, first_row, is_right};
 
-/// The history holds so many of the latest transactions.
+/// Transactions in the history. Later ones overwrite the oldest.
 const HISTORY: u64 = 1 << 20;
 
 const LOG_BYTES: u64 = 256 << 20;
 
-/// Four times what the deepest of these transactions was seen to use.
+/// Four times the stack that the deepest of these transactions was seen to use.
 const STACK_BYTES: usize = 16 << 10;
 
-/// DRAM that the process takes beside the engine's budget: code, the allocator, what the kernel keeps for it.
+/// DRAM of the process outside of the engine's budget: code, the allocator, the kernel's memory
+/// for it.
 const BESIDE_BYTES: u64 = 4 << 20;
 
 #[derive(Clone, Copy)]
@@ -94,7 +95,7 @@ pub struct Ebbtide {
 }
 
 impl Ebbtide {
-    /// Fills the trees in plain memory, and makes that the image of a store.
+    /// Fills the trees in plain memory, and writes that memory as a store.
     pub fn create(folder: &Path, sizes: &Sizes) -> Result<(), Failure> {
         let layout = Layout::new(sizes.rows);
         let mut memory = Plain::zeroed(layout.bytes);

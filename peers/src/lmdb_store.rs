@@ -9,7 +9,7 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RwT
 use crate::store::{Failure, Peer, Sizes};
 use crate::transactions::{BRANCHES, Row, TELLERS, Tables, Transaction, first_row, is_right};
 
-/// The tables are parts of one tree, by the top bits of the key. The history comes last, where appending is
+/// The top bits of a key select the table in one tree. The history comes last, where appending is
 /// cheapest.
 const TELLER: u64 = 1 << 60;
 const BRANCH: u64 = 2 << 60;

@@ -1,11 +1,12 @@
-//! Durable transactions in Ebbtide, redb, SQLite and LMDB: the same transactions of many clients, the same
-//! limit on DRAM, the same disk.
+//! Compares durable transactions in Ebbtide, redb, SQLite and LMDB, with the same clients, the
+//! same limit on DRAM and the same disk.
 //!
 //! `cargo run --release --manifest-path peers/Cargo.toml -- --folder FOLDER`
 //!
-//! Every store is a process of its own in a memory cgroup, which counts the kernel's cache of its files too.
-//! Data is 20 times that limit. Rounds of all stores are interleaved; tables show medians with the range. The
-//! peers run each load with every way to commit that they have, and the best one counts.
+//! Every store is a separate process in a memory cgroup, which counts the kernel's cache of its
+//! files too. Data is 20 times the limit. Rounds of all stores are interleaved; tables show
+//! medians with the range. The peers run each load with every way to commit that they have. The
+//! best one counts.
 
 mod ebbtide_store;
 mod lmdb_store;
@@ -95,8 +96,8 @@ fn fill(kind: Kind, folder: &Path, sizes: &Sizes) -> Result<(), Failure> {
     forget(folder)
 }
 
-/// Writes the files below `folder` to the device and lets the kernel forget them: what it holds of them
-/// would count for nobody.
+/// Writes the files below `folder` to the device and drops them from the kernel's cache. Their
+/// cached pages would be charged to no store.
 fn forget(folder: &Path) -> Result<(), Failure> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -111,7 +112,7 @@ fn forget(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs windows that are asked for on standard input, a line each.
+/// Runs the windows requested on standard input, one a line.
 fn serve(kind: Kind, folder: &Path, sizes: &Sizes) -> Result<(), Failure> {
     fn served<P: Peer + 'static>(
         folder: &Path,
@@ -120,7 +121,7 @@ fn serve(kind: Kind, folder: &Path, sizes: &Sizes) -> Result<(), Failure> {
         Ok(Box::new(Served { peer: P::open(folder, sizes)?, rows: sizes.rows }))
     }
     let mut lines = std::io::stdin().lines();
-    // The parent has put this process into its group by then.
+    // The first line means that the parent has put this process into its group.
     lines.next().transpose()?;
     let mut store = match kind {
         Kind::Ebbtide => Box::new(Ebbtide::open(folder, sizes)?),
@@ -135,7 +136,7 @@ fn serve(kind: Kind, folder: &Path, sizes: &Sizes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A store in a process of its own.
+/// A store in a separate process.
 struct Process {
     kind: Kind,
     process: Child,
@@ -209,7 +210,7 @@ fn compare(arguments: &Arguments, sizes: &Sizes) -> Result<(), Failure> {
     let mut figures = Figures::default();
     for round in 0..=arguments.rounds {
         for load in LOADS {
-            // A store that fails, mostly at the limit of memory, leaves the others alone.
+            // A store that fails, mostly at the memory limit, does not end the others.
             stores.retain_mut(|store| match run_all(store, load, round, arguments, &mut figures) {
                 Ok(()) => true,
                 Err(failure) => {
@@ -230,7 +231,7 @@ fn compare(arguments: &Arguments, sizes: &Sizes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs `load` in all ways that a store has.
+/// Runs `load` with every way to commit that the store has.
 fn run_all(
     store: &mut Process,
     load: Load,
@@ -249,10 +250,11 @@ fn run_all(
     Ok(())
 }
 
-/// The ways in which a store runs a load.
+/// Returns the ways to commit that a store is measured with.
 fn ways(kind: Kind, load: Load) -> Vec<Commits> {
     match (kind, load) {
-        // Its flushes serve all that wait, and reads of many jobs overlap anyway.
+        // A flush of Ebbtide serves all waiting transactions, and reads of many jobs overlap
+        // anyway.
         (Kind::Ebbtide, _) => vec![Commits::ReadAhead],
         (_, Load::Reads) => vec![Commits::Alone],
         _ => Commits::ALL.to_vec(),

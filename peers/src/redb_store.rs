@@ -88,8 +88,8 @@ impl Peer for Redb {
         Ok(())
     }
 
-    /// An eighth of the DRAM is redb's own cache, and the kernel's has the rest: with a quarter the process
-    /// was killed at the limit.
+    /// redb's cache gets an eighth of the DRAM, and the kernel's cache the rest. With a quarter
+    /// the process was killed at the limit.
     fn open(folder: &Path, sizes: &Sizes) -> Result<Redb, Failure> {
         let cache_bytes = sizes.dram_bytes as usize / 8;
         Ok(Redb(Database::builder().set_cache_size(cache_bytes).open(file(folder))?))

@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction as Begun};
 use crate::store::{Failure, Peer, Sizes};
 use crate::transactions::{BRANCHES, Row, TELLERS, Tables, Transaction, first_row, is_right};
 
-/// A database file; every thread has a connection of its own.
+/// A database file. Every thread has its own connection.
 pub struct Sqlite {
     file: std::path::PathBuf,
-    /// For the writer's own cache, in bytes.
+    /// Bytes of the writer's cache.
     cache_bytes: u64,
 }
 
@@ -19,7 +19,8 @@ fn connect(file: &Path, cache_bytes: u64) -> Result<Connection, Failure> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -((cache_bytes >> 10) as i64))?;
-    // Readers share the kernel's cache of the file. Page tables of a mapping for each would fill the DRAM.
+    // Readers share the kernel's cache of the file. With a mapping for each, page tables would
+    // fill the DRAM.
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.busy_timeout(std::time::Duration::from_secs(10))?;

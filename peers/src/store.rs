@@ -1,4 +1,4 @@
-//! [`Measured`]: what is measured, and how the peers serve many clients.
+//! [`Measured`]: a store under measurement, and the clients of the peers.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,14 +11,15 @@ use crate::transactions::{Load, Transaction};
 
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How the clients of a peer commit.
+/// Ways to commit the transactions of a peer's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Commits {
-    /// Every transaction for itself.
+    /// A commit for each transaction.
     Alone,
-    /// All that wait, in one transaction of the store, for one flush.
+    /// One commit and one flush for all waiting transactions.
     Together,
-    /// The same; clients have read the row that is probably not in DRAM before, so that these reads overlap.
+    /// As [`Commits::Together`]. Clients first read the row that is probably not in DRAM, so that
+    /// these reads overlap.
     ReadAhead,
 }
 
@@ -26,7 +27,7 @@ impl Commits {
     pub const ALL: [Commits; 3] = [Commits::Alone, Commits::Together, Commits::ReadAhead];
 }
 
-/// A window of transactions.
+/// A run of transactions to measure.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Window {
     pub load: Load,
@@ -37,7 +38,7 @@ pub struct Window {
     pub first: u64,
 }
 
-/// What a window has done.
+/// Counts of a window.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Done {
     pub transactions: u64,
@@ -45,26 +46,26 @@ pub struct Done {
     pub seconds: f64,
 }
 
-/// A store that was filled before, under measurement.
+/// A filled store under measurement.
 pub trait Measured {
     /// Runs transactions for a window.
     fn run(&mut self, window: &Window) -> Result<Done, Failure>;
 }
 
-/// How a store is made.
+/// Sizes of a store.
 pub struct Sizes {
-    /// Rows of the one large table.
+    /// Rows of the large table.
     pub rows: u64,
     pub dram_bytes: u64,
 }
 
-/// A peer: one writer at a time, and readers beside it.
+/// A peer with one writer at a time and concurrent readers.
 pub trait Peer: Sync + Sized {
-    /// What one reading thread keeps.
+    /// State of one reading thread.
     type Reader<'a>
     where
         Self: 'a;
-    /// What the writing thread keeps.
+    /// State of the writing thread.
     type Writer<'a>
     where
         Self: 'a;
@@ -73,19 +74,20 @@ pub trait Peer: Sync + Sized {
     fn open(folder: &Path, sizes: &Sizes) -> Result<Self, Failure>;
     fn reader(&self) -> Result<Self::Reader<'_>, Failure>;
     fn writer(&self) -> Result<Self::Writer<'_>, Failure>;
-    /// Reads a row and says whether it is right.
+    /// Reads a row. Returns true if it is right.
     fn read(reader: &mut Self::Reader<'_>, key: u64) -> Result<bool, Failure>;
-    /// Commits transactions durably, all in one. Says whether what they read was right.
+    /// Commits transactions durably in one commit. Returns true if the rows that they read were
+    /// right.
     fn commit(writer: &mut Self::Writer<'_>, group: &[Transaction]) -> Result<bool, Failure>;
 }
 
-/// A peer with its clients.
+/// A peer and its clients.
 pub struct Served<P> {
     pub peer: P,
     pub rows: u64,
 }
 
-/// What a client asks of the writer.
+/// A client's request to the writer.
 struct Asked {
     transaction: Transaction,
     done: SyncSender<()>,
@@ -141,7 +143,7 @@ impl<P: Peer> Measured for Served<P> {
     }
 }
 
-/// The writer: commits what has been asked for, at most `group_max` at once.
+/// The writer: commits the requested transactions, at most `group_max` at once.
 fn write<P: Peer>(
     peer: &P,
     asked: &Receiver<Asked>,
@@ -159,7 +161,7 @@ fn write<P: Peer>(
         }
         commits.fetch_add(group.len() as u64, Ordering::Relaxed);
         for one in group {
-            // A client that has failed waits for nothing.
+            // A client that has failed does not wait.
             let _ = one.done.send(());
         }
     }

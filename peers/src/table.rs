@@ -1,4 +1,4 @@
-//! [`Figures`]: what was measured, and the table of it.
+//! [`Figures`]: measurements, and the table of them.
 
 use crate::store::{Commits, Done, Sizes};
 use crate::transactions::Load;
@@ -30,7 +30,7 @@ fn whole(spread: &Spread) -> String {
 }
 
 impl Figures {
-    /// Notes what a series has done in a round.
+    /// Adds the counts of a series in one round.
     pub fn note(&mut self, series: Series, done: &Done) {
         let place = self.all.iter().position(|(known, _)| *known == series);
         let place = place.unwrap_or_else(|| {
@@ -46,7 +46,7 @@ impl Figures {
         found.map_or(&[], |(_, figures)| figures)
     }
 
-    /// The way to commit with the highest median.
+    /// Returns the way to commit with the highest median.
     fn best(&self, kind: Kind, load: Load) -> Option<(Commits, &[(f64, f64)])> {
         let measured = ways(kind, load).into_iter().map(|way| (way, self.of((kind, load, way))));
         let measured = measured.filter(|(_, figures)| !figures.is_empty());
@@ -54,7 +54,7 @@ impl Figures {
         measured.max_by(|one, other| median(one.1).total_cmp(&median(other.1)))
     }
 
-    /// Prints all series, and how Ebbtide compares with the best of each peer.
+    /// Prints all series, and compares Ebbtide with the best series of each peer.
     pub fn print(&self, clients: usize, sizes: &Sizes) {
         let (rows, mib) = (sizes.rows, sizes.dram_bytes >> 20);
         println!("{rows} rows, {mib} MiB of DRAM, {clients} clients\n");

@@ -1,4 +1,4 @@
-//! What every store does: rows of 64 bytes by key, and the transactions on them.
+//! The work of every store: rows of 64 bytes by key, and the transactions on them.
 //!
 //! * *TPC-B-like* (TPC-B, clause 1.2): adds an amount to an account, a teller and a branch, and appends to a
 //!   history. Accounts are drawn evenly.
@@ -10,13 +10,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A row: a number that tells that it is the right one, a balance, who changed it last, and filling.
+/// A row: a number that identifies it, a balance, its last transaction, and filling.
 pub type Row = [u64; 8];
 
 pub const BRANCHES: u64 = 16;
 pub const TELLERS: u64 = 160;
 
-/// Which transactions to run.
+/// The kind of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Load {
     TpcB,
@@ -29,9 +29,9 @@ pub enum Load {
 pub enum Transaction {
     /// Reads a row.
     Read(u64),
-    /// Notes a place in a row.
+    /// Writes a place into a row.
     Move { row: u64, place: u64 },
-    /// Adds an amount to an account, a teller and a branch, and notes that.
+    /// Adds an amount to an account, a teller and a branch, and appends to the history.
     Pay { account: u64, teller: u64, branch: u64, amount: u64, number: u64 },
 }
 
@@ -43,7 +43,7 @@ fn mixed(number: u64) -> u64 {
 }
 
 impl Transaction {
-    /// Number `number` of `load`, over `rows` rows.
+    /// Returns transaction `number` of `load`, over `rows` rows.
     pub fn draw(load: Load, number: u64, rows: u64) -> Transaction {
         let (one, other) = (mixed(2 * number), mixed(2 * number + 1));
         let subscriber = (one % rows | other & 1_048_575) % rows;
@@ -65,7 +65,7 @@ impl Transaction {
         !matches!(self, Transaction::Read(_))
     }
 
-    /// The row that is probably not in DRAM.
+    /// Returns the row that is probably not in DRAM.
     pub fn cold_row(&self) -> u64 {
         match *self {
             Transaction::Read(row) | Transaction::Move { row, .. } => row,
@@ -74,7 +74,7 @@ impl Transaction {
     }
 }
 
-/// The row `key` as it is at first.
+/// Returns the initial row `key`.
 pub fn first_row(key: u64) -> Row {
     let mut row = [key; 8];
     row[0] = mixed(key);
@@ -82,12 +82,12 @@ pub fn first_row(key: u64) -> Row {
     row
 }
 
-/// Whether `row` is that of `key`.
+/// True if `row` belongs to `key`.
 pub fn is_right(key: u64, row: &Row) -> bool {
     row[0] == mixed(key)
 }
 
-/// `row` with `amount` added by transaction `number`.
+/// Returns `row` with `amount` added by transaction `number`.
 pub fn paid(mut row: Row, amount: u64, number: u64) -> Row {
     row[1] = row[1].wrapping_add(amount);
     row[2] = number;
@@ -105,7 +105,7 @@ pub trait Tables {
     fn set_branch(&mut self, key: u64, row: &Row) -> Result<(), Self::Error>;
     fn note(&mut self, number: u64, row: &Row) -> Result<(), Self::Error>;
 
-    /// Does `transaction`. Says whether all rows were there and right.
+    /// Runs `transaction`. Returns true if all rows were found and right.
     fn run(&mut self, transaction: &Transaction) -> Result<bool, Self::Error> {
         match *transaction {
             Transaction::Read(key) => Ok(self.account(key)?.is_some_and(|row| is_right(key, &row))),
