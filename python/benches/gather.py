@@ -3,10 +3,10 @@
     cargo build --release --example plain_gather -p ebbtide-engine
     python python/benches/gather.py                  # 2 GiB of 512-byte rows, 192 MiB of DRAM
 
-Each way runs in a process and a memory cgroup of its own; that needs root. Those that use the page
-cache and Ebbtide may take the budget and as much as the interpreter had before. The most that a group
-was charged is printed: memory of the process, but for what the interpreter had before, with the rows of
-a gather and the page cache. The rows of the first gather are compared with what they should be.
+Each way runs in a separate process and memory cgroup, which needs root. The limit of ways that use the
+page cache and of Ebbtide is the budget plus the interpreter's memory before. The peak of a group is
+printed: memory of the process with the rows of a gather and the page cache, less the interpreter's
+memory before. The rows of the first gather are compared with the expected ones.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Cgroup:
         (self.path / "cgroup.procs").write_text("0")
 
     def peak_bytes(self) -> int:
-        """The most that the group was ever charged."""
+        """Returns the most bytes that the group was charged."""
         name = "memory.peak" if self.two else "memory.max_usage_in_bytes"
         return int((self.path / name).read_text())
 
@@ -171,7 +171,7 @@ def rows_of(column, row_bytes: int):
 def child(way: str, path: Path, dram: int) -> None:
     if way == "ebbtide":
         import ebbtide  # noqa: F401
-    # Files are only mapped by this; Ebbtide's budget is taken in the group.
+    # This only maps files. Ebbtide allocates its budget in the group.
     gather = None if way == "ebbtide" else gatherer(way, path, dram)
     # The interpreter itself is not part of the budget.
     own = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -185,7 +185,7 @@ def child(way: str, path: Path, dram: int) -> None:
         rows = gather(indices)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
         print(seconds, cpu, int(rows.sum(dtype=np.uint64)), flush=True)
-        # The next gather has room for its own.
+        # Frees the rows before the next gather.
         del rows
 
 
@@ -217,11 +217,11 @@ def main() -> None:
     if arguments.ways:
         ways = {way: ways[way] for way in arguments.ways.split(";")}
     for way in filter(lambda way: way.startswith("memmap"), ways):
-        # A file of its own: the kernel lets a mapping use the pages that another one has fetched.
+        # A separate file, because a mapping can use pages that another mapping has fetched.
         if not copied(arguments.file, way).exists():
             shutil.copyfile(arguments.file, copied(arguments.file, way))
     for way in ("arrow", "lance"):
-        # Makes the file of that format, in a process of its own: what is mapped stays in DRAM.
+        # A separate process writes the file, because mapped pages stay in DRAM.
         if way in ways and not arguments.file.with_suffix(f".{way}").exists():
             making = [*own, "--child", way]
             subprocess.run(
@@ -248,7 +248,7 @@ def compare(ways, draw, data, arguments) -> None:
     path = arguments.file.with_suffix(".indices")
 
     def ask(way: str, indices) -> list[str]:
-        """Seconds, CPU seconds and the sum of the bytes; nothing if the process has died."""
+        """Returns seconds, CPU seconds and the sum of the bytes; nothing if the process died."""
         indices.tofile(path)
         try:
             processes[way].stdin.write(f"{path}\n")

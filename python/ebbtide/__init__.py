@@ -11,7 +11,7 @@
     features[indices]                     # gathers rows of an array far larger than DRAM
     ebbtide.Store("kept")["key"] = b"value"   # a dictionary that survives crashes
 
-Results are those of the `ebbtide` command: this package computes nothing by itself.
+Results equal those of the `ebbtide` command, which runs the same code.
 """
 
 from ._array import Array, open

@@ -21,11 +21,11 @@ Into = TypeVar("Into")
 
 
 class Array:
-    """An array in a file, behind a DRAM cache. It is only read.
+    """A read-only array in a file, with a DRAM cache.
 
-    `array[indices]` gathers rows, as NumPy's `array[indices]` does; `take` gathers them into an
-    array of yours. Any number of threads may gather at once. A forked or unpickled array opens the
-    file again, with a DRAM budget of its own.
+    `array[indices]` gathers rows, as NumPy's `array[indices]` does. `take` gathers them into an
+    existing array. Any number of threads may gather at once. A forked or unpickled array opens the
+    file again, with a separate DRAM budget.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class Array:
     @overload
     def take(self, indices: npt.ArrayLike, out: Into) -> Into: ...
     def take(self, indices: npt.ArrayLike, out: Any = None) -> Any:
-        """Gathers the rows with these indices, of one dimension, into `out` or a new array.
+        """Gathers the rows at `indices`, of one dimension, into `out` or a new array.
 
-        `out` is an array of as many rows and the same dtype, or any other buffer that can be
-        written and has as many bytes.
+        `out` is an array with the same number of rows and the same dtype, or another writable
+        buffer with the same number of bytes.
         """
         return self._gather(self._indices(indices), self.shape[1:], (0, self._row_bytes), out)
 
     def _gather(
         self, places: Any, row: tuple[int, ...], columns: tuple[int, int], out: Any = None
     ) -> Any:
-        """The bytes `columns` of the rows at `places`, as rows of the shape `row`."""
+        """Returns the bytes `columns` of the rows at `places`, as rows of the shape `row`."""
         import numpy as np
 
         expected = (places.size, *row)
@@ -98,7 +98,7 @@ class Array:
         return out
 
     def _columns(self, places: Any, rest: tuple[Any, ...]) -> Any:
-        """`rows[:, *rest]` of the rows at `places`, of which only what `rest` needs is read."""
+        """Returns `rows[:, *rest]` of the rows at `places`. Reads only what `rest` needs."""
         import numpy as np
 
         first = rest[0]
@@ -113,14 +113,14 @@ class Array:
             low = int(first) + (length if int(first) < 0 else 0)
             reach, high, inner = range(low, low + 1), low + 1, 0
         if len(reach) == 0 or not 0 <= low < high <= length:
-            # Nothing of a row, or what is no part of it: NumPy says which.
+            # An empty part of a row, or an index out of range: NumPy returns or raises.
             return np.empty((places.size, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
         width = self._row_bytes // length
         row = (high - low, *self.shape[2:])
         return self._gather(places, row, (low * width, high * width))[(slice(None), inner, *rest[1:])]
 
     def prefetch(self, indices: npt.ArrayLike) -> None:
-        """Begins to fetch the rows with these indices into DRAM, and returns at once."""
+        """Begins to fetch the rows at `indices` into DRAM, and returns at once."""
         self._open().prefetch(self._indices(indices))
 
     def __getitem__(self, key: Any) -> Any:
@@ -154,12 +154,12 @@ class Array:
             raise InputError("expected slices and numbers behind the indices of rows")
 
     def counters(self) -> dict[str, int]:
-        """Accesses to pages so far, and how many of them found their page on flash."""
+        """Accesses to pages so far, and those that found their page on flash."""
         accesses, misses = self._open().counters()
         return {"accesses": accesses, "misses": misses}
 
     def close(self) -> None:
-        """Gives its DRAM back. Gathers that are under way end first."""
+        """Frees its DRAM after all running gathers have ended."""
         self._rows = None
 
     def __enter__(self) -> Array:
@@ -223,19 +223,19 @@ def open(
 ) -> Array:
     """Opens an array on flash to gather rows of it.
 
-    The file is a `.npy` file; or a raw one, whose `dtype` and `shape` are given; or an Arrow file
-    without compression, of which a `column` of fixed width and without nulls is given.
+    The file is a `.npy` file, a raw file, or an Arrow file without compression. A raw file needs
+    `dtype` and `shape`. An Arrow file needs a `column` of fixed width without nulls.
 
     Args:
         path: the file.
         dram: the DRAM budget for everything, such as `"1GiB"`.
         dtype: of a raw file.
         shape: of a raw file; the first dimension counts rows.
-        offset: where the first row of a raw file begins, in bytes.
+        offset: offset of a raw file's first row in bytes.
         column: the name of an Arrow file's column.
         cores: kernel threads that read.
-        threads: user-level threads a core: the most reads in flight. As many as suit the budget
-            without.
+        threads: user-level threads of each core, and so its most reads in flight. The default
+            depends on the budget.
 
     Raises:
         InputError: the file is no such array, or the budget is too small.
@@ -264,7 +264,7 @@ def open(
 
 
 def _bytes_of(out: object, size: int) -> memoryview | None:
-    """The bytes of a buffer of `size` bytes; `None` if they cannot be written one after the other."""
+    """Returns the bytes of a buffer of `size` bytes; `None` if not contiguous and writable."""
     try:
         view = memoryview(out)  # type: ignore[arg-type]
     except TypeError as error:
@@ -275,7 +275,7 @@ def _bytes_of(out: object, size: int) -> memoryview | None:
 
 
 def _raw(name: str, dtype: Any, shape: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Checks what is said of a raw file."""
+    """Checks the description of a raw file."""
     import numpy as np
 
     try:
@@ -319,7 +319,7 @@ def _npy_header(name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
 
 
 def _header_3_0(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """The header of version 3.0, which is that of 2.0 in UTF-8."""
+    """Reads a header of version 3.0, which is a header of version 2.0 in UTF-8."""
     import numpy as np
 
     (length,) = struct.unpack("<I", file.read(4))

@@ -6,15 +6,15 @@ import operator
 
 
 class Error(Exception):
-    """Something failed; the text says what, where, and what was expected."""
+    """A failure. Its text names the failure, its place, and the expected value."""
 
 
 class InputError(Error, ValueError):
-    """The arguments or the input are at fault (exit status 2 of the command)."""
+    """The arguments or the input are wrong (exit status 2 of the command)."""
 
 
 class MissingFileError(InputError, FileNotFoundError):
-    """A file that is not there."""
+    """A file does not exist."""
 
 
 class RunError(Error, RuntimeError):
@@ -22,7 +22,7 @@ class RunError(Error, RuntimeError):
 
 
 def size(name: str, value: object) -> str:
-    """A size as text: a text such as `"1GiB"`, or a whole number of bytes."""
+    """Returns a size as text. It may be a text such as `"1GiB"`, or a whole number of bytes."""
     if isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""The verbs of the `ebbtide` command that simulate or compute."""
+"""The subcommands of `ebbtide` that simulate or compute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Path = str | os.PathLike[str]
 
 
 def text_of(value: object) -> str:
-    """A value as the command line has it."""
+    """Returns a value in the form of the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
@@ -58,15 +58,15 @@ class Simulation(Result):
     response_ns: Record
     """Response time of jobs, from their arrival."""
     dram_cache: Record
-    """What the memory side counted."""
+    """Counters of the memory side."""
     flash: Record
-    """The flash device over the measured part."""
+    """Counters of the flash device during the measured part."""
     config: Record
     """All parameters."""
 
 
 class Comparison(Result):
-    """Every design on the same work: one row of the table a design."""
+    """Designs on the same work. The table has a row for each design."""
 
     work: str
     unit: str
@@ -76,7 +76,7 @@ class Comparison(Result):
 
 
 class Sizing(Result):
-    """The DRAM that a program needs: one row of the table a design."""
+    """The DRAM that a program needs. The table has a row for each design."""
 
     recommended: str
     knee: Record
@@ -86,13 +86,13 @@ class Sizing(Result):
 
 
 class Reproduction(Result):
-    """The claims of papers beside our results: one row of the table a claim."""
+    """Claims of papers and our results. The table has a row for each claim."""
 
     claims: list[Record]
 
 
 class MissRatioCurve(Result):
-    """The miss ratio by size of DRAM: one row of the table a policy and a size."""
+    """The miss ratio by size of DRAM. The table has a row for each policy and size."""
 
     curves: list[Record]
 
@@ -124,23 +124,23 @@ def simulate(
         workload: the program; a hash table without.
         trace: a trace to replay instead, directly into the memory side.
         address: the addresses of the trace to replay, `"virtual"` or `"physical"`.
-        beyond: addresses of the trace beyond the modelled data: `"fold"` (without) moves their regions
-            of 2 MiB to where the trace uses nothing, `"refuse"` raises `InputError`.
+        beyond: addresses of the trace beyond the modelled data. `"fold"`, the default, moves their
+            regions of 2 MiB to unused addresses. `"refuse"` raises `InputError`.
         preset: a named set of parameters, such as `"atc23"`.
         set: parameters by their keys, over all others.
         scale: scale of the capacities, such as `"1/64"`.
-        jobs: jobs to measure after the warm-up; 20,000 without.
-        seed: seed of data, jobs and arrivals; 1 without.
+        jobs: jobs to measure after the warm-up; 20,000 by default.
+        seed: seed of data, jobs and arrivals; 1 by default.
         seeds: run this many seeds, starting with `seed`.
         arrivals: `"saturating"`, or `"poisson:0.8"` for that share of DRAM-only's throughput.
         energy: a TOML file with the energy of operations.
         explain: also follow a typical miss (`typical_miss`).
-        replacement: a replacement policy of your own for the DRAM cache.
-        prefetcher: a prefetcher of your own for the device of cxl-flash.
+        replacement: an `ebbtide.Replacement` for the DRAM cache.
+        prefetcher: an `ebbtide.Prefetcher` for the device of cxl-flash.
         progress: see `ebbtide.Progress`.
 
     Raises:
-        InputError: the arguments or the trace are at fault.
+        InputError: the arguments or the trace are wrong.
         RunError: the run failed.
         KeyboardInterrupt: Ctrl-C.
     """
@@ -186,16 +186,16 @@ def compare(
     Args:
         workload: the program; a hash table without.
         trace: a trace to replay instead.
-        designs: the designs to compare beside DRAM-only; all of them without.
+        designs: the designs to compare with DRAM-only; all by default.
         set: parameters of every design that has them.
-        scale: scale of the capacities; without, 1/64, and for a trace as much data as it touches.
-        jobs: jobs to measure; 10,000 without.
-        seed: seed of data and jobs; 1 without.
+        scale: scale of the capacities. The default is 1/64, or the data of the trace.
+        jobs: jobs to measure; 10,000 by default.
+        seed: seed of data and jobs; 1 by default.
         energy: a TOML file with the energy of operations.
         dram_price: dollars a GB of DRAM.
         flash_price: dollars a GB of flash.
         cells: `"ull"`, `"slc"`, `"mlc"`, `"tlc"` or `"qlc"`, for lifetimes by formula.
-        ssd: capacity of an SSD; as many are taken as hold the data.
+        ssd: capacity of an SSD. The number of SSDs is chosen to hold the data.
         progress: see `ebbtide.Progress`.
     """
     if isinstance(designs, str):
@@ -255,12 +255,12 @@ def size(
         dram_price: dollars a GB of DRAM.
         flash_price: dollars a GB of flash.
         cores: cores that share the flash.
-        ssd: capacity of an SSD, such as `"3.84TB"`; as many are taken as hold the data.
+        ssd: capacity of an SSD, such as `"3.84TB"`. The number of SSDs is chosen to hold the data.
         cells: `"ull"`, `"slc"`, `"mlc"`, `"tlc"` or `"qlc"`.
         min_lifetime: least lifetime of the SSD in years of continuous use.
-        machine: a file that `ebbtide doctor --write` has written, or `"published"` for the published
-            designs; without, `machine.toml` if it is here, and else a drive of today.
-        claims: also compare the trace with what AstriFlash's paper says of services.
+        machine: a file written by `ebbtide doctor --write`, or `"published"` for the published
+            designs. The default is `machine.toml` if it exists, or else a current drive.
+        claims: also compare the trace with the claims of AstriFlash's paper on services.
         policies: further replacement policies to draw curves for.
         progress: see `ebbtide.Progress`.
     """
@@ -298,7 +298,7 @@ def mrc(
     policies: Iterable[str] = (),
     progress: Progress = None,
 ) -> MissRatioCurve:
-    """The miss ratio of a program or a trace by size of DRAM, under LRU and further policies.
+    """Computes the miss ratio of a program or a trace by size of DRAM, for LRU and other policies.
 
     Args:
         workload: the program; a hash table without.
@@ -306,7 +306,7 @@ def mrc(
         dataset: size of the program's data, such as `"1GiB"`.
         theta: Zipf skew of the program's keys; 0 is uniform.
         seed: seed of data and jobs.
-        policies: replacement policies to draw curves for beside LRU.
+        policies: replacement policies to draw curves for, in addition to LRU.
         progress: see `ebbtide.Progress`.
     """
     arguments = _given(
@@ -343,17 +343,17 @@ def reproduce(
 
 
 def designs() -> dict[str, str]:
-    """The designs, each with a line that describes it."""
+    """Returns the designs and a description of each."""
     return dict(_native.designs())
 
 
 def keep_states(folder: Path | None = None) -> pathlib.Path:
-    """Keeps calibrations and warm machines on disk, so that a simulation over the same jobs as an earlier one, of this
-    process or another, begins where that one was warm. Results are the same.
+    """Keeps calibrations and warm machines on disk. Later simulations over the same jobs, in any process, start
+    warm. Results are the same.
 
     Args:
-        folder: Where, up to 4 GiB, of which what was used last stays; `ebbtide` in the user's cache folder if not given.
-            One folder a process.
+        folder: the folder, one for each process; by default `ebbtide` in the user's cache folder. It keeps at most
+            4 GiB: the files that were used last.
 
     Returns:
         The folder.
@@ -363,7 +363,7 @@ def keep_states(folder: Path | None = None) -> pathlib.Path:
 
 
 def workloads() -> list[str]:
-    """The programs' names."""
+    """Returns the programs' names."""
     return list(_native.workloads())
 
 

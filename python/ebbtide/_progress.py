@@ -17,7 +17,7 @@ def _in_notebook() -> bool:
 
 
 class Line:
-    """Shows the stage and the share that is done, in a notebook or on a terminal."""
+    """Shows the stage and the share done, in a notebook or on a terminal."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -60,11 +60,11 @@ class Line:
 
 Progress = Callable[[str, float], object] | bool | None
 """`None` shows a line on a terminal and in a notebook, `True` always, `False` never. A function is
-called with the stage and the share that is done, from 0 to 1; what it raises ends the run."""
+called with the stage and the share done, from 0 to 1. If it raises, the run ends."""
 
 
 class shown:
-    """Gives the function to report progress to, and removes the line at the end."""
+    """Enters with the function to report progress to. Removes the line on exit."""
 
     def __init__(self, progress: Progress) -> None:
         wanted = progress is True or (

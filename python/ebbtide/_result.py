@@ -1,4 +1,4 @@
-"""What the models give back."""
+"""Results of the models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Record(dict[str, Any]):
 
 
 class Charts:
-    """The charts of a result, as a notebook shows them. They need nothing from elsewhere."""
+    """The charts of a result, as a notebook shows them. They load no other files."""
 
     def __init__(self, pages: list[str]) -> None:
         self.pages = pages
@@ -47,18 +47,18 @@ class Charts:
 
 
 def _frame(page: str, height: int) -> str:
-    # A frame keeps the page's style from the notebook's.
+    # A frame separates the page's style from the notebook's.
     source = html.escape(page, quote=True)
     style = f"width:100%;height:{height}px;border:0"
-    # Once it is drawn, the frame is as high as its page.
+    # After the page is drawn, the frame gets its height.
     fit = "this.style.height=this.contentDocument.documentElement.scrollHeight+24+'px'"
     return f'<iframe srcdoc="{source}" style="{style}" onload="{fit}"></iframe>'
 
 
 class Result:
-    """A result: its figures as attributes, a table, charts and text.
+    """A result: figures as attributes, a table, charts and text.
 
-    Figures are those that the command prints with `--json`, under the same keys. The table goes to
+    Figures have the keys that the command prints with `--json`. The table goes to
     polars (`polars.DataFrame(result)`), pyarrow (`pyarrow.table(result)`) and others through the
     Arrow C stream, without copies.
     """

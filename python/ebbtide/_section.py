@@ -61,7 +61,7 @@ class Section:
         if name in type(self).__annotations__:
             kind = self._kind(name)
             optional = str(type(self).__annotations__[name]).endswith("| None")
-            # A section without a key that is set is empty, and still takes assignments.
+            # A section in which no key is set is empty, and still takes assignments.
             return kind._of(self._root, self._key(name)) if kind and not optional else None
         known = ", ".join(sorted(values))
         raise AttributeError(f"unknown key '{self._key(name)}' (known: {known})", name=name, obj=self)
@@ -113,7 +113,7 @@ class Root(Section):
         """Changes parameters together, by keys such as `"dram_cache.ways"`.
 
         Raises:
-            InputError: a key does not exist, or a value cannot be; then nothing has changed.
+            InputError: a key does not exist, or a value is invalid. Nothing has changed then.
         """
         self._resolve([*self._set, *((key, _text(value)) for key, value in changes.items())])
 
@@ -128,7 +128,7 @@ class Root(Section):
         return copy
 
     def to_toml(self) -> str:
-        """All parameters as TOML, which every verb takes as a design."""
+        """All parameters as TOML, which every subcommand takes as a design."""
         return str(self._toml)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -30,7 +30,7 @@ def _key(key: object) -> bytes:
 
 
 class Store(MutableMapping[Key, bytes]):
-    """A dictionary in a file: keys and values are bytes, and a `str` is a key by its UTF-8.
+    """A dictionary in a file. Keys and values are bytes; a `str` key is encoded in UTF-8.
 
     A change that has returned survives a crash (`durability`). Any number of threads may use it.
     After a fork, open it again.
@@ -43,10 +43,10 @@ class Store(MutableMapping[Key, bytes]):
         dram: str | int = "64MiB",
         durability: str = "always",
     ) -> None:
-        """Opens the store in a file and recovers it, or makes one.
+        """Opens and recovers the store in a file, or creates one.
 
-        `capacity` is what keys, values and index may take; 1 GiB if the store is made without it.
-        `dram` is the budget, which covers everything. `durability` is `always`, `every:TIME` (a
+        `capacity` is the size of keys, values and index; a new store has 1 GiB by default.
+        `dram` is the budget for everything. `durability` is `always`, `every:TIME` (a
         crash loses at most that time) or `none`.
         """
         self.path = Path(path)
@@ -78,7 +78,7 @@ class Store(MutableMapping[Key, bytes]):
             self._open().change([(_key(key), None)])
 
     def update(self, *others: Any, **values: bytes) -> None:
-        """Sets all of them in one step."""
+        """Sets all keys in one step."""
         changes = dict[Key, bytes]()
         changes.update(*others, **values)
         with self._lock():
@@ -90,7 +90,7 @@ class Store(MutableMapping[Key, bytes]):
         return self._open().len()
 
     def __iter__(self) -> Iterator[bytes]:
-        """All keys, in no order. A key that is there all the time comes exactly once."""
+        """Iterates over all keys, in no order. A key that exists throughout comes exactly once."""
         place: int | None = 0
         while place is not None:
             keys, place = self._open().keys(place)
@@ -100,8 +100,8 @@ class Store(MutableMapping[Key, bytes]):
     def transaction(self) -> Iterator[Transaction]:
         """Changes that take effect in one step at the end of the block, or not at all if it raises.
 
-        Use the `Transaction` that it gives. Changes of other threads wait; reads do not. What one
-        transaction may store is bounded; an error says by what.
+        Change keys through the `Transaction`. Changes of other threads wait; reads do not. The
+        size of a transaction is limited; an error names the limit.
         """
         with self._lock():
             self._transaction = Transaction(self)
@@ -142,7 +142,7 @@ class Store(MutableMapping[Key, bytes]):
         return f"Store({os.fspath(self.path)!r}{'' if self._native else ', closed'})"
 
     def __reduce__(self) -> Any:
-        # It is opened again by its path and options. One process at a time may have it open.
+        # Unpickling opens the path with the same options. Only one process may have it open.
         return (Store, (self.path.absolute(), *self._options))
 
     def _open(self) -> _native.Dictionary:
@@ -153,7 +153,7 @@ class Store(MutableMapping[Key, bytes]):
     @contextmanager
     def _lock(self) -> Iterator[None]:
         """Keeps other threads from changing the store."""
-        # A forked child is refused before it waits for a thread that it has not.
+        # Fails in a forked child, which would wait for a thread that it does not have.
         self._open().check_process()
         with self._changing:
             if self._transaction is not None:

@@ -142,7 +142,7 @@ class Sweep:
 
 
 def run_point(point: Point) -> Outcome:
-    """Runs one point of a sweep, by itself and on one core. Gives plain data for `Sweep.collect`."""
+    """Runs one point of a sweep on one core. Returns plain data for `Sweep.collect`."""
     try:
         values = [(str(key), str(value)) for key, value in point["values"].items()]
         number = point["number"]
@@ -153,7 +153,7 @@ def run_point(point: Point) -> Outcome:
 
 
 def _toml(value: object) -> str:
-    # JSON's texts, numbers and lists are TOML's too.
+    # Texts, numbers and lists of JSON are also TOML.
     if isinstance(value, (str, bool, int, float)):
         return json.dumps(value)
     if isinstance(value, Iterable) and not isinstance(value, Mapping):

@@ -23,7 +23,7 @@ class Batches(Dataset):
 
     def __getitem__(self, indices: Sequence[int]) -> torch.Tensor:
         if self.array is None:
-            # Each worker process opens an array of its own.
+            # Each worker process opens the array again.
             self.array = ebbtide.open(self.path, self.dram)
         return torch.from_numpy(self.array[indices])
 

@@ -2,7 +2,7 @@
 # # Features of a model, gathered from flash
 #
 # A table of features is larger than the DRAM that it gets. Each step of the training gathers a batch of rows and
-# fetches the next one meanwhile.
+# fetches the next one at the same time.
 # %%
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-//! [`Arguments`]: the arguments of a call as text, as a command line has them.
+//! [`Arguments`]: the arguments of a call as text, in the form of a command line.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use ebbtide_study::energy::EnergyTable;
 
 use crate::failure::Failure;
 
-/// Arguments by name. The Python half leaves out those that are `None`.
+/// Arguments by name. The Python half omits `None`.
 pub(crate) struct Arguments(pub(crate) HashMap<String, String>);
 
 impl Arguments {
-    /// The text of `name`.
+    /// Returns the text of `name`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The value of `name`, by the parser that the command line uses.
+    /// Returns the value of `name`, parsed as on the command line.
     ///
     /// # Errors
-    /// The parser's message, with the name before it.
+    /// Returns the parser's error, with the name before it.
     pub(crate) fn value<T: FromStr<Err: ToString>>(
         &self,
         name: &str,
@@ -32,10 +32,10 @@ impl Arguments {
         self.text(name).map(parse).transpose()
     }
 
-    /// A whole number from `least` on.
+    /// Returns a whole number of at least `least`.
     ///
     /// # Errors
-    /// What was given, and what was expected.
+    /// Returns an error with the given and the expected value.
     pub(crate) fn count(&self, name: &str, least: u64) -> Result<Option<u64>, Failure> {
         let parse = |text: &str| {
             let number = text.parse().ok().filter(|number| *number >= least);
@@ -47,10 +47,10 @@ impl Arguments {
         self.text(name).map(parse).transpose()
     }
 
-    /// A number.
+    /// Returns a finite number.
     ///
     /// # Errors
-    /// What was given, and what was expected.
+    /// Returns an error with the given and the expected value.
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, Failure> {
         let parse = |text: &str| {
             let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -62,20 +62,20 @@ impl Arguments {
         self.text(name).map(parse).transpose()
     }
 
-    /// The path of `name`.
+    /// Returns the path of `name`.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.text(name).map(PathBuf::from)
     }
 
-    /// Whether `name` was given as true.
+    /// True if `name` was given as true.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.text(name) == Some("true")
     }
 
-    /// The energy table of the file that `energy` names, or the shipped table.
+    /// Returns the energy table of the file that `energy` names, or the shipped table.
     ///
     /// # Errors
-    /// When the file is no energy table.
+    /// Returns an error if the file is no energy table.
     pub(crate) fn energy(&self) -> Result<EnergyTable, Failure> {
         self.path("energy").map_or_else(
             || Ok(EnergyTable::shipped()),

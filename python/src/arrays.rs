@@ -1,4 +1,4 @@
-//! [`RowFile`]: rows of a file, gathered into buffers of Python.
+//! [`RowFile`]: gathers rows of a file into buffers of Python.
 
 use std::path::PathBuf;
 
@@ -18,13 +18,13 @@ fn failed(error: RowError) -> PyErr {
     }
 }
 
-/// Rows of one width in a file that is only read.
+/// Rows of equal width in a file that is read only.
 #[pyclass(frozen, module = "ebbtide._native")]
 pub(crate) struct RowFile(ebbtide_engine::RowFile);
 
 #[pymethods]
 impl RowFile {
-    /// The rows of `runs`, which are offsets and numbers of rows, behind a cache of `dram`.
+    /// Opens the rows of `runs`, pairs of an offset and a number of rows, with a cache of `dram`.
     #[new]
     fn new(
         py: Python<'_>,
@@ -44,7 +44,7 @@ impl RowFile {
             runs.into_iter().map(|(offset, rows)| RowRun { offset, rows }).collect();
         let opened = py.detach(|| ebbtide_engine::RowFile::open(&path, &runs, row_bytes, &options));
         opened.map(RowFile).map_err(|error| match error {
-            // These name the file themselves.
+            // These errors name the file.
             RowError::Engine(error @ (EngineError::Store(_) | EngineError::Path { .. })) => {
                 Failure::of(true, error).into()
             }
@@ -55,7 +55,8 @@ impl RowFile {
         })
     }
 
-    /// Copies the bytes in `columns`, a start and an end, of the rows with these `indices` into the bytes of `into`.
+    /// For the rows
+    /// `indices`, copies the bytes in `columns`, from its start to its end, into the buffer `into`.
     fn gather(
         &self,
         py: Python<'_>,
@@ -63,7 +64,7 @@ impl RowFile {
         columns: (usize, usize),
         into: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        // A copy, because another thread may change the array meanwhile.
+        // A copy, because another thread may change the array during the call.
         let indices = PyBuffer::<u64>::get(indices)?.to_vec(py)?;
         let buffer = PyBuffer::<u8>::get(into)?;
         let into = bytes_of(&buffer)?;
@@ -78,26 +79,27 @@ impl RowFile {
         gathered.map_err(|error| raised.take().unwrap_or_else(|| failed(error)))
     }
 
-    /// Begins to fetch the rows with these `indices`.
+    /// Begins to fetch the rows `indices`.
     fn prefetch(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<()> {
         let indices = PyBuffer::<u64>::get(indices)?.to_vec(py)?;
         py.detach(|| self.0.prefetch(&indices)).map_err(failed)
     }
 
-    /// Accesses to pages, and how many of them found their page on flash.
+    /// Accesses to pages, and those that found their page on flash.
     fn counters(&self) -> PyResult<(u64, u64)> {
         self.0.check_process().map_err(failed)?;
         let counted = self.0.counters();
         Ok((counted.accesses, counted.misses))
     }
 
-    /// Limits of this machine, a sentence each.
+    /// Limits of this machine, one sentence each.
     fn notices(&self) -> Vec<String> {
         self.0.notices().to_vec()
     }
 }
 
-/// The bytes that `buffer` exports, to be written while the interpreter's lock is released.
+/// Returns the bytes that `buffer` exports. They are written while the interpreter's lock is
+/// released.
 #[allow(unsafe_code, clippy::mut_from_ref)]
 fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&mut [u8]> {
     if buffer.readonly() || !buffer.is_c_contiguous() {
@@ -106,8 +108,9 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&mut [u8]> {
     if buffer.len_bytes() == 0 {
         return Ok(&mut []);
     }
-    // SAFETY: the exporter keeps this memory in place and as large while the buffer is held, and the
-    // slice does not outlive it. It is contiguous and can be written. A thread of the program that
-    // uses the array meanwhile races, as with every function of NumPy that releases the lock.
+    // SAFETY: the exporter keeps this memory in place and at its size while the buffer is held,
+    // and the slice does not outlive it. It is contiguous and writable. Another thread of the
+    // program that uses the array at the same time races, as with every function of NumPy that
+    // releases the lock.
     Ok(unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes()) })
 }

@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use crate::failure::Failure;
 
-/// The capacity of a dictionary that is made, unless another is given.
+/// Default capacity of a new dictionary.
 const CAPACITY: Bytes = Bytes(1 << 30);
 
 fn failed(error: DictionaryError) -> PyErr {
@@ -27,7 +27,7 @@ pub(crate) struct Dictionary(ebbtide_engine::Dictionary);
 
 #[pymethods]
 impl Dictionary {
-    /// Opens the dictionary in the file at `path`, or makes one.
+    /// Opens the dictionary in the file at `path`, or creates it.
     #[new]
     fn new(
         py: Python<'_>,
@@ -45,25 +45,25 @@ impl Dictionary {
             .map_err(failed)
     }
 
-    /// Refuses a forked child.
+    /// Returns an error in a forked child.
     fn check_process(&self) -> PyResult<()> {
         self.0.check_process().map_err(failed)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let key = key.to_vec();
         let value = py.detach(|| self.0.get(&key)).map_err(failed)?;
         Ok(value.map(|value| PyBytes::new(py, &value)))
     }
 
-    /// Whether a key is there.
+    /// True if the key exists.
     fn contains(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
         let key = key.to_vec();
         py.detach(|| self.0.contains(&key)).map_err(failed)
     }
 
-    /// Makes changes in one step.
+    /// Makes all changes in one step.
     fn change(&self, py: Python<'_>, changes: Vec<Change>) -> PyResult<()> {
         py.detach(|| self.0.change(changes)).map_err(failed)
     }
@@ -73,7 +73,7 @@ impl Dictionary {
         py.detach(|| self.0.len()).map_err(failed)
     }
 
-    /// Some keys from a place on, and the place from which to go on.
+    /// Returns some keys from position `from` on, and the position where the next call continues.
     fn keys<'py>(
         &self,
         py: Python<'py>,
@@ -83,7 +83,7 @@ impl Dictionary {
         Ok((keys.iter().map(|key| PyBytes::new(py, key)).collect(), next))
     }
 
-    /// Accesses to pages, and how many of them found their page on flash.
+    /// Accesses to pages, and those that found their page on flash.
     fn counters(&self) -> PyResult<(u64, u64)> {
         self.check_process()?;
         let counted = self.0.counters();

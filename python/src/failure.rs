@@ -11,11 +11,12 @@ import_exception!(ebbtide._errors, InputError);
 import_exception!(ebbtide._errors, MissingFileError);
 import_exception!(ebbtide._errors, RunError);
 
-/// Why a call failed. The text is the line that the `ebbtide` command prints, with the arguments of Python.
+/// Reason why a call failed. The text is the line that the `ebbtide` command prints, with the
+/// names of Python's arguments.
 pub(crate) enum Failure {
-    /// The caller's arguments or input.
+    /// Wrong arguments or input.
     Input(String),
-    /// A file of the caller's that is not there.
+    /// A file of the caller that does not exist.
     Missing(String),
     /// A run that failed.
     Run(String),
@@ -24,17 +25,17 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// An error in arguments or input.
+    /// Returns an error in arguments or input.
     pub(crate) fn input(error: impl ToString) -> Failure {
         Failure::Input(one_line(error))
     }
 
-    /// A run that failed.
+    /// Returns the error of a run.
     pub(crate) fn run(error: impl ToString) -> Failure {
         Failure::Run(one_line(error))
     }
 
-    /// An error that knows whether the input is at fault.
+    /// Returns an input error if `is_input`, or the error of a run.
     pub(crate) fn of(is_input: bool, error: impl Error + 'static) -> Failure {
         match is_input {
             true if is_missing(&error) => Failure::Missing(one_line(error)),
@@ -44,7 +45,7 @@ impl Failure {
     }
 }
 
-/// True if the error is one about a file that is not there.
+/// True if the error is caused by a missing file.
 fn is_missing(error: &(dyn Error + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(found) = error {
@@ -57,7 +58,7 @@ fn is_missing(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Options of the command that errors name.
+/// Options of the command that its errors name.
 const OPTIONS: [&str; 13] = [
     "set",
     "slo",

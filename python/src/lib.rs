@@ -1,14 +1,14 @@
-//! The native half of the Python package `ebbtide`: arguments and results on their way between
-//! Python and the crates that do the work. Nothing here computes a result.
+//! The native half of the Python package `ebbtide`. It converts arguments and results between
+//! Python and the other crates, and computes no result.
 //!
 //! * `arguments`: Python values as text, parsed by the parsers of the command line.
-//! * `watched`: long runs on a thread of their own, with progress and Ctrl-C.
+//! * `watched`: long runs on a separate thread, with progress and Ctrl-C.
 //! * `report`: a result as text, JSON, pages and an Arrow table.
-//! * `models`: the verbs of the `ebbtide` command that simulate or compute.
-//! * `policy`: replacement policies and prefetchers that are written in Python.
+//! * `models`: the commands of `ebbtide` that simulate or compute.
+//! * `policy`: replacement policies and prefetchers written in Python.
 //! * `sweeps`: a sweep as points that any engine can run, and its table.
-//! * `traces`: traces from and to files and arrays.
-//! * `arrays`: rows of a file on flash, gathered into arrays.
+//! * `traces`: reads and writes traces as files and arrays.
+//! * `arrays`: gathers rows of a file on flash into arrays.
 //! * `dictionary`: keys and values that survive crashes.
 //! * `failure`: errors as exceptions.
 

@@ -1,4 +1,4 @@
-//! The verbs that simulate or compute, with their arguments as text.
+//! The commands that simulate or compute. Their arguments are text.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ use crate::watched::{watched, watched_by};
 /// Parameters and their values, as `--set` takes them.
 type Set = Vec<(String, String)>;
 
-/// What a policy of the caller's own is when there is one.
+/// A caller's policy or prefetcher, if there is one.
 type Own = Option<Py<PyAny>>;
 
-/// One design on one program or trace.
+/// Simulates one design on one program or trace.
 #[pyfunction]
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -57,7 +57,7 @@ fn simulate_failed(error: SimulateError) -> Failure {
     }
 }
 
-/// Simulates with a policy or a prefetcher in Python, whose first exception ends the run.
+/// Simulates with a policy or a prefetcher in Python. Its first exception ends the run.
 fn with_own(
     py: Python<'_>,
     options: SimOptions,
@@ -78,8 +78,8 @@ fn with_own(
     let trouble = Trouble::new(stop.clone());
     let noted = trouble.clone();
     let run = move |watch: Watch<'_>| {
-        // The run holds the lock, so that a call of a policy need not wait for it, and lets other
-        // threads have it at every report of progress.
+        // The run holds the interpreter's lock, so that calls of the policy need not wait for it.
+        // Each report of progress lets other threads have it.
         let tell = |stage: &str, share: f64| {
             watch.show(stage, share);
             Python::attach(|py| py.detach(|| ()));
@@ -150,7 +150,7 @@ fn sim_options(arguments: &Arguments, set: Set) -> Result<SimOptions, Failure> {
     })
 }
 
-/// Every design on the same work.
+/// Simulates every design on the same work.
 #[pyfunction]
 pub(crate) fn compare(
     py: Python<'_>,
@@ -194,7 +194,7 @@ fn compare_options(
     })
 }
 
-/// What memory costs and which drives hold the data.
+/// Returns the prices of memory and the drives to choose from.
 fn market(arguments: &Arguments) -> Result<Market, Failure> {
     let mut market = Market::default();
     if let Some(price) = arguments.number("dram_price")? {
@@ -212,7 +212,7 @@ fn market(arguments: &Arguments) -> Result<Market, Failure> {
     Ok(market)
 }
 
-/// The DRAM that a program needs.
+/// Computes the DRAM that a program needs.
 #[pyfunction]
 pub(crate) fn size(
     py: Python<'_>,
@@ -285,7 +285,7 @@ fn kinds(names: Vec<String>) -> Result<Vec<PolicyKind>, Failure> {
     names.iter().map(|name| name.parse().map_err(Failure::input)).collect()
 }
 
-/// The miss ratio by size of DRAM.
+/// Computes the miss ratio by size of DRAM.
 #[pyfunction]
 pub(crate) fn mrc(
     py: Python<'_>,
@@ -300,7 +300,7 @@ pub(crate) fn mrc(
     })
 }
 
-/// The claims of papers beside our results.
+/// Compares the claims of papers with our results.
 #[pyfunction]
 pub(crate) fn reproduce(
     py: Python<'_>,
@@ -326,15 +326,15 @@ pub(crate) fn reproduce(
     })
 }
 
-/// The designs' names and descriptions.
+/// Returns the designs' names and descriptions.
 #[pyfunction]
 #[pyo3(name = "designs")]
 pub(crate) fn designs_list() -> Vec<(&'static str, &'static str)> {
     designs::ALL.iter().map(|design| (design.name, design.about)).collect()
 }
 
-/// Keeps what later simulations over the same jobs need alike, for those of this very build, the file
-/// `program`. Gives the folder.
+/// Keeps state that later simulations of the same jobs share in a folder, and returns the folder.
+/// Only the build in the file `program` reuses it.
 #[pyfunction]
 pub(crate) fn keep_states(folder: Option<PathBuf>, program: PathBuf) -> PyResult<PathBuf> {
     let folder = folder.or_else(ebbtide_sim::user_folder);
@@ -354,13 +354,13 @@ pub(crate) fn keep_states(folder: Option<PathBuf>, program: PathBuf) -> PyResult
     Ok(folder)
 }
 
-/// The programs' names.
+/// Returns the programs' names.
 #[pyfunction]
 pub(crate) fn workloads() -> Vec<&'static str> {
     Kind::ALL.map(Kind::name).to_vec()
 }
 
-/// The parameters of a design with `set` over them: as JSON, and as TOML.
+/// Returns the parameters of a design with the values of `set`, as JSON and as TOML.
 #[pyfunction]
 pub(crate) fn resolve(design: &str, set: Set) -> PyResult<(String, String)> {
     let set: Vec<(&str, &str)> =

@@ -1,8 +1,9 @@
-//! Replacement policies and prefetchers written in Python, as the simulator drives them.
+//! Replacement policies and prefetchers written in Python, adapted to the simulator.
 //!
-//! A run with one of them holds the interpreter's lock and gives it up between two calls when
-//! another thread asks for it. Policies run on the thread's own stack: simulated jobs have small
-//! ones. The first exception stops the run; until it has stopped, the policy decides as FIFO would.
+//! A run with one of them holds the interpreter's lock. It releases the lock between two calls
+//! when another thread asks for it. Policies run on the thread's own stack, because stacks of
+//! simulated jobs are small. The first exception stops the run. Until it has stopped, the policy
+//! decides as FIFO would.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,12 +25,12 @@ impl Trouble {
         Trouble(Arc::new((Mutex::new(None), stop)))
     }
 
-    /// The exception, if there was one.
+    /// Takes the exception, if there was one.
     pub(crate) fn take(&self) -> Option<PyErr> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Notes an exception and stops the run.
+    /// Records the first exception and stops the run.
     pub(crate) fn note(&self, error: PyErr) {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.0.1.stop();
@@ -49,7 +50,7 @@ impl Trouble {
     }
 }
 
-/// Calls `callable` with one to three arguments, without making a tuple of them first.
+/// Calls `callable` with one to three arguments, without building a tuple.
 #[allow(unsafe_code)]
 fn call<'py>(
     py: Python<'py>,
@@ -73,7 +74,7 @@ fn call<'py>(
     }
 }
 
-/// The most ways of a set whose frames are shown to a policy one by one.
+/// Maximum number of frames of a set that are passed to a policy one by one.
 const WAYS_MAX: usize = 64;
 
 /// A replacement policy written in Python.
@@ -83,16 +84,16 @@ pub(crate) struct PythonPolicy {
     victim: Py<PyAny>,
     remove: Py<PyAny>,
     ways: usize,
-    /// Whether the policy knows each frame.
+    /// True for each frame that the policy knows.
     known: Vec<bool>,
     trouble: Trouble,
 }
 
 impl PythonPolicy {
-    /// `policy`, with its methods looked up once.
+    /// Looks up the methods of `policy` once.
     ///
     /// # Errors
-    /// When it lacks a method, or `start` raises.
+    /// Returns an error if it lacks a method, or `start` raises.
     pub(crate) fn new(
         py: Python<'_>,
         policy: &Py<PyAny>,
@@ -204,10 +205,10 @@ pub(crate) struct PythonPrefetcher {
 }
 
 impl PythonPrefetcher {
-    /// `prefetcher`, with its method looked up once.
+    /// Looks up the method of `prefetcher` once.
     ///
     /// # Errors
-    /// When it lacks the method.
+    /// Returns an error if it lacks the method.
     pub(crate) fn new(
         py: Python<'_>,
         prefetcher: &Py<PyAny>,

@@ -27,17 +27,17 @@ impl Report {
 
 #[pymethods]
 impl Report {
-    /// The result as the command prints it.
+    /// Returns the text that the command prints.
     fn text(&self) -> String {
         self.0.to_string()
     }
 
-    /// The result as the command prints it with `--json`.
+    /// Returns the JSON that the command prints with `--json`.
     fn json(&self) -> PyResult<String> {
         Ok(self.0.json().map_err(Failure::run)?)
     }
 
-    /// The result's pages as HTML documents; with `charts`, their charts alone.
+    /// Returns the result's pages as HTML documents; with `charts`, only their charts.
     fn pages(&self, charts: bool) -> PyResult<Vec<String>> {
         let pages = self.0.pages();
         let html = |page: &Page| if charts { page.charts().html() } else { page.html() };
@@ -45,19 +45,19 @@ impl Report {
         Ok(pages.map_err(Failure::run)?)
     }
 
-    /// Writes the page and its data files into `folder`. Returns the paths written.
+    /// Writes the page and its data files into `folder`. Returns their paths.
     fn write(&self, folder: PathBuf) -> PyResult<Vec<PathBuf>> {
         Ok(self.0.write(&folder).map_err(Failure::run)?)
     }
 
-    /// The table as an Arrow C stream.
+    /// Returns the table as an Arrow C stream.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer ignore a schema it cannot cast to.
+        // The interface lets a producer ignore a schema that it cannot cast to.
         drop(requested_schema);
         let columns = self.0.columns().map_err(Failure::run)?;
         let batch = batch(&columns).map_err(Failure::run)?;

@@ -1,4 +1,4 @@
-//! [`Sweep`]: a sweep as points that any engine can run, and its table.
+//! [`Sweep`]: the points of a sweep, which any engine can run, and their table.
 
 use std::path::PathBuf;
 
@@ -20,19 +20,19 @@ fn failed(error: SweepError) -> Failure {
     }
 }
 
-/// Every combination of the values of some axes.
+/// All combinations of the values of some axes.
 #[pyclass(frozen, module = "ebbtide._native")]
 pub(crate) struct Sweep(sweep::Sweep);
 
 #[pymethods]
 impl Sweep {
-    /// The sweep that `text` describes, the contents of the file called `name`.
+    /// Parses the sweep in `text`, the contents of the file `name`.
     #[new]
     fn new(name: &str, text: &str) -> PyResult<Sweep> {
         Ok(Sweep(sweep::Sweep::parse(name, text).map_err(Failure::input)?))
     }
 
-    /// The number of points.
+    /// Number of points.
     fn __len__(&self) -> usize {
         self.0.points()
     }
@@ -43,7 +43,7 @@ impl Sweep {
         axes.map(|axis| (axis.key.clone(), axis.values.clone())).collect()
     }
 
-    /// A point as keys and values, an axis each.
+    /// Returns a point as the key and value of each axis.
     fn point(&self, number: usize) -> Vec<(String, String)> {
         self.0.point(number)
     }
@@ -53,7 +53,7 @@ impl Sweep {
         Ok(self.0.check().map_err(failed)?)
     }
 
-    /// Runs what `folder` does not hold yet.
+    /// Runs the points whose outcomes `folder` does not hold yet.
     fn run(
         &self,
         py: Python<'_>,
@@ -71,7 +71,7 @@ impl Sweep {
         })
     }
 
-    /// The result whose points have these outcomes, as JSON and in their order.
+    /// Returns the result of points with these outcomes, in order and as JSON.
     fn collect(&self, outcomes: Vec<String>) -> PyResult<Report> {
         let parse = |text: &String| serde_json::from_str(text);
         let outcomes: Result<Vec<Value>, _> = outcomes.iter().map(parse).collect();
@@ -85,7 +85,7 @@ impl Sweep {
     }
 }
 
-/// Runs a point, which is a key and a value for each axis. Gives its outcome as JSON.
+/// Runs a point, given as a key and a value for each axis. Returns its outcome as JSON.
 #[pyfunction]
 pub(crate) fn run_point(
     py: Python<'_>,

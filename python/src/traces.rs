@@ -1,4 +1,4 @@
-//! Traces from and to files and arrays.
+//! Reads and writes traces as files and arrays.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ fn failed(error: TraceError) -> Failure {
     }
 }
 
-/// Writes the trace at `from` to `to`, in the format of that name.
+/// Converts the trace at `from` to the format that the name `to` has.
 #[pyfunction]
 pub(crate) fn convert_trace(py: Python<'_>, from: PathBuf, to: PathBuf) -> PyResult<()> {
     watched(py, None, move |_| {
@@ -27,7 +27,7 @@ pub(crate) fn convert_trace(py: Python<'_>, from: PathBuf, to: PathBuf) -> PyRes
     })
 }
 
-/// Properties of the trace at `path`, as JSON.
+/// Returns properties of the trace at `path`, as JSON.
 #[pyfunction]
 pub(crate) fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     watched(py, None, move |_| {
@@ -37,7 +37,7 @@ pub(crate) fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     })
 }
 
-/// The numbers of `array`, one dimension of 64 bits without a sign.
+/// Returns the numbers of `array`, which must have one dimension and dtype uint64.
 fn numbers(py: Python<'_>, name: &str, array: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let expected = format!("{name}: expected an array of one dimension and dtype uint64");
     let buffer = PyBuffer::<u64>::get(array).map_err(|_| Failure::input(&expected))?;
@@ -47,7 +47,7 @@ fn numbers(py: Python<'_>, name: &str, array: &Bound<'_, PyAny>) -> PyResult<Vec
     buffer.to_vec(py)
 }
 
-/// The accesses of a trace in memory.
+/// Accesses in memory as a source of a trace.
 struct InMemory(std::vec::IntoIter<Access>);
 
 impl Source for InMemory {
@@ -58,7 +58,7 @@ impl Source for InMemory {
     }
 }
 
-/// Writes accesses to `path`, in the format of its name.
+/// Writes accesses to `path`, in the format that its name has.
 #[pyfunction]
 pub(crate) fn write_trace(
     py: Python<'_>,
@@ -102,8 +102,8 @@ pub(crate) fn write_trace(
     })
 }
 
-/// The accesses of the trace at `path`: addresses, writes and times in nanoseconds, each as the
-/// bytes of numbers of 64 bits. Hints are left out.
+/// Returns the addresses, writes and times in nanoseconds of the trace at `path`. Each is the
+/// bytes of 64-bit numbers. Hints are left out.
 #[pyfunction]
 pub(crate) fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<[Vec<u8>; 3]> {
     watched(py, None, move |_| {

@@ -1,4 +1,4 @@
-//! [`watched`]: a long run on a thread of its own, so that Ctrl-C and progress reach Python.
+//! [`watched`]: runs on a separate thread, so that Ctrl-C and progress reach Python.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,22 +11,21 @@ use pyo3::prelude::*;
 
 use crate::failure::Failure;
 
-/// Time between two looks at signals and progress.
+/// Time between two checks of signals and progress.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a run that was stopped is waited for. A run that looks at its stop request later ends
-/// on its own, and its result is dropped.
+/// Longest wait for a stopped run. A run that checks its stop request later than that ends alone,
+/// and its result is dropped.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The stage and the share that is done, if they are news.
+/// The stage and the share done, until they are reported.
 type News = Mutex<Option<(String, f64)>>;
 
-/// Runs `work` without the interpreter's lock. A signal whose handler raises, as Ctrl-C does, stops
-/// it, and so does a `progress` that raises. `progress` is called with a stage and a share from 0
-/// to 1.
+/// Runs `work` without the interpreter's lock. It stops if a signal handler raises, as on Ctrl-C,
+/// or if `progress` raises. `progress` is called with a stage and a share from 0 to 1.
 ///
 /// # Errors
-/// What `work`, a signal handler or `progress` gives.
+/// Returns the error of `work`, a signal handler or `progress`.
 pub(crate) fn watched<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -35,7 +34,7 @@ pub(crate) fn watched<T: Send + 'static>(
     watched_by(py, Arc::new(Stop::new()), progress, work)
 }
 
-/// [`watched`], with a stop request that others may set too.
+/// As [`watched`], with a stop request that other threads may set.
 ///
 /// # Errors
 /// As [`watched`].
@@ -54,7 +53,7 @@ pub(crate) fn watched_by<T: Send + 'static>(
             *news = Some((stage.to_string(), share));
         };
         let result = catch_unwind(AssertUnwindSafe(|| work(Watch::new(&tell, &their_stop))));
-        // Nobody waits for a run that was given up.
+        // A run that was given up has no receiver.
         let _ = sender.send(result);
     };
     let thread = thread::Builder::new().name("ebbtide".to_string()).spawn(run);

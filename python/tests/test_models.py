@@ -224,7 +224,7 @@ def test_progress_is_told_and_what_it_raises_ends_the_run(small) -> None:
 
 
 def test_a_call_ends_when_its_run_ends(small) -> None:
-    # Signals are looked at every 20 ms meanwhile. One busy host may delay the call: the best counts.
+    # A run checks signals every 20 ms. A busy host may delay a call, so the best counts.
     def beyond_the_run() -> float:
         begun = time.monotonic()
         run = ebbtide.simulate(workload="array-swap", jobs=1, set=small, progress=False)

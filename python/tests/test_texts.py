@@ -126,7 +126,7 @@ def test_a_file_that_would_be_overwritten(command, library: Library, tmp_path: P
     assert status == 2
     code, text = library.create(diary)
     assert code == INPUT
-    # How much would be overwritten is each store's own.
+    # The sizes of the overwritten parts differ.
     assert text.split(" overwrite ")[0] == line.split(" overwrite ")[0]
     assert "not an Ebbtide data file; --force would" in text
 
@@ -154,7 +154,7 @@ def test_a_durability_that_does_not_exist(command, library: Library, store: Path
     status, line = complaint(command, "serve", "--durability=seldom", cwd=store.parent)
     code, text = library.open(store, durability="seldom")
     assert (status, code) == (2, INPUT)
-    # Each names the option in its own way, and then says the same.
+    # The names of the option differ, and the rest is the same.
     assert line.endswith(text)
     with pytest.raises(ebbtide.InputError) as caught:
         ebbtide.Store(store, durability="seldom")
