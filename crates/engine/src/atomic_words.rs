@@ -1,8 +1,8 @@
-//! Words in memory: the one place where values are read from and written to raw memory.
+//! Words in memory. The only module that reads and writes values in raw memory.
 //!
-//! Every access is made of 8-byte atomics. A load is relaxed and followed by an acquire fence, a
-//! store preceded by a release fence: on x86-64 both are plain moves, and races between jobs are
-//! defined behaviour everywhere.
+//! Every access consists of 8-byte atomics. A load is relaxed and followed by an acquire fence. A
+//! store is preceded by a release fence. On x86-64 both are plain moves. Races between jobs are
+//! defined behaviour on every architecture.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -71,8 +71,8 @@ pub(crate) unsafe fn copy_out(from: *const u8, into: &mut [u8]) {
     fence(Ordering::Acquire);
 }
 
-/// Copies `from` to the bytes from `to` on, which need no alignment. Other bytes of the words keep their
-/// values, also those that another thread stores meanwhile.
+/// Copies `from` to the bytes from `to` on. `to` needs no alignment. Other bytes of the same words
+/// keep their values, also bytes that another thread stores at the same time.
 ///
 /// # Safety
 /// As for [`copy_out`].
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(contents(&line)[3], 33);
     }
 
-    /// A word seen new means that what was stored before it is seen too.
+    /// A thread that loads a new word also sees every earlier store.
     #[test]
     fn stores_are_seen_in_order_by_another_thread() {
         const ROUNDS: u64 = if cfg!(miri) { 50 } else { 100_000 };

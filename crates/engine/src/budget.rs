@@ -8,7 +8,8 @@ use crate::device::uring::Uring;
 use crate::engine_error::EngineError;
 use crate::options::{Options, check};
 
-/// What a core takes whatever its threads and batches: its kernel thread, histogram and lists.
+/// Bytes of a core that do not depend on its threads and batches: its kernel thread, histogram and
+/// lists.
 const CORE_BYTES: usize = 144 << 10;
 
 /// What a request under way takes: its operation, the description of its memory, and its completion.

@@ -38,8 +38,8 @@ pub(crate) struct BufferPool {
     pub(crate) write_health: PageWrites,
     /// Pages that transactions watch.
     pub(crate) departures: Departures,
-    /// The slot of the last page, and how many of its bytes must be on the device. What is not there
-    /// is zeros.
+    /// The slot of the last page, and how many of its bytes must be on the device. The bytes behind
+    /// them are zeros.
     pub(crate) last_page: (u32, usize),
     /// The part of a file that the pages are in, if it is a file.
     pub(crate) extent: Option<Extent>,
@@ -55,18 +55,18 @@ impl BufferPool {
         Time::from_ns(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// How long nobody has driven the backside of `core`.
+    /// Returns how long no core has driven the backside of `core`.
     pub(crate) fn left_alone(&self, core: usize, now: Time) -> Span {
         now.since(Time::from_ns(self.driven[core].load(Ordering::Relaxed)))
     }
 
-    /// Whether all of the file is still there. Looked at after reads: what was cut off a file that has
-    /// grown again reads as zeros.
+    /// True if the whole file is still there. Checked after reads, because a part that was cut off
+    /// and has grown again reads as zeros.
     pub(crate) fn is_whole(&self) -> bool {
         self.extent.as_ref().is_none_or(Extent::is_whole)
     }
 
-    /// Gives `core` at most `count` spare frames, near ones first.
+    /// Takes at most `count` spare frames for `core`, near ones first.
     pub(crate) fn take_spare(&self, core: usize, count: usize, into: &mut Vec<FrameId>) {
         let wanted = into.len() + count;
         let near = self.nodes.of_core(core);
@@ -87,7 +87,7 @@ impl BufferPool {
         }
     }
 
-    /// All of `frames` frames, none of which a core has, by node.
+    /// Returns all of `frames` frames as spare ones, by node.
     pub(crate) fn all_spare(nodes: &Nodes, frames: usize) -> Box<[Mutex<Vec<FrameId>>]> {
         let of = |node| {
             let all = (0..frames as u32).rev().map(FrameId);
@@ -106,7 +106,7 @@ pub(crate) struct PageWrites {
 }
 
 impl PageWrites {
-    /// A write has failed. Says whether the device is given up.
+    /// Notes a failed write. Returns true if the device is given up.
     pub(crate) fn failed(&self, now: Time) -> bool {
         let mut health = self.health.lock();
         health.failed(now);
@@ -114,7 +114,7 @@ impl PageWrites {
         health.is_given_up(now)
     }
 
-    /// A write has succeeded. Says whether the device was failing.
+    /// Notes a successful write. Returns true if the device was failing.
     pub(crate) fn succeeded(&self) -> bool {
         if !self.trouble.load(Ordering::Acquire) {
             return false;

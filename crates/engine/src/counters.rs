@@ -52,7 +52,7 @@ impl Counter {
     }
 }
 
-/// What the engine has done since it started, summed over cores.
+/// Counts of the engine's work since it started, summed over cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Accesses to memory.
@@ -71,7 +71,7 @@ pub struct Snapshot {
     pub evictions_dirty: u64,
     /// Evicted pages that a job asked for before their frames were reused, and that stayed in DRAM.
     pub revived: u64,
-    /// Those of them that had to be written back, and came back before that had begun.
+    /// Revived pages with a change whose write had not begun.
     pub revived_unwritten: u64,
     /// Pages read from flash.
     pub flash_reads: u64,

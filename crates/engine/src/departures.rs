@@ -1,7 +1,8 @@
-//! Pages that are watched: has one left DRAM with a change?
+//! Departures: has a watched page left DRAM with a change?
 //!
-//! A page on flash cannot change. A transaction that has read more pages than DRAM holds checks each of them
-//! once and watches it from then on: as long as it has not left DRAM changed, it is what it was.
+//! A page on flash cannot change. A transaction that has read more pages than DRAM holds checks
+//! each of them once, and watches it from then on. A page that has not left DRAM with a change is
+//! as it was checked.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -40,11 +40,12 @@ const DATABASE: usize = 0;
 pub struct Dictionary {
     jobs: OfProcess<Jobs>,
     keys: Keyspace,
-    /// The hash from which to go on joining leaves.
+    /// The hash where joining leaves continues.
     join_from: Arc<AtomicU64>,
 }
 
-/// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
+/// Shows what every core is doing and the fibers that wait for each page or word, as [`Engine`]
+/// does.
 impl fmt::Debug for Dictionary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dictionary").field("jobs", &*self.jobs).finish_non_exhaustive()
@@ -89,7 +90,7 @@ impl From<StoreError> for DictionaryError {
 }
 
 impl DictionaryError {
-    /// Whether what the user gave, rather than the device, is at fault.
+    /// True if the user's input is at fault, rather than the device.
     pub fn is_input(&self) -> bool {
         match self {
             DictionaryError::Engine(EngineError::Store(error)) => error.is_input(),
@@ -200,8 +201,8 @@ impl Dictionary {
         Ok(self.len()? == 0)
     }
 
-    /// Some keys from the place `from` on, which is 0 at first, and the place from which to go on, if there
-    /// are more. A key that is there all the time is met exactly once.
+    /// Returns some keys from the place `from` on, and the place to continue from if there are
+    /// more. Start with 0. A key that exists during the whole walk is met exactly once.
     ///
     /// # Errors
     /// As [`get`](Dictionary::get).

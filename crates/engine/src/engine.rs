@@ -45,7 +45,7 @@ fn open_device(file: Arc<File>, path: &Path, options: &Options) -> Result<Opened
         .map_err(|reason| EngineError::Path { path: path.to_path_buf(), reason })
 }
 
-/// Why the kernel has refused a ring, when it lets this process lock so many bytes of memory.
+/// Explains why the kernel refused a ring. `limit_bytes` is how much memory this process may lock.
 fn refused_ring(source: io::Error, limit_bytes: Option<u64>) -> EngineError {
     match (source.raw_os_error(), limit_bytes) {
         (Some(libc::ENOMEM), Some(limit_bytes)) => EngineError::LockedMemory { limit_bytes },
@@ -89,7 +89,8 @@ pub struct Engine {
     running: AtomicBool,
 }
 
-/// Ends writing when the thread of a core dies: nobody goes on with its jobs, nor with pages on their way.
+/// Ends writing when the thread of a core dies, because its jobs and its pages on their way stop
+/// too.
 struct EndsWriting<'a> {
     state: &'a EngineState,
     core: usize,
@@ -113,7 +114,8 @@ impl Drop for RunningMark<'_> {
     }
 }
 
-/// Says what every core is doing and who waits for which page or word, at any time from any thread.
+/// Shows what every core is doing and the fibers that wait for each page or word. Works at any time
+/// from any thread.
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
@@ -126,10 +128,11 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// The engine over `store`, by io_uring, or by threads with a notice where that is refused.
+    /// Opens an engine over `store`. It uses io_uring, or threads with a notice where io_uring is
+    /// refused.
     ///
-    /// The engine has the store for itself as long as it lives. A page it writes back may go to any
-    /// slot, so a store that an engine has written to cannot be used again until it is created anew.
+    /// The engine has the store for itself as long as it lives. It may write a page to any slot, so
+    /// only a newly created store can be used after an engine has written to it.
     ///
     /// # Errors
     /// When the options do not fit, the store has an engine or was written to, or memory or the device
@@ -166,8 +169,8 @@ impl Engine {
         Engine::over_disks(store, device, &|disk| disk, options)
     }
 
-    /// As [`Engine::over`]; of a persistent store, the log and recovery go by what `around` makes of
-    /// the disk that they would go by: something that records or fails, for tests.
+    /// As [`Engine::over`], with a wrapped disk for the log and recovery of a persistent store.
+    /// `around` makes the wrapper, which records or fails, for tests.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -242,14 +245,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The engine over the `bytes` bytes of a file of any kind that begin `offset` bytes into it, such
-    /// as an array that another program wrote. The file is opened for reading and never written: what
-    /// jobs store stays in DRAM as long as there is room, and a page that would have to leave with a
-    /// change fails the jobs that need its frame.
+    /// Opens an engine over `bytes` bytes of a file of any kind, from byte `offset` on. The bytes
+    /// may be an array that another program wrote. The file is opened for reading and never
+    /// written. Stores of jobs stay in DRAM while there is room. If a changed page would have to
+    /// leave, the jobs that need its frame fail.
     ///
-    /// Gives the address of the first byte as well: pages of the address space are pages of the file.
-    /// [`FlashMemory::read_bytes`](crate::FlashMemory::read_bytes) takes addresses that are no multiple
-    /// of 8.
+    /// Also returns the address of the first byte: pages of the address space are pages of the
+    /// file. Addresses that are not multiples of 8 can be read with
+    /// [`FlashMemory::read_bytes`](crate::FlashMemory::read_bytes).
     ///
     /// # Errors
     /// When the file cannot be read there, or as [`Engine::open`].
@@ -503,7 +506,8 @@ impl Engine {
         &self.shared.pool.counters
     }
 
-    /// The jobs that have been under way for at least `longer_than`, with what each does, as seen from any thread.
+    /// Returns the jobs that have been under way for at least `longer_than`, with their activity.
+    /// Works from any thread.
     pub fn long_jobs(&self, longer_than: Duration) -> Vec<LongJob> {
         self.shared.long_jobs(Span::from_ns(longer_than.as_nanos() as u64))
     }

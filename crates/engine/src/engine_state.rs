@@ -15,8 +15,9 @@ use crate::wait_queues::WaitQueues;
 
 /// The shared half of an engine.
 pub(crate) struct EngineState {
-    /// One a core. The first field, so that it is dropped first: the device may still be moving pages
-    /// to and from the pool's frames, and a queue ends only when all its requests have.
+    /// One backside for each core. The first field, so that it is dropped first: the device may
+    /// still be moving pages to and from the pool's frames. A queue ends only when all its requests
+    /// have ended.
     pub(crate) backsides: Box<[Mutex<Backside>]>,
     pub(crate) pool: BufferPool,
     pub(crate) wait_queues: WaitQueues,
@@ -30,7 +31,7 @@ pub(crate) struct EngineState {
     pub(crate) _claim: Option<Claim>,
 }
 
-/// What a core that sleeps is waiting for.
+/// The events that a sleeping core is waiting for.
 #[derive(Default)]
 pub(crate) struct Prospects(AtomicU32);
 
@@ -52,7 +53,7 @@ impl Prospects {
 }
 
 impl EngineState {
-    /// The jobs that have been under way for at least `longer_than`, with what each does.
+    /// Returns the jobs that have been under way for at least `longer_than`, with their activity.
     pub(crate) fn long_jobs(&self, longer_than: Span) -> Vec<LongJob> {
         let mut long = self.jobs.long(self.pool.now(), longer_than);
         if long.is_empty() {
@@ -72,12 +73,14 @@ impl EngineState {
         long
     }
 
-    /// Whether no job will ever run again, as seen by core `me`, which has nothing to run and whose
-    /// `waiting` jobs all wait on words. Gives the number of jobs that wait on words on all cores.
+    /// Detects a deadlock: no job will ever run again. Core `me` asks: it has nothing to run, and
+    /// all its `waiting` jobs wait on words. Returns the number of jobs that wait on words on all
+    /// cores.
     ///
-    /// All other cores must be asleep with nothing under way at one moment. Each is looked at twice: a
-    /// core that has not gone to sleep again in between has slept all the time from the last first look
-    /// to the first second look, so what was seen between them was true together.
+    /// All other cores must be asleep with nothing under way at one moment. Each core is looked at
+    /// twice. A core that has not gone to sleep again in between was asleep from the last first
+    /// look to the first second look. So everything that was seen in between was true at the same
+    /// time.
     pub(crate) fn deadlocked(&self, me: usize, waiting: u32) -> Option<u32> {
         let others = || (0..self.backsides.len()).filter(|&core| core != me);
         let look = |core| {
@@ -100,7 +103,7 @@ impl EngineState {
     }
 }
 
-/// Says who waits for what, for programs that hang.
+/// Shows the fibers that wait, and for which page or word, for programs that hang.
 impl fmt::Debug for EngineState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineState")

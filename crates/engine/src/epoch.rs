@@ -1,16 +1,16 @@
 //! Grace periods: when does no core use a frame any more that was taken from its page?
 //!
-//! The hit path takes no lock and no reference count. Instead every core publishes, at the start of
-//! each memory call, the global epoch it has seen, and at the end that it is outside. An eviction
-//! unpublishes the page's state, then advances the epoch, and reuses the frame only after a *grace
-//! period* (epoch-based reclamation, Fraser 2004). It is over when every other core has since been
-//! seen
+//! The hit path takes no lock and no reference count. Instead, every core publishes the global
+//! epoch that it has seen at the start of each memory call. At the end it publishes that it is
+//! outside. An eviction unpublishes the page's state, then advances the epoch. It reuses the frame
+//! only after a *grace period* (epoch-based reclamation, Fraser 2004). That is over when every
+//! other core has since been seen
 //!
 //! * at the new epoch or later: it loaded that epoch after the state was unpublished, so this call
 //!   and all later ones find the page gone, and all earlier ones are over; or
 //! * asleep; or
-//! * outside any call, after a barrier that all cores were made to run (`membarrier`): this is how a
-//!   core that computes for long without a memory call delays no other.
+//! * outside any call, after a barrier on all cores (`membarrier`). So a core that computes for
+//!   long without a memory call delays no other.
 
 #[cfg(all(test, loom))]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -31,7 +31,7 @@ pub(crate) struct Epochs {
     barrier: Option<fn() -> bool>,
 }
 
-/// A moment from which a grace period counts.
+/// The moment when a grace period begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     epoch: u64,
@@ -97,8 +97,8 @@ impl Epochs {
         moments.into_iter().for_each(|moment| moment.barrier_run |= run);
     }
 
-    /// Interrupts every core of the process, so that the kernel delivers what it holds back for them.
-    /// Says whether all of them have run a barrier.
+    /// Interrupts every core of the process, so that the kernel delivers the completions that it
+    /// holds back. Returns true if all cores have run a barrier.
     pub(crate) fn interrupt_all(&self) -> bool {
         self.barrier.is_some_and(|run| run())
     }
@@ -122,8 +122,8 @@ impl Presence<'_> {
         self.meet_barrier();
     }
 
-    /// What was stored before is visible before anything behind is loaded, to a core that runs a barrier.
-    /// The barrier interrupts this core, so only the compiler has to be kept from exchanging the two.
+    /// Orders earlier stores before later loads, as seen by a core that runs a barrier. The barrier
+    /// interrupts this core, so this only has to keep the compiler from exchanging the two.
     #[inline(always)]
     fn meet_barrier(self) {
         #[cfg(not(all(test, loom)))]

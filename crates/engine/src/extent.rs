@@ -16,7 +16,8 @@ pub(crate) struct Extent {
     sparse: bool,
     /// The fewest blocks of 512 bytes that the file had while it was whole.
     blocks: AtomicU64,
-    /// It was seen cut short. What was cut off stays lost, whatever is written later.
+    /// True if the file was seen cut short. The part that was cut off stays lost, even if it is
+    /// written again.
     cut: AtomicBool,
 }
 

@@ -6,7 +6,7 @@ use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
 use crate::net::{NetEvent, Network};
 
-/// What a service has for a core that can start a job.
+/// The answer of a service to a core that can start a job.
 #[derive(Debug)]
 pub enum Offer<J> {
     /// This job, now.
@@ -28,7 +28,7 @@ pub struct Timing {
     pub finished: Time,
 }
 
-/// The jobs of one core. It lives on the core's thread; many of its jobs are under way at once, so
+/// The jobs of one core. It lives on the core's thread, with many of its jobs under way at once. So
 /// no method may keep a borrow of the service's own cells across a memory call.
 pub trait Service: 'static {
     /// A job.

@@ -20,8 +20,8 @@ pub enum JobError {
     Deadlock(Deadlock),
 }
 
-/// What a job is ended with when it waits on a word, and no job that could wake it runs or can start:
-/// the user-level threads of all cores are taken by jobs that wait, or the engine is being stopped.
+/// Ends a job that waits on a word when no job that could wake it runs or can start. Either waiting
+/// jobs hold the user-level threads of all cores, or the engine is being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "deadlock: the job waits on the word at {:#x}, all {waiting} jobs under way wait on words, and no \

@@ -24,7 +24,7 @@ use crate::persist::Persist;
 use crate::ticket::{Sender, Ticket, ticket};
 use crate::worker::{check_not_in_a_job, in_a_job};
 
-/// When no job has ended for so long, [`Jobs::stop`] gives up.
+/// When no job has ended for this time, [`Jobs::stop`] fails.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// A running engine, to which every thread may submit jobs.
@@ -42,11 +42,11 @@ pub struct Jobs {
 }
 
 impl Engine {
-    /// Starts the cores, which run what is submitted until they are stopped.
+    /// Starts the cores, which run submitted jobs until they are stopped.
     ///
     /// # Errors
-    /// When no core can be started. If only some can, they do the work and [`Jobs::stop`] gives the
-    /// error.
+    /// When no core can be started. If only some can, they do the work and [`Jobs::stop`] returns
+    /// the error.
     pub fn start(self: &Arc<Self>) -> Result<Jobs, EngineError> {
         let (cores, threads) = (self.options().cores, self.options().threads_per_core());
         let injector = Arc::new(Injector::new(cores, cores * threads));
@@ -87,10 +87,10 @@ impl Jobs {
         self.enqueue(job)
     }
 
-    /// Submits a job; waits for room in the queue for `at_most` this time.
+    /// Submits a job. Waits at most `at_most` for room in the queue.
     ///
     /// # Errors
-    /// Gives the job back if there was none.
+    /// Returns the job if there was no room.
     pub(crate) fn submit_within<T, F>(&self, at_most: Duration, job: F) -> Result<Ticket<T>, F>
     where
         T: Send + 'static,
@@ -104,7 +104,7 @@ impl Jobs {
     /// Submits a job if there is room in the queue.
     ///
     /// # Errors
-    /// Gives the job back if there is none.
+    /// Returns the job if there is no room.
     pub fn try_submit<T, F>(&self, job: F) -> Result<Ticket<T>, F>
     where
         T: Send + 'static,
@@ -134,9 +134,9 @@ impl Jobs {
         ticket
     }
 
-    /// Brings all that was committed so far from the log to its pages, and waits for that: the next opening
-    /// of the store has nothing of it to redo. Gives `false` where nothing survives, and while a copy of the
-    /// store is made, which needs the log.
+    /// Writes all that was committed so far from the log to its pages, and waits for that. The next
+    /// opening of the store then has nothing of it to redo. Returns `false` where nothing survives,
+    /// and while a copy of the store is made, because the copy needs the log.
     ///
     /// # Errors
     /// When writing has ended. What is durable stays so.
@@ -147,7 +147,8 @@ impl Jobs {
         self.checkpoint_within(Duration::MAX)
     }
 
-    /// As [`checkpoint`](Jobs::checkpoint). Gives `false` also when it would take longer than `patience`.
+    /// As [`checkpoint`](Jobs::checkpoint), but also returns `false` when it would take longer than
+    /// `patience`.
     ///
     /// # Errors
     /// As [`checkpoint`](Jobs::checkpoint).
@@ -164,12 +165,12 @@ impl Jobs {
         &self.engine
     }
 
-    /// Lets all jobs that were submitted end, then stops the cores. The cache keeps its pages, and the engine
-    /// can be started again. Gives up when no job has ended for [`STUCK_AFTER`].
+    /// Lets all submitted jobs end, then stops the cores. The cache keeps its pages, and the engine
+    /// can be started again. Fails when no job has ended for [`STUCK_AFTER`].
     ///
     /// # Errors
-    /// When some core could not be started; all jobs were run by the others. [`EngineError::Stuck`] names the
-    /// jobs that do not end. Their cores go on with them, and the engine stays as it is.
+    /// When some core could not be started; all jobs were run by the others. [`EngineError::Stuck`]
+    /// names the jobs that do not end. Their cores go on with them, and the engine stays as it is.
     pub fn stop(self) -> Result<(), EngineError> {
         self.stop_within(STUCK_AFTER)
     }
@@ -223,7 +224,8 @@ impl Jobs {
     }
 }
 
-/// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
+/// Shows what every core is doing and the fibers that wait for each page or word, as [`Engine`]
+/// does.
 impl fmt::Debug for Jobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jobs").field("engine", &self.engine).finish_non_exhaustive()
@@ -242,7 +244,7 @@ impl Drop for Jobs {
     }
 }
 
-/// A job whatever its type.
+/// A job of any type.
 trait Job: Send {
     fn run(&mut self, memory: &mut FlashMemory<'_>);
     fn finish(self: Box<Self>, result: Result<(), JobError>);
@@ -313,7 +315,7 @@ struct Injector {
     closed: AtomicBool,
     /// No core runs any more.
     over: AtomicBool,
-    /// Cores about to sleep or asleep, one of which a new job rouses.
+    /// Marks of the cores that sleep or are about to. A new job rouses one of them.
     idle: Box<[CachePadded<AtomicBool>]>,
     /// Threads that wait for room in the queue.
     blocked: AtomicUsize,
@@ -345,8 +347,8 @@ impl Injector {
         *up
     }
 
-    /// Waits until the cores have ended. Says `false` if `patience` passes without a change of `ended`, the number
-    /// of jobs that have.
+    /// Waits until the cores have ended. Returns `false` if `patience` passes without a change of
+    /// `ended`, the number of jobs that have ended.
     fn wait_until_over(&self, patience: Duration, ended: impl Fn() -> u64) -> bool {
         let (mut seen, mut since) = (ended(), Instant::now());
         let mut up = self.up.lock();
@@ -370,7 +372,7 @@ impl Injector {
             || self.over.load(Ordering::SeqCst)
     }
 
-    /// Waits for a place in the queue, if need be only `until` then, and takes it. Says whether it has.
+    /// Waits for a place in the queue, at most until `until`, and takes it. Returns true if it did.
     fn wait_for_room(&self, until: Option<Instant>) -> bool {
         let mut up = self.up.lock();
         self.blocked.fetch_add(1, Ordering::SeqCst);
@@ -400,8 +402,9 @@ impl Injector {
         Some(job)
     }
 
-    /// Sees to it that a job just queued is looked at: by a sleeping core if there is one, else by
-    /// the next that asks for work, as every core does before it sleeps.
+    /// Makes sure that a core looks at a job just queued. A sleeping core is roused if there is
+    /// one. Otherwise the next core that asks for work finds the job, and every core asks before it
+    /// sleeps.
     fn rouse_one(&self, engine: &Engine) {
         // Pairs with the fence in `has_more`: either we see the core idle or it sees the job.
         fence(Ordering::SeqCst);
@@ -421,7 +424,7 @@ impl Injector {
     }
 }
 
-/// Tells all waiting threads when the cores have ended, also by a panic.
+/// Notifies all waiting threads when the cores have ended, also by a panic.
 struct SaysItIsOver<'a>(&'a Injector);
 
 impl Drop for SaysItIsOver<'_> {

@@ -1,4 +1,4 @@
-//! The jobs under way and what each does, for programs that hang.
+//! The jobs under way and their activities, for programs that hang.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ struct FiberJob {
     started: AtomicU64,
     /// How often it has run its transaction again.
     reruns: AtomicU32,
-    /// What the job has called itself.
+    /// The label that the job has set.
     label: AtomicU64,
 }
 
@@ -43,13 +43,14 @@ pub struct LongJob {
     pub lasts: Duration,
     /// How often it has run its present transaction again.
     pub reruns: u32,
-    /// What it does.
+    /// Its activity.
     pub does: Does,
-    /// What it has called itself ([`FlashMemory::label_job`](crate::FlashMemory::label_job)); zero otherwise.
+    /// Its label ([`FlashMemory::label_job`](crate::FlashMemory::label_job)). Zero if it has set
+    /// none.
     pub label: u64,
 }
 
-/// What a job does.
+/// The activity of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {
     /// It has had its core to itself for this long, without waiting for anything.
@@ -135,7 +136,7 @@ impl JobTable {
         self.job(core, fiber).label.store(label, Ordering::Relaxed);
     }
 
-    /// The job of `fiber` has run its transaction again so often.
+    /// Notes that the job of `fiber` has run its transaction again `reruns` times.
     pub(crate) fn reran(&self, core: usize, fiber: u32, reruns: u32) {
         self.job(core, fiber).reruns.store(reruns, Ordering::Relaxed);
     }

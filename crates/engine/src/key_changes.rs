@@ -12,7 +12,7 @@ use crate::flash_memory::FlashMemory;
 /// Leaves that a change which finds no page looks at for some that can be joined.
 const LEAVES: usize = 8;
 
-/// A random secret: nobody can choose keys that collide.
+/// Returns a random secret, so that no client can choose keys that collide.
 pub(crate) fn new_secret() -> HashSecret {
     let random = || RandomState::new().build_hasher().finish();
     HashSecret([random(), random()])
@@ -82,8 +82,8 @@ pub(crate) fn join_sparse(
     }
 }
 
-/// Joins leaves from where the last call ended until a page comes back, or enough were looked at. Says whether
-/// one came back.
+/// Joins leaves from where the last call ended, until a page comes back or enough leaves were
+/// looked at. Returns true if a page came back.
 fn make_room(
     keys: &Keyspace,
     memory: &mut FlashMemory<'_>,

@@ -1,10 +1,9 @@
 //! The real memories: plain DRAM, OS paging, and Ebbtide's own DRAM cache over flash.
 //!
 //! A program makes or opens a [`store`], opens an [`Engine`] over it with a DRAM budget, and
-//! [starts](Engine::start) it; jobs from any thread then work on the address space through
-//! [`Memory`](ebbtide_core::Memory), or through typed structures of `ebbtide-structures` in
-//! it. Programs that make their own jobs on every core implement [`Service`] instead and
-//! [run](Engine::run) it.
+//! [starts](Engine::start) it. Jobs from any thread then work on the address space. They use
+//! [`Memory`](ebbtide_core::Memory), or typed structures of `ebbtide-structures`. Programs that
+//! make their own jobs on every core implement [`Service`] instead and [run](Engine::run) it.
 //!
 //! ```no_run
 #![doc = include_str!("../examples/visits.rs")]

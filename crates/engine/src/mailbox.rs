@@ -1,4 +1,4 @@
-//! Wake-ups between cores: a mailbox a core, and the protocol by which a sleeping core is woken.
+//! Wake-ups between cores: a mailbox for each core, and the protocol that wakes a sleeping core.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// What a waiting fiber learns when it is woken.
+/// The result that a waiting fiber gets when it is woken.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// Look again.
@@ -102,13 +102,13 @@ impl Mailboxes {
         mailbox.asleep.load(Ordering::Acquire) && mailbox.wakes.is_empty()
     }
 
-    /// Says whether `core` runs. One that does not counts as asleep.
+    /// Notes whether `core` runs. A core that does not run counts as asleep.
     pub(crate) fn set_running(&self, core: usize, running: bool) {
         self.boxes[core].asleep.store(!running, Ordering::Release);
     }
 
-    /// Lets `core` sleep until a message or a completion comes, or `at_most` is over; returns at once
-    /// when `anything_else` says that there is more to do.
+    /// Lets `core` sleep until a message or a completion comes, or `at_most` is over. Returns at
+    /// once when `anything_else` reports more work.
     pub(crate) fn sleep(&self, core: usize, at_most: Duration, anything_else: impl Fn() -> bool) {
         let mailbox = &self.boxes[core];
         mailbox.asleep.store(true, Ordering::Release);

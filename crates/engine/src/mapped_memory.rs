@@ -1,5 +1,5 @@
-//! Memory that is simply mapped: all of it in DRAM (the bound every other memory is compared with),
-//! or a file under OS paging (the baseline).
+//! Mapped memory. Either all of it is in DRAM, as the bound for every other memory, or it is a file
+//! under OS paging, as the baseline.
 
 use std::fs::File;
 use std::io;

@@ -46,7 +46,7 @@ mod grace_periods {
 
     const AWAKE: Calls = Calls { count: 2, wakes: false, sleeps: false };
 
-    /// One memory call: what it finds in the frame, if the page is there.
+    /// One memory call. Returns the word in the frame if the page is there.
     fn load(epochs: &Epochs, page: &Page) -> Option<u64> {
         let presence = epochs.core(1);
         presence.enter();
@@ -56,8 +56,8 @@ mod grace_periods {
         found
     }
 
-    /// A store within a memory call: the frame first, then the dirty mark, which is stored only when it
-    /// changes. Says whether the page was there.
+    /// A store within a memory call. It writes the frame first, then the dirty mark if that
+    /// changes. Returns true if the page was there.
     fn store(epochs: &Epochs, page: &Page, value: u64) -> bool {
         let presence = epochs.core(1);
         presence.enter();
@@ -72,8 +72,8 @@ mod grace_periods {
         resident
     }
 
-    /// Core 0 unpublishes the page and, if the grace period is over, with a barrier or not, does `then`,
-    /// while core 1 makes its calls. Gives what came of both.
+    /// Core 0 unpublishes the page while core 1 makes its calls. If the grace period is over, with
+    /// a barrier or not, core 0 does `then`. Returns the results of both.
     fn evict_beside<R: 'static>(
         barrier: bool,
         calls: Calls,
@@ -125,8 +125,8 @@ mod grace_periods {
         });
     }
 
-    /// What is frozen has every store that came before, and a mark that says so: a page that counts as
-    /// clean is not written, and its stores would be lost.
+    /// A frozen frame has every earlier store, and a dirty mark that shows it. A page that counts
+    /// as clean is not written, so a missing mark would lose its stores.
     fn check_freezing(barrier: bool, calls: Calls) {
         loom::model(move || {
             let look = |page: &Page| {

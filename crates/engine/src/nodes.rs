@@ -1,8 +1,9 @@
 //! [`Nodes`]: which frames are near which cores, where memory has nodes (NUMA).
 //!
-//! Every node that cores run on has a part of the frames in its own memory. A core brings pages into frames
-//! of its own node: a frame that it has freed and that is another node's goes to that node's spare ones. So
-//! a page lies near the core that last read it from flash, though any core may use it.
+//! Every node that cores run on has a part of the frames in its own memory. A core brings pages
+//! into frames of its own node. A frame of another node that it has freed goes to the spare frames
+//! of that node. So a page lies near the core that last read it from flash, though any core may use
+//! it.
 
 use std::io;
 use std::path::Path;
@@ -117,7 +118,7 @@ fn listed(folder: &Path) -> io::Result<Vec<(u32, Vec<usize>)>> {
     Ok(nodes)
 }
 
-/// What a list as `0-3,8` has, as the kernel writes them.
+/// The numbers in a list such as `0-3,8`, in the kernel's format.
 fn ranges(list: &str) -> Vec<usize> {
     let mut all = Vec::new();
     for range in list.trim().split(',') {
@@ -132,7 +133,7 @@ fn ranges(list: &str) -> Vec<usize> {
 /// Moves memory to a node, or to one near it where that is full.
 fn bind(base: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
     const MASK_BITS: usize = u64::BITS as usize;
-    /// `MPOL_MF_MOVE` of the kernel's `mempolicy.h`: what is resident already is moved.
+    /// `MPOL_MF_MOVE` of the kernel's `mempolicy.h`: pages that are already resident are moved.
     const MOVE_PAGES: libc::c_uint = 1 << 1;
     let mut mask = vec![0u64; node as usize / MASK_BITS + 1];
     mask[node as usize / MASK_BITS] |= 1 << (node as usize % MASK_BITS);

@@ -13,7 +13,7 @@ use crate::device::path::DevicePath;
 use crate::engine_error::EngineError;
 use crate::tuning::Tuning;
 
-/// What a user-level thread takes beside its stack: its fiber, job and places in queues.
+/// Bytes of a user-level thread in addition to its stack: its fiber, job and places in queues.
 pub(crate) const THREAD_BYTES: usize = 512;
 
 /// What a job that waits in the queue of [`Jobs`](crate::Jobs) takes, with its ticket and a result. A
@@ -49,8 +49,8 @@ pub struct Options {
     pub device_path: Option<DevicePath>,
 }
 
-/// The most user-level threads that a core is given unless asked for more: they cover a read of
-/// 500 µs when a core misses every 4.
+/// The most user-level threads of a core by default. They cover a read of 500 µs when a core misses
+/// every 4 µs.
 const THREADS_MAX: usize = 256;
 
 /// The fewest user-level threads that a core is given unless asked for less: fewer hide little of a
@@ -81,8 +81,8 @@ impl Options {
         self.tuning.threads.unwrap_or_else(|| self.threads_that_fit())
     }
 
-    /// How many threads a core should have under this budget: few enough that they take an eighth of it
-    /// at most, and every job under way finds frames for its pages.
+    /// The number of threads that a core should have under this budget. They take at most an eighth
+    /// of it, and every job under way finds frames for its pages.
     fn threads_that_fit(&self) -> usize {
         let share = self.dram_bytes / self.cores.max(1);
         let by_memory = share / 8 / self.thread_bytes();
@@ -90,13 +90,13 @@ impl Options {
         by_memory.min(by_frames).clamp(THREADS_MIN, THREADS_MAX)
     }
 
-    /// What a thread takes: its stack, and what is kept of its job.
+    /// Bytes of a thread: its stack, and the records of its job.
     pub(crate) fn thread_bytes(&self) -> usize {
         self.stack_bytes.saturating_add(STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES)
     }
 
-    /// The most pages that a core fetches ahead of demand at once: a few for every job under way, so that what
-    /// a job asks for together is read together.
+    /// The most pages that a core fetches ahead of demand at once. That is a few for every job
+    /// under way, so that the pages of one request are read together.
     pub fn ahead_max(&self) -> usize {
         let few = AHEAD_PER_THREAD.saturating_mul(self.threads_per_core());
         few.clamp(2 * self.tuning.batch_max, 8 * self.tuning.batch_max)

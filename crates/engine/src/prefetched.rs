@@ -1,4 +1,4 @@
-//! Memory that will be used soon, brought into the core's caches meanwhile.
+//! Prefetches memory that will be used soon into the core's caches.
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 

@@ -41,7 +41,8 @@ pub struct RowFile {
     rows: Arc<Rows>,
 }
 
-/// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
+/// Shows what every core is doing and the fibers that wait for each page or word, as [`Engine`]
+/// does.
 impl fmt::Debug for RowFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RowFile").field("jobs", &*self.jobs).finish_non_exhaustive()
@@ -120,7 +121,7 @@ const PART_ROWS: usize = 1 << 18;
 /// Stack of a job in bytes. Reading a row uses 3 KiB, and the rest of the budget is frames.
 const STACK_BYTES: usize = 16 << 10;
 
-/// Time between two questions whether a gather is to go on.
+/// Time between two checks whether a gather should go on.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Rows of a gather that are under way. They live until every job of them has ended.
@@ -256,8 +257,8 @@ impl Asked<'_> {
 }
 
 impl RowFile {
-    /// The rows of `runs`, each of `row_bytes` bytes, in the file at `path`. Jobs have stacks of 16 KiB,
-    /// whatever `options` say.
+    /// Opens the rows of `runs`, each of `row_bytes` bytes, in the file at `path`. Jobs have stacks
+    /// of 16 KiB; `options` do not change that.
     ///
     /// # Errors
     /// [`RowError`] when there are no rows, the file cannot be read there, or the options do not fit.
@@ -302,12 +303,12 @@ impl RowFile {
         self.rows.row_bytes
     }
 
-    /// Copies the rows with these `indices` into `into`, one behind the other. Waits for all. Takes up to 8
-    /// bytes of memory a row meanwhile, 4 MiB at most, beside the budget.
+    /// Copies the rows with these `indices` into `into`, in order. Waits for all of them. Needs up
+    /// to 8 bytes of memory a row, 4 MiB at most, in addition to the budget.
     ///
     /// # Errors
-    /// [`RowError`] for an index without a row or a buffer of another size, before anything is read,
-    /// and when a row cannot be read; the buffer then holds some rows.
+    /// [`RowError`] for an index without a row or a buffer of another size; nothing is read then.
+    /// Also when a row cannot be read; the buffer then holds some rows.
     ///
     /// # Panics
     /// Inside a job, whose core would wait with it.
@@ -392,7 +393,7 @@ impl RowFile {
     }
 
     /// Begins to fetch the rows with these `indices` into DRAM and returns at once. Gathers go on
-    /// meanwhile. Where the engine is busy, some rows or all of them are not fetched.
+    /// at the same time. If the engine is busy, some or all rows are not fetched.
     ///
     /// # Errors
     /// [`RowError`] for an index without a row.

@@ -97,10 +97,10 @@ impl InUse for InUseBy<'_> {
 }
 
 impl Engine {
-    /// Copies a persistent store to a new file while jobs go on. The copy has all that was committed when this was
-    /// called, and is a store of its own, as if this one had been killed at a moment soon after. It needs as much space
-    /// as the store. It ends at any rate of writes: what a page leaves is copied first, and is free again then. `stop`
-    /// ends it early.
+    /// Copies a persistent store to a new file while jobs go on. The copy has all that was
+    /// committed before the call. It is a store of its own, as if this one had been killed at a
+    /// moment soon after. It needs as much space as the store. The copy ends at any rate of writes:
+    /// old copies of pages are copied first, and are free after that. `stop` ends it early.
     ///
     /// # Errors
     /// When the file cannot be made or written, or the copy was stopped. There is no new file then.

@@ -1,4 +1,4 @@
-//! [`Store::grow`]: a store that nobody uses gets more pages.
+//! [`Store::grow`]: adds pages to a store that is not in use.
 
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,9 @@ const RECOVERY: RecoveryOptions = RecoveryOptions {
 };
 
 impl Store {
-    /// Gives the persistent store in a file more pages, which are zeros, and more spare places. The new store is made
-    /// beside it, under its name and `.larger`, and then takes its place: if that is cut off, the old one is there. The
-    /// folder needs room for both.
+    /// Adds pages of zeros and spare places to the persistent store in a file. The new store is
+    /// made in the same folder, under the old name and `.larger`, and then replaces the old one. If
+    /// the growth is cut off, the old store is still there. The folder needs room for both.
     ///
     /// # Errors
     /// When the file holds no store with a log, or has as many pages or more, or a file cannot be read or written.

@@ -21,7 +21,7 @@ pub struct Ticket<T> {
     place: Arc<Place<T>>,
 }
 
-/// Gives a ticket its result. Dropped without one, it says that the job never ran.
+/// Sends a ticket its result. If dropped without one, the ticket reports that the job never ran.
 pub(crate) struct Sender<T> {
     place: Arc<Place<T>>,
 }
@@ -105,11 +105,11 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// Waits for the job's end for `at_most` this time (not at all if zero, which is allowed inside a
-    /// job).
+    /// Waits at most `at_most` for the job's end. If `at_most` is zero, does not wait, and may be
+    /// called inside a job.
     ///
     /// # Errors
-    /// Gives the ticket back if the job has not ended by then.
+    /// Returns the ticket if the job has not ended by then.
     ///
     /// # Panics
     /// As [`wait`](Ticket::wait), unless `at_most` is zero.

@@ -12,12 +12,12 @@ pub struct Tuning {
     pub scheduler: Discipline,
     /// Which page is evicted.
     pub replacement: PolicyKind,
-    /// Parts of the replacement policy, each for a share of the pages and behind a lock of its own, rounded
-    /// up to a power of two. `None` takes one for eight cores.
+    /// Number of parts of the replacement policy, rounded up to a power of two. Each part has a
+    /// share of the pages and its own lock. `None` takes one part for eight cores.
     pub policy_parts: Option<usize>,
     /// Which pages the replacement policy is given.
     pub admission: Admission,
-    /// What is fetched ahead of demand; each core has a prefetcher of its own.
+    /// Which pages are fetched ahead of demand. Each core has its own prefetcher.
     pub prefetch: PrefetcherKind,
     /// Whether pages are fetched that a program hints at ([`Hint::WillNeed`](ebbtide_core::Hint)).
     pub hints: bool,

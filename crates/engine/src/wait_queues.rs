@@ -25,8 +25,8 @@ impl WaitQueues {
         &self.shards[(at.0 / 8 % SHARDS) as usize]
     }
 
-    /// Adds `waiter` if `still` holds, looked at while no [`take`](WaitQueues::take) for this word can
-    /// come between. Says whether it was added.
+    /// Adds `waiter` if `still` returns true. No [`take`](WaitQueues::take) for this word can come
+    /// between the check and the addition. Returns true if it was added.
     pub(crate) fn add(&self, at: Addr, waiter: Waiter, still: impl FnOnce() -> bool) -> bool {
         let mut shard = self.shard(at).lock();
         if !still() {

@@ -22,11 +22,11 @@ use crate::job_error::JobError;
 use crate::mailbox::Outcome;
 use crate::net::{NetEvent, Network};
 
-/// A backside that nobody has driven for this long is driven by a core that waits for a page it brings,
-/// or for a frame.
+/// A backside that no core has driven for this long is driven by another one. That core waits for
+/// one of its pages, or for a frame.
 const HELP_AFTER: Span = Span::from_us(200);
 
-/// After so many jobs in a row that went on, a new one starts.
+/// After this many resumed jobs in a row, a new one starts.
 const RESUMED_IN_A_ROW_MAX: usize = 64;
 
 /// A core with nothing to run polls for this long before it sleeps.
@@ -225,8 +225,8 @@ impl<S: Service> Worker<S> {
         self.offered.is_some()
     }
 
-    /// Jobs that this core can run: those whose page is there, and new ones as long as the service has
-    /// always had another since the core last ran out of them.
+    /// Returns the number of jobs that this core can run: jobs whose page is there, and new ones.
+    /// New ones count while the service has always had another since the core last ran out of them.
     fn runnable(&self) -> usize {
         let ripe = self.scheduler.ripe();
         let free = self.slots.len() - self.scheduler.pending();
@@ -265,8 +265,9 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Drives the backsides that bring a page which a fiber here waits for and that nobody has driven for
-    /// long. When this core is `starved`, any other may keep frames from the policy.
+    /// Drives other backsides that no core has driven for long and that bring a page for a fiber
+    /// here. If this core is `starved`, it drives every such backside, because any may keep frames
+    /// from the policy.
     fn help(&mut self, now: Time, starved: bool) {
         self.helped_at = now;
         let shared = &*self.local.shared;

@@ -1,7 +1,7 @@
-//! Pages that get a frame without being read, as nobody needs what they hold.
+//! Claims: pages that get a frame without a read, because their old contents are not needed.
 //!
-//! A claimed page is busy, so that others wait for it, until its core reveals it or has it read after all.
-//! Its core does one or the other without letting another job run between.
+//! A claimed page is busy, so other jobs wait for it. Its core either reveals it or reads it after
+//! all, and runs no other job before that.
 
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 
@@ -10,9 +10,9 @@ use crate::buffer_pool::BufferPool;
 use crate::cache::{BLANK, Installed, POISONED, PageState};
 
 impl Backside {
-    /// Gives an absent page, on flash in some slot or blank, the contents `bytes` without reading it.
-    /// Says whether that was possible. Not for pages that survive crashes: their checksums tell damage,
-    /// and so they are read as ever.
+    /// Stores `bytes` as the contents of an absent page, without reading it. The page is on flash
+    /// in some slot, or blank. Returns true if that was possible. Not for pages that survive
+    /// crashes: they are always read, so that their checksums can show damage.
     pub(crate) fn overwrite(
         &mut self,
         pool: &BufferPool,
@@ -26,8 +26,8 @@ impl Backside {
         true
     }
 
-    /// Gives `page` a frame of zeros, which nobody else sees yet. `None` if the page is not on flash alone, is
-    /// damaged there, or no frame is free.
+    /// Takes a frame of zeros for `page`. No other job sees it yet. Returns `None` if the page is
+    /// not absent, is damaged, or no frame is free.
     pub(crate) fn claim(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
         let frame = self.take_unread(pool, page)?;
         pool.cache.fill(frame, &[0; PAGE_BYTES]);

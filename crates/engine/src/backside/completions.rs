@@ -170,8 +170,9 @@ impl Backside {
         });
     }
 
-    /// Makes the page in `frame`, which is unpublished and has a current copy in `slot`, absent and
-    /// the frame free. Publishes it again if a fiber has asked for it meanwhile.
+    /// Makes the page in `frame` absent, and frees the frame. The page is unpublished and has a
+    /// current copy in `slot`. If a fiber has asked for the page in between, publishes it again
+    /// instead.
     pub(super) fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         let page = pool.cache.page_in(frame);
         let shard = pool.cache.shard(page);
@@ -207,7 +208,7 @@ impl Backside {
     }
 }
 
-/// What is wrong with a page that was just read, if its checksum is known and does not match.
+/// Describes the damage of a page that was just read. `None` if its checksum matches or is unknown.
 fn damage(pool: &BufferPool, operation: &Operation) -> Option<String> {
     let persist = pool.persist.as_ref()?;
     let sound = |contents: &_| persist.is_sound(operation.page, contents);
@@ -215,7 +216,7 @@ fn damage(pool: &BufferPool, operation: &Operation) -> Option<String> {
         .then(|| format!("what slot {} holds is not what was written there", operation.slot))
 }
 
-/// Says in the log that the page in `frame` was written to `slot`. Says whether that is in order.
+/// Logs that the page in `frame` was written to `slot`. Returns true if that write counts.
 fn map(pool: &BufferPool, frame: FrameId, slot: u32, covers: Lsn) -> bool {
     let Some(persist) = &pool.persist else { return true };
     let checksum = pool.cache.with_contents(frame, |contents| persist.geometry.checksum(contents));

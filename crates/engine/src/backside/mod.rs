@@ -41,7 +41,7 @@ const SETTLE_AT: usize = 32;
 /// Which core drives a backside, and how eagerly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Drive {
-    /// Its own core, between jobs, with so many more that it can run: requests may wait for others to
+    /// Its own core, between jobs. `runnable` more jobs can run, so requests may wait for others to
     /// join them.
     Busy { runnable: usize },
     /// Its own core, with nothing to run before a page arrives.
@@ -50,7 +50,7 @@ pub(crate) enum Drive {
     Help,
 }
 
-/// What a core finds that looks for a page which one of its jobs has missed on.
+/// The result of looking for a page on which one of the core's jobs has missed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// The page was on flash only: this core brings it.
@@ -201,8 +201,8 @@ impl Backside {
         }
     }
 
-    /// A job of this core uses `page` for the first time if that was fetched ahead and is still there. Says
-    /// whether it was.
+    /// Notes the first use of `page` by a job of this core. Returns true if the page was fetched
+    /// ahead and is still there.
     pub(crate) fn use_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) -> bool {
         let shard = pool.cache.shard(page);
         let PageState::Ahead(frame) = pool.cache.state(page) else { return false };

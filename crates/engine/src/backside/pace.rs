@@ -1,10 +1,10 @@
-//! How long a core's requests may wait for others to join them.
+//! The pace: how long a core's requests may wait for others to join them.
 //!
-//! A submission costs several microseconds, whatever it holds, so a core wants few and large ones. It
-//! loses nothing by waiting as long as its other jobs, those that can run and those whose pages are
-//! under way already, last longer than the device takes for a read: the pages of the batch are then
-//! there before the core runs dry. When that work thins, or there never was much, as at low load,
-//! requests wait only while another job runs, and no longer than a submission is worth.
+//! A submission costs several microseconds at any size, so a core submits few and large batches.
+//! The wait costs nothing while the core's other work outlasts a read of the device. That work is
+//! the jobs that can run and the jobs whose pages are already under way. The pages of the batch are
+//! then there before the core runs out of work. With less work, as at low load, requests wait only
+//! while another job runs, and at most as long as a submission costs.
 
 use ebbtide_core::{Span, Time};
 
@@ -17,9 +17,9 @@ const GAP_MAX: Span = Span::from_us(1_000);
 /// A request waits for others no longer than this many reads take.
 const HOLD_READS: u64 = 4;
 
-/// A core that has a job to run may spend this time on it before it submits, however little other
-/// work there is: about what a submission and the interrupt of its completion cost a core of a virtual
-/// machine, and a tenth of what a drive takes for a read.
+/// A core with a job to run may spend this time on it before it submits, even with little other
+/// work. It is about what a submission and its completion interrupt cost a core of a virtual
+/// machine. It is a tenth of what a drive takes for a read.
 const HOLD_MIN: Span = Span::from_us(20);
 
 /// Running means of how long the device takes for a read and how far apart a busy core's misses are.
@@ -45,16 +45,16 @@ impl Pace {
         self.missed_at = now;
     }
 
-    /// A read was seen to end `span` after it was handed over. A core that was `waiting` saw it at
-    /// once. A busy one looks late, so what it sees only tells that the device is no slower.
+    /// Notes that a read ended `span` after it was handed over. A core that was `waiting` saw the
+    /// end at once. A busy core looks late, so `span` is only an upper bound for the device's time.
     pub(super) fn read_took(&mut self, span: Span, waiting: bool) {
         if waiting || self.read_ps == 0 || span.as_ps() < self.read_ps {
             follow(&mut self.read_ps, span);
         }
     }
 
-    /// The longest that a request waits for others, on a core with so many jobs that can run and
-    /// requests under way.
+    /// Returns the longest time that a request waits for others. `runnable` jobs of the core can
+    /// run, and `in_flight` requests are under way.
     pub(super) fn hold(&self, runnable: usize, in_flight: usize) -> Span {
         if self.hides_a_read(runnable + in_flight) {
             self.hold_max()
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(pace.gap_ps, before);
     }
 
-    /// A core at a third of its load seems to miss a third as often as it would if it were busy, and held
-    /// requests back that nothing else hid.
+    /// Guards against a past error. A core at a third of its load seemed to miss a third as often
+    /// as a busy one. So it held requests back although no other work hid their latency.
     #[test]
     fn time_without_work_between_misses_is_not_part_of_the_pace() {
         let mut pace = Pace::default();

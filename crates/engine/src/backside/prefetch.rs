@@ -30,7 +30,7 @@ impl Prefetch {
         self.under_way < self.under_way_max
     }
 
-    /// A job asked for `page` and found what `demand` says. Gives the pages to fetch.
+    /// Notes that a job asked for `page`, with the result `demand`. Returns the pages to fetch.
     pub(super) fn demand(
         &mut self,
         counters: &CoreCounters,
@@ -55,7 +55,8 @@ impl Prefetch {
         self.under_way += 1;
     }
 
-    /// `frame` is about to be filled, by a page that was `prefetched` or not: what it held is gone.
+    /// Notes that `frame` is about to be filled, by a `prefetched` page or another, and loses its
+    /// old contents.
     pub(super) fn replaced(&mut self, cache: &Cache, frame: FrameId, prefetched: bool) {
         if let Some(prefetcher) = &mut self.prefetcher
             && let Some((left, origin)) = cache.left_by(frame)

@@ -1,5 +1,5 @@
-//! A core's requests to its device: what is under way, what is tried again, and when a batch is
-//! submitted.
+//! A core's requests to its device: the ones under way, the ones to try again, and the time of the
+//! next submission.
 
 use std::fmt;
 
@@ -39,8 +39,8 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// Moves `frames` to or from the slots from `slot` on, the first of them for `page`: asked for by a
-    /// job, tried once, and not of the persist part.
+    /// Moves `frames` to or from the slots from `slot` on, the first of them for `page`. The
+    /// request was asked for by a job, was tried once, and is not part of the persist part.
     pub(super) fn new(
         direction: Direction,
         page: PageId,

@@ -24,7 +24,7 @@ use crate::nodes::Nodes;
 const PAGES: u64 = 1024;
 const FIBERS: usize = 512;
 
-/// What the device was asked for and has not answered yet.
+/// Requests that the device has not answered yet.
 #[derive(Default)]
 struct Asked {
     staged: Vec<Request>,
@@ -386,8 +386,8 @@ fn a_core_that_sleeps_is_roused_for_what_another_took_from_its_sockets() {
     assert_eq!(wakes_after(0, true), 0, "it does so itself");
 }
 
-/// A core that misses every 10 us when it has work, and now and then has none for long, on a device that
-/// takes 100 us. It last ran dry at 100 ms.
+/// A core that misses every 10 us when it has work, and sometimes has none for long. Its device
+/// takes 100 us. It last ran out of work at 100 ms.
 fn paced() -> Core {
     let mut core = Core::of(1, 512);
     for round in 0..=100 {
@@ -573,7 +573,7 @@ fn few_pages_are_under_way_ahead_of_demand() {
     }
 }
 
-/// Wants the two pages that follow a miss, and notes what it is told of arrivals.
+/// Wants the two pages that follow a miss, and records the arrivals that are reported to it.
 struct Notes(Arc<Mutex<Vec<(u64, bool)>>>);
 
 impl Prefetcher for Notes {

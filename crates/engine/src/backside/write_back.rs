@@ -37,7 +37,7 @@ pub(super) struct WriteBack {
 /// Whether there are unchanged pages, which can leave although nothing can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Unchanged {
-    /// Nobody has found that there is none since a frame last came free.
+    /// Since a frame last came free, no search has found that there is none.
     #[default]
     Perhaps,
     /// The policy knows none.
@@ -67,9 +67,9 @@ impl WriteBack {
         self.waiting.len() + self.under_way
     }
 
-    /// How many frames the next submission may write. A core with time to spare writes few at once,
-    /// so that the next read does not wait behind them; a busy or `hurried` one writes many, which
-    /// costs less.
+    /// Returns how many frames the next submission may write. A core with time to spare writes few
+    /// at once, so that the next read does not wait behind them. A busy or `hurried` core writes
+    /// many, at a lower cost.
     pub(super) fn ready(&self, limits: &Limits, hurried: bool) -> usize {
         let at_once = if hurried { 2 * limits.batch_max } else { WRITTEN_AT_LEISURE };
         self.waiting.len().min(at_once.saturating_sub(self.under_way))
@@ -119,8 +119,8 @@ impl WriteBack {
         self.failed_in_a_row = 0;
     }
 
-    /// Takes the oldest `count` frames off the list, and a few more, less than twice as many, if the pages that
-    /// follow are neighbours of the last one.
+    /// Takes the oldest `count` frames off the list. If the next pages are neighbours of the last
+    /// one, takes some of them too, at most twice `count` in all.
     pub(super) fn take(&mut self, cache: &Cache, count: usize) -> SmallVec<[FrameId; 64]> {
         let page = |frame: FrameId| cache.page_in(frame).0;
         let neighbours = |pair: (&FrameId, &FrameId)| page(*pair.0).abs_diff(page(*pair.1)) == 1;
@@ -133,8 +133,9 @@ impl WriteBack {
         self.waiting.drain(..count + more.unwrap_or(0)).collect()
     }
 
-    /// Starts to write frames that were taken, in runs of neighbouring slots: pages that lie side by
-    /// side in memory then do on flash, too, and who reads them together reads them at once.
+    /// Starts to write frames that were taken, in runs of neighbouring slots. Pages that are
+    /// neighbours in memory become neighbours on flash, so that a later read can fetch them in one
+    /// request.
     pub(super) fn start(
         &mut self,
         pool: &BufferPool,

@@ -8,8 +8,8 @@ use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 use super::hit_table::{LineIsFull, Lookup};
 use super::page_state::MISSING;
 
-/// The hit path: page → state → frame → memory, with no lock and nothing written that is shared,
-/// but a mark in the frame that is stored only when it changes.
+/// The hit path: page → state → frame → memory. It takes no lock, and writes nothing shared except
+/// the frame's mark, which it stores only when the mark changes.
 #[derive(Clone, Copy)]
 pub(crate) struct HitPath {
     pub(super) lookup: Lookup,
@@ -44,8 +44,8 @@ impl HitPath {
         self.lookup.find_in_line(page).ok().or_else(|| self.find_by_state(page))
     }
 
-    /// As [`find`](HitPath::find), but a page that most probably is not resident counts as absent without
-    /// a look at its state, which has long left the core's caches.
+    /// As [`find`](HitPath::find), but treats a page that is most probably not resident as absent.
+    /// It does not load the page's state, because that has long left the core's caches.
     pub(crate) fn find_if_likely(&self, page: PageId) -> Option<FrameId> {
         debug_assert!(page.0 < self.pages);
         match self.lookup.find_in_line(page) {

@@ -1,11 +1,11 @@
-//! Which resident page is in which frame, small enough to stay in a core's own cache.
+//! The table of resident pages and their frames. It fits a core's own cache.
 //!
-//! The states of all pages are four bytes each, most of them of pages that are on flash only, so that a
-//! hot page costs a whole cache line there. This table holds resident pages alone. It is open to every
-//! reader without a lock, and only a hint: what is not in it is looked up in the states.
+//! The states of all pages take four bytes each, and most of them belong to pages on flash. So a
+//! hot page costs a whole cache line there, and this table holds resident pages only. Every reader
+//! may use it without a lock. It is a hint: a page that is missing here is looked up in the states.
 //!
-//! A line has eight places. A page has one of them for its own, and takes another of its line if that
-//! one is taken, or none if the line is full.
+//! A line has eight places. Each page has its own place in one line. If that place is taken, the
+//! page uses another place of the line, or none if the line is full.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,8 +68,8 @@ impl HitTable {
         prefetch(lookup.place(lookup.own_place(page)));
     }
 
-    /// Notes that `page` is in `frame` from now on, if there is a place for it. Nobody else adds or
-    /// removes this page meanwhile.
+    /// Notes that `page` is in `frame` from now on, if there is a place for it. At the same time,
+    /// no other thread may add or remove this page.
     pub(super) fn add(&self, page: PageId, frame: FrameId) {
         let entry = page.0 << 32 | u64::from(frame.0);
         let lookup = self.lookup();

@@ -1,11 +1,11 @@
 //! The frontside: the DRAM cache that all cores share, and the state of every page.
 //!
-//! A page is *absent*, *busy* (on its way into a frame, or being given up) or *resident* in a frame. The
-//! hit path is one load of that state; every change of it happens under the lock of the page's shard, so
-//! that no fiber waits for a page that has just arrived.
+//! A page is *absent*, *resident* in a frame, or *busy*: on its way into a frame, or being given
+//! up. The hit path loads that state once. Every change of it happens under the lock of the page's
+//! shard, so no fiber waits for a page that has just arrived.
 //!
-//! A page fetched ahead of demand is *coming*, then *ahead* in its frame: the hit path takes both for
-//! misses, so that the first use of it is noticed at no cost to any other access.
+//! A page fetched ahead of demand is *coming*, then *ahead* in its frame. The hit path treats both
+//! as misses. So the engine notices the first use at no cost to other accesses.
 
 mod hit_path;
 mod hit_table;
@@ -52,7 +52,7 @@ fn holding(page: PageId, origin: Origin) -> u32 {
     page.0 as u32 | (origin as u32) << ORIGIN_SHIFT
 }
 
-/// What the miss path keeps of a frame, together, so that it is one cache line.
+/// Per-frame metadata of the miss path. Fits one cache line.
 struct Contents {
     /// Which page, and how that came to be there. The page is that on its way in from when it sets out.
     holds: AtomicU32,
@@ -65,8 +65,8 @@ struct Contents {
     place: AtomicU32,
 }
 
-/// Bytes of DRAM that each frame costs beside the table of resident pages: the page, its touches and
-/// dirty mark, and what it holds.
+/// Bytes of DRAM that each frame costs, without the table of resident pages. They are the page, its
+/// touches and dirty mark, and its metadata.
 pub(crate) const FRAME_BYTES: usize =
     PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<Contents>();
 
@@ -81,8 +81,8 @@ pub(crate) struct Installed {
     pub(crate) ahead: bool,
 }
 
-/// The part of the pages that a page belongs to, locked: who else wants to change the states of its pages,
-/// or the lists of those that wait for them, waits meanwhile.
+/// The locked shard of a page. Other threads that change the states of its pages, or their lists of
+/// waiters, wait for the lock.
 pub(crate) type Shard<'a> = MutexGuard<'a, ()>;
 
 const SHARDS: usize = 16;
@@ -139,7 +139,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Says where an absent page is before the cache is used: in `slot`, or one of the two marks.
+    /// Sets where an absent page is: in `slot`, or one of the two marks. Only before the cache is
+    /// used.
     pub(crate) fn place(&mut self, page: PageId, slot: u32) {
         self.state_word(page).store(PageState::Absent(slot).word(), Ordering::Relaxed);
     }
@@ -182,7 +183,8 @@ impl Cache {
         unsafe { self.frames.base().add(frame.index() * PAGE_BYTES) }
     }
 
-    /// Lets `look` see what is in a frame that no job uses now: its page is on its way in or out.
+    /// Runs `look` on the contents of a frame that no job uses now: its page is on its way in or
+    /// out.
     pub(crate) fn with_contents<R>(
         &self,
         frame: FrameId,
@@ -192,7 +194,7 @@ impl Cache {
         look(unsafe { &*self.frame_memory(frame).cast::<[u8; PAGE_BYTES]>() })
     }
 
-    /// Gives a frame that holds no page yet the contents `bytes`.
+    /// Copies `bytes` into a frame that holds no page yet.
     pub(crate) fn fill(&self, frame: FrameId, bytes: &[u8; PAGE_BYTES]) {
         // SAFETY: a whole frame, and no other thread looks at one that holds no page.
         unsafe { self.frame_memory(frame).copy_from_nonoverlapping(bytes.as_ptr(), PAGE_BYTES) };
@@ -290,7 +292,7 @@ impl Cache {
         self.set_out(page, (slot, frame), (core, Last::NONE), PageState::Coming(frame));
     }
 
-    /// A page without a frame begins to move into one, and has this state meanwhile.
+    /// Begins to move a page without a frame into one. The page has this state until it arrives.
     fn set_out(
         &self,
         page: PageId,
@@ -321,8 +323,8 @@ impl Cache {
         self.set_state(page, PageState::Starved(last));
     }
 
-    /// `waiter` waits for a page that is busy or starved. Gives the core that brings it in or out, which
-    /// sends the outcome, and the frame if there is one.
+    /// Adds `waiter` to the list of a page that is busy or starved. Returns the core that moves the
+    /// page and sends the outcome, and the frame if there is one.
     pub(crate) fn wait(
         &self,
         page: PageId,
@@ -346,19 +348,19 @@ impl Cache {
         }
     }
 
-    /// Whether somebody waits for the busy page in `frame`; final while its shard is locked.
+    /// True if a fiber waits for the busy page in `frame`. Final while its shard is locked.
     pub(crate) fn is_waited_for(&self, frame: FrameId, _shard: &Shard<'_>) -> bool {
         self.moving(frame).1 != Last::NONE
     }
 
-    /// Hands over those that waited for a page, in the order in which they came. Its shard need no longer
-    /// be locked.
+    /// Calls `wake` for each fiber that waited for a page, in the order of arrival. Its shard need
+    /// no longer be locked.
     pub(crate) fn wake(&self, waiting: Last, wake: impl FnMut(Waiter)) {
         self.waiting.wake(waiting, wake);
     }
 
-    /// The core that moves the page in `frame`, which is on its way, in or out, and who waits for it; final
-    /// while the shard of that page is locked.
+    /// Returns the core that moves the page in `frame` in or out, and the fibers that wait for it.
+    /// Final while the shard of that page is locked.
     fn moving(&self, frame: FrameId) -> (usize, Last) {
         let word = self.contents[frame.index()].moving.load(Ordering::Relaxed);
         ((word >> LAST_BITS) as usize, Last::of_word(word & !(u32::MAX << LAST_BITS)))
@@ -398,8 +400,8 @@ impl Cache {
         used
     }
 
-    /// Gives a resident page in `frame` a place in the table of resident pages if it has found none when it
-    /// came.
+    /// Adds a resident page in `frame` to the table of resident pages, if it found no place there
+    /// when it arrived.
     pub(crate) fn remember(&self, page: PageId, frame: FrameId) {
         // While a part of the policy that knows the frame is locked, nobody gives the page up.
         if let Some(_locked) = self.policies.knowing(self, frame)
@@ -410,7 +412,8 @@ impl Cache {
         }
     }
 
-    /// A page on its way in or out is on flash only, in `slot`. Gives those that wait for it in vain.
+    /// Makes a page that was on its way in or out absent: it is on flash only, in `slot`. Returns
+    /// the fibers that wait for it and will not get it.
     #[must_use = "they wait"]
     pub(crate) fn set_absent(&self, page: PageId, slot: u32, _shard: &Shard<'_>) -> Last {
         let waiting = match self.state(page) {
@@ -428,7 +431,8 @@ impl Cache {
         self.set_state(page, PageState::Absent(slot));
     }
 
-    /// A page on its way is in `frame` and may be used from now on. Gives those that wait for it.
+    /// Publishes a page that was on its way: it is in `frame` and may be used from now on. Returns
+    /// the fibers that wait for it.
     #[must_use = "they wait"]
     pub(crate) fn publish(
         &self,
@@ -475,8 +479,8 @@ impl Cache {
         self.unpublish_all(self.policies.victims(self, count, false), core)
     }
 
-    /// The same of unchanged pages only, among which the policy chooses. One that is written meanwhile may be there
-    /// all the same.
+    /// As above, but the policy chooses among unchanged pages only. The result may contain a page
+    /// that a job writes to at the same time.
     pub(crate) fn give_up_unchanged(&self, count: usize, core: usize) -> Vec<FrameId> {
         self.unpublish_all(self.policies.victims(self, count, true), core)
     }

@@ -10,9 +10,9 @@ use super::page_state::PageState;
 const NEIGHBOURS_MAX: u64 = 7;
 
 impl Cache {
-    /// Gives up neighbours of the changed pages among `victims`, which were [given up](Cache::give_up) for `core`
-    /// just now, and appends their frames. They are changed as well, were not touched lately, and would leave
-    /// soon.
+    /// Evicts neighbours of the changed pages among `victims`, and appends their frames. The
+    /// victims were [given up](Cache::give_up) for `core` just now. The neighbours are changed as
+    /// well, were not touched lately, and would leave soon.
     pub(crate) fn give_up_neighbours(&self, victims: &mut Vec<FrameId>, core: usize) {
         for index in 0..victims.len() {
             if !self.is_dirty(victims[index]) {
@@ -26,7 +26,7 @@ impl Cache {
         }
     }
 
-    /// Gives up a page if it is resident, changed and would leave soon.
+    /// Evicts a page if it is resident, changed and would leave soon.
     fn leave_early(&self, page: PageId, core: usize) -> Option<FrameId> {
         let PageState::Resident(frame) = self.state(page) else { return None };
         if !self.is_dirty(frame) {

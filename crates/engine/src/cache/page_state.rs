@@ -6,18 +6,18 @@ use ebbtide_core::FrameId;
 
 use super::wait_lists::Last;
 
-/// In the state of a page that is not resident, beside the number of its slot if it is absent. The
-/// state of a resident one is its frame's number and nothing else: the hit path has nothing to take
-/// off it.
+/// Set in the state of a page that is not resident. The other bits of an absent page are the number
+/// of its slot. The state of a resident page is only its frame's number, so the hit path has
+/// nothing to mask off.
 pub(super) const MISSING: u32 = 1 << 31;
-/// Beside the number of its frame, in the state of a page that is neither absent nor resident.
+/// Set, with the number of its frame, in the state of a page that is neither absent nor resident.
 const AHEAD: u32 = 0b1100 << NUMBER_BITS;
 const COMING: u32 = 0b1101 << NUMBER_BITS;
 const BUSY: u32 = 0b1110 << NUMBER_BITS;
-/// Beside the last fiber that waits for the page.
+/// Set with the last fiber that waits for the page.
 const STARVED: u32 = 0b1111 << NUMBER_BITS;
 
-/// Bits of the number beside those four.
+/// Bits of the number, next to those four.
 const NUMBER_BITS: u32 = 28;
 
 /// The most cores that can bring pages.
@@ -26,7 +26,7 @@ pub(crate) const CORES_MAX: usize = 1 << 10;
 /// The most frames a cache can have, which is 1 TiB of them.
 pub(crate) const FRAMES_MAX: usize = 1 << NUMBER_BITS;
 
-/// Bytes of DRAM that each page of the address space costs, resident or not, beside its history in
+/// Bytes of DRAM that each page of the address space costs, resident or not, without its history in
 /// the replacement policy.
 pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
 

@@ -1,13 +1,14 @@
 //! The replacement policy, in as many parts as the cores need.
 //!
-//! A part is an instance of the policy behind a lock of its own. Every page has a part by a hash, so that
-//! cores that miss at once seldom want the same lock. Frames belong to no part: a frame takes a *place* in
-//! the part of the page that it holds, and leaves it when that page is given up. A part has a few places
-//! more than its share of the frames; if all are taken, the next part takes the frame. Victims come from
-//! the fuller of two parts, so that all stay about as full (the power of two choices: Mitzenmacher, IEEE
-//! Transactions on Parallel and Distributed Systems 2001).
+//! A part is an instance of the policy with its own lock. A hash assigns every page to a part, so
+//! cores that miss at the same time seldom want the same lock. Frames belong to no part. A frame
+//! takes a *place* in the part of the page that it holds, and leaves it when that page is given up.
+//! A part has a few places more than its share of the frames. If all are taken, the next part takes
+//! the frame. Victims come from the fuller of two parts, so that all parts stay about as full. This
+//! is the power of two choices (Mitzenmacher, IEEE Transactions on Parallel and Distributed Systems
+//! 2001).
 //!
-//! A single part has a place for each frame, of the same number.
+//! A single part has one place for each frame, with the same number.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -19,8 +20,9 @@ use smallvec::SmallVec;
 
 use super::Cache;
 
-/// One part for so many cores. A core that misses every 14 µs takes the lock for an insertion and a victim
-/// each time, 142 ns of the default policy: eight cores hold it for less than a tenth of the time.
+/// Cores for each part. A core that misses every 14 µs takes the lock once for an insertion and a
+/// victim. The default policy holds it for 142 ns. Eight cores hold it for less than a tenth of the
+/// time.
 const CORES_A_PART: usize = 8;
 
 /// A part with fewer frames would decide by chance.
@@ -39,8 +41,8 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// For `frames` frames over `pages` pages: in `parts` parts, rounded up to a power of two, or as many as
-    /// `cores` cores and the number of frames suit.
+    /// The division of `frames` frames over `pages` pages into `parts` parts, rounded up to a power
+    /// of two. Without `parts`, the number suits `cores` cores and the number of frames.
     pub(crate) fn new(parts: Option<usize>, cores: usize, frames: usize, pages: u64) -> Division {
         let suit = || cores.div_ceil(CORES_A_PART).min(frames / FRAMES_OF_PART_MIN).max(1);
         let parts = parts.unwrap_or_else(suit).next_power_of_two();
@@ -233,7 +235,8 @@ impl Locked<'_> {
         Some(self.leave(own))
     }
 
-    /// Gives up `frame`, which this part knows, if the policy lets it leave early. Says whether it has.
+    /// Evicts `frame`, a frame of this part, if the policy lets it leave early. Returns true if it
+    /// did.
     pub(super) fn leave_early(&mut self, frame: FrameId) -> bool {
         let place = self.marks.cache.place_of(frame).expect("this part knows it");
         let own = FrameId(place - self.marks.first as u32);
@@ -252,7 +255,7 @@ impl Locked<'_> {
         self.leave(own);
     }
 
-    /// Gives the place `own`, which the policy has forgotten, back, and says which frame was there.
+    /// Frees the place `own`, which the policy has forgotten. Returns the frame that was there.
     fn leave(&mut self, own: FrameId) -> FrameId {
         let frame = self.marks.frame(own);
         self.marks.cache.set_place(frame, NOWHERE);

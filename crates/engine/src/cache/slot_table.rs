@@ -1,8 +1,8 @@
-//! Where pages have their copies on flash, for a store that survives crashes.
+//! The slot table: where pages have their copies on flash, for a store that survives crashes.
 //!
-//! The state of an absent page names its slot, and what is kept of a frame names that of the page in it or
-//! on its way into or out of it. So the journal can ask for the slot of any page and needs no table of its
-//! own.
+//! The state of an absent page names its slot. The metadata of a frame names the slot of its page,
+//! also while that page is on its way in or out. So the journal can ask for the slot of any page
+//! and needs no table of its own.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,8 @@ impl SlotTable for Cache {
         }
     }
 
-    /// A page is written to a slot while it is on its way out, and stays in its frame meanwhile.
+    /// Sets the slot that a page is written to. The page is on its way out, and stays in its frame
+    /// until the write ends.
     fn set_slot(&self, page: PageId, slot: u32) {
         let frame = self.state(page).frame();
         let frame = frame.unwrap_or_else(|| unreachable!("{page:?} is on its way"));

@@ -1,9 +1,9 @@
 //! [`WaitLists`]: which fibers wait for which page.
 //!
-//! A list takes no memory of its own. A fiber waits for one page at a time, so that one node a fiber is
-//! enough, and the number of the last fiber stands with what is kept of the page on its way: beside its
-//! mover in the record of its frame, or in its state if it has no frame yet. After the last fiber comes
-//! the first one again, so that both ends are at hand.
+//! A list takes no memory of its own. A fiber waits for one page at a time, so one node for each
+//! fiber is enough. The page stores the number of its last waiting fiber: in the metadata of its
+//! frame, or in its state if it has no frame yet. The last fiber links to the first one, so both
+//! ends can be reached.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -106,7 +106,7 @@ impl WaitLists {
         Last::of_node(number)
     }
 
-    /// Notes in which slot the page of this list is, which has no frame.
+    /// Notes that the page of this list is in `slot`. The page has no frame.
     pub(super) fn set_slot(&self, last: Last, slot: u32) {
         let node = last.node().expect("somebody waits for the page");
         self.node(node).slot.store(slot, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl WaitLists {
         last.node().map(|last| self.waiter(self.node(last).next.load(Ordering::Relaxed)))
     }
 
-    /// Hands over all fibers of a list that was taken off its page, in the order in which they came.
+    /// Calls `wake` for all fibers of a list that was taken off its page, in the order of arrival.
     pub(crate) fn wake(&self, last: Last, mut wake: impl FnMut(Waiter)) {
         let Some(last) = last.node() else { return };
         let mut next = self.node(last).next.load(Ordering::Relaxed);
@@ -139,7 +139,8 @@ impl WaitLists {
         }
     }
 
-    /// Pages that are waited for with who waits. No lock is taken: what changes meanwhile may be missed.
+    /// Returns the pages with waiting fibers, and the fibers. Takes no lock, so it may miss
+    /// changes.
     pub(super) fn waited_for(&self) -> Vec<(PageId, Vec<Waiter>)> {
         let mut pages = BTreeMap::<u32, Vec<Waiter>>::new();
         for (number, node) in (0..).zip(&self.nodes) {

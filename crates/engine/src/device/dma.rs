@@ -1,9 +1,9 @@
-//! A device that costs its host nothing: memory that answers after a set time, moved by a thread of
-//! its own in place of a drive's DMA engine.
+//! A device without cost for its host: memory that answers after a set time. A thread of its own
+//! moves the bytes in place of a drive's DMA engine.
 //!
-//! What an engine still costs over it is the engine's own: there is no system call, no interrupt and
-//! no copy on the core that misses. The thread spins while requests are under way, so it needs a CPU
-//! beside the cores.
+//! The core that misses makes no system call, takes no interrupt and copies nothing. So the
+//! remaining cost is the engine's own. The thread spins while requests are under way, so it needs a
+//! CPU in addition to the cores.
 
 use std::collections::VecDeque;
 use std::io;

@@ -17,7 +17,7 @@ pub struct Faults {
     pub short: f64,
     /// Completions held back for a few looks, so that later ones overtake them.
     pub delays: f64,
-    /// Every request to this byte offset fails, whatever the shares say.
+    /// Every request to this byte offset fails, independent of the shares.
     pub broken_offset: Option<u64>,
 }
 

@@ -57,13 +57,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request to move `pages` in this direction. The first page lies `offset` bytes from the start of the
+    /// Moves `pages` in this direction. The first page lies `offset` bytes from the start of the
     /// device, a multiple of the page size. `token` comes back with the completion.
-    ///
     /// # Safety
-    /// Until the completion of a queue that the request was pushed to, every page is valid memory of
-    /// [`PAGE_BYTES`] bytes that stays where it is, is not written by others, and, while it is read into, not
-    /// read by others.
+    /// Every page must be valid memory of [`PAGE_BYTES`] bytes, until the completion of a queue
+    /// that the request was pushed to. It must stay in place, and no other code may write it. While
+    /// a request reads into it, no other code may read it.
     pub unsafe fn new(direction: Direction, offset: u64, pages: PageList, token: u64) -> Request {
         Request { direction, offset, pages, token }
     }
@@ -124,8 +123,8 @@ pub struct Completion {
 /// A queue that is dropped first waits for the requests it has handed over: their pages are the
 /// caller's again afterwards.
 pub trait Queue: Send {
-    /// Names the memory in which the pages of nearly all requests will lie, so that the kernel need
-    /// not look it up for each of them. Requests work alike without it.
+    /// Registers the memory that holds the pages of nearly all requests. The kernel then need not
+    /// look it up for each of them. Requests work the same without it.
     ///
     /// # Errors
     /// When the kernel refuses it, mostly because of the limit on locked memory.
@@ -133,8 +132,8 @@ pub trait Queue: Send {
         Ok(())
     }
 
-    /// Says whether the owner has jobs to run, or waits for what it asks for. A queue that can do
-    /// without interrupts does so for a busy owner.
+    /// Sets whether the owner has jobs to run, or only waits for its requests. A queue that can
+    /// work without interrupts does so for a busy owner.
     fn set_busy(&mut self, _busy: bool) {}
 
     /// The most pages in a request. One with more may fail.
@@ -197,9 +196,9 @@ pub trait Sleeper: Send + Sync {
 
 /// How the log reaches flash: by one write or flush at a time, which the caller waits for.
 pub trait LogWrites: Send {
-    /// Writes `bytes`, whole pages, at byte `offset`. A flush follows if it is to go `through` a volatile
-    /// cache: a drive that can makes these bytes survive a loss of power at once, so that the flush has
-    /// less to do.
+    /// Writes `bytes`, whole pages, at byte `offset`. With `through`, they must get past a volatile
+    /// cache, and a flush follows. A drive that can write through makes these bytes survive a loss
+    /// of power at once, so the flush has less to do.
     ///
     /// # Errors
     /// When the device fails; it may then hold any part of it.

@@ -1,10 +1,10 @@
-//! NVMe passthrough: reads, writes and flushes as commands of the drive itself, past the kernel's block
-//! layer.
+//! NVMe passthrough: reads, writes and flushes as commands of the drive itself, past the kernel's
+//! block layer.
 //!
-//! The commands go to the namespace's generic device (`/dev/ng0n1` beside `/dev/nvme0n1`) through rings
-//! of 128-byte entries: those of [`polled`](super::polled) for pages, and one of the log's own. The
-//! layouts are those of `linux/nvme_ioctl.h`, the numbers those of the NVM Express base and NVM command
-//! set specifications.
+//! The commands go to the namespace's generic device (`/dev/ng0n1` for `/dev/nvme0n1`), through
+//! rings of 128-byte entries. Pages use the rings of [`polled`](super::polled), and the log has a
+//! ring of its own. The layouts come from `linux/nvme_ioctl.h`. The numbers come from the NVM
+//! Express base and NVM command set specifications.
 
 use std::fs::File;
 use std::io;
@@ -60,7 +60,7 @@ const FUA: u32 = 1 << 30;
 pub(super) struct Limits {
     /// The most pages in a command.
     pub(super) pages_max: usize,
-    /// Whether what was written may be lost with the power until it is flushed.
+    /// True if written bytes may be lost with the power until a flush.
     pub(super) has_volatile_cache: bool,
 }
 
@@ -260,7 +260,7 @@ struct NvmeLog {
 }
 
 impl NvmeLog {
-    /// Gives `command` to the drive and waits for its end.
+    /// Sends `command` to the drive and waits for its end.
     fn carry_out(&mut self, command: &Command) -> io::Result<()> {
         let entry = entry(URING_COMMAND, command, None);
         // SAFETY: the memory that the command names is borrowed by the caller, who waits below for the
@@ -310,9 +310,9 @@ fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
 }
 
-/// Whether a kernel of this release polls for passthrough without harm. Before 6.5 what it polls by and what
-/// it calls when a command has ended lie in the same word, and Debian's 6.1.192 takes the one for the other
-/// when a polled read fails, and crashes.
+/// True if a kernel of this release polls for passthrough without harm. Before 6.5, one word holds
+/// both the polling cookie and the completion callback of a command. Debian's 6.1.192 mistakes one
+/// for the other when a polled read fails, and crashes.
 fn may_poll(release: &str) -> bool {
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(5))

@@ -59,7 +59,7 @@ impl<'f> PageReads<'f> {
         Ok(())
     }
 
-    /// Submits what is queued and waits until at least `count` reads are done, in one call.
+    /// Submits the queued reads and waits until at least `count` reads are done, in one call.
     ///
     /// # Errors
     /// When the kernel refuses the submission.

@@ -29,11 +29,11 @@ ebbtide_core::choice! {
 /// A device, and a notice where it is not the best that was to be had.
 pub type Opened = (Arc<dyn Device>, Option<String>);
 
-/// The device over `file`, opened with `O_DIRECT`: the one that was `asked` for, or that suits what the
-/// file is.
+/// Opens the device over `file`, which was opened with `O_DIRECT`. The device is the one `asked`
+/// for, or the one that suits the kind of file.
 ///
 /// # Errors
-/// When what was asked for does not suit the file; says what was expected.
+/// When the `asked` path does not suit the file. The message names the expected kind.
 pub fn open(file: Arc<File>, asked: Option<DevicePath>) -> Result<Opened, String> {
     let kind = file.metadata().map(|metadata| metadata.file_type());
     let is_block = kind.is_ok_and(|kind| kind.is_block_device());
@@ -48,8 +48,9 @@ pub fn open(file: Arc<File>, asked: Option<DevicePath>) -> Result<Opened, String
     }
 }
 
-/// The drive and the way to it that `data` stands for, where `asked` leaves it open: the generic device of
-/// an NVMe namespace (`/dev/ng0n1`) stands for passthrough to its block device (`/dev/nvme0n1`).
+/// Resolves `data` to a drive and the path to it, where `asked` leaves that open. The generic
+/// device of an NVMe namespace (`/dev/ng0n1`) stands for passthrough to its block device
+/// (`/dev/nvme0n1`).
 pub fn resolve(data: &Path, asked: Option<DevicePath>) -> (PathBuf, Option<DevicePath>) {
     match std::fs::metadata(data).ok().and_then(|about| block_device_of(&about)) {
         Some(drive) => (data.with_file_name(drive), asked.or(Some(DevicePath::Nvme))),
@@ -125,7 +126,7 @@ fn nvme_limits(drive: Option<&Path>) -> Limits {
     }
 }
 
-/// What is said where polled reads were asked for and there are none.
+/// The notice when polled reads were asked for and the drive has no polled queues.
 const NO_POLLED_QUEUES: &str = "the drive has no polled queues: reads end with interrupts; `ebbtide doctor` says how to get some";
 
 /// A block device, polled if it can be.
@@ -167,12 +168,12 @@ fn has_polled_queues(file: &File) -> bool {
     polls("queue/io_poll") || polls("../queue/io_poll")
 }
 
-/// The folder in which the kernel describes the block device `file`.
+/// The sysfs folder of the block device `file`.
 fn sysfs(file: &File) -> Option<PathBuf> {
     described("block", file.metadata().ok()?.rdev())
 }
 
-/// The folder in which the kernel describes the device of this kind and number.
+/// The sysfs folder of the device of this kind and number.
 fn described(kind: &str, number: u64) -> Option<PathBuf> {
     let (major, minor) = (libc::major(number), libc::minor(number));
     std::fs::canonicalize(format!("/sys/dev/{kind}/{major}:{minor}")).ok()

@@ -1,9 +1,9 @@
-//! Reads without interrupts: a second ring, beside that of [`uring`](super::uring), whose completions a
-//! busy core looks for when it enters the kernel anyway.
+//! Reads without interrupts: a second ring, in addition to the ring of [`uring`](super::uring). A
+//! busy core looks for its completions when it enters the kernel anyway.
 //!
-//! Only reads of a page go there, and only those of a core that has jobs to run. A core with nothing to
-//! run asks by the first ring, which wakes it. Writes go by the first ring too: a polled ring gives
-//! completions back in the order of submission, so that a read would wait for the write before it.
+//! Only page reads of a core that has jobs to run go there. A core with nothing to run uses the
+//! first ring, which wakes it. Writes use the first ring too. A polled ring returns completions in
+//! the order of submission, so a read would wait for the write before it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -86,8 +86,9 @@ impl<E: Entries> Device for Polled<E> {
     }
 }
 
-/// As much registered memory as shows whether a page of much of it is read: some kernels take as many
-/// pages behind it as a request of the drive has segments, mostly 127, and no more.
+/// Size of the registered memory that tests whether reads into large registered memory work. Some
+/// kernels accept only as many pages behind the read page as a request of the drive has segments,
+/// mostly 127.
 const TRIED_BYTES: usize = 4 << 20;
 
 struct PolledQueue<E: Entries> {
@@ -143,7 +144,7 @@ impl<E: Entries> PolledQueue<E> {
         self.sleeper.polled.load(Ordering::Relaxed)
     }
 
-    /// Puts what was pushed into the polled ring, as much as there is room for.
+    /// Moves pushed requests into the polled ring, as many as there is room for.
     fn stage(&mut self) {
         while self.staged + self.polled() < self.depth {
             let Some(request) = self.pushed.pop_front() else { return };
@@ -159,8 +160,8 @@ impl<E: Entries> PolledQueue<E> {
         }
     }
 
-    /// Hands over what is staged, looks at the device for what it has completed, and waits for
-    /// `at_least` completions.
+    /// Submits the staged entries, polls the device for completions, and waits for `at_least` of
+    /// them.
     fn enter(&mut self, at_least: u32) -> io::Result<()> {
         loop {
             // SAFETY: every entry in the ring was pushed under the contract of `push`; no argument

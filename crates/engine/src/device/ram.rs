@@ -1,5 +1,6 @@
-//! A device made of memory, for tests and for measuring the engine with a free device: it answers
-//! after a set time, or after a set number of looks, which makes tests independent of the clock.
+//! A device made of memory, for tests and for measuring the engine with a free device. It answers
+//! after a set time. In tests it can answer after a set number of looks instead, independent of the
+//! clock.
 
 use std::io;
 use std::sync::Arc;

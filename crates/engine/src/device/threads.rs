@@ -1,5 +1,5 @@
-//! The device over plain `pread` and `pwrite` on a few kernel threads, for where io_uring is refused
-//! (containers often refuse it), and the blocking device, whose reads happen on the caller itself.
+//! The device over plain `pread` and `pwrite` on a few kernel threads, for systems that refuse
+//! io_uring, as many containers do. Also the blocking device, whose reads run on the caller.
 
 use std::collections::VecDeque;
 use std::fs::File;

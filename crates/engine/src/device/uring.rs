@@ -21,9 +21,9 @@ use crate::net::{NetEvent, NetRequest};
 pub(super) trait Entries: Send + Sync + 'static {
     type Submission: squeue::EntryMarker;
     type Completion: cqueue::EntryMarker;
-    /// What a device with polled reads is called in notices.
+    /// The name of a device with polled reads in notices.
     const POLLED_NAME: &'static str;
-    /// What it is called where the kernel does not poll for it.
+    /// The name where the kernel does not poll for it.
     const UNPOLLED_NAME: &'static str;
     /// Whether a completion says how many bytes were moved.
     const COUNTS_BYTES: bool;
@@ -40,8 +40,8 @@ pub(super) trait Entries: Send + Sync + 'static {
         buffer: Option<u16>,
     ) -> Self::Submission;
 
-    /// Moves neighbouring pages from byte `offset` on from or to `iovecs`, which stay where they are
-    /// until the completion and lie in the registered buffer `buffer`.
+    /// Moves neighbouring pages between `iovecs` and the device, from byte `offset` on. The iovecs
+    /// stay where they are until the completion, and lie in the registered buffer `buffer`.
     fn run(
         &self,
         direction: Direction,
@@ -161,8 +161,9 @@ impl Uring {
         Ok(Uring { entries: Arc::new(FileEntries::new(file)?) })
     }
 
-    /// Bytes of the rings of a queue of `depth` requests: 64 for every submission and 4 for its index,
-    /// and 16 for each of twice as many completions (`struct io_uring_sqe` and `io_uring_cqe`).
+    /// Bytes of the rings of a queue of `depth` requests. Each submission takes 64, and 4 for its
+    /// index (`struct io_uring_sqe`). There are twice as many completions, of 16 each
+    /// (`io_uring_cqe`).
     pub fn ring_bytes(depth: usize) -> usize {
         (depth + 1).next_power_of_two() * (64 + 4 + 2 * 16)
     }
@@ -178,11 +179,11 @@ impl Device for Uring {
     }
 }
 
-/// A ring of which any thread may submit and reap, one at a time.
+/// A ring. Any thread may submit and reap, one at a time.
 ///
-/// Completions wait for the owner's next system call instead of interrupting it (COOP_TASKRUN), and
-/// the ring says that they wait (TASKRUN_FLAG): a busy core gets many for one entry. Not
-/// SINGLE_ISSUER: a core that computes for long is helped by others.
+/// With COOP_TASKRUN, completions wait for the owner's next system call instead of interrupting it.
+/// With TASKRUN_FLAG, the ring shows that they wait. So a busy core gets many for one entry.
+/// SINGLE_ISSUER is not set, because other cores help a core that computes for long.
 fn ring<E: Entries>(depth: usize) -> io::Result<IoUring<E::Submission, E::Completion>> {
     let entries = u32::try_from(depth.max(2).next_power_of_two()).unwrap_or(u32::MAX);
     let cooperative = IoUring::builder()
@@ -298,7 +299,7 @@ const BUFFER_BYTES_MAX: usize = 1 << 30;
 /// The token of the poll on the wake-up descriptor; no request has it.
 const WAKEUP: u64 = u64::MAX;
 
-/// `memory` in the pieces in which the kernel registers it.
+/// Splits `memory` into the pieces that the kernel registers.
 pub(super) fn buffers(memory: FrameMemory) -> Vec<libc::iovec> {
     let piece = |offset| libc::iovec {
         iov_base: memory.base.wrapping_add(offset).cast(),
@@ -307,14 +308,14 @@ pub(super) fn buffers(memory: FrameMemory) -> Vec<libc::iovec> {
     (0..memory.bytes).step_by(BUFFER_BYTES_MAX).map(piece).collect()
 }
 
-/// The number of the buffer of `registered` memory in which `page` lies.
+/// The number of the buffer of `registered` memory that contains `page`.
 pub(super) fn buffer_of(registered: Option<FrameMemory>, page: *mut u8) -> Option<u16> {
     let frames = registered?;
     let offset = (page as usize).checked_sub(frames.base as usize)?;
     (offset < frames.bytes).then_some((offset / BUFFER_BYTES_MAX) as u16)
 }
 
-/// The number of the buffer of `registered` memory in which all of `pages` lie.
+/// The number of the buffer of `registered` memory that contains all of `pages`.
 fn buffer_of_all(registered: Option<FrameMemory>, pages: &[*mut u8]) -> Option<u16> {
     let buffer = buffer_of(registered, *pages.first()?)?;
     let others = &pages[1..];
@@ -529,7 +530,7 @@ struct GetEventsArgument {
     timeout: *const types::Timespec,
 }
 
-/// Sleeps inside the ring, without touching its shared memory: no lock is needed meanwhile.
+/// Sleeps inside the ring without touching its shared memory, so the sleeper holds no lock.
 struct UringSleeper {
     ring: OwnedFd,
     event: OwnedFd,
@@ -622,7 +623,7 @@ mod tests {
         assert_eq!(*page, [7; PAGE_BYTES]);
     }
 
-    /// Reads the file's two pages into those of `memory` at `places`, in one request.
+    /// Reads the file's two pages into the pages of `memory` at `places`, in one request.
     fn read_run(queue: &mut dyn Queue, memory: &mut Pages, places: [usize; 2]) {
         memory.0 = [[0; PAGE_BYTES]; 3];
         let pages = places.map(|place| memory.0[place].as_mut_ptr());

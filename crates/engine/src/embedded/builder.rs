@@ -81,12 +81,13 @@ impl Builder {
         Builder { size: Some(size.to_string()), ..self }
     }
 
-    /// What the order of all ordered maps may take beside `size`: an eighth of it unless given.
+    /// Sets the room for the order of all ordered maps, in addition to `size`. The default is an
+    /// eighth of `size`.
     pub fn order(self, size: impl ToString) -> Builder {
         Builder { order: Some(size.to_string()), ..self }
     }
 
-    /// What typed structures may take beside `size`: nothing unless given.
+    /// Sets the room for typed structures, in addition to `size`. The default is none.
     pub fn structures(self, size: impl ToString) -> Builder {
         Builder { structures: Some(size.to_string()), ..self }
     }

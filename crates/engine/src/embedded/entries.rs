@@ -72,7 +72,8 @@ impl Entries {
         })
     }
 
-    /// Gives a key the value that `change` returns, or none. `change` gets the old value if `is_read`.
+    /// Stores the result of `change` as the value of a key, or removes the key if the result is
+    /// `None`. `change` gets the old value if `is_read`.
     pub(super) fn update(
         &self,
         key: &[u8],
@@ -115,7 +116,7 @@ impl Entries {
         self.shared.run(move |memory| Ok(keys.counts(memory, number).keys))
     }
 
-    /// Some pairs from the place `from` on, which is 0 at first, and the place from which to go on.
+    /// Returns some pairs from the place `from` on, and the place to continue from. Start with 0.
     pub(super) fn some(&self, from: u64) -> Result<(Vec<Pair>, Option<u64>), Error> {
         let (keys, number) = (self.shared.space.keys, self.number);
         self.shared.run(move |memory| {

@@ -12,6 +12,6 @@ pub const MAPS_MAX: usize = DATABASES - 1;
 /// The longest name of a map, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// The longest key of an ordered map, in bytes: the order of all of them is one tree, whose keys begin with
-/// the number of a map.
+/// The longest key of an ordered map, in bytes. One tree holds the order of all ordered maps, and
+/// its keys begin with the number of a map.
 pub const ORDERED_KEY_BYTES_MAX: usize = OrderedMap::KEY_BYTES_MAX - 1;

@@ -50,7 +50,7 @@ impl OrderedMap {
         self.0.contains(key.as_ref())
     }
 
-    /// Gives `key` a value. Returns true if the key is new.
+    /// Stores `value` under `key`. Returns true if the key is new.
     ///
     /// # Errors
     /// [`Error`] when the key or the value is too long, or there is no room. Nothing has changed then.

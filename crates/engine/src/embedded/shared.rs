@@ -50,7 +50,7 @@ impl Layout {
 pub(super) struct Space {
     pub(super) keys: Keyspace,
     pub(super) order: OrderedMap,
-    /// The hash from which to go on joining leaves.
+    /// The hash where joining leaves continues.
     join_from: Arc<AtomicU64>,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// What a map is.
+/// The kind of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Map = 0,

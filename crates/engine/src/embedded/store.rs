@@ -60,8 +60,8 @@ impl Store {
         self.shared.names()
     }
 
-    /// Runs a job on a core of the store and waits for its result. The job works on typed structures, such as
-    /// those of [`vector`](Store::vector) and [`typed_map`](Store::typed_map).
+    /// Runs a job on a core of the store and waits for its result. The job works on typed
+    /// structures, such as a [`vector`](Store::vector) or a [`typed_map`](Store::typed_map).
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;

@@ -13,9 +13,9 @@ use crate::epoch::Presence;
 const WINDOW_PAGES: u64 = 64;
 
 impl<'a> FlashMemory<'a> {
-    /// Copies the bytes from `at` on into `into`. The range may begin anywhere and span any number of
-    /// pages: those that are on flash are asked for together. Other jobs may store to them meanwhile,
-    /// and no word tears.
+    /// Copies the bytes from `at` on into `into`. The range may begin anywhere and span any number
+    /// of pages. Its pages on flash are requested together. Other jobs may store to the range at
+    /// the same time. No word tears.
     ///
     /// # Panics
     /// When the range is not within the address space.
@@ -40,8 +40,9 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// Copies `from` to the bytes from `at` on, as [`read_bytes`](FlashMemory::read_bytes) reads them.
-    /// Bytes beside the range keep their values, also those that other jobs store meanwhile.
+    /// Copies `from` to the bytes from `at` on, under the rules of
+    /// [`read_bytes`](FlashMemory::read_bytes). Bytes outside the range keep their values, also
+    /// bytes that other jobs store at the same time.
     ///
     /// # Panics
     /// When the range is not within the address space.
@@ -76,9 +77,9 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// A view of `page`, which stays in DRAM as long as the view lives. No memory call can be made
-    /// meanwhile, so the view should be short-lived: frames that other cores give up are not free
-    /// before it goes.
+    /// Returns a view of `page`, which stays in DRAM as long as the view lives. The view must be
+    /// dropped before the next memory call. Keep it short-lived, because it also delays the frames
+    /// that other cores give up.
     ///
     /// ```compile_fail
     /// # use ebbtide_core::{Addr, Hint, Memory, PageId};
@@ -138,8 +139,8 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// Stores `piece` at `at` without reading anything, if it is a whole page that is not in DRAM and a
-    /// frame is free. Says whether it has.
+    /// Stores `piece` at `at` without a read, if it is a whole page that is not in DRAM and a frame
+    /// is free. Returns true if it did.
     fn overwrite(&mut self, at: Addr, piece: &[u8]) -> bool {
         let Ok(bytes) = piece.try_into() else { return false };
         let shared = &*self.local.shared;
@@ -149,9 +150,10 @@ impl<'a> FlashMemory<'a> {
         done
     }
 
-    /// Asks for pages of the `bytes` bytes from `at` on that follow the page of `at`, from `asked_to` on,
-    /// which then is where it goes on: half a window at a time, and less if frames are short. Pages that are in DRAM
-    /// count as used, or these reads would take the frames of those that are copied next.
+    /// Requests pages ahead of a copy of the `bytes` bytes from `at` on. It starts at `asked_to`,
+    /// behind the page of `at`, and sets `asked_to` to the next page to request. It requests half a
+    /// window at a time, and less if frames are short. Pages that are in DRAM are marked as used.
+    /// Otherwise these reads would take the frames of the pages that are copied next.
     fn fetch_pages(&mut self, at: Addr, bytes: usize, asked_to: &mut PageId) {
         let here = at.page().0;
         let last = (at.0 + bytes as u64 - 1) / PAGE_BYTES as u64;
@@ -182,7 +184,7 @@ impl<'a> FlashMemory<'a> {
     }
 }
 
-/// A page in DRAM, to be read. Other jobs may store to it meanwhile, and no word tears.
+/// A page in DRAM, for reading. Other jobs may store to it at the same time. No word tears.
 pub struct PageView<'m> {
     memory: *const u8,
     presence: Presence<'m>,

@@ -164,8 +164,8 @@ impl Local {
 /// It belongs to one fiber. [`Memory`] says what its calls do, and what a job must not hold across
 /// them.
 pub struct FlashMemory<'a> {
-    /// In a transaction it has no pages, so that every access takes the way of a page that does not
-    /// exist, and others pay nothing for that.
+    /// Has no pages during a transaction. So every access takes the path of a page that does not
+    /// exist, and jobs without a transaction pay nothing.
     hit_path: HitPath,
     /// Pages of the address space.
     pages: u64,
@@ -203,8 +203,8 @@ impl<'a> FlashMemory<'a> {
         self.in_transaction() && at.page().0 < self.pages
     }
 
-    /// Runs `body` on the memory of a value of type `T` at `at`, which stays where it is meanwhile.
-    /// `wrote` says of its result whether it has changed the value.
+    /// Runs `body` on the memory of a value of type `T` at `at`, which stays in place until `body`
+    /// returns. `wrote` tells from the result whether `body` has changed the value.
     #[inline(always)]
     fn access<T: Value, R>(
         &mut self,

@@ -1,11 +1,11 @@
-//! Sockets on the core loop: what a service asks of its core's ring, and what it learns.
+//! Sockets on the core loop: the requests of a service to its core's ring, and their results.
 //!
-//! A core accepts, receives and sends on the same ring as it reads flash, so one entry into the kernel
-//! serves both. A service pushes requests ([`Network`]); the core hands them to the ring when it
-//! next drives it, and gives back what came of them ([`NetEvent`]) between jobs.
+//! A core accepts, receives and sends on the ring that it also uses for reads of flash. So one
+//! entry into the kernel serves both. A service pushes requests ([`Network`]). The core hands them
+//! to the ring when it next drives it, and returns the results ([`NetEvent`]) between jobs.
 //!
-//! A socket has at most one receive and one send under way. A service that does not ask to receive
-//! is sent nothing, so a client that does not read its replies is not read either.
+//! A socket has at most one receive and one send under way. The core receives only when the service
+//! asks. So the service can stop reading from a client that does not read its replies.
 
 mod shares;
 mod socket_options;
@@ -120,11 +120,11 @@ struct Port {
 }
 
 impl Network {
-    /// The bytes that buffers for receives take on a core with sockets, whatever its clients send.
+    /// Bytes of the receive buffers on a core with sockets, independent of its clients.
     pub const BUFFERS_BYTES: usize = sockets::BUFFERS_BYTES;
 
-    /// The bytes that a socket's buffers in the kernel begin with. A listener should have them too, as a client
-    /// sends what they take before it is accepted.
+    /// Initial bytes of a socket's buffers in the kernel. A listener should have them too, because
+    /// a client can fill them before it is accepted.
     pub const SOCKET_BYTES: usize = shares::LEAST_BYTES;
 
     pub(crate) fn new(available: bool) -> Network {

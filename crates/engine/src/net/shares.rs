@@ -8,14 +8,14 @@ use std::os::fd::OwnedFd;
 
 use super::socket_options::{memory_bytes, set_option};
 
-/// What a socket has that is no user, and what a user has at most.
+/// Bytes of a socket that is no user, and the most bytes of a user.
 pub(super) const LEAST_BYTES: usize = 4 << 10;
 pub(super) const MOST_BYTES: usize = 64 << 10;
 
 /// What the kernel takes for a byte: it counts its own records too.
 const PER_BYTE: usize = 2;
 
-/// A user that has had no large transfer for so many rounds may lose its share.
+/// A user without a large transfer for this many rounds may lose its share.
 const IDLE_ROUNDS: u64 = 10;
 
 /// A way through a socket.
@@ -69,7 +69,7 @@ pub(super) struct Shares {
     pool_bytes: usize,
     /// Their slots.
     users: Vec<u32>,
-    /// The round in which users were last looked at.
+    /// The round of the last look at the users.
     looked: u64,
 }
 
@@ -82,7 +82,8 @@ impl Shares {
         self.pool_bytes = bytes;
     }
 
-    /// Bytes of each of so many users: half as much whenever they have doubled.
+    /// Returns the bytes of each of `users` users. They halve whenever the number of users has
+    /// doubled.
     fn each(&self, users: usize) -> usize {
         let each = self.pool_bytes / PER_BYTE / users.max(1).next_power_of_two();
         each.clamp(LEAST_BYTES, MOST_BYTES)

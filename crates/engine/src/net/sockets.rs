@@ -34,8 +34,8 @@ pub(crate) const BUFFERS_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + 16);
 /// The number of the group of buffers in its ring.
 const GROUP: u16 = 0;
 
-/// A receive waits for its socket before it tries to read (`IORING_RECVSEND_POLL_FIRST`, since Linux 5.19;
-/// io_uring_enter(2)): a client seldom sends its next command before it has its answer.
+/// A receive waits for its socket before it tries to read (`IORING_RECVSEND_POLL_FIRST`, since
+/// Linux 5.19; io_uring_enter(2)). A client seldom sends its next command before it has its answer.
 const RECEIVE_WAITS: u16 = 1;
 
 /// The kernel's memory for sockets each way until [`Sockets::balance`] says otherwise.
@@ -44,7 +44,8 @@ const POOL_BYTES: usize = 8 << 20;
 /// Rounds between two looks for clients that take nothing: about a second.
 const ROUNDS_PER_LOOK: u64 = 10;
 
-/// A client that takes less between two looks takes nothing, and after so many looks it is stalled.
+/// A client that takes fewer bytes between two looks counts as taking nothing. After [`STILL_MAX`]
+/// such looks it is stalled.
 const TAKEN_BYTES_MIN: u64 = 4 << 10;
 const STILL_MAX: u32 = 5;
 
@@ -80,7 +81,7 @@ impl Owner for Vec<Slot> {
 }
 
 impl Slot {
-    /// Looks how much the client has taken. Says whether it has taken nothing for long.
+    /// Looks how much the client has taken. Returns true if it has taken nothing for long.
     fn is_stalled(&mut self) -> bool {
         let socket = self.socket.as_ref().expect("an open slot has a socket");
         let taken_bytes = self.sent_bytes.saturating_sub(untaken_bytes(socket));
@@ -226,7 +227,7 @@ impl Sockets {
         }
     }
 
-    /// Gives up all memory that the kernel may still use, when it cannot be waited for.
+    /// Leaks all memory that the kernel may still use, when the kernel cannot be waited for.
     pub(crate) fn leak(&mut self) {
         std::mem::forget(self.buffers.take());
         for slot in &mut self.slots {
@@ -391,7 +392,7 @@ impl Sockets {
         self.events.push(NetEvent::Sent { socket: id, buffer, result });
     }
 
-    /// Closes a socket that is to be closed and has nothing under way.
+    /// Closes a socket that is marked as closing and has nothing under way.
     fn free_if_unused(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         if slot.closing && !slot.receiving && slot.sending.is_none() {
@@ -443,7 +444,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// What the kernel has put into a buffer that it has handed over.
+    /// The bytes that the kernel has put into a buffer that it has handed over.
     fn bytes(&self, buffer: u16, length: usize) -> &[u8] {
         assert!(buffer < BUFFERS && length <= BUFFER_BYTES);
         // SAFETY: within the mapping, as checked; the kernel does not touch a buffer that it has
@@ -454,7 +455,7 @@ impl Buffers {
         }
     }
 
-    /// Gives a buffer to the kernel.
+    /// Hands a buffer to the kernel.
     fn give(&mut self, buffer: u16) {
         assert!(buffer < BUFFERS);
         let entries: *mut types::BufRingEntry = self.ring.base().cast();

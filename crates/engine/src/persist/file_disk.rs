@@ -18,8 +18,8 @@ const BLOCKS_MAX: usize = 64;
 /// Threads that read at once.
 const READERS: usize = 32;
 
-/// Errors of a read that say that the device cannot give what these blocks hold: it could not read them,
-/// or what it has read does not match its own checksums.
+/// Errors of a read that mean lost blocks: the device could not read them, or they do not match its
+/// own checksums.
 const OF_BLOCK: [i32; 4] = [libc::EIO, libc::ENODATA, libc::EILSEQ, libc::EBADMSG];
 
 /// How blocks are read.
@@ -106,7 +106,7 @@ fn failed(doing: &str, block: Block, error: &io::Error) -> DiskError {
     DiskError { doing, reason: error.to_string(), fault: fault_of(error) }
 }
 
-/// Reads `buffer` from `at` on, as far as the file goes. Gives how many whole blocks there are.
+/// Reads `buffer` from `at` on, up to the end of the file. Returns the number of whole blocks.
 fn read(reads: &dyn Reads, at: u64, block: Block, buffer: &mut [u8]) -> Result<usize, DiskError> {
     match reads.read_at(buffer, at) {
         Ok(bytes) if bytes >= PAGE_BYTES => Ok(bytes / PAGE_BYTES),
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of blocks that hold their number, in which some cannot be read.
+    /// A file of blocks that hold their number. Some of them cannot be read.
     struct Bad(Vec<u64>, i32);
 
     impl Reads for Bad {

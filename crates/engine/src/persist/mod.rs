@@ -31,14 +31,14 @@ const GATHER_SHARE: u32 = 4;
 /// Who waits for a checkpoint looks this often whether it is there.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// What is reserved for a transaction before it is known how much it stores, in bytes.
+/// Bytes reserved for a transaction before the size of its stores is known.
 pub(crate) const FIRST_RESERVATION_BYTES: usize = 1024;
 
 /// What one transaction may store, in bytes of whole words.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 64 << 10;
 
-/// The most words that one transaction may have to look at again: so many a frame, and at least so many. Each
-/// takes about 64 bytes until the transaction commits.
+/// The most words that one transaction may have to verify: [`READS_PER_FRAME`] for each frame, and
+/// at least [`READS_MAX_MIN`]. Each takes about 64 bytes until the transaction commits.
 const READS_PER_FRAME: usize = 16;
 const READS_MAX_MIN: usize = 1 << 16;
 
@@ -50,7 +50,7 @@ pub(crate) struct Guarded {
     pub(crate) journal: Journal,
     /// Fibers that wait until the log is on the device up to a place.
     pub(crate) waiting: Vec<(Lsn, Waiter)>,
-    /// What is to be told of a place: that it is on the device, or never will be.
+    /// Callbacks for places in the log, called when the place is on the device or never will be.
     pub(crate) tickets: Vec<(Lsn, Tell)>,
     /// Fibers that wait for room in the log.
     pub(crate) starved: Vec<Waiter>,
@@ -63,7 +63,8 @@ pub(crate) struct Guarded {
     log_full: Option<String>,
     /// A flush was asked for of what was committed before this place.
     flush_asked_to: Lsn,
-    /// Cores have been asked to write pages, and are asked again soon: nobody needs to say so.
+    /// True if cores have been asked to write pages and will be asked again soon. No further
+    /// request is needed.
     pub(crate) cleaning: bool,
     pub(crate) stop: bool,
     /// How many waited for the last flush, and until when the next one waits for as many.
@@ -91,7 +92,7 @@ pub struct Stored {
 pub(crate) enum Committed<R> {
     /// It ends at this place in the log. These wait for room and have to be woken.
     Done(Lsn, Vec<Waiter>),
-    /// What it has read does not count, for this reason.
+    /// Its reads do not count, for this reason.
     Refused(R),
     /// Pages have to be written first.
     NoSlots,
@@ -115,7 +116,7 @@ impl Guarded {
         self.waiting.len() + self.tickets.len()
     }
 
-    /// Whether the log is to be flushed now, which is to be no more than `every` behind.
+    /// True if the log must be flushed now, so that it is at most `every` behind.
     pub(crate) fn wants_flush(&self, every: Duration, now: Instant) -> bool {
         let due = self.behind_since.is_some_and(|since| now.duration_since(since) >= every);
         let asked = self.flush_asked && self.gathers_for(now).is_none();
@@ -170,8 +171,8 @@ pub(crate) struct Persist {
 }
 
 impl Persist {
-    /// Bytes of DRAM for the map, for the log's blocks when `fibers` jobs may be under way at once, and
-    /// for what is known of pages whose stores are in the log alone.
+    /// Bytes of DRAM for the map, for the log's blocks with `fibers` jobs under way, and for a copy
+    /// of the store. They include the records of pages whose stores are in the log alone.
     pub(crate) fn dram_bytes(geometry: &Geometry, fibers: usize, dram_bytes: usize) -> usize {
         let buffer = buffer_blocks_max(fibers) as usize * ebbtide_core::PAGE_BYTES;
         let unmapped = unmapped_pages_max(geometry, dram_bytes) * Journal::UNMAPPED_PAGE_BYTES;
@@ -243,7 +244,7 @@ impl Persist {
         self.guarded.lock()
     }
 
-    /// What the user should know of what recovery has found, a sentence.
+    /// A sentence for the user about the findings of recovery.
     pub(crate) fn notice(&self) -> Option<String> {
         let unreadable = &self.recovered.unreadable;
         let first = unreadable.first()?;
@@ -255,7 +256,7 @@ impl Persist {
         ))
     }
 
-    /// Says in `cache` where all pages are. From now on the journal asks the cache for that.
+    /// Sets the place of every page in `cache`. From now on the journal asks the cache for it.
     pub(crate) fn place_pages(&self, mut cache: Cache) -> Arc<Cache> {
         let mut guarded = self.lock();
         let map = guarded.journal.map();
@@ -308,8 +309,8 @@ impl Persist {
         [(Does::WaitsForLog, waiting), (Does::WaitsForRoom, guarded.starved.clone())]
     }
 
-    /// Refuses transactions from now on, because pages cannot be written for this reason, or accepts them again.
-    /// Gives those that wait and have to be woken.
+    /// Refuses transactions from now on, because pages cannot be written for this reason. With
+    /// `None`, accepts them again. Returns the waiters that must be woken.
     #[must_use]
     pub(crate) fn refuse(&self, reason: Option<&str>) -> Vec<Waiter> {
         let mut guarded = self.lock();
@@ -339,8 +340,8 @@ impl Persist {
         self.news.notify_one();
     }
 
-    /// Whether there are slots for a transaction that stores to so many more pages. If not, pages are written,
-    /// and `waiter` is woken when there may be.
+    /// Returns true if there are slots for a transaction that stores to `pages` more pages. If not,
+    /// pages are written, and `waiter` is woken when there may be slots.
     pub(crate) fn has_slots_for(
         &self,
         pages: usize,
@@ -424,7 +425,7 @@ impl Persist {
         Ok(grown)
     }
 
-    /// Gives a reservation back. Gives who waits for room and has to be woken.
+    /// Releases a reservation. Returns the waiters for room, which must be woken.
     #[must_use]
     pub(crate) fn release(&self, bytes: usize) -> Vec<Waiter> {
         let mut guarded = self.lock();
@@ -447,14 +448,15 @@ impl Persist {
         Ok(false)
     }
 
-    /// Tells `tell` when the transaction that gave `lsn` may be acknowledged, or at once.
+    /// Calls `tell` when the transaction with `lsn` may be acknowledged, or at once.
     pub(crate) fn when_durable(&self, lsn: Lsn, tell: Tell) {
         let guarded = self.lock();
         let known = self.acknowledged(&guarded);
         self.when_beyond(guarded, known, lsn, tell);
     }
 
-    /// Tells `tell` when the transaction that gave `lsn` is on the device, whatever the policy, or at once.
+    /// Calls `tell` when the transaction with `lsn` is on the device, under every policy, or at
+    /// once.
     pub(crate) fn when_flushed(&self, lsn: Lsn, tell: Tell) {
         let guarded = self.lock();
         let known = guarded.journal.durable();
@@ -508,7 +510,7 @@ impl Persist {
         }
     }
 
-    /// What may be acknowledged, what is on the device, and what is committed.
+    /// The progress of the log: what may be acknowledged, is on the device, and is committed.
     pub(crate) fn progress(&self) -> Progress {
         let guarded = self.lock();
         Progress {
@@ -532,8 +534,8 @@ impl Persist {
         self.news.notify_one();
     }
 
-    /// Has all pages that were stored to so far written, by cores that run, and waits until recovery would
-    /// redo nothing of that. Gives up, with `false`, while the store is copied, and after `patience`.
+    /// Asks running cores to write all pages that were stored to so far. Waits until recovery would
+    /// redo nothing of that. Returns `false` while the store is copied, and after `patience`.
     pub(crate) fn checkpoint(&self, patience: Duration) -> Result<bool, TransactionError> {
         let began = Instant::now();
         let committed = self.lock().journal.committed();
@@ -563,8 +565,8 @@ impl Persist {
     }
 }
 
-/// Has the C library give the kernel back what was freed: it keeps tens of MiB that recovery had, beside the
-/// frames that are allocated next.
+/// Makes the C library return freed memory to the kernel. Otherwise it would keep tens of MiB that
+/// recovery used, in addition to the frames that are allocated next.
 fn give_back_freed_memory() {
     // SAFETY: it changes nothing that is allocated.
     #[cfg(target_env = "gnu")]
@@ -577,9 +579,9 @@ fn give_back_freed_memory() {
 /// ten seconds.
 const REDO_PAGES_MAX: usize = 250_000;
 
-/// How many pages may have stores that are in the log alone: as many as the budget could hold, most of
-/// which have a copy and wait for their map records. Below the bound that a commit is refused at, so that
-/// waiting for room suffices.
+/// How many pages may have stores that are in the log alone: as many as the budget could hold. Most
+/// of them have a copy and wait for their map records. This is below the bound that refuses a
+/// commit, so waiting for room suffices.
 fn unmapped_pages_max(geometry: &Geometry, dram_bytes: usize) -> usize {
     let spare = geometry.slots - geometry.pages;
     (dram_bytes / ebbtide_core::PAGE_BYTES)
@@ -619,8 +621,9 @@ pub struct Progress {
 }
 
 impl Store {
-    /// Looks at what a persistent store holds, without changing anything; `None` if it does not
-    /// persist. With `read_pages`, every copy of a page is read and its checksum verified.
+    /// Inspects the contents of a persistent store, without changing anything. Returns `None` if
+    /// the store does not persist. With `read_pages`, it reads every copy of a page and verifies
+    /// its checksum.
     ///
     /// # Errors
     /// When recovery would refuse the store, or it was stopped.

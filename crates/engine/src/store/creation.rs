@@ -35,10 +35,10 @@ pub struct NewStore {
     /// Spare places for pages behind them. With half as many as pages, pages that leave DRAM together
     /// are written together ([`ebbtide_core::Placement`]); with none, nearly one by one.
     pub spare_pages: u64,
-    /// What the image is; [`Header::tag`] later says so.
+    /// A name for the image, which [`Header::tag`] returns later.
     pub tag: String,
-    /// Overwrite whatever is there. Without it only a whole store that has no log, of whatever image, a
-    /// store whose making was cut off, or an empty place is written over.
+    /// True to overwrite any contents. Without it, only these are overwritten: an empty place, a
+    /// store whose making was cut off, and a whole store of any image that has no log.
     pub force: bool,
 }
 
@@ -89,8 +89,8 @@ impl NewStore {
         }))
     }
 
-    /// Whether nothing is in this place that must be kept: there is no file, it is empty, or holds a store
-    /// whose making was cut off. Nothing is written.
+    /// True if this place holds nothing that must be kept. It has no file, is empty, or holds a
+    /// store whose making was cut off. Nothing is written.
     ///
     /// # Errors
     /// When the place cannot be looked at, or another process uses the store in it.
@@ -108,8 +108,8 @@ impl NewStore {
         }
     }
 
-    /// What lies in this place, in which `found` was found for a header. A header that is torn, with nothing
-    /// behind it, is what power has left of a store that was never used.
+    /// The contents of this place, where `found` is the result of reading a header. A torn header
+    /// with nothing behind it is left by a power loss, of a store that was never used.
     fn contents(&self, file: &File, found: &StoreError) -> Result<Contents, StoreError> {
         let header_bytes = match found {
             StoreError::Damaged(_) => PAGE_BYTES as u64,
@@ -118,8 +118,8 @@ impl NewStore {
         contents(file, &self.path, self.offset + header_bytes)
     }
 
-    /// The store with a log that would be written over in part or as a whole, if there is one in this place,
-    /// around it, or behind it where stores lie one after the other.
+    /// Returns a store with a log that would be overwritten, in part or as a whole. It may be in
+    /// this place, around it, or behind it where stores lie one after the other.
     fn store_with_log(&self, file: &File, bytes: u64) -> Option<StoreError> {
         let (mut at, end) = (0, self.offset.saturating_add(bytes));
         while at < end {
@@ -163,12 +163,12 @@ impl NewStore {
 }
 
 impl Store {
-    /// Makes a store and fills it: `image` writes the contents of each page into a buffer of unknown
-    /// contents, on several threads at once.
+    /// Makes a store and fills it. `image` writes the contents of each page into a buffer of
+    /// unknown contents, on several threads at once.
     ///
     /// # Errors
-    /// Whatever keeps the file from being written in full. A file that was made here is removed
-    /// again then, unless it was stopped: that leaves it marked as dirty.
+    /// When the file cannot be written in full. A file that was made here is then removed again,
+    /// unless the creation was stopped: that leaves the file marked as dirty.
     pub fn create(
         new: &NewStore,
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
@@ -187,10 +187,10 @@ impl Store {
         Store::make(new, true, 0, &|_| Ok(()))
     }
 
-    /// Makes a store that survives crashes: [transactions](ebbtide_core::Memory::transaction) on its
-    /// pages, which are zeros, go to a log of `log_bytes` bytes first. All pages belong to the persist
-    /// part; the spare ones are where changed pages go before their last copies are free, so there
-    /// should be at least as many as the DRAM cache has frames.
+    /// Makes a store that survives crashes. All its pages are zeros and belong to the persist part.
+    /// Their [transactions](ebbtide_core::Memory::transaction) go first to a log of `log_bytes`
+    /// bytes. Changed pages go to the spare pages before their last copies are free. So there
+    /// should be at least as many spare pages as the DRAM cache has frames.
     ///
     /// # Errors
     /// As [`Store::create`], and when the log or the spare places are too few.
@@ -411,8 +411,9 @@ impl Store {
     }
 }
 
-/// Flushes the folder of a new file. Flushes of the file itself keep its bytes, but need not keep its name
-/// (fsync(2)): after a power failure a store with acknowledged transactions could be gone.
+/// Flushes the folder of a new file. Flushes of the file itself keep its bytes, but need not keep
+/// its name (fsync(2)). Without this, a power failure could remove a store with acknowledged
+/// transactions.
 pub(crate) fn flush_name(path: &Path) -> Result<(), StoreError> {
     File::open(folder_of(path))
         .and_then(|folder| folder.sync_all())

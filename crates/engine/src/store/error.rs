@@ -83,7 +83,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether what the user named, rather than the device, is at fault.
+    /// True if the user's input is at fault, rather than the device.
     pub fn is_input(&self) -> bool {
         !matches!(self, StoreError::Io { .. } | StoreError::Stopped(_) | StoreError::Recovery(_))
     }

@@ -44,7 +44,7 @@ pub(super) fn check_aligned(offset: u64) -> Result<(), StoreError> {
     if aligned { Ok(()) } else { Err(StoreError::Unaligned(offset)) }
 }
 
-/// What a file is opened for.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To see what it holds.
@@ -82,7 +82,7 @@ pub(super) fn open_to_make(path: &Path) -> Result<(File, bool), StoreError> {
     Ok((open(path, Purpose::Make)?, false))
 }
 
-/// Whether `path` still names `file`: whoever fails to make a store removes its file.
+/// True if `path` still names `file`. A failed creation removes its file only then.
 pub(super) fn is_named(file: &File, path: &Path) -> bool {
     let here = file.metadata().map(|about| (about.dev(), about.ino()));
     let there = std::fs::metadata(path).map(|about| (about.dev(), about.ino()));
@@ -190,7 +190,7 @@ pub(super) fn may_make(path: &Path) -> Result<(), StoreError> {
     Err(StoreError::FolderReadOnly { path: path.to_path_buf(), source })
 }
 
-/// Gives a lock up. If that fails, the file stays locked until the kernel closes it.
+/// Releases a lock. If that fails, the file stays locked until the kernel closes it.
 pub(super) fn unlock(file: &File, offset: u64, bytes: u64) {
     let range = range_of(libc::F_UNLCK, offset, bytes);
     // SAFETY: the descriptor is open and `range` outlives the call.
@@ -198,8 +198,8 @@ pub(super) fn unlock(file: &File, offset: u64, bytes: u64) {
 }
 
 /// Locks a range of the file against other openers (an open-file-description lock). Waits up to
-/// [`LOCK_WAIT`] for another process to give it up: the kernel ends a killed process, and closes the files
-/// in its rings, some time after the kill.
+/// [`LOCK_WAIT`] for another process to release it. The kernel ends a killed process, and closes
+/// the files in its rings, some time after the kill.
 pub(super) fn lock(
     file: &File,
     path: &Path,
@@ -368,8 +368,8 @@ impl Buffer {
 mod tests {
     use super::*;
 
-    /// How often something is done that fails with `codes`, one after the other, and then succeeds, if it
-    /// may be tried again `pauses` times; and how it ends.
+    /// Runs an operation that fails with `codes`, one after the other, and then succeeds. It may be
+    /// tried again `pauses` times. Returns the number of attempts and the final result.
     fn attempts(codes: &[i32], pauses: usize) -> (usize, io::Result<()>) {
         let (mut made, mut paused) = (0, 0);
         let pause = || {

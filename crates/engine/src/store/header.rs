@@ -1,4 +1,4 @@
-//! The header of a store: what it says, where it says it, and how it is replaced.
+//! The header of a store: its contents, its place, and its replacement.
 
 use std::fs::File;
 use std::io;
@@ -37,13 +37,13 @@ pub struct Header {
     pub pages: u64,
     /// Spare places for pages behind them.
     pub spare_pages: u64,
-    /// What the image is, in the words of the program that wrote it.
+    /// The name of the image, set by the program that wrote it.
     pub tag: String,
     /// Whether the pages are known to be what the tag says.
     pub clean: bool,
     /// Whether all pages were zeros when it was made, and none was written.
     pub blank: bool,
-    /// Tells this store from all others.
+    /// Identifies this store among all others.
     pub id: u64,
     /// Blocks of the log, or zero if the store does not persist.
     pub log_blocks: u64,
@@ -152,8 +152,8 @@ impl HeaderFile for File {
     }
 }
 
-/// Writes a header between two flushes: pages written before it are on the device when it says clean,
-/// and it says dirty on the device before any page written after it.
+/// Writes a header between two flushes. When it says clean, the pages written before it are on the
+/// device. When it says dirty, it is on the device before any later page.
 pub(super) fn replace_header(file: &impl HeaderFile, header: &[u8], offset: u64) -> io::Result<()> {
     file.flush()?;
     file.write(header, offset)?;

@@ -8,9 +8,9 @@
 //! A store that was [made to persist](Store::create_persistent) has a log and a page map in between, which
 //! `ebbtide_core::durability` describes. The rest of this page is about stores without.
 //!
-//! The header says *dirty* before the first page is written and *clean* only after everything is
-//! known to be on the device, so a file that a crash, a full disk or Ctrl-C left half-written is
-//! never trusted: an extend region that is dirty is rebuilt from its image.
+//! The header says *dirty* before the first page is written. It says *clean* only after everything
+//! is known to be on the device. So a file that was left half-written is never trusted, after a
+//! crash, a full disk or Ctrl-C. An extend region that is dirty is rebuilt from its image.
 
 mod creation;
 mod error;
@@ -131,13 +131,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Takes the store for one engine. The lock on the file keeps other processes out. A store opened
-    /// by [`Access::SharedReadOnly`] is never written, so it may have several engines, unless it has a log.
+    /// Takes the store for one engine. The lock on the file keeps other processes out. A store
+    /// opened by [`Access::SharedReadOnly`] is never written, so it may have several engines,
+    /// unless it has a log.
     ///
     /// # Errors
-    /// When an engine has it already, or its pages are not those of its image: an engine that wrote
-    /// to it knew alone where it had put each page. When it has a log, which recovery and every checkpoint
-    /// write, and is open for reading only.
+    /// When an engine has it already. When its pages are not those of its image: only the engine
+    /// that wrote to it knew the place of each page. When it has a log and is open for reading
+    /// only: recovery and every checkpoint write the log.
     pub(crate) fn claim(self: &Arc<Store>) -> Result<Option<Claim>, StoreError> {
         let claim = match self.access {
             Access::SharedReadOnly if self.header.lock().log_blocks > 0 => {
@@ -155,7 +156,7 @@ impl Store {
         Ok(claim)
     }
 
-    /// Removes the file again, if it was made for this store: for programs that cannot use the store that
+    /// Removes the file if it was made for this store. For programs that cannot use a store that
     /// they have just made, and that have stored nothing in it.
     pub fn discard_new(&self) {
         if self.is_new {

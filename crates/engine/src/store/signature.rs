@@ -36,7 +36,8 @@ const MARKS: [Mark; 20] = [
 const ZFS_UBERBLOCKS: std::ops::Range<usize> = 128 << 10..256 << 10;
 const ZFS_MAGIC: [u8; 8] = 0x00ba_b10c_u64.to_le_bytes();
 
-/// What a drive holds whose first bytes are `start` and whose last are `end`, if they tell.
+/// Names the contents of a drive from its first bytes `start` and last bytes `end`, if they are
+/// known.
 pub(super) fn recognise(start: &[u8], end: &[u8]) -> Option<&'static str> {
     let at = |bytes: &[u8], place: usize, mark: &[u8]| {
         bytes.get(place..).is_some_and(|rest| rest.starts_with(mark))

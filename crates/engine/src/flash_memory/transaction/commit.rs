@@ -1,5 +1,5 @@
-//! The commit of a transaction: its pages in DRAM, what it has read looked at again, its stores logged and
-//! applied.
+//! The commit of a transaction. It brings its pages into DRAM, verifies its reads, logs its stores
+//! and applies them.
 
 use std::sync::Arc;
 
@@ -79,9 +79,9 @@ impl<'a> FlashMemory<'a> {
         committed
     }
 
-    /// The frames of `needed` pages, inside an epoch that begins here: they stay until its end, even if a page
-    /// is given up meanwhile. Pages that are on flash alone and `forgotten` are claimed instead of read, and
-    /// given with their frames as well.
+    /// Returns the frames of `needed` pages, inside an epoch that begins here. The frames stay
+    /// until its end, even if a page is given up in between. Absent pages that are `forgotten` are
+    /// claimed instead of read, and their frames are returned as well.
     fn places_of(&mut self, needed: &[PageId], forgotten: &[PageId]) -> (Places, Claims) {
         loop {
             self.presence.enter();
@@ -152,7 +152,7 @@ impl<'a> FlashMemory<'a> {
     }
 }
 
-/// The pages that are `stored` to and those of `reads`, in order.
+/// The pages that are `stored` to and the pages of `reads`, in order.
 fn all_pages(stored: &[PageId], reads: &Reads<'_>) -> SmallVec<[PageId; 16]> {
     let mut all: SmallVec<[PageId; 16]> = stored.iter().copied().chain(reads.pages()).collect();
     all.sort_unstable();

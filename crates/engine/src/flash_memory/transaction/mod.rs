@@ -41,11 +41,11 @@ pub(crate) struct Transaction {
     latches: HeldLatches,
     /// Words that were exchanged, or loaded to be looked at again, with what they were in memory.
     checked: Noted,
-    /// Pages of which nobody needs more than what is stored to them here.
+    /// Pages whose old contents the body forgot: only the stores of this transaction count.
     forgotten: Vec<PageId>,
-    /// What is reserved in the log, in bytes of words, until it is committed.
+    /// Room reserved in the log until the commit, in bytes of words.
     reserved: Option<usize>,
-    /// Why this run does not count, whatever its body does from here on.
+    /// Why this run does not count. Later actions of its body do not change that.
     ended: Option<End>,
 }
 
@@ -60,13 +60,13 @@ enum End {
 /// What has to happen before the next run of a body.
 #[derive(Clone, Copy)]
 enum Again {
-    /// So many bytes are reserved from the start: the reservation was too small and could not grow.
+    /// Reserve this many bytes from the start: the reservation was too small and could not grow.
     Reserve(usize),
-    /// The latch is free.
+    /// Wait until the latch at this address is free.
     Waits(Addr),
-    /// Nothing: something that was read has changed.
+    /// Nothing: a word that was read has changed.
     Changed(Changed),
-    /// Pages are written, so that there are slots for so many more that are stored to.
+    /// Write pages, to free slots for this many more pages that are stored to.
     Slots(usize),
 }
 
@@ -89,7 +89,7 @@ enum Ran<R> {
 struct RunEnds;
 
 impl Transaction {
-    /// Nobody needs what `page` held before.
+    /// Notes that the old contents of `page` are not needed.
     pub(super) fn forget(&mut self, page: PageId) {
         if !self.forgotten.contains(&page) {
             self.forgotten.push(page);
@@ -105,7 +105,7 @@ impl Transaction {
         self.ended.take().or_else(|| self.latches.rerun().map(rerun).map(End::Again))
     }
 
-    /// Drops what was stored. What was read is looked at again all the same.
+    /// Drops all stores. The commit still verifies all reads.
     fn drop_stores(&mut self) {
         self.set.clear();
         self.forgotten.clear();
@@ -122,7 +122,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Notes that one was in vain because a word had `changed`.
+    /// Notes that a run did not count because a word had `changed`.
     fn note(&mut self, changed: Changed) -> Result<(), TransactionError> {
         self.alike = if self.last.replace(changed) == Some(changed) { self.alike + 1 } else { 0 };
         if self.alike < RUNS_ALIKE_MAX {
@@ -146,8 +146,8 @@ impl FlashMemory<'_> {
         self.in_transaction() && self.hit_path.pages() == 0
     }
 
-    /// Runs `body` on memory as it is without the transaction under way, which goes on when `body` ends, also
-    /// by unwinding: the body of the transaction may catch that.
+    /// Runs `body` on memory without the transaction under way. The transaction goes on when `body`
+    /// ends, also by unwinding, because the body of the transaction may catch that.
     pub(super) fn outside<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
         struct Outside<'m, 'a>(&'m mut FlashMemory<'a>);
         impl Drop for Outside<'_, '_> {
@@ -235,7 +235,7 @@ impl FlashMemory<'_> {
         transaction
     }
 
-    /// Whether nobody needs what the word at `at` holds.
+    /// True if the body forgot the page of the word at `at`.
     fn forgets(&mut self, at: Addr) -> bool {
         self.under_way().forgotten.contains(&at.page())
     }
@@ -247,7 +247,7 @@ impl FlashMemory<'_> {
         persist
     }
 
-    /// Ends the run unless there is room in the log for what it has stored.
+    /// Ends the run unless there is room in the log for all its stores.
     fn keep_room(&mut self) {
         let transaction = self.under_way();
         let stored = transaction.set.bytes();
@@ -282,8 +282,8 @@ impl FlashMemory<'_> {
         resume_unwind(Box::new(RunEnds))
     }
 
-    /// Runs `body` until it is committed. A run whose result does not `count` commits nothing, and ends the
-    /// transaction if what it has read is of one moment.
+    /// Runs `body` until it is committed. A run whose result does not `count` commits nothing. It
+    /// ends the transaction if all its reads are of one moment.
     pub(super) fn run_transaction<R>(
         &mut self,
         mut body: impl FnMut(&mut Self) -> R,
@@ -347,7 +347,7 @@ impl FlashMemory<'_> {
         Ok(())
     }
 
-    /// Runs `body` as a part of the transaction under way. What it stores is dropped unless its result
+    /// Runs `body` as a part of the transaction under way. Drops its stores unless its result
     /// `counts`.
     fn run_part<R>(
         &mut self,
@@ -417,7 +417,7 @@ impl FlashMemory<'_> {
         Ok(())
     }
 
-    /// Gives back the reservation and the latches of a transaction that is over.
+    /// Releases the reservation and the latches of a transaction that is over.
     fn give_back(&mut self, persist: &Persist, transaction: &Transaction) {
         if let Some(reserved) = transaction.reserved {
             self.wake_starved(persist.release(reserved));
@@ -503,7 +503,7 @@ mod tests {
         (engine, jobs)
     }
 
-    /// Who has woken the word between the look and the wait would have woken nobody.
+    /// A job that wakes the word between the look and the wait would find no waiter.
     #[test]
     fn a_wait_looks_at_the_word_when_nobody_can_wake_it_any_more() {
         let folder = tempfile::tempdir_in(".").expect("a folder");

@@ -1,8 +1,8 @@
-//! What a transaction has read, looked at again when it commits.
+//! The reads of a transaction, which its commit verifies.
 //!
-//! Pages that fit into DRAM together are looked at there at one moment. More than that are checked one after
-//! the other beforehand. A page that has left DRAM since is as it was when it was checked, unless it has left
-//! [changed](crate::departures).
+//! Pages that fit into DRAM together are verified there at one moment. If there are more, they are
+//! checked one after the other beforehand. Such a page is as it was checked, unless it has left
+//! DRAM with a [change](crate::departures).
 
 use ebbtide_core::durability::{Changed, HeldLatches, Noted};
 use ebbtide_core::{Addr, FrameId, Hint, Memory, PageId};
@@ -35,7 +35,7 @@ impl Read {
     }
 }
 
-/// A page of which words were read.
+/// A page with words that were read.
 struct ReadPage {
     page: PageId,
     /// Its words end here in the list of all.
@@ -53,7 +53,7 @@ pub(super) struct Reads<'a> {
     watched: Option<Watched<'a>>,
 }
 
-/// Why what was read does not count, or not yet.
+/// Why the reads do not count, or not yet.
 pub(super) enum Look {
     /// This word has changed.
     Changed(Changed),
@@ -62,7 +62,8 @@ pub(super) enum Look {
 }
 
 impl<'a> Reads<'a> {
-    /// What was read under `latches` that the transaction does not hold, and what it has `checked`.
+    /// Collects the reads under `latches` that the transaction does not hold, and the words it
+    /// `checked`.
     pub(super) fn of(latches: &HeldLatches, checked: &Noted) -> Reads<'a> {
         let read = latches.read().iter().filter(|(at, _)| !latches.holds(*at));
         let read = read.map(|&(at, seen)| Read { at, seen, is_latch: true });
@@ -103,8 +104,9 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Looks at everything, inside an epoch: pages in `places` or elsewhere in DRAM for what they hold, and all
-    /// others for whether they have left changed since they were checked.
+    /// Verifies all reads, inside an epoch. Pages in `places` or elsewhere in DRAM are compared
+    /// with what was read. All others must not have left DRAM with a change since they were
+    /// checked.
     pub(super) fn look(&self, pool: &BufferPool, places: &Places) -> Result<(), Look> {
         let mut away = Vec::new();
         let mut unknown = Vec::new();
