@@ -1,13 +1,12 @@
-//! What YCSB's table costs beside a plain hash map: reads of workload C, single-threaded, all of it
-//! in DRAM, through `MappedMemory`, against `std`'s map (hashbrown) with rustc's fast hasher. Both
-//! look up the same names, drawn beforehand by the client's scrambled Zipfian. Each is measured
-//! twice: copying the whole record out, which is what the client's read does, and checking every
-//! byte of it against key and version, which is what our programs do. Target: at least half the
-//! map's rate.
+//! Cost of YCSB's table compared with a plain hash map: reads of workload C, single-threaded, all
+//! in DRAM. `MappedMemory` runs against `std`'s map (hashbrown) with rustc's fast hasher. Both look
+//! up the same names, drawn beforehand by the client's scrambled Zipfian. Each is measured in two
+//! ways. One copies the whole record out, as the client's read does. The other checks every byte of
+//! it against key and version, as our programs do. Target: at least half the map's rate.
 //!
-//! They take turns round by round, on one pinned thread; the table gives medians over the rounds,
-//! the spread from the 10th to the 90th percentile, and the median of the ratios within each round.
-//! `cargo bench -p ebbtide-engine --bench hash`, with `quick` for fewer rounds.
+//! The two take turns round by round, on one pinned thread. The table gives medians over the
+//! rounds, the spread from the 10th to the 90th percentile, and the median of the ratios within
+//! each round. Run with `cargo bench -p ebbtide-engine --bench hash`; `quick` runs fewer rounds.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -37,7 +36,7 @@ const PAGES: [u64; 3] = [256, 4_096, 65_536];
 /// A hash map from names to values of `WORDS` words: a record without its name.
 type Map<const WORDS: usize> = HashMap<[u64; 3], [u64; WORDS], BuildHasherDefault<FxHasher>>;
 
-/// What the map has for `key`.
+/// The map's value for `key`.
 #[inline(always)]
 fn value<R: Record, const WORDS: usize>(key: &Key, version: u64) -> [u64; WORDS] {
     let lines = R::lines(1, key, version);
@@ -111,10 +110,11 @@ fn measure<R: Record, const WORDS: usize>(name: &str, pages: u64, rounds: usize)
     let mut measured = Vec::new();
     for round in 0..rounds + WARM_UP {
         let mut rates = [0.0; WAYS];
-        // Nobody always goes first.
+        // The ways take turns at going first.
         for turn in 0..WAYS {
             let which = (round + turn) % WAYS;
-            // Keys of its own: nobody finds what the one before has brought into the caches.
+            // Each way gets its own keys, so it does not find records that another has brought into
+            // the caches.
             let keys: Vec<Key> = (0..LOOKUPS).map(&mut key).collect();
             rates[which] = rate(|| match which {
                 0 => copy_from_map(&map, &keys),

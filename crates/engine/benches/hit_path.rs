@@ -1,11 +1,13 @@
-//! What a hit costs: dependent loads of 8 and 64 bytes and stores, over hot pages, through a plain
-//! pointer into DRAM (huge pages), through `MappedMemory` and through `FlashMemory`, where the hot pages
-//! are all that is resident of an address space 32 times as large as the largest hot set. Target:
-//! `FlashMemory` at most 3, 6 and 12 ns over the plain pointer at 100, 3,000 and 31,000 pages.
+//! Cost of a hit: dependent loads of 8 and 64 bytes, and stores, over hot pages. Three ways are
+//! compared: a plain pointer into DRAM (huge pages), `MappedMemory` and `FlashMemory`. For
+//! `FlashMemory`, only the hot pages are resident. Its address space is 32 times as large as the
+//! largest hot set. Target: `FlashMemory` at most 3, 6 and 12 ns over the plain pointer at 100,
+//! 3,000 and 31,000 pages.
 //!
-//! The three take turns round by round, on one pinned thread; the table gives medians over the
-//! rounds, the spread from the 10th to the 90th percentile, and the median of the differences within
-//! each round. `cargo bench -p ebbtide-engine --bench hit_path`, with `quick` for fewer rounds.
+//! The three take turns round by round, on one pinned thread. The table gives medians over the
+//! rounds, the spread from the 10th to the 90th percentile, and the median of the differences
+//! within each round. Run with `cargo bench -p ebbtide-engine --bench hit_path`; `quick` runs fewer
+//! rounds.
 
 mod nowhere;
 
@@ -23,10 +25,10 @@ use nowhere::Nowhere;
 /// The hot sets, in pages.
 const HOT_PAGES: [usize; 3] = [100, 3_000, 31_000];
 
-/// Of so many pages of the address space one may be hot.
+/// One of this many pages of the address space may be hot.
 const SPREAD: u64 = 32;
 
-/// Where a flash memory has what the others have at `at`: hot pages lie anywhere between cold ones.
+/// The address in a flash memory for `at` in the others. Hot pages lie anywhere between cold ones.
 fn spread(at: u64) -> u64 {
     let (page, offset) = (at / PAGE_BYTES as u64, at % PAGE_BYTES as u64);
     let among = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59;
@@ -204,7 +206,7 @@ impl Measure {
             let mut rounds = Rounds::new();
             for round in 0..self.rounds + 2 {
                 let mut ns = [0.0; 3];
-                // Nobody always goes first.
+                // The ways take turns at going first.
                 for turn in 0..3 {
                     let which = (round + turn) % 3;
                     (ns[which], at[which]) = per_step_ns(|| match which {

@@ -1,11 +1,11 @@
-//! What a miss costs the engine itself: jobs load or store at random pages, of which a twentieth is
-//! cached, over a device that moves nothing and answers when it is next looked at. CPU time of the
-//! core's thread, less that of the same jobs when every page is resident.
+//! Cost of a miss in the engine itself. Jobs load or store at random pages, and a twentieth of the
+//! pages is cached. The device moves nothing, and answers at the next look. The figure is CPU time
+//! of the core's thread, less the time of the same jobs when every page is resident.
 //!
-//! *Warm*: jobs do nothing else. *Cold*: before each access a job walks over 64 KiB of its own, so that
-//! what the engine keeps is found in a cache further away. *2 cores*: two at once, with the replacement
-//! policy behind one lock and in parts behind a lock each. `cargo bench -p ebbtide-engine --bench
-//! miss_path`, with `quick` for fewer rounds.
+//! *Warm*: jobs do nothing else. *Cold*: before each access a job walks over 64 KiB of its own,
+//! which pushes the engine's data into a cache further away. *2 cores*: two run at once, with the
+//! replacement policy first behind one lock and then in parts, each with its own lock. Run with
+//! `cargo bench -p ebbtide-engine --bench miss_path`; `quick` runs fewer rounds.
 
 mod nowhere;
 
@@ -30,7 +30,7 @@ const ACCESSES: u32 = 4;
 /// Bytes that a cold job walks over before each access.
 const WALK_BYTES: usize = 64 << 10;
 
-/// What the jobs of a round do.
+/// The work of the jobs of a round.
 #[derive(Clone, Copy)]
 struct Work {
     /// Pages that they use.
@@ -138,7 +138,7 @@ fn round(engine: &Engine, work: Work, seed: u64) -> (f64, f64) {
     (took.iter().sum::<Duration>().as_nanos() as f64 / jobs, missed)
 }
 
-/// An engine on as many cores, with its replacement policy in so many parts.
+/// An engine on `cores` cores, with its replacement policy in `parts` parts.
 fn engine(cores: usize, parts: usize) -> Engine {
     let cpus = affinity::allowed().expect("the kernel says where we may run");
     let mut options = Options::new(DRAM_BYTES);

@@ -1,12 +1,12 @@
-//! What an ordered map costs that jobs on flash can share: point reads of Masstree in DRAM
-//! (`MappedMemory`) against the standard library's `BTreeMap`, which is not shared and holds no
-//! flash. Target: at least half its rate.
+//! Cost of an ordered map that jobs on flash can share: point reads of Masstree in DRAM
+//! (`MappedMemory`). The comparison is the standard library's `BTreeMap`, which is not shared and
+//! holds no flash. Target: at least half its rate.
 //!
-//! Both hold the same uniformly random 8-byte keys, put in in the same random order, and are asked
-//! for the same of them, one read after the other, on one pinned thread. They take turns round by
-//! round; the table gives the median over the rounds, the spread from the 10th to the 90th
-//! percentile, and the ratio within each round. `cargo bench -p ebbtide-engine --bench ordered`, with
-//! `quick` for fewer keys and rounds.
+//! Both hold the same uniformly random 8-byte keys, inserted in the same random order. Both get the
+//! same reads, one after the other, on one pinned thread. They take turns round by round. The table
+//! gives the median over the rounds, the spread from the 10th to the 90th percentile, and the ratio
+//! within each round. Run with `cargo bench -p ebbtide-engine --bench ordered`; `quick` uses fewer
+//! keys and rounds.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

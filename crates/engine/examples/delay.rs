@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 const PAGES: u64 = 65_536;
 
-/// Pages missed, one after the other, beside a busy core.
+/// Pages missed, one after the other, while another core is busy.
 const MISSES: u64 = 4_000;
 
 /// Pages asked for while the busy core holds them.
@@ -129,7 +129,7 @@ fn main() {
     let mut options = Options::new(16 << 20);
     options.cores = 2;
     options.tuning.threads = Some(8);
-    // What is held back is held for ever, unless somebody asks for it.
+    // A request that is held back stays held until another core asks for it.
     options.hold = Some(Duration::from_secs(3600));
     let engine = Engine::over_device(device, PAGES, &options).expect("the engine fits its budget");
     for notice in engine.notices() {

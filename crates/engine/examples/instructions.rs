@@ -1,8 +1,9 @@
-//! How many instructions a hit and a fiber switch take, counted by Valgrind: unlike times, counts are
+//! Counts the instructions of a hit and of a fiber switch, with Valgrind. Unlike times, counts are
 //! the same on every machine with the same compiler.
 //!
-//! `cargo run --release -p ebbtide-engine --example instructions`. It needs `valgrind`. Each loop runs
-//! twice, the second time with twice as many steps, so that what happens once does not count.
+//! `cargo run --release -p ebbtide-engine --example instructions`. It needs `valgrind`. Each loop
+//! runs twice, the second time with twice as many steps. The difference leaves out work that
+//! happens once.
 
 use std::error::Error;
 use std::process::{Command, ExitCode};

@@ -1,9 +1,10 @@
-//! What a miss costs when there are more engine cores than CPUs: CPU time of the whole process for
-//! each miss, and how often a core drove another one's misses, with 2, 8 and 16 engine cores in turns,
-//! the replacement policy in one part and in as many as so many cores get.
+//! Cost of a miss with more engine cores than CPUs: CPU time of the whole process for each miss,
+//! and how often a core drove the misses of another. Rounds with 2, 8 and 16 engine cores take
+//! turns. The replacement policy is in one part, and in as many parts as that number of cores gets.
 //!
-//! `cargo run --release -p ebbtide-engine --example many_cores [FILE]` makes FILE (1 GiB; else a file in
-//! the folder for temporary files, which it removes) and reads and writes it by io_uring.
+//! `cargo run --release -p ebbtide-engine --example many_cores [FILE]` makes FILE of 1 GiB, and
+//! reads and writes it by io_uring. Without FILE it uses a file in the folder for temporary files
+//! and removes it.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -19,7 +20,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId, Time};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing};
 
-/// 1 GiB, of which about a thirtieth fits into DRAM.
+/// 1 GiB. About a thirtieth of it fits into DRAM.
 const PAGES: u64 = 1 << 18;
 const DRAM_BYTES: usize = 48 << 20;
 
@@ -27,7 +28,7 @@ const DRAM_BYTES: usize = 48 << 20;
 const JOBS: u64 = 60_000;
 const ACCESSES: u64 = 8;
 
-/// One of so many accesses is a store.
+/// One of this many accesses is a store.
 const STORES: u64 = 4;
 
 /// Instructions between two accesses.
@@ -84,7 +85,7 @@ fn scramble(number: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// What a round with so many engine cores has shown.
+/// The measurements of a round.
 struct Round {
     cpu_us_a_miss: f64,
     helps_a_hundred: f64,

@@ -1,8 +1,9 @@
-//! What io_uring alone gives: rows of a file gathered with a fixed number of reads in flight, without
-//! a cache. The yardstick of `python/benches/gather.py`.
+//! Gathers rows of a file with io_uring alone: a fixed number of reads in flight, and no cache. The
+//! yardstick of `python/benches/gather.py`.
 //!
-//! `plain_gather FILE OFFSET ROW_BYTES DEPTH` reads names of files with indices (64 bits each) from
-//! standard input, gathers these rows, and prints the seconds and CPU seconds of each gather.
+//! `plain_gather FILE OFFSET ROW_BYTES DEPTH` reads names of files from standard input. Each file
+//! has indices of 64 bits. The program gathers these rows, and prints the seconds and CPU seconds
+//! of each gather.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::error::Error;

@@ -1,10 +1,15 @@
-//! Lets power go at every moment of many histories, and checks what recovery makes of it.
+//! Cuts power at every moment of many histories, and checks the result of recovery.
 //!
 //! `cargo run --release -p ebbtide-engine --example power_loss -- --seeds 1000 --first-seed 0`
 //!
-//! Each seed is one store of drawn size. It runs a short history, in which every event meets every
-//! named subset of what was not flushed; a long one over many boots; one in which every block is damaged
-//! in turn; and one in which the store is copied while it is used. A seed replays exactly. `--seconds N` stops after that time.
+//! Each seed is one store of drawn size. It runs four histories:
+//!
+//! * a short one, where every event meets every named subset of the unflushed writes;
+//! * a long one over many boots;
+//! * one that damages every block in turn;
+//! * one that copies the store while it is used.
+//!
+//! A seed replays exactly. `--seconds N` stops after that time.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ const PAGES: u64 = GROUPS * ACCOUNTS;
 const LOG_BYTES: u64 = 1 << 20;
 const ROUND: Duration = Duration::from_secs(2);
 
-/// What a job does.
+/// The kind of a job.
 #[derive(Clone, Copy)]
 enum Kind {
     Transfer,
@@ -44,7 +44,8 @@ impl Random {
     }
 }
 
-/// The balance of an account. How many transfers a group has seen lies beside that of its first.
+/// The balance of an account. The first account's page also has the number of transfers of the
+/// group.
 fn balance(group: u64, account: u64) -> Addr {
     PageId(account * GROUPS + group).start()
 }
@@ -62,7 +63,8 @@ fn change(memory: &mut FlashMemory<'_>, at: Addr, by: u64) -> u64 {
 /// Why a transfer was given up.
 type Declined = &'static str;
 
-/// Gives the sum of the group, which must be zero, and how many transfers it has seen.
+/// Runs one job on a group. Returns the sum of the group, which must be zero, and its number of
+/// transfers.
 fn run(
     memory: &mut FlashMemory<'_>,
     kind: Kind,
@@ -122,7 +124,7 @@ fn end((kind, group, ticket): UnderWay, seen: &mut [u64]) -> Result<(), Box<dyn 
     }
 }
 
-/// Looks at every group, in which no fewer transfers may be than were `seen` before.
+/// Checks every group. It must have at least as many transfers as were `seen` before.
 fn check(jobs: &Jobs, seen: &[u64]) -> Result<(), Box<dyn Error>> {
     for (group, &seen) in (0..).zip(seen) {
         let look = jobs.submit(move |memory| run(memory, Kind::Look, group, [0; 3]));

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn values_of_every_size_come_back_and_touch_nothing_else() {
         let line = line();
-        // SAFETY: within the line, aligned to words, which only this module accesses meanwhile.
+        // SAFETY: within the line, aligned to words. Only this module accesses it during the test.
         unsafe {
             assert_eq!(load::<[u64; 8]>(start(&line)), [0, 1, 2, 3, 4, 5, 6, 7]);
             store(start(&line).add(8), [10u64, 20]);

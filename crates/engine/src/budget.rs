@@ -161,7 +161,7 @@ mod tests {
                 }
             };
             let each = [
-                // Whatever its threads and batches.
+                // Independent of its threads and batches.
                 144 << 10,
                 threads * (stack_bytes + STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES),
                 Uring::ring_bytes(depth),

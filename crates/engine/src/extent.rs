@@ -45,7 +45,7 @@ impl Extent {
             && if self.sparse {
                 metadata.blocks() * 512 >= self.end - self.start
             } else {
-                // What was written a moment ago may look like a hole until it is on disk.
+                // A recent write may look like a hole until it is on disk.
                 self.has_no_hole() || (self.file.sync_data().is_ok() && self.has_no_hole())
             };
         if whole {

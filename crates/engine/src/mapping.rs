@@ -26,7 +26,7 @@ impl Mapping {
     /// `bytes` bytes of zeros, resident from the start.
     pub(crate) fn zeroed(bytes: usize) -> io::Result<Mapping> {
         let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
-        // Room to start on a huge page boundary; what is left over is given back.
+        // Room to start on a huge page boundary. The rest is given back.
         let reserved = bytes + HUGE_PAGE_BYTES;
         let start = map(reserved, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         let aligned = (start as usize).next_multiple_of(HUGE_PAGE_BYTES);

@@ -137,8 +137,9 @@ fn bind(base: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
     const MOVE_PAGES: libc::c_uint = 1 << 1;
     let mut mask = vec![0u64; node as usize / MASK_BITS + 1];
     mask[node as usize / MASK_BITS] |= 1 << (node as usize % MASK_BITS);
-    // SAFETY: the kernel reads the mask, which has as many bits as it is told, less the one that it does
-    // not count; moving memory to other places of the machine changes nothing that a thread can see.
+    // SAFETY: the kernel reads the mask, which has as many bits as it is told, less the one that it
+    // does not count. Moving memory to other places of the machine changes nothing that a thread
+    // can see.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mbind,

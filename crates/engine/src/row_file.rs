@@ -188,7 +188,7 @@ impl Part {
     /// Reads the row at `place` of a group that this job has taken.
     fn read(&self, memory: &mut FlashMemory<'_>, place: usize) {
         let bytes = self.bytes.len();
-        // SAFETY: `UnderWay` keeps both buffers alive until all jobs have ended, they have room for
+        // SAFETY: `UnderWay` keeps both buffers alive until all jobs have ended. They have room for
         // every place in `order`, and no other job has taken this one.
         let (index, into) = unsafe {
             let into = self.into.add(place * bytes);
@@ -229,7 +229,7 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.part.stop();
         for ticket in self.tickets.drain(..) {
-            // Nobody asks what became of these rows.
+            // The result of these rows is not needed.
             let _ = ticket.wait();
         }
     }

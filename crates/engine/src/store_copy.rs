@@ -48,7 +48,7 @@ impl<'a> Hold<'a> {
     fn point(&self, stop: &Stop) -> Result<CopyPoint, CopyError> {
         let (tell, told) = channel();
         let committed = self.0.lock().journal.committed();
-        // Nobody waits for what is told if this is given up.
+        // The receiver is gone if this is given up.
         self.0.when_flushed(committed, Box::new(move |result| drop(tell.send(result))));
         if let Ok(result) = told.recv() {
             result?;

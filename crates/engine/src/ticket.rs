@@ -142,8 +142,8 @@ impl<T> Ticket<T> {
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        // Nobody wants the value, and the core would have dropped it had it come a moment later: a panic
-        // while it is dropped ends nothing, whichever of the two comes last.
+        // The value is not wanted, and the core would have dropped it had it come a moment later.
+        // So a panic in its drop ends nothing, in either order.
         let unwanted = std::mem::replace(&mut *self.place.state.lock(), State::Taken);
         discard(unwanted);
     }

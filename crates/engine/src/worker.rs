@@ -280,8 +280,9 @@ impl<S: Service> Worker<S> {
                 continue;
             }
             let Some(mut backside) = backside.try_lock() else { continue };
-            // A core that computes has no occasion to take what the kernel holds back for it. Nor has
-            // this one had, for what it has submitted for another: the call into the kernel is one.
+            // A core that computes does not enter the kernel, so it does not take the completions
+            // that are held back for it. This core has not entered it either, for requests it has
+            // submitted for another.
             if backside.has_held_back() {
                 shared.pool.epochs.interrupt_all();
             }

@@ -1,8 +1,8 @@
-//! The DRAM budget is hard: what a process has resident, as the kernel counts it, exceeds what it had
-//! before the engine was made by the budget and a small constant at most, whatever the load, and does
-//! not grow while the load goes on.
+//! The DRAM budget is hard. The resident memory of a process grows by at most the budget and a
+//! small constant when an engine is made. That holds for every load, and memory does not grow while
+//! the load goes on. The kernel counts the resident memory.
 //!
-//! Each measurement is a process of its own: this very file's binary, asked by its environment.
+//! Each measurement is a process of its own: this same test binary, selected by its environment.
 
 mod common;
 
@@ -29,7 +29,7 @@ const CONSTANT_BYTES: u64 = 4 << 20;
 /// How much more may be resident in the last tenth of the run than in the first.
 const GROWTH_BYTES_MAX: u64 = 256 << 10;
 
-/// What a measured process does.
+/// The work of a measured process.
 #[derive(Clone, Copy)]
 struct Setup {
     cores: usize,
@@ -91,11 +91,12 @@ impl Setup {
     }
 }
 
-/// Bytes resident now, and the most there ever were, by the kernel's count. Allocates nothing.
+/// Returns the bytes resident now, and the most there ever were, as the kernel counts them.
+/// Allocates nothing.
 ///
-/// What is resident now is counted page by page (`smaps_rollup`). The sums in `status` lag behind by
-/// what the kernel collects on each CPU before it adds it, which made 400 KiB here; its peak, which is
-/// found nowhere else, does, too.
+/// The current figure is counted page by page (`smaps_rollup`). The sums in `status` lag behind,
+/// because the kernel collects changes on each CPU first; that made 400 KiB here. The peak lags as
+/// well, but only `status` has it.
 fn resident() -> (u64, u64) {
     let bytes = |file: &str, name: &str| {
         let mut text = [0u8; 4096];
@@ -192,7 +193,7 @@ fn create(path: &Path) -> Store {
     Store::create(&new, &|_, page| page.fill(0), Watch::unattended()).unwrap()
 }
 
-/// Not a test by itself: what each measuring process does.
+/// Not a test on its own: the body of each measuring process.
 #[test]
 fn the_measured_process() {
     let Ok(setup) = std::env::var("EBBTIDE_MEASURED_SETUP") else { return };
@@ -235,7 +236,7 @@ fn the_measured_process() {
     );
     assert!(used <= budget_bytes as u64 + CONSTANT_BYTES, "{used} bytes of {budget_bytes}");
 
-    // What is left after stacks and page states goes to frames, and they are used.
+    // The rest after stacks and page states goes to frames, and they are used.
     let fixed = budget.states_bytes + budget.policy_bytes + budget.cores_bytes;
     assert!(budget.frames_bytes + fixed > budget_bytes - 2 * PAGE_BYTES);
     if setup.threads_per_core == USUAL.threads_per_core {
@@ -295,7 +296,7 @@ fn run(child: &mut Command) -> String {
     said.into_owned()
 }
 
-/// Not a test by itself: what a process does that is given a file of rows.
+/// Not a test on its own: the body of a process that gets a file of rows.
 #[test]
 fn the_gathering_process() {
     let Some(path) = std::env::var_os("EBBTIDE_ROWS") else { return };
@@ -346,8 +347,8 @@ fn measure_on_a_new_store(setup: Setup) {
     measure(&path, setup);
 }
 
-/// Not a test by itself: what a process does that is given a number of transactions and a budget, and
-/// leaves them behind in the log; and the process after it, which recovers them with the usual budget.
+/// Not a test on its own. The first process gets a number of transactions and a budget, and leaves
+/// them behind in the log. The next process recovers them with the usual budget.
 #[test]
 fn the_recovering_process() {
     let Some(path) = std::env::var_os("EBBTIDE_RECOVERED_STORE") else { return };

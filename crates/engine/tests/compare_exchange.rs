@@ -1,5 +1,5 @@
-//! A successful compare-exchange changes its page like a store: a page changed by nothing else must be
-//! written back before its frame is reused, and a failed one changes nothing.
+//! A successful compare-exchange changes its page like a store, so the page must be written back
+//! before its frame is reused. A failed one changes nothing.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A copy of a store that is in use: a store by itself, as of one moment, or no file at all.
+//! A copy of a store in use is a store of its own, as of one moment, or there is no file at all.
 
 mod common;
 
@@ -15,8 +15,7 @@ const PAGES: u64 = 4096;
 /// Pairs of words on pages far apart, which change together.
 const PAIRS: u64 = 310;
 
-/// Changes while a copy is made. It is given up at 1,024 pages written meanwhile: a copy meets at most
-/// all pages, changed before it began, and three for each of its changes.
+/// Changes during each copy.
 const CHANGES: u64 = 100;
 
 /// Where the number of the last change is.
@@ -66,7 +65,7 @@ fn a_copy_made_under_load_is_what_was_there_at_one_moment() {
             let (engine, path) = (engine.clone(), path.clone());
             std::thread::spawn(move || engine.copy_to(&path, &Stop::new()))
         };
-        // The pages of a change are those of no other, so what is there of it tells where the copy ends.
+        // Every change has its own pages, so the changes that are there show where the copy ends.
         for change in first + 1..=first + CHANGES {
             let set = move |memory: &mut FlashMemory<'_>| set(memory, change, change + 1, change);
             jobs.submit(set).wait().unwrap();
@@ -114,7 +113,7 @@ fn a_copy_ends_while_all_pages_are_written_over_again_and_again() {
     let engine = Arc::new(Engine::open(&store, &options()).unwrap());
     common::watch(&engine);
     let jobs = engine.start().unwrap();
-    // Every word of a page says the round in which it was written.
+    // Every word of a page is the round of its last write.
     let write = |page: u64, round: u64| {
         jobs.submit(move |memory| {
             let store = |memory: &mut FlashMemory<'_>| memory.store(PageId(page).start(), round);

@@ -1,5 +1,5 @@
-//! Jobs that wait for a job that can never start are told so, and nobody else is: an engine whose jobs
-//! all wait comes to an end, and jobs that are about to be woken are not taken for stuck.
+//! Jobs that wait for a job that can never start get an error, and no other jobs do. An engine
+//! whose jobs all wait comes to an end. Jobs that will be woken soon do not count as stuck.
 
 mod common;
 
@@ -103,8 +103,8 @@ fn jobs_that_wait_while_a_thread_is_free_are_left_alone() {
     }
 }
 
-/// On every core one job, on its one thread, that takes turns with the others: each is nearly always
-/// asleep, and there is never a free thread.
+/// Each core has one thread with one job, and the jobs take turns. Each job is nearly always
+/// asleep, and no thread is ever free.
 #[test]
 fn jobs_that_take_turns_across_cores_are_never_taken_for_stuck() {
     const TURNS: u64 = 3_000;

@@ -1,5 +1,5 @@
-//! Every device does the same: one workload leaves the same contents behind over each of them, and
-//! where io_uring is refused, threads step in and say so.
+//! Every device does the same: one workload leaves the same contents on each of them. Where
+//! io_uring is refused, threads replace it with a notice.
 
 mod common;
 

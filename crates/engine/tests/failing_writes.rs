@@ -1,5 +1,5 @@
-//! Pages that cannot be written while the log can: transactions are refused after a while, reads go on, the device
-//! is tried now and then, and all goes on when it recovers.
+//! Pages that cannot be written while the log can. Transactions are refused after a while, and
+//! reads go on. The device is tried now and then, and everything goes on when it recovers.
 
 mod common;
 

@@ -61,8 +61,8 @@ fn stored(number: u64) -> u64 {
     !initial(number)
 }
 
-/// Stores into every page, a page a job, on an engine that cannot write: some jobs find a frame and
-/// some are told that there is none. Then what the former stored is read back, twice.
+/// Stores into every page, a page a job, on an engine that cannot write. Some jobs find a frame,
+/// and the others get an error. Then the successful stores are read back, twice.
 fn nothing_stored_is_lost(engine: &Engine, cores: usize) {
     let share = PAGES / cores as u64;
     let pages = |core: usize| core as u64 * share..(core as u64 + 1) * share;

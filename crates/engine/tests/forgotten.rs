@@ -180,8 +180,8 @@ fn a_page_that_is_looked_at_or_whose_latch_is_taken_is_read_although_it_is_forgo
     assert_eq!(jobs.engine().counters().snapshot().overwritten, 0);
 }
 
-/// Jobs on several cores forget and read pages, far more than there are frames, and others wait for pages that
-/// are claimed: what each page holds is of one transaction.
+/// Jobs on several cores forget and read pages, with far more pages than frames. Others wait for
+/// pages that are claimed. The contents of each page come from one transaction.
 #[test]
 fn jobs_that_share_pages_see_each_as_one_transaction_has_left_it() {
     const SHARED: u64 = 1500;

@@ -1,5 +1,5 @@
-//! A store that survives crashes is replaced only by force, and only once it was made: one whose making was
-//! cut off holds nothing, and is made anew.
+//! A finished store that survives crashes is replaced only by force. A store whose making was cut
+//! off holds nothing, and is made anew.
 
 mod common;
 
@@ -139,12 +139,12 @@ fn write_word(path: &Path) {
     watched(&jobs, || stored.wait().unwrap().unwrap());
 }
 
-/// What is left of a store with a log if its making is cut off: nothing, zeros, a header alone, a header
-/// that is torn, and everything but the last write.
+/// Returns the possible files after the making of a store with a log was cut off. They are nothing,
+/// zeros, a header alone, a torn header, and everything but the last write.
 fn cut_off(new: &NewStore) -> Vec<Vec<u8>> {
     let whole = fs::read(&new.path).unwrap();
     let mut all = whole.clone();
-    // Says dirty, with a checksum that is right.
+    // The header says dirty, with a valid checksum.
     all[12] = 2;
     let checksum = ebbtide_core::crc32c(&all[..PAGE_BYTES - 4]);
     all[PAGE_BYTES - 4..PAGE_BYTES].copy_from_slice(&checksum.to_le_bytes());
@@ -192,7 +192,7 @@ fn a_dictionary_whose_making_was_cut_off_is_made_anew() {
     }
 }
 
-/// Not a test by itself: what another process does.
+/// Not a test on its own: the body of another process.
 #[test]
 fn other() {
     let (Ok(does), Some(path)) = (std::env::var(OTHER_DOES), std::env::var_os(OTHER_PATH)) else {

@@ -26,7 +26,7 @@ const STORE: &str = "EBBTIDE_KILLED_STORE";
 fn start(path: &Path) -> Jobs {
     let (path, device_path) = path::resolve(path, None);
     let there = Store::open(&path, 0, Access::Exclusive);
-    // What is there and is no whole store is not overwritten.
+    // A file that is there but is no whole store is not overwritten.
     let store = there.unwrap_or_else(|_| {
         let (pages, spare_pages, tag) = (PAGES, PAGES / 4, "killed".into());
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
@@ -51,7 +51,8 @@ fn places(lane: u64, count: u64) -> [Addr; 3] {
     ]
 }
 
-/// Asserts that nothing `acknowledged` is missing and every transaction is whole. Gives what is there.
+/// Asserts that nothing `acknowledged` is missing and every transaction is whole. Returns the
+/// transactions that are there.
 fn check(jobs: &Jobs, acknowledged: &[u64]) -> Vec<u64> {
     assert!(jobs.engine().recovered().unwrap().poisoned.is_empty());
     let counts = jobs.submit(|memory| {

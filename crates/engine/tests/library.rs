@@ -1,5 +1,5 @@
-//! The library as a program uses it: threads submit jobs, and whatever becomes of a job is its
-//! ticket's news alone.
+//! The library as a program uses it: threads submit jobs, and the outcome of a job reaches only its
+//! ticket.
 
 mod common;
 
@@ -91,7 +91,7 @@ impl Queue for SoundQueue {
 impl Sleeper for SoundSleeper {
     fn sleep(&self, _at_most: Duration) {
         let mut woken = self.woken.lock().unwrap();
-        // The device answers after so many looks: with something under way, look again.
+        // The device answers after a number of looks. While requests are under way, look again.
         while !*woken && self.under_way.load(Ordering::SeqCst) == 0 {
             woken = self.news.wait(woken).unwrap();
         }

@@ -1,5 +1,5 @@
-//! The thread that writes the log outlives whatever programs do, and when it or a core dies or the log fails, all
-//! that wait for it learn of it.
+//! The thread that writes the log survives every action of a program. When it or a core dies, or
+//! the log fails, all that wait for the log get an error.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The life of a miss, seen from outside: who reads what how often, in which order jobs go on, and
-//! that counters add up.
+//! The life of a miss, seen from outside: the reads of each job, the order of jobs that go on, and
+//! sums of counters.
 
 mod common;
 
@@ -75,7 +75,8 @@ fn a_page_being_written_back_is_revived_and_not_read_again() {
     assert_eq!((counted.revived, counted.hits_under_miss), (1, 1));
 }
 
-/// How many pages come back to jobs while they wait to be written, in a cache of so many frames.
+/// Returns how many pages come back to jobs while they wait to be written, in a cache of `frames`
+/// frames.
 fn pages_that_come_back_unwritten(frames: usize) -> u64 {
     let mut options = small_cache(frames, 1, 40, PAGES);
     options.tuning.replacement = PolicyKind::Fifo;
@@ -116,8 +117,8 @@ fn every_job_ends_in_a_cache_of_a_few_frames_and_every_page_read_is_used() {
             let mut options = small_cache(frames, cores, 64, PAGES);
             options.hold = Some(Duration::ZERO);
             let (engine, log) = engine(recorded(Latency::Looks(2)), &options);
-            // No two jobs share a page, and none comes back to one: were a page gone before the job
-            // that asked for it had used it, it would have to be read again.
+            // No two jobs share a page, and no job comes back to one. A page that was evicted
+            // before its job had used it would have to be read again.
             let share = PAGES / cores as u64;
             let jobs = |core: usize| -> Vec<Work> {
                 let first = core as u64 * share;
@@ -142,8 +143,8 @@ fn every_job_ends_in_a_cache_of_a_few_frames_and_every_page_read_is_used() {
     }
 }
 
-/// A job that misses and then `count` that hit page 0, warm already; gives the numbers of the jobs
-/// in the order in which they ended. The missing one is number 0.
+/// Runs a job that misses, then `count` jobs that hit page 0, which is resident already. Returns
+/// the numbers of the jobs in the order of their ends. The missing one is number 0.
 fn order_of_a_miss_among_hits(discipline: Discipline, count: usize) -> Vec<usize> {
     let mut options = small_cache(40, 1, 4, PAGES);
     options.tuning.scheduler = discipline;

@@ -1,5 +1,5 @@
-//! Sockets on the core loop: clients are served on the ring that reads flash, slow readers cost
-//! their core nothing, and a core stops with connections open.
+//! Sockets on the core loop. Clients are served on the ring that reads flash. Slow readers cost
+//! their core nothing. A core stops with connections open.
 
 mod common;
 
@@ -93,7 +93,7 @@ impl Service for Echo {
     }
 }
 
-/// Serves 256 pages, page `n` of which begins with the word `n · 3`, while `body` runs.
+/// Serves 256 pages while `body` runs. Page `n` begins with the word `n · 3`.
 fn serve(body: impl FnOnce(SocketAddr)) -> usize {
     let file = tempfile::tempfile_in(".").expect("a file");
     let pages = 256u64;

@@ -1,6 +1,6 @@
-//! What one core does must not hold up another: a job that only hits, or only computes, for as long
-//! as the other core takes for its misses. The busy job goes on until the other core is
-//! done, so the order of events decides and not how long they take.
+//! One core must not hold up another with a job that only hits, or only computes, during the other
+//! core's misses. The busy job goes on until the other core is done. So the tests depend on the
+//! order of events, and not on their duration.
 
 mod common;
 
@@ -250,7 +250,7 @@ fn pages_that_a_busy_core_is_giving_up_or_writing_back_are_had_as_they_were_stor
                     progress.compute_until(STORED);
                 })]
             };
-            // Newest first: what was given up last is asked for before it is gone.
+            // Newest first: the pages given up last are asked for before they are gone.
             let (counted, _) = run_beside(flash, 32, store, || stored().rev().collect());
             assert!(counted.evictions_dirty > 0);
         });
@@ -263,8 +263,8 @@ fn frames_that_a_busy_core_has_just_filled_can_be_had_by_another() {
         ends(move || {
             let count = many_pages().len() as u64;
             let busy = |progress: &Arc<Progress>| {
-                // All of these pages arrive together; the job that goes on first then computes, and
-                // what the others wait for is installed but not used.
+                // All of these pages arrive together. The job that goes on first then computes. The
+                // pages of the others are installed but not used.
                 let mut jobs: Vec<Work> = (PAGES - 7..PAGES).map(common::jobs::loads).collect();
                 let progress = progress.clone();
                 let compute = job(move |memory| {

@@ -1,7 +1,7 @@
-//! Whatever the cache does, a job reads what was last written: random reads and writes through a
-//! cache of a few frames, on one core and on two, against a plain array.
+//! A job always reads the last write, in every state of the cache. Random reads and writes go
+//! through a cache of a few frames, on one core and on two, and are compared with a plain array.
 //!
-//! `EBBTIDE_SEEDS=200` tries so many seeds instead of one: a soak for races.
+//! `EBBTIDE_SEEDS=200` tries 200 seeds instead of one: a soak for races.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Pages fetched before anybody asks: by hints and by prefetchers. What is read how often, what
-//! counts as a hit, and that nothing is lost by a page that nobody wanted after all.
+//! Pages fetched before a job asks for them, by hints and by prefetchers. The tests count reads and
+//! hits. They check that a prefetched page that no job uses loses no data.
 
 mod common;
 
@@ -207,7 +207,7 @@ fn a_miss_on_a_page_that_made_room_for_a_fetched_one_is_counted() {
     options.tuning.replacement = PolicyKind::Fifo;
     let options = of_frames(32, options, PAGES);
     let (engine, _) = recorded(Latency::Looks(1), &options);
-    // These fit, but not with the pages behind each that are fetched in vain.
+    // These fit, but not together with the unused pages that are fetched behind each of them.
     let round = || (0..24).map(|number| job(move |memory| load(memory, number * 5))).collect();
     run_alone(&engine, round).order();
     assert_eq!(engine.counters().snapshot().polluted, 0, "nothing was used twice yet");

@@ -1,5 +1,5 @@
-//! Byte ranges, page views, yielding, hints that pages are done with, regions that are blank, and files
-//! that others wrote: what a program needs beyond words.
+//! Needs of a program beyond words: byte ranges, page views, yielding, hints that pages are done
+//! with, blank regions, and files that others wrote.
 
 mod common;
 
@@ -344,7 +344,7 @@ fn a_page_that_is_done_with_leaves_dram_with_its_changes() {
                     }
                     memory.hint(Hint::DontNeed(word(page)));
                 }
-                // What is asked for on its way out is as it was stored.
+                // A page that is asked for on its way out is as it was stored.
                 for page in first + 1..first + 11 {
                     let seen = memory.load::<u64>(word(page));
                     let initial = common::initial(page * common::WORDS_PER_PAGE);
@@ -460,7 +460,7 @@ fn what_follows_the_end_of_a_file_is_zeros_in_its_last_page_alone() {
     const WHOLE: u64 = 6;
     let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::io::Write::write_all(&mut file, &vec![7; WHOLE as usize * PAGE_BYTES + 100]).unwrap();
-    // Fewer frames than pages: the last page takes a frame in which another was.
+    // Fewer frames than pages: the last page takes the frame of another one.
     let options = small_cache(4, 1, 1, WHOLE + 1);
     let open = Engine::open_file(file.path(), 0, WHOLE * PAGE_BYTES as u64 + 100, &options);
     let (engine, _) = open.unwrap();

@@ -1,6 +1,6 @@
-//! What the engine writes and flushes on a real file is recorded, and power goes after every step of
-//! that: whatever the disk has kept then, what comes back is a state after a whole number of
-//! transactions, with all that were acknowledged.
+//! Records the engine's writes and flushes on a real file, and cuts power after every step. For
+//! every state that the disk may then have, recovery returns a state after a whole number of
+//! transactions. All acknowledged transactions are in it.
 
 mod common;
 
@@ -38,8 +38,8 @@ fn stores(number: u64) -> Vec<Addr> {
     std::iter::once(Addr(0)).chain(scattered).collect()
 }
 
-/// A time that the engine had the store open: what the disk held before, what became of it, and the
-/// states after each transaction, from the one that it began with.
+/// A time that the engine had the store open. It has the contents of the disk before, the steps,
+/// and the states after each transaction, beginning with the first state.
 struct Session {
     geometry: Geometry,
     before: Vec<(Block, Box<Page>)>,
@@ -67,7 +67,7 @@ fn run(path: &Path, first: (Lsn, State), numbers: std::ops::Range<u64>) -> Sessi
     Session { geometry, before, steps: recorder.take(), states }
 }
 
-/// Runs the transactions of `numbers`, several at once. Gives them in the order of the log.
+/// Runs the transactions of `numbers`, several at once. Returns them in the order of the log.
 fn transact(
     jobs: Jobs,
     recorder: &StepRecorder,

@@ -1,5 +1,5 @@
-//! Structures of every kind are found again by name after power has gone at any step, with what a whole
-//! number of transactions has made of them.
+//! Structures of every kind are found again by name after power has gone at any step. They have the
+//! contents of a whole number of transactions.
 
 mod common;
 
@@ -97,7 +97,7 @@ impl Root for BTree<[u64; 2], [u64; 72]> {
             ControlFlow::Continue(())
         };
         self.scan(memory, .., visit).unwrap();
-        // What is found by key is the same. A transaction notices at its end what changed meanwhile.
+        // A search by key finds the same. A transaction notices changes since then at its end.
         for row in &mut contents {
             let found = self.get(memory, [row[0], row[1]]).unwrap();
             if found.is_none_or(|found| found[..] != row[2..]) {
@@ -223,7 +223,7 @@ fn open<R: Root, M: Memory>(memory: &mut M) -> (R, Vector<u64>) {
     (R::open(memory, &catalogue), count)
 }
 
-/// One more transaction. Gives its number.
+/// Runs one more transaction. Returns its number.
 fn step<R: Root, M: Memory>(memory: &mut M, root: &R, count: &Vector<u64>) -> (u64, Lsn) {
     let stepped = memory.transaction(|memory| {
         let number = count.update(memory, 0, |count| count + 1);
@@ -252,7 +252,7 @@ fn options(cores: usize) -> Options {
     options
 }
 
-/// Runs all transactions, on two cores at once and with others that read. Gives their numbers.
+/// Runs all transactions, on two cores at once and with others that read. Returns their numbers.
 fn run<R: Root>(jobs: Jobs, recorder: &StepRecorder, expected: &[Contents]) -> BTreeMap<Lsn, u64> {
     let (root, count) = jobs.submit(|memory| open::<R, _>(memory)).wait().unwrap();
     let committed: Arc<Mutex<BTreeMap<Lsn, u64>>> = Arc::default();

@@ -108,7 +108,8 @@ fn threads_gather_at_once() {
     assert!(file.counters().misses > 0);
 }
 
-/// Rows are taken in the order of the file, in parts of 262,144, of which the next begins before one ends.
+/// Rows are taken in the order of the file, in parts of 262,144. The next part begins before one
+/// ends.
 #[test]
 fn several_parts_are_in_the_order_of_their_indices() {
     let (_folder, path, contents) = file(1 << 20);

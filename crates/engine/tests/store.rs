@@ -1,6 +1,6 @@
-//! A data file is trusted only when it is whole, clean and Ebbtide's own, and nothing of somebody
-//! else's is written over unasked. The header is written twice around the image, because a file
-//! that a crash, a full disk or Ctrl-C left half-written looks just like a finished one.
+//! A data file is trusted only when it is whole, clean and Ebbtide's own. No foreign data is
+//! overwritten without force. The header is written twice around the image, because a half-written
+//! file looks like a finished one. A crash, a full disk or Ctrl-C leaves such a file.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -60,7 +60,8 @@ fn overwrite(new: &NewStore, bytes: &[u8], at: u64) {
     file.write_all_at(bytes, at).expect("written");
 }
 
-/// Neither looking nor creating gets past what is in the place; creating with force does.
+/// Both looking and creating must fail because of the contents of the place. Only force overwrites
+/// them.
 fn assert_kept_without_force(new: &NewStore, reason: &str) {
     let before = fs::read(&new.path).expect("the file");
     for error in [new.is_there().unwrap_err(), create(new).unwrap_err()] {

@@ -22,8 +22,8 @@ fn engine(cores: usize, latency: Latency) -> Arc<Engine> {
     engine
 }
 
-/// The first job lets others run until the second one is submitted, and computes from then on until that one has
-/// run, which only the other core can do.
+/// The first job lets others run until the second one is submitted. From then on it computes until
+/// the second one has run, and only the other core can run that.
 #[test]
 fn a_job_does_not_wait_behind_one_that_computes_while_another_core_is_idle() {
     for _ in 0..20 {

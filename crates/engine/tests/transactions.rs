@@ -1,5 +1,5 @@
-//! What a transaction may do: read more than DRAM holds, give up, forget pages and take them again, catch errors.
-//! And that each ends, also one that could never be committed.
+//! The abilities of a transaction: read more than DRAM holds, give up, forget pages and take them
+//! again, catch errors. Each one ends, also one that could never be committed.
 
 mod common;
 
@@ -152,7 +152,7 @@ fn a_job_that_is_alone_runs_each_transaction_once_whatever_it_does() {
                 for (page, words) in (0..).zip(&mut model) {
                     for (index, expected) in (1..).zip(&mut words[1..]) {
                         let found = memory.load::<u64>(word(page, index));
-                        // What was forgotten is zero or what it was.
+                        // A forgotten word is zero or its old value.
                         *expected = if *expected == FORGOTTEN { found } else { *expected };
                         assert_eq!(found, *expected, "word {index} of page {page}");
                     }
@@ -165,7 +165,7 @@ fn a_job_that_is_alone_runs_each_transaction_once_whatever_it_does() {
         jobs.submit(random_runs).wait().unwrap();
     }
 
-    /// In the model: nobody knows what the word holds once the transaction is over.
+    /// In the model: the word is unknown once the transaction is over.
     const FORGOTTEN: u64 = u64::MAX;
 
     fn step(memory: &mut FlashMemory<'_>, random: &mut Pcg64Mcg, model: &mut [[u64; 8]; 6]) {
@@ -177,7 +177,7 @@ fn a_job_that_is_alone_runs_each_transaction_once_whatever_it_does() {
         match random.random_range(0..8) {
             0 => {
                 memory.forget(PageId(page));
-                // What the transaction itself has stored stays.
+                // The stores of the transaction itself stay.
                 let stored =
                     |word: &mut u64, now: u64| *word = if now == 0 { FORGOTTEN } else { now };
                 for (index, word) in (0..).zip(&mut model[page as usize]) {
@@ -325,8 +325,8 @@ fn a_transaction_that_reads_more_words_than_the_engine_keeps_says_the_bound() {
     assert!(matches!(error, TransactionError::TooLarge { max: 65536, .. }), "{error}");
 }
 
-/// What was stored before and after an error that the body catches takes effect together, and nobody sees it
-/// before.
+/// The stores before and after an error that the body catches take effect together. No job sees
+/// them before that.
 #[test]
 fn a_body_that_catches_a_device_error_stays_a_transaction() {
     let folder = folder();
@@ -486,7 +486,7 @@ fn a_part_of_a_transaction_that_gives_up_is_dropped_and_the_rest_is_not() {
     assert_eq!(tried.wait().unwrap(), [1, 1, 0, 4]);
 }
 
-/// An error that rests on what was never true together is not given.
+/// An error from reads of different moments is not returned.
 #[test]
 fn an_error_is_of_one_moment_as_well() {
     let folder = folder();

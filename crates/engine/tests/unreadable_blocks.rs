@@ -1,5 +1,5 @@
-//! A block that the device cannot read is as good as one that is damaged, wherever it lies: it does not keep
-//! the rest of a store away. What a clean close has recorded is missed when it is gone.
+//! A block that the device cannot read counts as damaged, at any place: it does not keep the rest
+//! of a store away. If the record of a clean close is gone, that is reported.
 
 mod common;
 
@@ -46,8 +46,8 @@ fn options() -> Options {
     Options::new(4 << 20)
 }
 
-/// A folder with a store in which every page was stored to by a transaction, brought to its place by a
-/// checkpoint, and the first again after that.
+/// Returns a folder with a store. A transaction stored to every page, and a checkpoint brought all
+/// pages to their places. Then the first page was stored to again.
 fn used() -> (TempDir, Geometry) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (path, tag) = (folder.path().join("used"), "blocks".into());

@@ -1,6 +1,6 @@
-//! A job that unwinds must not let others run before it has ended: they would find their thread
-//! unwinding, and a panic of theirs would end the process. What ends the process here runs in one of
-//! its own: this very file's binary, asked by its environment.
+//! A job that unwinds must not let others run before it has ended. They would find their thread
+//! unwinding, and a panic of theirs would end the process. A part that ends the process here runs
+//! in a process of its own: this same test binary, selected by its environment.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn unwinds_over(page: u64) -> common::jobs::Work {
     })
 }
 
-/// Not a test by itself: misses while it unwinds.
+/// Not a test on its own: misses while it unwinds.
 #[test]
 fn misses_while_unwinding() {
     if std::env::var(ASKED).is_ok_and(|asked| asked == "misses_while_unwinding") {
@@ -49,7 +49,7 @@ fn misses_while_unwinding() {
     }
 }
 
-/// Not a test by itself: a job runs off its stack.
+/// Not a test on its own: a job runs off its stack.
 #[test]
 fn overflows() {
     #[inline(never)]

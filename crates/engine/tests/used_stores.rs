@@ -165,7 +165,7 @@ fn engines_that_never_write_share_a_store() {
 
 const OTHER_PROCESS: &str = "EBBTIDE_TEST_STORE_IN_USE";
 
-/// Not a test by itself: what the other process does.
+/// Not a test on its own: the body of the other process.
 #[test]
 fn the_other_process() {
     let Ok(path) = std::env::var(OTHER_PROCESS) else { return };

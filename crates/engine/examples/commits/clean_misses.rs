@@ -1,4 +1,4 @@
-//! What a miss costs whose victim is clean, in extend memory and in a persist part.
+//! Cost of a miss with a clean victim, in extend memory and in a persist part.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -54,7 +54,7 @@ fn read(memory: &mut FlashMemory<'_>, n: u64) {
     }
 }
 
-/// Microseconds in which the core was busy, a miss, for a round of reads.
+/// Runs a round of reads. Returns the microseconds that the core was busy for each miss.
 fn round(mode: &Mode, next: &mut u64) -> Result<f64, Box<dyn Error>> {
     let counters = || mode.jobs.engine().counters().snapshot();
     let (before, began) = (counters(), Instant::now());

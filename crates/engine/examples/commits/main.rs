@@ -1,13 +1,15 @@
-//! What durability costs here: TPC-B-like transactions in extend memory and under every policy.
+//! Cost of durability on this machine: TPC-B-like transactions in extend memory and under every
+//! policy.
 //!
 //! `cargo run --release -p ebbtide-engine --example commits -- [FOLDER [ROUNDS]]`
 //!
-//! Every transaction adds an amount to an account, its teller and its branch, and appends to a history
-//! (TPC-B, clause 1.2): it changes 104 bytes. Data is 20 times the DRAM budget. Rounds of all modes are
-//! interleaved; tables show medians with the range, and ratios are taken round by round.
+//! Every transaction adds an amount to an account, its teller and its branch, and appends to a
+//! history (TPC-B, clause 1.2): it changes 104 bytes. Data is 20 times the DRAM budget. Rounds of
+//! all modes are interleaved. Tables show medians with the range, and ratios are taken round by
+//! round.
 //!
-//! For `always` the bound is J / (F + J·c): J jobs wait together, F is how long a flush of the log took in
-//! these rounds, under the same writes of pages, and c the time in which a core was busy for a job under
+//! For `always` the bound is J / (F + J·c). J jobs wait together. F is the time of a flush of the
+//! log in these rounds, under the same writes of pages. c is the core's busy time for a job under
 //! `none`.
 
 mod clean_misses;
@@ -26,7 +28,7 @@ use crate::spread::Spread;
 /// Jobs at once, and the policy of the store they run on (by its place in the list of stores).
 const SETTINGS: [(usize, usize); 6] = [(0, 64), (1, 64), (2, 64), (3, 1), (3, 16), (3, 64)];
 
-/// Which of the settings is what the others are compared with, and which tells the time of a job.
+/// The setting that the others are compared with, and the one that gives the time of a job.
 const EXTEND: usize = 0;
 const NONE: usize = 1;
 

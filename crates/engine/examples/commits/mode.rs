@@ -58,7 +58,7 @@ pub struct Mode {
     next: u64,
 }
 
-/// What a round has measured, a commit where it says no other thing.
+/// The measurements of a round, for each commit unless a name says otherwise.
 pub struct Round {
     pub per_s: f64,
     pub busy_us: f64,
@@ -151,7 +151,7 @@ fn path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("commits-{}.store", name.replace(':', "-")))
 }
 
-/// State, slots and policy come from the budget, the map is beside it.
+/// State, slots and policy come from the budget. The map is an addition to it.
 pub fn dram_bytes_a_page(budget: &Budget) -> f64 {
     (budget.states_bytes + budget.policy_bytes) as f64 / PAGES as f64
         + Checksums::ENTRY_BYTES as f64

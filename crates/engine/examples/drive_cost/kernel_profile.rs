@@ -7,13 +7,13 @@ use std::fs;
 use perf_event::events::Software;
 use perf_event::{Builder, SampleFlag, Sampler, data::Record};
 
-/// Time of this thread between two looks at what the kernel does, in nanoseconds.
+/// Time of this thread between two samples of the kernel, in nanoseconds.
 const PERIOD_NS: u64 = 10_000;
 
 /// Pages for looks that were not read yet.
 const PAGES: usize = 256;
 
-/// Looks at what the kernel does for this thread, from the time that it is made.
+/// Samples the kernel's work for this thread, from the time that the profile is made.
 pub(super) struct KernelProfile {
     sampler: Sampler,
     symbols: Symbols,

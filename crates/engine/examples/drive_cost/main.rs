@@ -1,10 +1,11 @@
-//! How much of a core a read of a page takes by each way to a drive, with 32 reads a submission, on a core
-//! that has other work; how much of that is Ebbtide's queue, and where the kernel is in the rest, where it lets
-//! itself be looked at; and what a miss takes in the engine and a request in a ring that ask no drive. Reads the
-//! block devices that it is given; writes nothing.
+//! CPU cost of reading a page by each way to a drive, with 32 reads a submission, on a core that
+//! has other work. It also prints the share of Ebbtide's queue, and a profile of the kernel where
+//! the kernel permits one. For comparison it prints a miss in the engine and a request in a ring,
+//! both without a drive. Reads the given block devices; writes nothing.
 //!
-//! `cargo run --release -p ebbtide-engine --example drive_cost -- /dev/nvme0n1`. In an emulator that
-//! counts instructions as nanoseconds the figures are instructions; docs/DEVICES.md has the command.
+//! `cargo run --release -p ebbtide-engine --example drive_cost -- /dev/nvme0n1`. In an emulator
+//! that counts instructions as nanoseconds the figures are instructions; docs/DEVICES.md has the
+//! command.
 
 mod kernel_profile;
 #[path = "../../benches/nowhere/mod.rs"]
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what a miss takes in an engine whose device does nothing, and a request that does nothing in a ring.
+/// Prints the cost of a miss in an engine whose device does nothing, and of an empty request in a
+/// ring.
 fn without_drive() -> Result<(), Box<dyn Error>> {
     println!("a miss in the engine alone {:>7.0} ns", miss_ns()?);
     println!("a request in the ring alone {:>6.0} ns", nothing_ns()?);
@@ -105,8 +107,8 @@ fn nothing_ns() -> Result<f64, Box<dyn Error>> {
     Ok(since.elapsed().as_secs_f64() * 1e9 / (BATCH * BATCHES) as f64)
 }
 
-/// Prints what a read takes by each way to `drive`, as a share of the first way, and what of it is taken by
-/// Ebbtide's queue outside of the kernel.
+/// Prints the cost of a read by each way to `drive`, as a share of the first way. Also prints the
+/// part that Ebbtide's queue takes outside of the kernel.
 fn measure(drive: &str) -> Result<(), Box<dyn Error>> {
     let file = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(drive);
     let file = Arc::new(file.map_err(|error| format!("{drive}: {error}"))?);

@@ -112,7 +112,8 @@ impl Backside {
             for frame in frames {
                 let Evicted::Clean(slot) = self.evict(pool, frame) else { continue };
                 if !self.cleaning.is_empty() {
-                    // What a checkpoint needs no more stays, though nobody asks for it now.
+                    // A page that a checkpoint no longer needs stays, although no job asks for it
+                    // now.
                     self.release(pool, frame, slot);
                     continue;
                 }

@@ -255,7 +255,7 @@ impl Backside {
     /// A job of this core waits for `page`, which is on its way into `frame` or out of it. It comes back
     /// at once if it only waits to be written.
     fn revive(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
-        // What is written for a checkpoint has to be written.
+        // The write for a checkpoint must happen.
         if !self.cleaning.contains(&frame) && self.write_back.take_waiting(frame) {
             self.counters(pool).revived.add(1);
             self.counters(pool).revived_unwritten.add(1);

@@ -125,8 +125,8 @@ impl Requests {
         let operation = &self.operations[token as usize];
         let offset = pool.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64;
         let pages = operation.frames.iter().map(|f| pool.cache.frame_memory(*f)).collect();
-        // SAFETY: frames live as long as the pool, which outlives the queue, and the states of their pages
-        // keep others from them until the operation has ended.
+        // SAFETY: frames live as long as the pool, and the pool outlives the queue. The states of
+        // their pages keep others from them until the operation has ended.
         self.queue.push(unsafe { Request::new(operation.direction, offset, pages, token) });
         if operation.direction == Direction::Read {
             self.held_reads.push(token);

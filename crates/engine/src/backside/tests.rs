@@ -410,7 +410,7 @@ fn time_without_work_is_no_part_of_the_pace_by_which_requests_are_held() {
         core.miss(500, us(101_010));
         // The miss itself is not under way yet.
         core.advance(us(101_010), busy(runnable + 1));
-        // Whatever the pace, a busy core may keep it for 20 us.
+        // At every pace, a busy core may keep it for 20 us.
         core.advance(us(101_030), busy(runnable + 1));
         assert_eq!(core.submitted() == 0, held, "{runnable} more jobs");
     }
@@ -431,7 +431,7 @@ fn reads_that_a_busy_core_sees_late_do_not_make_its_requests_wait_less_or_more()
     core.advance(us(200_000), Drive::Idle);
     core.miss(500, us(200_010));
     core.advance(us(200_010), busy(10));
-    // Whatever the pace, a busy core may keep it for 20 us.
+    // At every pace, a busy core may keep it for 20 us.
     core.advance(us(200_030), busy(10));
     assert_eq!(core.submitted(), 0, "ten jobs still hide a read");
 }
@@ -468,7 +468,7 @@ fn pages_that_leave_together_are_side_by_side_on_flash_as_in_memory() {
     let mut core = Core::of(1, 64);
     core.bring(0..32);
     (0..32).for_each(|page| core.mark_dirty(page));
-    // In an order in which no page follows the one before it.
+    // In an order without neighbours: no page follows the one before it.
     (0..32).for_each(|at| core.drop_page(at * 7 % 32, us(0)));
     core.advance(us(0), Drive::Idle);
     assert_eq!((core.submitted(), core.being_written()), (1, 32));
@@ -646,7 +646,7 @@ fn the_time_that_a_request_was_held_is_no_part_of_what_a_read_takes() {
     core.advance(us(200_000), Drive::Idle);
     core.miss(500, us(200_010));
     core.advance(us(200_010), busy(10));
-    // Whatever the pace, a busy core may keep it for 20 us.
+    // At every pace, a busy core may keep it for 20 us.
     core.advance(us(200_030), busy(10));
     assert_eq!(core.submitted(), 0, "ten jobs still hide a read");
 }

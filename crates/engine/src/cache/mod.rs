@@ -304,7 +304,8 @@ impl Cache {
         let contents = &self.contents[frame.index()];
         contents.holds.store(holding(page, Origin::Demand), Ordering::Relaxed);
         contents.moving.store(moving(core, last), Ordering::Relaxed);
-        // Who sees this slot beside the page that was there before sees that it has gone.
+        // A thread that sees this slot with the previous page of the frame also sees that the page
+        // has gone.
         contents.slot.store(slot, Ordering::Release);
         self.set_state(page, state);
     }
@@ -392,7 +393,7 @@ impl Cache {
             self.contents[frame.index()]
                 .holds
                 .store(holding(page, Origin::Used), Ordering::Relaxed);
-            // While a part of the policy that knows the frame is locked, nobody gives the page up.
+            // While a part of the policy that knows the frame is locked, no core gives the page up.
             if let Some(_locked) = self.policies.knowing(self, frame) {
                 self.hits.add(page, frame);
             }
@@ -403,7 +404,7 @@ impl Cache {
     /// Adds a resident page in `frame` to the table of resident pages, if it found no place there
     /// when it arrived.
     pub(crate) fn remember(&self, page: PageId, frame: FrameId) {
-        // While a part of the policy that knows the frame is locked, nobody gives the page up.
+        // While a part of the policy that knows the frame is locked, no core gives the page up.
         if let Some(_locked) = self.policies.knowing(self, frame)
             && self.state(page) == PageState::Resident(frame)
             && self.hits.lookup().find_in_line(page).is_err()
@@ -456,7 +457,7 @@ impl Cache {
         let waiting = self.take_waiting(frame);
         self.set_state(page, state);
         if origin != Origin::Unused {
-            // Nobody gives the page up before the policy knows its frame.
+            // No core gives the page up before the policy knows its frame.
             self.hits.add(page, frame);
         }
         waiting
@@ -521,9 +522,9 @@ impl Cache {
     /// Makes the page in `frame`, which the policy no longer knows, busy on behalf of `core`.
     fn unpublish(&self, frame: FrameId, core: usize) {
         let page = self.page_in(frame);
-        // No shard: no other thread changes a resident page's state, and a fiber that finds it resident
-        // under the shard's lock only goes back to the hit path to look again. The first use of a page
-        // that was fetched ahead changes its state only as long as it is still that.
+        // No shard: no other thread changes a resident page's state. A fiber that finds it resident
+        // under the shard's lock only goes back to the hit path to look again. The first use of a
+        // page that was fetched ahead changes its state only while the page is still ahead.
         let busy = PageState::Busy(frame).word();
         self.contents[frame.index()].moving.store(moving(core, Last::NONE), Ordering::Relaxed);
         let state = PageState::of_word(self.state_word(page).swap(busy, Ordering::AcqRel));

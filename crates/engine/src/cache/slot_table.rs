@@ -20,7 +20,8 @@ impl Cache {
         loop {
             let state = self.state(page);
             if let PageState::Absent(slot) = state {
-                // The slot of a page changes by `set_slot` alone, which nobody calls meanwhile.
+                // Only `set_slot` changes the slot of a page, and it is not called at the same
+                // time.
                 return slot;
             }
             if locked.is_none() {

@@ -227,7 +227,7 @@ impl Queue for DmaQueue {
 
 impl Drop for DmaQueue {
     fn drop(&mut self) {
-        // The memory of what is under way is the caller's again only after it has ended.
+        // The memory of a request under way is the caller's again only after the request has ended.
         let mut ended = Vec::new();
         while self.in_flight > 0 {
             self.reap(&mut ended);

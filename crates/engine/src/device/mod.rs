@@ -105,8 +105,8 @@ struct IoVecs(Box<[libc::iovec]>);
 // SAFETY: as for `Request`, whose pointers these are.
 unsafe impl Send for IoVecs {}
 
-// SAFETY: a request is a message: the pointers in it are only used by the device, under the contract
-// that `Request::new` states, whichever thread that happens on.
+// SAFETY: a request is a message. Only the device uses the pointers in it, on any thread, under the
+// contract that `Request::new` states.
 unsafe impl Send for Request {}
 
 /// The end of a request.

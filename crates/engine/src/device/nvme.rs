@@ -100,7 +100,7 @@ impl Namespace {
             unsafe { libc::ioctl(generic.as_raw_fd(), IOCTL_ADMIN_COMMAND, &raw mut command) };
         error_of(if status < 0 { -last_error() } else { status }).map_or(Ok(()), Err)?;
         let block_bytes = block_bytes(&identity).map_err(io::Error::other)?;
-        // What was written before this is not known.
+        // The writes before this are not known.
         let is_behind = AtomicBool::new(true);
         Ok(Namespace { generic, number, block_bytes, limits, is_behind })
     }

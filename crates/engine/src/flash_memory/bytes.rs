@@ -28,7 +28,7 @@ impl<'a> FlashMemory<'a> {
         while !rest.is_empty() {
             let (piece, later) = rest.split_at_mut(rest.len().min(PAGE_BYTES - at.page_offset()));
             self.fetch_pages(at, piece.len() + later.len(), &mut asked_to);
-            // SAFETY: the piece lies within the page, which stays in place meanwhile.
+            // SAFETY: the piece lies within the page, which stays in place during the access.
             self.access_page(
                 at,
                 |()| false,

@@ -162,8 +162,8 @@ impl Sockets {
                 if let Some(slot) = self.slot(id) {
                     slot.closing = true;
                     let socket = slot.socket.as_ref().expect("an open slot has a socket");
-                    // SAFETY: a descriptor we own. What is under way on it ends soon after; an error
-                    // says that it has ended.
+                    // SAFETY: a descriptor we own. Its requests under way end soon after; an error
+                    // says that they have ended.
                     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
                     self.free_if_unused(id.slot);
                 }
@@ -434,7 +434,7 @@ impl Buffers {
         let entries = Mapping::zeroed(BUFFERS as usize * size_of::<types::BufRingEntry>())?;
         let memory = Mapping::zeroed(BUFFERS as usize * BUFFER_BYTES)?;
         let mut buffers = Buffers { ring: entries, memory, tail: 0 };
-        // SAFETY: the mapping is page-aligned, large enough for the entries, and lives until the
+        // SAFETY: the mapping is page-aligned and large enough for the entries. It lives until the
         // ring is closed: its owner drops the ring first or leaks the buffers.
         unsafe {
             let entries = buffers.ring.base() as u64;
@@ -459,9 +459,9 @@ impl Buffers {
     fn give(&mut self, buffer: u16) {
         assert!(buffer < BUFFERS);
         let entries: *mut types::BufRingEntry = self.ring.base().cast();
-        // SAFETY: the entry at the tail is ours until the tail moves past it, and indices are masked
-        // to the ring, whose size is a power of two; the tail is an aligned word in the mapping,
-        // which the kernel only reads.
+        // SAFETY: the entry at the tail is ours until the tail moves past it. Indices are masked to
+        // the ring, whose size is a power of two. The tail is an aligned word in the mapping, and
+        // the kernel only reads it.
         unsafe {
             let entry = &mut *entries.add((self.tail & (BUFFERS - 1)) as usize);
             entry.set_addr(self.memory.base().add(buffer as usize * BUFFER_BYTES) as u64);

@@ -282,7 +282,7 @@ impl Store {
     ) -> Result<Store, StoreError> {
         let (path, tag) = (path.to_path_buf(), header.tag.clone());
         let Header { pages, spare_pages, id, .. } = header;
-        // One with this number is what an earlier attempt has left.
+        // A store with this number is left from an earlier attempt.
         let left = Store::open(&path, 0, Access::SharedReadOnly);
         let force = left.is_ok_and(|left| left.header().id == id);
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force };

@@ -304,7 +304,8 @@ pub(super) fn reserve(file: &File, path: &Path, end: u64) -> Result<(), StoreErr
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
-            // What was had in vain goes back; that there is too little room is what matters.
+            // Gives back the part that was reserved. If that fails, too little room is still the
+            // error.
             let _ = file.set_len(bytes_before);
             Err(no_space())
         }

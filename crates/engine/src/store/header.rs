@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_flush_reaches_the_kernel_and_its_refusal_is_an_error() {
-        // What is in a pipe is nowhere to be flushed to.
+        // The contents of a pipe cannot be flushed.
         let (_read, write) = io::pipe().expect("a pipe");
         let error = HeaderFile::flush(&File::from(OwnedFd::from(write))).expect_err("a pipe");
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));

@@ -48,7 +48,7 @@ pub(super) fn recognise(start: &[u8], end: &[u8]) -> Option<&'static str> {
     if ZFS_UBERBLOCKS.step_by(1024).any(|place| at(start, place, &ZFS_MAGIC)) {
         return Some("a member of a ZFS pool");
     }
-    // The spare partition table is in the last block, whatever its size.
+    // The spare partition table is in the last block, for both block sizes.
     let spare = [512, 4096].into_iter().filter_map(|block| end.len().checked_sub(block));
     if spare.into_iter().any(|place| at(end, place, b"EFI PART")) {
         return Some("a partition table (GPT), though not at its start");

@@ -1,4 +1,4 @@
-//! A temporary file of pages beside the build's own temporary files.
+//! A temporary file of pages, in the folder of the build's own temporary files.
 
 use std::fs::File;
 use std::io::Write;

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use ebbtide_core::{Addr, Memory, PageId, Time};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Service, Timing};
 
-/// What a job does.
+/// The body of a job.
 pub type Work = Box<dyn FnOnce(&mut FlashMemory<'_>)>;
 
 /// A job, from a closure.
@@ -30,14 +30,14 @@ pub fn word(page: u64) -> Addr {
 /// How a core's jobs went.
 #[derive(Default)]
 pub struct Ended {
-    /// Number and result of every job, in the order in which they ended.
+    /// Number and result of every job, in the order of their ends.
     pub jobs: Vec<(usize, Result<(), JobError>)>,
     /// The most jobs that were under way at once.
     pub under_way_max: usize,
 }
 
 impl Ended {
-    /// The numbers of the jobs, in the order in which they ended, all of them well.
+    /// Returns the numbers of the jobs in the order of their ends. All of them must have succeeded.
     pub fn order(&self) -> Vec<usize> {
         self.jobs
             .iter()
@@ -95,8 +95,8 @@ pub fn run_alone(engine: &Engine, make: impl Fn() -> Vec<Work> + Sync) -> Ended 
     run_jobs(engine, |_| make()).remove(0)
 }
 
-/// Runs `body`, which must come to an end: a test that hangs so fails by itself. A watched engine in it
-/// has the time to say first who waits for what.
+/// Runs `body`, which must end, so that a hanging test fails on its own. A watched engine in it has
+/// the time to print its waiting fibers first.
 pub fn ends(body: impl FnOnce() + Send + 'static) {
     let (tell, told) = mpsc::channel();
     let body = std::thread::spawn(move || {

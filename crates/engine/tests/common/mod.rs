@@ -171,8 +171,8 @@ pub fn of_frames(frames: usize, mut options: Options, pages: u64) -> Options {
     options
 }
 
-/// After so long without progress a test hangs, under any load and with a slow disk. Nothing waits for it
-/// when all is well.
+/// A test that makes no progress for this long hangs, under any load and with a slow disk. A
+/// passing test never waits for it.
 pub const HANGS_AFTER: Duration = Duration::from_secs(300);
 
 /// How often a look is taken whether something has progressed.
@@ -219,8 +219,8 @@ impl Watched for RowFile {
     }
 }
 
-/// Waits until `is_over`, which waits for at most as long as it is told. If `progress` stays the same for
-/// [`HANGS_AFTER`] meanwhile, ends the process with what `says` says.
+/// Waits until `is_over`, which waits at most its argument, returns true. If `progress` stays the
+/// same for [`HANGS_AFTER`], prints the text of `says` and ends the process.
 fn watch_until(
     mut is_over: impl FnMut(Duration) -> bool,
     progress: impl Fn() -> Option<[u64; 4]>,
@@ -254,8 +254,8 @@ pub fn watched<R>(engine: &impl Watched, body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Watches an engine whose jobs other threads submit for as long as it is there: if it does not go on, says
-/// who waits for what and ends the process.
+/// Watches an engine whose jobs other threads submit, until the engine is dropped. If it makes no
+/// progress, prints the fibers that wait and ends the process.
 pub fn watch(engine: &Arc<Engine>) {
     let engine = Arc::downgrade(engine);
     std::thread::spawn(move || {

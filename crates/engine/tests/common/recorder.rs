@@ -223,7 +223,8 @@ impl Queue for RecordedQueue {
     }
 }
 
-/// What was handed over is carried out even when nobody waits for it any more, as a disk does.
+/// A request that was handed over is carried out even when no owner waits for it any more, as by a
+/// disk.
 impl Drop for RecordedQueue {
     fn drop(&mut self) {
         for (request, _) in self.held.drain(..) {

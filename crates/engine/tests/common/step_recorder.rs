@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 /// One step, as a disk sees it.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A write began. What it writes is known at its end at the latest.
+    /// A write began. Its contents are known at its end at the latest.
     Submitted {
         write: usize,
         block: Block,
@@ -203,8 +203,8 @@ struct RecordedQueue {
 }
 
 impl RecordedQueue {
-    /// What the request wrote is read back from the file: nothing else is written there before the
-    /// engine knows that it has ended.
+    /// Reads the request's contents back from the file. Nothing else is written there before the
+    /// engine knows that the request has ended.
     fn completed(&mut self, completion: &Completion) {
         let Some(writes) = self.writing.remove(&completion.token) else { return };
         assert_eq!(*completion.result.as_ref().unwrap(), writes.len() * PAGE_BYTES);

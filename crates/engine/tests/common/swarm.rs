@@ -1,5 +1,5 @@
-//! Swarm testing (Groce et al., ISSTA 2012): every run draws its own choice of everything that can be
-//! chosen from a seed, so that rare combinations come up. The same seed draws the same choices.
+//! Swarm testing (Groce et al., ISSTA 2012). Every run draws all its choices from a seed, so that
+//! rare combinations come up. The same seed draws the same choices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::{WORDS_PER_PAGE, image, initial, of_frames};
 const PAGES: u64 = 256;
 const WORDS: u64 = PAGES * WORDS_PER_PAGE;
 
-/// What one run is made of.
+/// The choices of one run.
 #[derive(Clone, Debug)]
 pub struct Choices {
     seed: u64,

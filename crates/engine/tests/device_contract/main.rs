@@ -1,11 +1,14 @@
-//! What every device promises to the engine, whatever the way to the drive: pages move whole, in runs
-//! and from anywhere in memory, each request ends once, no more are under way than there is room for, an
-//! error ends its request alone, and an owner that sleeps is woken.
+//! The promises of every device to the engine, for every way to the drive:
 //!
-//! The drives are temporary files, unless EBBTIDE_DRIVES names block devices, which are overwritten.
-//! EBBTIDE_BAD_DRIVE names one whose page at 1 MiB cannot be read and whose page at 2 MiB cannot be written,
-//! and EBBTIDE_TRACING the folder of the kernel's records. `.ci/emulated-drive` has them all, and those that
-//! the modules name.
+//! * Pages move whole, in runs and from anywhere in memory.
+//! * Each request ends once, and an error ends its request alone.
+//! * No more requests are under way than there is room for.
+//! * An owner that sleeps is woken.
+//!
+//! The drives are temporary files, unless EBBTIDE_DRIVES names block devices, which are
+//! overwritten. EBBTIDE_BAD_DRIVE names one whose page at 1 MiB cannot be read and whose page at 2
+//! MiB cannot be written. EBBTIDE_TRACING names the folder of the kernel's records.
+//! `.ci/emulated-drive` sets all of them, and the variables that the modules name.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -54,7 +57,7 @@ fn open_drive(drive: &str) -> Arc<File> {
 }
 
 impl Tested {
-    /// The way by which a log is written.
+    /// The writer of the log on this device.
     fn log(&self) -> Box<dyn LogWrites> {
         self.device.log_writes().unwrap().unwrap_or_else(|| Box::new(self.file.clone()))
     }
@@ -85,7 +88,7 @@ fn paths(drive: &str, file: &Arc<File>) -> Vec<Tested> {
         Some(Tested { name, device, file: file.clone(), end })
     };
     let mut all: Vec<Tested> = DevicePath::ALL.into_iter().filter_map(tested).collect();
-    // A drive may be reached by every way but that of another kind.
+    // A drive may be reached by every way except the way of another kind.
     let expected = [("/dev/nvme", 3), ("/dev/", 2), ("", 1)];
     let ways = expected.into_iter().find(|(start, _)| drive.starts_with(start));
     assert_eq!(Some(all.len()), ways.map(|(_, ways)| ways), "{drive}");
@@ -142,7 +145,7 @@ impl Driver {
         self.queue.push(unsafe { Request::new(direction, offset, pages, token) });
     }
 
-    /// Submits what was pushed and waits for `count` completions as an engine's core does.
+    /// Submits the pushed requests and waits for `count` completions, like an engine's core.
     fn ended(&mut self, count: usize) -> BTreeMap<u64, io::Result<usize>> {
         let mut all = BTreeMap::new();
         // Far beyond what any machine needs.
@@ -331,7 +334,7 @@ fn a_queue_that_is_dropped_waits_for_what_is_under_way() {
         (0..8).for_each(|place| driver.push(Direction::Read, place, &[place]));
         driver.queue.submit();
         driver.queue = Box::new(Nothing);
-        // Nobody writes to it any more.
+        // The queue has ended: no request writes to it any more.
         (0..8).for_each(|page| driver.fill(page, 1));
         assert!((0..8).all(|page| driver.holds(page, 1)));
     });
@@ -381,8 +384,9 @@ fn a_page_that_the_drive_cannot_move_fails_alone_with_what_the_drive_says() {
     }
 }
 
-/// What the kernel has given to a drive since the last question, by its own record
-/// (`events/nvme/nvme_setup_cmd`): writes that go through the volatile cache, other writes, flushes.
+/// Returns the commands that the kernel has sent to a drive since the last call, by its own record
+/// (`events/nvme/nvme_setup_cmd`). They are counts of writes through the volatile cache, other
+/// writes, and flushes.
 fn commands(tracing: &Path, drive: &str) -> [usize; 3] {
     let trace = std::fs::read_to_string(tracing.join("trace")).unwrap();
     std::fs::write(tracing.join("trace"), "").unwrap();

@@ -1,7 +1,8 @@
-//! A drive that is pulled out while jobs use it: each of them ends with an error, nothing hangs, and what was
-//! acknowledged is there when the drive is back.
+//! A drive that is pulled out while jobs use it. Each job ends with an error, nothing hangs, and
+//! acknowledged data is there when the drive is back.
 //!
-//! EBBTIDE_PULLED_SLOT names the place on the PCI bus of an NVMe drive with one namespace ("0000:00:16.0").
+//! EBBTIDE_PULLED_SLOT names the place on the PCI bus of an NVMe drive with one namespace
+//! ("0000:00:16.0").
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,12 +36,12 @@ impl Slot {
         std::fs::write(self.0.join("remove"), "1").unwrap();
     }
 
-    /// Gives it back.
+    /// Returns the drive to the system.
     fn put_back(&self) {
         std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
     }
 
-    /// What the drive in it is called now, once it is there.
+    /// Waits for the drive in this place. Returns the path of its block device.
     fn drive(&self) -> String {
         let end = Instant::now() + Duration::from_secs(60);
         loop {

@@ -1,6 +1,7 @@
-//! A store on a drive is made only where the system does not use it, where it fits and where a page is
-//! written whole. The drives are loop devices over files: a mistake here would overwrite somebody's disk,
-//! and no test with a regular file would notice it. File systems that reserve no room are here as well.
+//! A store on a drive is made only where the system does not use it, where it fits and where a page
+//! is written whole. The drives are loop devices over files. A mistake here would overwrite a
+//! user's disk, and no test with a regular file would notice it. File systems that reserve no room
+//! are here as well.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What a command prints, or why it cannot do its work.
+/// Returns the output of a command, or the reason why it failed.
 fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -30,7 +30,7 @@ pub struct LoopDevice {
     _folder: TempDir,
 }
 
-/// What the kernel is told of a new loop device (`linux/loop.h`).
+/// The kernel's description of a new loop device (`linux/loop.h`).
 #[repr(C)]
 struct LoopConfig {
     file: u32,
@@ -46,7 +46,7 @@ struct LoopConfig {
 
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
-/// The device is free again once nobody has it open.
+/// The device is free again once no process has it open.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 
 /// How often another number is asked for because another program has been faster.

@@ -39,7 +39,8 @@ fn after_a_checkpoint_there_is_nothing_to_recover_but_what_came_later() {
     }
 }
 
-/// Opens the store again, which finds so many transactions to redo, and all that was committed.
+/// Opens the store again. It must find `transactions` transactions to redo, and all that was
+/// committed.
 fn reopened(path: &Path, cores: usize, transactions: u64) -> Jobs {
     let jobs = start(&reopen(path), &options(cores, Policy::None));
     assert_eq!(jobs.engine().recovered().unwrap().transactions, transactions);
@@ -76,7 +77,7 @@ fn a_checkpoint_writes_pages_and_leaves_them_in_dram() {
     }
 }
 
-/// While they are on their way, nobody can use them.
+/// No job can use pages on their way.
 #[test]
 fn a_checkpoint_writes_no_more_pages_at_once_than_two_batches() {
     const BATCH: usize = 8;

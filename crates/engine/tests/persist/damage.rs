@@ -30,7 +30,7 @@ fn a_damaged_page_is_a_named_error_and_the_rest_is_there() {
     {
         use std::os::unix::fs::FileExt;
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        // Wherever a copy of page 500 lies, an old one or the last.
+        // Every place of a copy of page 500, an old one or the last.
         let mut first = [0; 8];
         for slot in 0..PAGES + PAGES / 4 {
             file.read_exact_at(&mut first, slots + slot * 4096).unwrap();
@@ -66,8 +66,8 @@ fn unreadable(jobs: &Jobs) -> Vec<String> {
     (0..PAGES).filter_map(check).collect()
 }
 
-/// A log that is reserved and not written yet was taken for what had been cut off, as soon as the file
-/// needed fewer blocks for whatever reason.
+/// Guards against a past error. A reserved, unwritten log counted as cut off as soon as the file
+/// needed fewer blocks for any reason.
 #[test]
 fn a_store_whose_file_loses_only_what_lies_behind_it_is_read_on() {
     let folder = folder();

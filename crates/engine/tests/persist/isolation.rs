@@ -200,7 +200,7 @@ fn a_transaction_that_reads_what_others_keep_changing_ends() {
                 assert!(runs < 100, "others have changed it a hundred times");
                 let read = |memory: &mut FlashMemory<'_>| memory.load::<u64>(word(1) + 8);
                 latch::read(memory, word(1), read);
-                // Others write meanwhile if they can.
+                // Others write at this time if they can.
                 (0..10).for_each(|_| memory.yield_now());
             })
             .unwrap();

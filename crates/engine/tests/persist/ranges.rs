@@ -60,7 +60,7 @@ fn a_range_alone_is_logged_and_not_what_lies_before_it() {
     let committed = || jobs.engine().progress().unwrap().committed.0;
     let before = committed();
     jobs.submit(|memory| memory.persist(word(100) + 128, 64).unwrap()).wait().unwrap();
-    // A flush meanwhile fills a block or two.
+    // A flush in between fills a block or two.
     let logged_bytes = committed() - before;
     assert!((64..3 * 4096).contains(&logged_bytes), "{logged_bytes} bytes");
 }

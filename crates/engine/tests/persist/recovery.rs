@@ -1,4 +1,4 @@
-//! What is there again when the store is opened.
+//! The contents of a store when it is opened again.
 
 use ebbtide_core::durability::{Lsn, Policy};
 use ebbtide_core::{Addr, Hint, Memory, Span};

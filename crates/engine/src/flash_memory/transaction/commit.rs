@@ -29,7 +29,8 @@ impl<'a> FlashMemory<'a> {
             return Err(TransactionError::TooLarge { what, max });
         }
         let mut reads: Reads<'a> = Reads::of(&transaction.latches, &transaction.checked);
-        // What a page held is needed if some of it is looked at again, or a latch in it will be released.
+        // The old contents of a page are needed if its reads are verified or a latch in it will be
+        // released.
         let Transaction { latches, forgotten, .. } = transaction;
         let is_held = |page| latches.held().iter().any(|at| at.page() == page);
         forgotten.retain(|&page| !reads.looks_at(page) && !is_held(page));

@@ -422,8 +422,8 @@ impl FlashMemory<'_> {
         if let Some(reserved) = transaction.reserved {
             self.wake_starved(persist.release(reserved));
         }
-        // From the end of memory on: what lists free pages lies at its start, and is held until the
-        // pages that it lists are free for others.
+        // From the end of memory on. The lists of free pages lie at its start. They are held until
+        // the pages that they list are free for others.
         let mut held: SmallVec<[Addr; 16]> = transaction.latches.held().iter().copied().collect();
         held.sort_unstable();
         for &at in held.iter().rev() {
@@ -519,7 +519,8 @@ mod tests {
         told.recv().expect("it is about to wait");
         // Long enough for a look that comes too early.
         std::thread::sleep(std::time::Duration::from_millis(50));
-        // The other core does it, as this one blocks its own. Its wake would come now and find nobody.
+        // The other core does it, as this one blocks its own. Its wake would come now and find no
+        // waiter.
         jobs.submit(move |memory| memory.store(at, 1u64)).wait().expect("it stores");
         drop(held);
         jobs.stop().expect("the jobs end");

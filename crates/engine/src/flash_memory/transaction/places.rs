@@ -41,7 +41,7 @@ impl Places {
                 // SAFETY: as in `load`.
                 unsafe { atomic_words::store(memory, stored.word) };
             } else {
-                // Others may store to the bytes beside it.
+                // Other jobs may store to the other bytes of the word.
                 let mut seen = self.load(stored.at);
                 let exchange = |seen| {
                     // SAFETY: as in `load`.
