@@ -1,10 +1,11 @@
-//! Admission: which pages are worth more than a short stay.
+//! Admission: which pages may stay for long.
 //!
-//! FlatFlash moves a page to DRAM only once it was accessed often enough in the SSD's own small cache,
-//! from where the CPU reads single lines (ASPLOS'19 §3.4). Software has no such way: a page must be in
-//! DRAM to be read at all. What remains of the idea is its decision. A new page is *on probation*, in
-//! an eighth of the frames, which stands for the SSD's cache, until Algorithm 1 promotes it to the
-//! others, which the replacement policy manages; otherwise it leaves before any of those.
+//! FlatFlash moves a page to DRAM only once the page has enough accesses in the SSD's own small
+//! cache. The CPU reads single lines from that cache (ASPLOS'19 §3.4). Software cannot do that: a
+//! page must be in DRAM to be read at all. Only the decision of FlatFlash remains here. A new page
+//! is *on probation*, in an eighth of the frames, which replaces the SSD's cache. Algorithm 1 may
+//! promote it to the other frames, and the replacement policy manages those. Otherwise it leaves
+//! before any of them.
 
 use super::linked_lists::LinkedLists;
 use super::{Frames, Geometry, PolicyKind, Replacement};
@@ -12,12 +13,12 @@ use crate::addr::{FrameId, PageId};
 use crate::choice;
 use crate::promotion::{Adaptive, Parameters, Reset};
 
-/// One frame in so many is for pages on probation (an assumption: FlatFlash's two caches have no
-/// counterpart of one size).
+/// One frame in this many is for pages on probation. This is an assumption: FlatFlash has two
+/// caches of different sizes and no such share.
 const PROBATION_SHARE: usize = 8;
 
 choice! {
-    /// Which pages a replacement policy is given.
+    /// The pages that a replacement policy manages.
     pub enum Admission as "admission" {
         /// Every page, as soon as it is installed.
         Always = "always",
@@ -27,7 +28,7 @@ choice! {
 }
 
 impl Admission {
-    /// An upper bound on the memory of `policy` behind it, in bytes.
+    /// Returns an upper bound on the memory of this admission and `policy`, in bytes.
     pub fn memory_bytes(self, policy: PolicyKind, geometry: Geometry, pages: u64) -> usize {
         let own = match self {
             Admission::Always => 0,
@@ -36,7 +37,8 @@ impl Admission {
         own + policy.memory_bytes(geometry, pages)
     }
 
-    /// `policy` behind it, managing no frame yet; the rest as for [`PolicyKind::build`].
+    /// Builds this admission in front of `policy`, with no frame yet. The other arguments are as
+    /// for [`PolicyKind::build`].
     ///
     /// # Panics
     /// If `geometry` has no frame.
@@ -57,11 +59,11 @@ impl Admission {
     }
 }
 
-/// Frames on probation in a queue a set, before those of `admitted`.
+/// Frames on probation, in a queue for each set. They leave before the frames of `admitted`.
 struct Probation {
     geometry: Geometry,
     admitted: Box<dyn Replacement>,
-    /// Whether hits are told as they happen, and not to be collected as touches too.
+    /// True if hits are reported as they happen, so they must not be collected as touches too.
     every_hit: bool,
     promotion: Adaptive,
     queues: LinkedLists,
@@ -101,7 +103,8 @@ impl Probation {
         self.promotion.evict(frame);
     }
 
-    /// Counts accesses to a page on probation; promotes it if that is due, and says whether it was.
+    /// Counts accesses to a page on probation. Promotes the page if that is due, and returns true
+    /// if it did.
     fn count(&mut self, frame: FrameId, accesses: u8) -> bool {
         let promote = (0..accesses).any(|_| self.promotion.access(frame));
         if promote {
@@ -121,7 +124,7 @@ impl Probation {
                 if self.count(frame, touches) {
                     continue;
                 }
-                // Hits that arrive meanwhile must not keep the queue turning.
+                // Hits that arrive during the search must not keep the queue turning.
                 if touches == 0 || step >= length {
                     self.leave(frame);
                     return Some(frame);

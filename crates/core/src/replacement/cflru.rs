@@ -1,6 +1,5 @@
-//! CFLRU: clean-first LRU (Park et al., CASES 2006), which spares flash writes by giving up clean
-//! pages before dirty ones that were used about as long ago. Exact, so it must be told of every
-//! hit.
+//! CFLRU: clean-first LRU (Park et al., CASES 2006). It gives up clean pages before dirty ones that
+//! were used about as long ago, to save flash writes. Exact, so it must see every hit.
 
 use serde::{Deserialize, Serialize};
 

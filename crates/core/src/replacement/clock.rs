@@ -7,7 +7,8 @@ use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 use crate::archive::Archive;
 
-/// A ring a set, as an order whose front is under the hand: what the hand passes moves to the back.
+/// A ring for each set, as an order with the hand at its front. A frame that the hand passes moves
+/// to the back.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Clock {
     geometry: Geometry,
@@ -38,8 +39,8 @@ impl Replacement for Clock {
         let known = self.known[set];
         for step in 0..2 * known {
             let frame = self.rings.front(set)?;
-            // The first turn clears every mark. The second takes what it finds, so that hits that
-            // arrive meanwhile cannot keep the hand turning.
+            // The first turn clears every mark. The second takes the first frame it finds, so that
+            // hits that arrive in between cannot keep the hand turning.
             let second_turn = step >= known;
             if !frames.is_pinned(frame) && (frames.take_touches(frame) == 0 || second_turn) {
                 self.remove(frame);

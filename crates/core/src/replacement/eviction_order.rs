@@ -1,4 +1,4 @@
-//! [`EvictionOrder`]: the frames of each set in an order of the policy's own, first to go in front.
+//! [`EvictionOrder`]: the frames of each set in an order of the policy, the next victim in front.
 
 use std::hint::black_box;
 
@@ -8,14 +8,14 @@ use super::Geometry;
 use super::linked_lists::LinkedLists;
 use crate::addr::FrameId;
 
-/// Sets of more ways are linked lists, whose changes cost the same however long they are.
+/// Sets of more ways are linked lists. The cost of a change does not depend on their length.
 const ROW_WAYS_MAX: usize = 16;
 
-/// An order of each set's frames, of which it knows some.
+/// An order of the known frames of each set.
 ///
-/// A narrow set's is a row of bytes, one a way: changing it moves a few bytes of one line of host
-/// memory, where a linked list would change three or four lines far apart. A simulated cache of
-/// millions of frames lives by that.
+/// A narrow set is a row of bytes, one for each way. A change moves a few bytes of one line of host
+/// memory. In a linked list it would change three or four lines far apart. The difference decides
+/// the speed of a simulated cache of millions of frames.
 #[derive(Serialize, Deserialize)]
 pub(super) struct EvictionOrder {
     geometry: Geometry,
@@ -24,10 +24,10 @@ pub(super) struct EvictionOrder {
 
 #[derive(Serialize, Deserialize)]
 enum Sets {
-    /// The known ways of each set in order, then [`NONE`]; behind the last set as much as
-    /// makes every row the beginning of one of the most ways.
+    /// The known ways of each set in order, then [`NONE`]. Padding behind the last set lets every
+    /// row be read as a row of [`ROW_WAYS_MAX`] ways.
     Rows(Vec<u8>),
-    /// A list a set.
+    /// A list for each set.
     LinkedLists(LinkedLists),
 }
 
@@ -64,7 +64,7 @@ impl EvictionOrder {
             .chain(list.into_iter().flatten())
     }
 
-    /// Looks at the row of `set`, for nothing but to have it at hand.
+    /// Reads the row of `set`, only to bring it into the host's cache.
     pub(super) fn expect(&self, set: usize) {
         if let Sets::Rows(rows) = &self.sets {
             black_box(rows[set * self.geometry.ways]);
@@ -139,21 +139,21 @@ impl EvictionOrder {
     }
 }
 
-/// The row of `frame`'s set, and which of its ways the frame is.
+/// Returns the row of `frame`'s set, and the way of the frame.
 fn row_of(rows: &mut [u8], geometry: Geometry, frame: FrameId) -> (&mut [u8], u8) {
     let (first, way) = place_in_rows(geometry, frame);
     (&mut rows[first..first + geometry.ways], way)
 }
 
-/// Where the row of `frame`'s set begins, and which of its ways the frame is.
+/// Returns the place of the row of `frame`'s set, and the way of the frame.
 #[inline]
 fn place_in_rows(geometry: Geometry, frame: FrameId) -> (usize, u8) {
     let first = geometry.set_of(frame) * geometry.ways;
     (first, (frame.index() - first) as u8)
 }
 
-/// A row in a number, its front in the lowest byte: of four ways, of eight, or of all that a row can
-/// have.
+/// A row as one integer, with its front in the lowest byte. There are three widths: 4 ways, 8 ways,
+/// and the most ways of a row.
 macro_rules! row_in {
     ($number:ident) => {
         pub mod $number {
@@ -163,9 +163,9 @@ macro_rules! row_in {
             const ONES: Row = Row::MAX / 0xff;
             const BYTES: usize = size_of::<Row>();
 
-            /// The row that `bytes` begin with, of `ways`, with `way` behind all others that it knows.
-            /// `None` if it does not know it. Nothing branches or shifts by where it is, which nobody
-            /// could predict.
+            /// Returns the row at the start of `bytes`, of `ways`, with `way` moved behind all
+            /// other known ways. `None` if `way` is not known. No branch or shift depends on its
+            /// position, because the host could not predict it.
             #[inline]
             pub fn move_to_back(bytes: &mut [u8; BYTES], ways: usize, way: u8) -> Option<()> {
                 let row = Row::from_le_bytes(*bytes);
@@ -183,7 +183,8 @@ macro_rules! row_in {
                 Some(())
             }
 
-            /// The bytes of `row` below the lowest that is as in `wanted`; all if there is none.
+            /// Returns a mask of the bytes of `row` below the lowest one that equals its byte in
+            /// `wanted`. Covers all bytes if there is none.
             #[inline]
             fn below_first(row: Row, wanted: Row) -> Row {
                 let differs = row ^ wanted;

@@ -17,7 +17,8 @@ struct Node {
 /// The lists numbered `0..lists` over the frames `0..frames`.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LinkedLists {
-    /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
+    /// A node for each frame, then one for each list: its sentinel, which closes the list to a
+    /// ring.
     nodes: Vec<Node>,
     frames: usize,
 }

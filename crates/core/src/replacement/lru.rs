@@ -1,5 +1,5 @@
 //! LRU: gives up the page that was used longest ago (Belady, IBM Systems Journal 1966). Exact, so
-//! it must be told of every hit.
+//! it must see every hit.
 
 use serde::{Deserialize, Serialize};
 

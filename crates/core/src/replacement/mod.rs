@@ -1,14 +1,14 @@
-//! Replacement: which frame of the DRAM cache to give up. One policy a file.
+//! Replacement: which frame of the DRAM cache to give up. One file for each policy.
 //!
-//! A policy never sees a hit as it happens unless it asks to: the hit path of a real memory writes
-//! nothing shared, so hits reach the policy as *touches*, small per-frame counts that it collects
-//! when it looks for a victim ([`Frames::take_touches`]). Policies that need every hit in order
-//! ([`PolicyKind::needs_every_hit`]) exist for the simulator.
+//! A policy sees hits as they happen only if it asks for that. The hit path of a real memory writes
+//! nothing shared. So hits reach the policy as *touches*, small per-frame counts. The policy
+//! collects them when it looks for a victim ([`Frames::take_touches`]). Policies that need every
+//! hit in order ([`PolicyKind::needs_every_hit`]) exist for the simulator.
 //!
-//! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set
-//! `f / ways`. The engine's fully associative cache is one set; a simulated hardware cache has many.
+//! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set `f
+//! / ways`. The engine's fully associative cache is one set. A simulated hardware cache has many.
 //!
-//! [`Admission`] may stand before a policy and keep from it what hardly deserves to be cached.
+//! An [`Admission`] in front of a policy can keep pages of little worth from it.
 
 mod admission;
 mod cflru;
@@ -30,10 +30,10 @@ use crate::choice;
 pub use admission::Admission;
 use rrip::{HitRule, Insertion, Rrip};
 
-/// The most touches a frame counts between two looks; more are not told apart.
+/// The most touches that a frame counts between two looks. Further touches are lost.
 pub const TOUCHES_MAX: u8 = 3;
 
-/// How many frames [`Frames::take_touches_together`] asks about.
+/// Frames that one call of [`Frames::take_touches_together`] covers.
 pub const TOUCHES_TOGETHER: usize = 8;
 
 /// The shape of a cache: which frames may hold which page.
@@ -67,23 +67,23 @@ impl Geometry {
     }
 }
 
-/// Where a new page enters the order in which a set's pages are given up (HPCA'07 §3.3.3).
+/// The place of a new page in the eviction order of its set (HPCA'07 §3.3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Position {
-    /// Behind all others, as if it had just been used: where what somebody missed enters.
+    /// Behind all others, as if it had just been used. The place of a page that was missed on.
     #[default]
     MostRecent,
     /// Before half of the set's frames.
     Middle,
-    /// Before three quarters of them: the fourth to go of sixteen ways.
+    /// Before three quarters of the set's frames: the fourth to go of sixteen ways.
     LeastRecentQuarter,
     /// First of all.
     LeastRecent,
 }
 
 impl Position {
-    /// How many pages of a set of `ways` frames go before the new one; all, if it is the most
-    /// recent.
+    /// Returns how many pages of a set of `ways` frames go before the new one. All, if it is the
+    /// most recent.
     const fn behind(self, ways: usize) -> usize {
         match self {
             Position::MostRecent => ways,
@@ -94,12 +94,13 @@ impl Position {
     }
 }
 
-/// What a policy may ask of the cache whose frames it manages.
+/// The cache, as its replacement policy sees it.
 pub trait Frames {
-    /// Hits on `frame` since this was last asked, at most [`TOUCHES_MAX`]; the count starts anew.
+    /// Returns the hits on `frame` since the last call, at most [`TOUCHES_MAX`]. The count starts
+    /// again.
     fn take_touches(&mut self, frame: FrameId) -> u8;
-    /// The same of several frames from `first` on: of those whose bit is set in `asked`, the lowest bit
-    /// for `first`. The others have no touches, and may not exist.
+    /// The same for several frames from `first` on. Only frames whose bit is set in `asked` count,
+    /// the lowest bit for `first`. The others have no touches, and may not exist.
     fn take_touches_together(&mut self, first: FrameId, asked: u8) -> [u8; TOUCHES_TOGETHER] {
         std::array::from_fn(|at| match asked >> at & 1 {
             0 => 0,
@@ -125,28 +126,29 @@ pub trait Replacement: Send {
         self.insert(frame, page);
     }
 
-    /// A hit on `frame`, told in order; only where [`PolicyKind::needs_every_hit`].
+    /// Reports a hit on `frame`, in order. Only called if [`PolicyKind::needs_every_hit`].
     fn touch(&mut self, _frame: FrameId) {}
 
-    /// Something will happen to `set` soon: a policy whose knowledge of millions of frames lies far
-    /// apart in host memory may have that of the set at hand by then. Decides nothing.
+    /// Announces an event in `set`. A policy with data on millions of frames, far apart in host
+    /// memory, may load the data of the set now. Decides nothing.
     fn expect(&self, _set: usize) {}
 
-    /// These pages will be inserted next: a policy that remembers millions of pages far apart in host memory
-    /// may have what it knows of these at hand by then, as loads that do not wait for each other overlap.
+    /// Announces the next insertions. A policy that remembers millions of pages, far apart in host
+    /// memory, may load its data on `_pages` now. Loads that do not wait for each other overlap.
     /// Decides nothing.
     fn recall(&self, _pages: &[PageId]) {}
 
-    /// Gives up a frame of `set`: the policy forgets the frame (but may remember its page) and
+    /// Chooses a victim in `set`. The policy forgets the frame, but may remember its page, and
     /// returns it. `None` if it knows no frame of the set that is not pinned.
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId>;
 
-    /// A chance to collect touches, after every insertion: a policy may look at a few frames long
+    /// Lets the policy collect touches after every insertion. It may look at a few frames long
     /// before the first victim. Decides nothing.
     fn look_around(&mut self, _frames: &mut dyn Frames) {}
 
-    /// Gives up `frame`, which it knows, if it is worth hardly more than the next victim: a neighbour of its page
-    /// leaves, with which it is cheaper to write. Says whether it has. A policy that cannot tell gives up nothing.
+    /// Forgets `_frame`, which the policy knows, if it is worth hardly more than the next victim.
+    /// Returns true if it did. A neighbour of its page leaves, and writing both together is
+    /// cheaper. A policy that cannot compare frames forgets nothing.
     fn leave_early(&mut self, _frame: FrameId, _frames: &mut dyn Frames) -> bool {
         false
     }
@@ -154,8 +156,8 @@ pub trait Replacement: Send {
     /// Forgets `frame`, which it knows, without a decision of its own (an invalidation).
     fn remove(&mut self, frame: FrameId);
 
-    /// Puts all that it knows into `archive`, or takes it from there: of a policy of the same kind, geometry
-    /// and pages. By default it cannot, and what is managed by the policy is not kept.
+    /// Writes the whole state into `archive`, or reads it from there. Kind, geometry and pages must
+    /// be the same. By default a policy cannot do this, and the cache that it manages is not kept.
     fn state(&mut self, archive: &mut Archive<'_>) {
         archive.cannot();
     }
@@ -190,13 +192,13 @@ choice! {
 }
 
 impl PolicyKind {
-    /// Whether the policy must be told of every hit in order, which no hit path that writes nothing
-    /// shared can do.
+    /// True if the policy must see every hit in order. A hit path that writes nothing shared cannot
+    /// report them.
     pub fn needs_every_hit(self) -> bool {
         matches!(self, PolicyKind::Lru | PolicyKind::Cflru)
     }
 
-    /// Whether the policy looks at every frame of a set for a victim, which is for sets of a few
+    /// True if the policy looks at every frame of a set for a victim. It then suits sets of a few
     /// ways.
     pub fn searches_set(self) -> bool {
         matches!(
@@ -205,7 +207,7 @@ impl PolicyKind {
         )
     }
 
-    /// An upper bound on the memory the policy will use, in bytes, for a cache of `geometry` over
+    /// Returns an upper bound on the memory of the policy in bytes, for a cache of `geometry` over
     /// an address space of `pages` pages.
     pub fn memory_bytes(self, geometry: Geometry, pages: u64) -> usize {
         match self {
@@ -222,8 +224,8 @@ impl PolicyKind {
         }
     }
 
-    /// The policy, managing no frame yet. `seed` is for the policies that draw numbers; all memory
-    /// is allocated here.
+    /// Builds the policy, with no frame yet. `seed` is for the policies that draw numbers. All
+    /// memory is allocated here.
     ///
     /// # Panics
     /// If `geometry` has no frame.

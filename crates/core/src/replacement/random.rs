@@ -1,4 +1,4 @@
-//! Random: gives up any page, each with the same chance; the baseline that knows nothing.
+//! Random: gives up any page, each with the same chance. The baseline without knowledge.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,10 @@ const UNKNOWN: u32 = u32::MAX;
 #[derive(Serialize, Deserialize)]
 pub(super) struct Random {
     geometry: Geometry,
-    /// `ways` entries a set, of which the first `known[set]` count.
+    /// `ways` entries for each set. The first `known[set]` of them count.
     drawable: Vec<FrameId>,
     known: Vec<u32>,
-    /// Where in `drawable` each frame stands.
+    /// The index of each frame in `drawable`.
     place: Vec<u32>,
     generator: SplitMix64,
 }
@@ -53,8 +53,8 @@ impl Replacement for Random {
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
         let first = set * self.geometry.ways;
-        // Each pinned frame drawn is put behind those still to be drawn from, so no frame is drawn
-        // twice and the choice among the others stays uniform.
+        // A pinned frame that was drawn is put behind the frames still to draw from. So no frame is
+        // drawn twice, and the choice among the others stays uniform.
         for left in (1..=self.known[set]).rev() {
             let drawn = first + self.generator.below(left) as usize;
             let frame = self.drawable[drawn];

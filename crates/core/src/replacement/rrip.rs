@@ -1,8 +1,8 @@
 //! RRIP: re-reference interval prediction (Jaleel et al., ISCA 2010), for set-associative caches.
 //!
-//! Every frame carries a prediction of how soon its page will be hit again, from near (0) to
-//! distant. The victim is the first frame of the set with a distant one; without such a frame all
-//! predictions of the set age until there is one.
+//! Every frame has a prediction of how soon its page will be hit again, from near (0) to distant.
+//! The victim is the first frame of the set with a distant one. If there is none, all predictions
+//! of the set age until there is one.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,14 @@ use crate::archive::Archive;
 
 /// The prediction of a distant re-reference: the highest value of M = 2 bits (§5.1).
 const DISTANT: u8 = 3;
-/// That of a page that is given a chance.
+/// The prediction of a page that is given a chance.
 const LONG: u8 = DISTANT - 1;
 /// Stands for the prediction of a frame that is not known.
 const UNKNOWN: u8 = u8::MAX;
 
 const _: () = assert!(TOUCHES_MAX >= DISTANT, "enough hits are told apart to count down to 0");
 
-/// A bimodal cache gives one page in so many a chance (§4.2).
+/// A bimodal cache gives one page in this many a chance (§4.2).
 const CHANCE: u32 = 32;
 
 /// Sets that duel for each side (§4.3).
@@ -28,7 +28,7 @@ const LEADERS: usize = 32;
 const VOTES_MAX: u16 = 1023;
 const VOTES_EVEN: u16 = 512;
 
-/// What a hit does to the prediction of a page.
+/// The effect of a hit on the prediction of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum HitRule {
     /// Makes it near: *hit priority*.
@@ -37,7 +37,7 @@ pub(super) enum HitRule {
     Nearer,
 }
 
-/// What is predicted of a new page.
+/// The prediction of a new page.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Insertion {
     /// Long: SRRIP.
@@ -57,7 +57,8 @@ pub(super) struct Rrip {
     predictions: Vec<u8>,
     /// Pages inserted by the bimodal rule.
     bimodal: u32,
-    /// Misses of the sets that lead for the static insertion, less those that lead for the bimodal.
+    /// Misses of the sets that lead for the static insertion, less the misses of the sets that lead
+    /// for the bimodal one.
     votes: u16,
 }
 
@@ -71,7 +72,8 @@ impl Rrip {
         size_of::<Rrip>() + geometry.frames() * size_of::<u8>()
     }
 
-    /// Which insertion `set` leads for, if it does: every so many sets one leads for each.
+    /// The insertion that `set` leads for, if any. The leaders of both are spread evenly over the
+    /// sets.
     fn leads_for(&self, set: usize) -> Option<Insertion> {
         let leaders = LEADERS.min(self.geometry.sets / 2);
         let every = self.geometry.sets.checked_div(leaders)?;
@@ -82,7 +84,7 @@ impl Rrip {
         }
     }
 
-    /// The insertion that the duel has for a miss in `set`, which may be a vote.
+    /// The insertion for a miss in `set`, by the duel. The miss may be a vote.
     fn duel(&mut self, set: usize) -> Insertion {
         let leads = self.leads_for(set);
         match leads {
@@ -109,8 +111,8 @@ impl Replacement for Rrip {
         *prediction = if chance { LONG } else { DISTANT };
     }
 
-    /// Hits since the last search only matter to the next one, so taking them all now does to every
-    /// prediction what telling each as it happens would have done.
+    /// Hits since the last search only matter to the next one. So taking them all now has the same
+    /// effect on every prediction as reporting each hit when it happens.
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
         let first = set * self.geometry.ways;
         let predictions = &mut self.predictions[first..first + self.geometry.ways];

@@ -1,9 +1,9 @@
 //! S3-FIFO: simple, scalable caching with three static FIFO queues (Yang et al., SOSP 2023).
 //!
-//! A page enters a *small* queue of a tenth of the frames and moves to the *main* queue only if it
-//! was touched more than once there; most pages are not, and leave quickly. A page that was given
+//! A page enters a *small* queue of a tenth of the frames. It moves to the *main* queue only if it
+//! was touched more than once there. Most pages are not, and leave quickly. A page that was given
 //! up from the small queue a short while ago (the *ghost* queue) enters the main queue at once. The
-//! main queue reinserts a touched page, up to three times for touches that came in one go.
+//! main queue reinserts a touched page, up to three times for touches that came together.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,8 @@ use crate::archive::Archive;
 /// Touches in the small queue that make a page move to the main queue (Algorithm 1).
 const TOUCHES_TO_MOVE: u8 = 2;
 
-/// Small and main queue of each set, and the ghost queue as a time stamp a page (section 4.2).
+/// Small and main queue of each set, and the ghost queue as a time stamp for each page (section
+/// 4.2).
 #[derive(Serialize, Deserialize)]
 pub(super) struct S3Fifo {
     geometry: Geometry,
@@ -100,7 +101,7 @@ impl S3Fifo {
             if !frames.is_pinned(frame) {
                 let lives = &mut self.lives[frame.index()];
                 *lives = (*lives + frames.take_touches(frame)).min(TOUCHES_MAX);
-                // No life outlasts the turns before the last, unless hits arrive meanwhile: those
+                // No life outlasts the turns before the last, unless hits arrive in between. These
                 // must not keep the queue turning.
                 let last_turn = step >= (turns - 1) * known;
                 if *lives == 0 || last_turn {

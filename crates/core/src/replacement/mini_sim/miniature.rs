@@ -1,5 +1,5 @@
-//! Miniatures of the cache, one for each order, that replay the accesses to a sample of the pages,
-//! and the choice among the orders.
+//! Miniatures of the cache, one for each order. They replay the accesses to a sample of the pages,
+//! and choose among the orders.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -9,25 +9,26 @@ use super::order::{Neighbours, Order, Record, Search};
 use super::ranked::{Marks, Ranked};
 use crate::addr::FrameId;
 
-/// A miniature has a frame for so many frames of the cache,
+/// A miniature has one frame for this many frames of the cache.
 const FRAMES_A_FRAME: usize = 64;
 
-/// but at least and at most so many; caches of fewer frames are their own miniatures.
+/// Bounds of a miniature's frames. A cache of fewer frames is its own miniature.
 const FRAMES_MIN: usize = 1024;
 const FRAMES_MAX: usize = 1 << 14;
 
 /// No frame: the page is not in a miniature.
 const NOWHERE: u16 = u16::MAX;
 
-/// Another order is followed when it would have spared this part of the pages that the cache lacks for
-/// it, and a few misses more, which tell a gain from chance.
+/// The bar for a change of order, as a part of the pages that the order's miniature holds and the
+/// cache lacks. The order must have saved that many misses, and [`BAR_MIN`] more to tell a gain
+/// from chance.
 const BAR_SHARE: usize = 4;
 const BAR_MIN: usize = 8;
 
-/// The same for recency: what is lost to LRU by another order ends sooner.
+/// The same for a return to recency. It is lower, so that less is lost to LRU.
 const BAR_SHARE_RECENT: usize = 10;
 
-/// The age at which LRU gives pages up is an average in which a new one counts this much.
+/// The weight of a new age in the average age at which LRU gives pages up.
 const AGE_RATE: f32 = 1.0 / 64.0;
 
 /// One miniature of the cache for each order.
@@ -38,10 +39,10 @@ pub(super) struct Miniatures {
     places: FxHashMap<u32, Places>,
     /// The greatest hash of a sampled page.
     hash_max: u32,
-    /// Misses that each order would have spared since it last was no better than the one followed.
+    /// Misses that each order would have saved, since it was last no better than the current order.
     spared: [usize; Order::ALL.len()],
-    /// Sampled pages that the miniature of each order holds and the cache does not: what it costs to
-    /// follow that order from now on.
+    /// Sampled pages that the miniature of each order holds and the cache does not. This is the
+    /// cost of a change to that order.
     lacking: [usize; Order::ALL.len()],
 }
 
@@ -58,7 +59,7 @@ impl Places {
 }
 
 impl Miniatures {
-    /// Of a cache of `frames` frames.
+    /// Makes the miniatures of a cache of `frames` frames.
     pub(super) fn new(frames: usize) -> Miniatures {
         let own = Miniatures::frames(frames);
         let share = own as f64 / frames as f64;
@@ -94,24 +95,24 @@ impl Miniatures {
         hash as u32 <= self.hash_max
     }
 
-    /// Whether that of `order` holds `page`, which is sampled.
+    /// True if the miniature of `order` holds `page`, which is sampled.
     pub(super) fn hold(&self, page: u32, order: Order) -> bool {
         self.places.get(&page).is_some_and(|places| places.frames[order as usize] != NOWHERE)
     }
 
-    /// Whether that of `order` is as large as the cache, and holds `page`.
+    /// True if the miniature of `order` is as large as the cache, and holds `page`.
     pub(super) fn spare(&self, page: u32, order: Order) -> bool {
         self.hash_max == u32::MAX && self.hold(page, order)
     }
 
-    /// The age in ticks at which LRU gives a page up, if it has given one up.
+    /// Returns the average age in ticks at which LRU gives a page up. `None` before the first one.
     pub(super) fn lru_age(&self) -> Option<usize> {
         let age = self.of[Order::Recent as usize].age;
         (age > 0.0).then_some((age as usize).max(1))
     }
 
-    /// Replays an access to a sampled page, which the cache holds from now on. The order to follow, if it is
-    /// another one.
+    /// Replays an access to a sampled page, which the cache holds from now on. Returns the order to
+    /// change to, if any.
     pub(super) fn replay(&mut self, record: Record, search: &Search) -> Option<Order> {
         let known = self.places.get(&record.page).copied();
         let mut places = known.unwrap_or(Places::NONE);
@@ -137,7 +138,7 @@ impl Miniatures {
         self.better(misses, search.order)
     }
 
-    /// `page` has left the miniature of `order`.
+    /// Notes that `page` has left the miniature of `order`.
     fn leave(&mut self, page: u32, order: Order) {
         let places = self.places.get_mut(&page).expect("it was in a miniature");
         places.frames[order as usize] = NOWHERE;
@@ -147,7 +148,7 @@ impl Miniatures {
         }
     }
 
-    /// The cache has given up a sampled page.
+    /// Notes that the cache has given up a sampled page.
     pub(super) fn leave_cache(&mut self, page: u32) {
         let Some(places) = self.places.get_mut(&page) else { return };
         places.is_cached = false;
@@ -159,7 +160,8 @@ impl Miniatures {
         }
     }
 
-    /// Adds up what the orders spare; the one to follow instead of `current`, if there is one.
+    /// Adds up the misses that the orders save. Returns a better order than `current`, if there is
+    /// one.
     fn better(&mut self, misses: [bool; Order::ALL.len()], current: Order) -> Option<Order> {
         for (spared, misses_here) in self.spared.iter_mut().zip(misses) {
             match (misses[current as usize], misses_here) {
@@ -178,9 +180,10 @@ impl Miniatures {
     }
 }
 
-/// Room for seven pages a frame of the miniatures, which is all that a hash table of eight places a frame
-/// has. The miniatures and the cache hold at most four, and fewer in fact, as all hold the newest: a table
-/// that is less than half full clears what was removed from it in place, and never grows.
+/// The most pages in the table: seven for each frame of the miniatures. That is all that a hash
+/// table of eight places a frame can have. The miniatures and the cache hold at most four pages a
+/// frame, and fewer in fact, as all hold the newest. A table that is less than half full clears
+/// removed entries in place, and never grows.
 fn pages_max(frames: usize) -> usize {
     7 * frames
 }
@@ -189,7 +192,7 @@ fn pages_max(frames: usize) -> usize {
 #[derive(Serialize, Deserialize)]
 struct Miniature {
     ranked: Ranked,
-    /// How many frames hold a page, and how many there are.
+    /// Frames that hold a page, and all frames.
     filled: usize,
     frames: usize,
     /// The average age of the pages that were given up; 0 before the first one.
@@ -202,7 +205,7 @@ impl Miniature {
         Miniature { ranked, filled: 0, frames, age: 0.0 }
     }
 
-    /// Inserts a page; its frame, and the page that left.
+    /// Inserts a page. Returns its frame, and the page that left.
     fn insert(&mut self, record: Record, search: &Search) -> (FrameId, Option<u32>) {
         let (frame, left) = if self.filled < self.frames {
             self.filled += 1;
@@ -225,7 +228,7 @@ impl Miniature {
     }
 }
 
-/// A miniature is told of every access: its records have no touches to add.
+/// A miniature sees every access, so its records have no touches to add.
 struct Untouched;
 
 impl Marks for Untouched {

@@ -1,63 +1,66 @@
-//! Mini-sim: three orders name a victim, miniature caches show which order misses least, and the
-//! whole cache follows it.
+//! Mini-sim: a policy with three orders of eviction. Miniature caches show which order misses
+//! least, and the whole cache follows that order.
 //!
-//! No order of pages is best for every program. The least recently used page is right when recent
-//! use foretells the next one; the least frequently used page is right under a steady skew; and
-//! where more pages come round than fit, the page that has just come is right. This policy has one
-//! record a frame, from which all three orders can be read, and follows one of them at a time.
+//! No order of pages is best for every program. The least recently used page is the right victim
+//! when recent use predicts the next one. The least frequently used page is right under a steady
+//! skew. The newest page is right when a program loops over more pages than fit. This policy has
+//! one record for each frame. All three orders can be read from it, and the policy follows one of
+//! them at a time.
 //!
 //! **Three orders** (`order`):
 //!
 //! * *Recent*: the page whose last use is longest ago goes first, as under LRU.
 //! * *Light*: the page whose past accesses weigh least goes first, as under LRFU (Lee et al., IEEE
-//!   Transactions on Computers 2001), with the weights of `weight`.
-//!   Pages that were used in the last eighth of a turnover stay (a turnover: as many insertions as
-//!   there are frames).
+//!   Transactions on Computers 2001), with the weights of `weight`. Pages that were used in the
+//!   last eighth of a turnover stay. A turnover is as many insertions as there are frames.
 //! * *Admit*: the newest page that was not used again goes first, unless it weighs more than twice
 //!   as much as the lightest page. So a page has to earn its place, as under W-TinyLFU (Einziger et
-//!   al., ACM Transactions on Storage 2017, section 4), and a loop that does not fit is kept in part,
+//!   al., ACM Transactions on Storage 2017, section 4). A part of a loop that does not fit stays,
 //!   as under LIRS (Jiang and Zhang, SIGMETRICS 2002, section 3.3). Weights follow a page when it
 //!   leaves. The factor of two keeps pages of equal weight from taking each other's places.
 //!
-//! **Miniature caches** (`miniature`) show what each order is worth, also while another one is
-//! followed (Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations",
-//! USENIX ATC 2017). Pages are sampled by a hash; for each order, a cache that is smaller by the
-//! same factor replays the accesses to them. A miniature has at least 1,024 frames, or as many as the
-//! cache if that has fewer, and at most 16,384. For 32,768 frames, one page in 32 is sampled. Pages whose
-//! frames the policy looks at reach the miniatures in batches, as they reach the policy.
+//! **Miniature caches** (`miniature`) show the value of each order, also while another one is
+//! followed. The source is Waldspurger et al., "Cache Modeling and Optimization using Miniature
+//! Simulations" (USENIX ATC 2017). Pages are sampled by a hash. For each order, a cache that is
+//! smaller by the same factor replays the accesses to them. A miniature has at most 16,384 frames,
+//! and at least 1,024, or as many as the cache if that has fewer. For 32,768 frames, one page in 32
+//! is sampled. The policy looks at frames in batches. The sampled pages among them reach the
+//! miniatures in the same batches.
 //!
-//! **The choice** is a test by cumulative sums (Page, Biometrika 1954): for every other order, the
-//! misses that it would have spared its miniature are added up, never below zero. A change costs about
-//! a miss for each page that the order would have kept and the cache has not, as far as it is used
-//! again. So the sampled pages are counted that a miniature holds and the cache lacks, and the order is
-//! followed when its sum reaches a quarter of them and a few more: gains pay for the move before it is made, as in
-//! a metrical task system (Borodin et al., Journal of the ACM 1992). A tenth of them is enough for a
-//! return to *recent*, so that less is lost to LRU. Then all sums start anew. At first, the least recent goes.
+//! **The choice** is a test by cumulative sums (Page, Biometrika 1954). For every other order, the
+//! policy adds up the misses that the order would have saved its miniature. The sum never falls
+//! below zero. A change costs about one miss for each page that the order would have kept and the
+//! cache lacks, if that page is used again. The miniature shows the number of these pages in the
+//! sample. The policy changes to the order when its sum reaches a quarter of that number and a few
+//! more. So gains pay for the move before it is made, as in a metrical task system (Borodin et al.,
+//! Journal of the ACM 1992). For a return to *recent* a tenth is enough, so that less is lost to
+//! LRU. Then all sums start again. The first order is *recent*.
 //!
-//! A cache of at most 1,024 frames is its own miniature, so it is known which pages it would hold had it
-//! followed its order all along. For each of them that comes in, one that it would not hold is to go,
-//! whatever its place. Otherwise pages of the past that weigh much would stay under *admit* for long.
+//! A cache of at most 1,024 frames is its own miniature. So the policy knows which pages the cache
+//! would hold if it had followed its order all along. Each time one of them comes in, a page that
+//! the miniature does not hold must leave, independent of its place. Otherwise heavy pages of the
+//! past would stay under *admit* for long.
 //!
-//! **Finding the victim** (`ranked`). Hits are only known as touches that someone collects. For each
-//! victim, and for each insertion before the first one, a hand looks at 8 to 64 frames: at each
-//! frame about eight times in the time for which LRU keeps a page that is not used. So the times
-//! of last use are known to an eighth of that time, and there is no list to move frames in. A pool
-//! keeps the 16 frames that are to go first, as in Redis (since its version 3.0). The hand leaves
-//! gaps of the golden section between groups of neighbours, because neighbours hold pages of the same
-//! age after a cache has filled.
+//! **Finding the victim** (`ranked`). Hits are only known as touches that the policy collects. For
+//! each victim, and for each insertion before the first one, a hand looks at 8 to 64 frames. It
+//! looks at each frame about eight times in the time for which LRU keeps an unused page. So the
+//! times of last use are known to an eighth of that time, and there is no list to move frames in. A
+//! pool keeps the 16 frames that must go first, as in Redis (since its version 3.0). The hand
+//! leaves gaps of the golden section between groups of neighbours, because neighbours hold pages of
+//! the same age after a cache has filled.
 //!
-//! **Memory** is two bytes a page of the address space (the weights of pages that are not
-//! cached), 8 a frame, 8 for every frame in a hundred, and the miniatures, about 130 to 230 bytes for each
-//! frame that one of them has.
+//! **Memory** is two bytes for each page of the address space (the weights of pages that are not
+//! cached), 8 for each frame, and 8 for every hundredth frame. Each frame of a miniature takes
+//! about 130 to 230 bytes more.
 //!
-//! **Shards.** An instance for each part of the frames, with pages given to parts by a hash, needs no
-//! communication.
+//! **Shards.** One instance for each part of the frames needs no communication, if a hash assigns
+//! pages to parts.
 //!
-//! **Limits.** The miniatures of a cache of a thousand frames or fewer hold all its pages, so that a
-//! miss costs several times as much there. A scan of many times the cache that comes first is
-//! met as LRU meets it. Sets of a set-associative cache all follow the same order. A program that
-//! changes its ways as soon as an order has been chosen loses what the change costs, so that streams that
-//! miss only a few times as often as there are frames can end up to 5% behind LRU.
+//! **Limits.** The miniatures of a cache of a thousand frames or fewer hold all its pages. So a
+//! miss costs several times as much there. The policy handles an initial scan of many times the
+//! cache as LRU does. All sets of a set-associative cache follow the same order. A program may
+//! change its behaviour as soon as an order has been chosen, and then loses the cost of the change.
+//! So streams whose misses are only a few times the number of frames can end up to 5% behind LRU.
 
 mod miniature;
 mod order;
@@ -75,17 +78,17 @@ use order::{Clocks, NEIGHBOURS, NO_PAGE, Neighbours, Order, Record, Search};
 use ranked::{Marks, Ranked};
 use weight::{HALF_LIFE_TURNOVERS, Key, TICKS_PER_HALF_LIFE, Weights, recall};
 
-/// Ticks in a turnover of the cache, or up to twice as many; in one of fewer frames, a tick is an
-/// insertion.
+/// Ticks in a turnover of the cache, or up to twice as many. In a cache of fewer frames, a tick is
+/// an insertion.
 const TICKS_A_TURNOVER: usize = 1024;
 
-/// How often a frame is looked at while LRU would keep a page that is not used.
+/// Looks at each frame in the time for which LRU would keep an unused page.
 const LOOKS_A_STAY: usize = 8;
 
-/// The most groups of neighbours that are looked at for a victim; at least one is.
+/// The most groups of neighbours to look at for a victim. At least one is looked at.
 const GROUPS_MAX: usize = 8;
 
-/// Touched sampled pages that are noted between two victims; of more, the miniatures learn nothing.
+/// The most touched sampled pages noted between two victims. The miniatures learn nothing of more.
 const NOTED_MAX: usize = 256;
 
 /// The frames, the weights of pages that are not cached, and the miniatures of the cache.
@@ -98,21 +101,22 @@ pub(super) struct MiniSim {
     past: Vec<Key>,
     search: Search,
     miniatures: Miniatures,
-    /// Half the ticks in which the hand comes by all frames.
+    /// Half the ticks that the hand needs to pass all frames.
     half_sweep: u16,
     /// Records of sampled pages that were found touched, for the miniatures.
     noted: Vec<Record>,
     insertions_a_tick: usize,
     since_tick: usize,
     since_key_tick: usize,
-    /// Pages that came in although the miniature of the order had them already, for which none that it
-    /// does not have went out yet; 0 where miniatures are smaller than the cache.
+    /// Number of pages to give up because the miniature of the order does not hold them. It grows
+    /// when a page comes in that the miniature had already. 0 where miniatures are smaller than the
+    /// cache.
     owed: usize,
-    /// Victims whose frames were looked for before their place is filled.
+    /// Victims that were searched for before their place is filled.
     ahead: usize,
     /// The set that is looked at before the first victims.
     next_set: usize,
-    /// The next page whose history is checked for age, and how many are at each insertion.
+    /// The next page whose history is checked for age, and the number of checks at each insertion.
     ageing_page: usize,
     ageing_stride: usize,
 }
@@ -156,7 +160,8 @@ impl MiniSim {
             + NOTED_MAX * size_of::<Record>()
     }
 
-    /// Does something with the frames while their touches are collected; tells the miniatures of them.
+    /// Runs an operation on the frames while their touches are collected. Reports the touches to
+    /// the miniatures.
     fn looking<T>(
         &mut self,
         frames: &mut dyn Frames,
@@ -193,7 +198,7 @@ impl MiniSim {
         self.half_sweep = (ticks / (NEIGHBOURS * self.search.groups) / 2) as u16;
     }
 
-    /// A page has been inserted: moves the clocks.
+    /// Moves the clocks after an insertion.
     fn advance(&mut self) {
         self.since_tick += 1;
         if self.since_tick >= self.insertions_a_tick {
@@ -208,7 +213,7 @@ impl MiniSim {
         }
     }
 
-    /// Keeps every history younger than the time in which the clock wraps.
+    /// Keeps every history younger than one period of the clock.
     fn limit_ages(&mut self) {
         for _ in 0..self.ageing_stride {
             let key = &mut self.past[self.ageing_page];

@@ -1,4 +1,4 @@
-//! The orders in which pages are given up, and the record of a page that they are read from.
+//! The orders of eviction, and the record of a page that they are read from.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +8,17 @@ use super::weight::{AGE_MAX, Key, TICKS_PER_HALF_LIFE};
 /// Frames that are looked at together.
 pub(super) const NEIGHBOURS: usize = TOUCHES_TOGETHER;
 
-/// No page: the frame is not known.
+/// Stands for no page: the frame is not known.
 pub(super) const NO_PAGE: u32 = u32::MAX;
 
-/// The places of pages that are not given up for their weight are from here on.
+/// The first place of pages that the window protects from their weight.
 const IN_WINDOW: u64 = 1 << 63;
 
-/// Pages used in the last turnover's part of this size keep their place whatever they weigh.
+/// Divides the last turnover: pages used in this part of it keep their place at any weight.
 const WINDOW_SHARE: usize = 8;
 
-/// Two octaves of weight. Of the pages of a value that are read together, one counts up to three touches and
-/// another one.
+/// Two octaves of weight. When the pages of one value are read together, one may count three
+/// touches and another one touch.
 const NEAR: i32 = 2 * TICKS_PER_HALF_LIFE as i32;
 
 /// An order of pages.
@@ -37,7 +37,7 @@ impl Order {
     pub(super) const ALL: [Order; 3] = [Order::Recent, Order::Light, Order::Admit];
 }
 
-/// What is known of a page in a frame.
+/// The record of a page in a frame.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) page: u32,
@@ -51,8 +51,8 @@ impl Record {
     pub(super) const NONE: Record = Record { page: NO_PAGE, key: Key(0), used: 0 };
 }
 
-/// The records of frames that are looked at together: a line of host memory, in which one comparison of
-/// many numbers covers all of them.
+/// The records of frames that are looked at together. They are in one line of host memory, so that
+/// one vector comparison covers all of them.
 #[derive(Clone, Serialize, Deserialize)]
 #[repr(align(64))]
 pub(super) struct Neighbours {
@@ -78,38 +78,39 @@ impl Neighbours {
         (self.pages[at], self.keys[at], self.used[at]) = (page, key, used);
     }
 
-    /// Which of them hold a page: a bit for each, the lowest for the first one.
+    /// Returns a bit for each record that holds a page, the lowest for the first one.
     #[inline]
     pub(super) fn known(&self) -> u8 {
         bits(|at| self.pages[at] != NO_PAGE)
     }
 }
 
-/// Whether it is so for any of the neighbours. All are asked, so that the host can ask of all at once.
+/// True if `is_so` holds for any of the neighbours. Evaluates all, so that the host can do it at
+/// once.
 #[inline]
 fn any(is_so: impl Fn(usize) -> bool) -> bool {
     (0..NEIGHBOURS).fold(false, |any, at| any | is_so(at))
 }
 
-/// A bit for each of the neighbours, the lowest for the first one.
+/// Returns a bit for each of the neighbours, the lowest for the first one.
 #[inline]
 fn bits(is_so: impl Fn(usize) -> bool) -> u8 {
     (0..NEIGHBOURS).fold(0, |bits, at| bits | u8::from(is_so(at)) << at)
 }
 
-/// The time in two units. Both begin at a time by which the greatest age has passed.
+/// The time in two units. Both begin late enough for the greatest age.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Clocks {
     /// Parts of a turnover.
     pub(super) tick: u64,
     /// Parts of a weight's half-life.
     pub(super) key_tick: u64,
-    /// Ticks for which a page that was used is not given up for its weight.
+    /// Ticks for which a used page is not given up for its weight.
     window: u16,
 }
 
 impl Clocks {
-    /// For a cache with so many ticks in a turnover.
+    /// Makes the clocks of a cache with `ticks_a_turnover` ticks in a turnover.
     pub(super) fn new(ticks_a_turnover: usize) -> Clocks {
         let window = (ticks_a_turnover / WINDOW_SHARE).max(1) as u16;
         Clocks { tick: u64::from(AGE_MAX), key_tick: u64::from(AGE_MAX), window }
@@ -130,7 +131,7 @@ impl Clocks {
         self.now().wrapping_sub(used)
     }
 
-    /// Keeps what is known of pages younger than the times in which the clocks wrap.
+    /// Keeps the records of pages younger than one period of the clocks.
     #[inline]
     pub(super) fn limit_ages(&self, records: &mut Neighbours) {
         let (now, key_now) = (self.now(), self.key_now());
@@ -149,17 +150,18 @@ impl Clocks {
     }
 }
 
-/// How a victim is looked for.
+/// The parameters of a search for a victim.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Search {
     pub(super) order: Order,
-    /// How many groups of neighbours are looked at for a victim.
+    /// Groups of neighbours to look at for a victim.
     pub(super) groups: usize,
     pub(super) clocks: Clocks,
 }
 
 impl Search {
-    /// A number that does not change while the page is not used. The least goes first.
+    /// Returns a number that does not change while the page is not used. The page with the least
+    /// goes first.
     #[inline]
     pub(super) fn place(&self, record: &Record) -> u64 {
         let clocks = &self.clocks;
@@ -177,8 +179,9 @@ impl Search {
         }
     }
 
-    /// Whether the page of `record` is worth hardly more than that of `next`, which goes next: by recency if it was
-    /// not used for half as long, by weight if it weighs at most [`NEAR`] more and was not used lately.
+    /// True if the page of `record` is worth hardly more than the page of `next`, the next victim.
+    /// By recency, it was not used for half as long. By weight, it weighs at most [`NEAR`] more and
+    /// was not used lately.
     pub(super) fn is_near(&self, record: &Record, next: &Record) -> bool {
         let clocks = &self.clocks;
         let age = clocks.age(record.used);
@@ -189,8 +192,8 @@ impl Search {
         age >= clocks.window && level(record) <= level(next) + NEAR
     }
 
-    /// Which of `records`, the lowest bit for the first one, may have a place before `bar`: all that
-    /// have, and few others. No age is above the limit.
+    /// Returns the `records` that may have a place before `bar`, the lowest bit for the first one.
+    /// Includes all that have, and few others. No age may be above the limit.
     #[inline]
     pub(super) fn may_precede(&self, bar: u64, records: &Neighbours) -> u8 {
         let clocks = &self.clocks;

@@ -1,10 +1,11 @@
-//! The frames that are to go first, among those that were looked at.
+//! The pool: the frames that must go first, among the frames that were looked at.
 
 use serde::{Deserialize, Serialize};
 
 use crate::addr::FrameId;
 
-/// Frames that a pool keeps; sets of no more ways are looked at as a whole for each victim.
+/// Frames that a pool keeps. Sets of at most this many ways are looked at as a whole for each
+/// victim.
 pub(super) const POOL_FRAMES: usize = 16;
 
 /// A frame that may be given up, and its place in the order.
@@ -17,7 +18,7 @@ pub(super) struct Candidate {
 /// No frame, where the pool has no candidate.
 const NO_FRAME: FrameId = FrameId(u32::MAX);
 
-/// The first to go of those that were offered, as in the pool of sampled candidates of Redis (since
+/// The offered candidates that must go first, as in the pool of sampled candidates of Redis (since
 /// its version 3.0).
 #[derive(Serialize, Deserialize)]
 pub(super) struct Pool {
@@ -25,8 +26,8 @@ pub(super) struct Pool {
     places: [u64; POOL_FRAMES],
     frames: [FrameId; POOL_FRAMES],
     length: usize,
-    /// Candidates of this place or behind it do not come in: the last place of a full pool, until
-    /// half of it has left. So what comes in is seldom driven out again at once.
+    /// Candidates of this place or behind it do not come in. It is the last place of a full pool,
+    /// until half of the pool has left. So a new candidate is seldom driven out again at once.
     bar: u64,
 }
 
@@ -47,7 +48,7 @@ impl Pool {
         self.bar
     }
 
-    /// Takes in a candidate that goes before the bar; in a full pool, the last one makes room.
+    /// Takes in a candidate with a place before the bar. In a full pool, the last one makes room.
     pub(super) fn offer(&mut self, Candidate { place, frame }: Candidate) {
         // All are compared, so that the host can compare several at once.
         let is_known = self.frames.iter().fold(false, |any, other| any | (*other == frame));

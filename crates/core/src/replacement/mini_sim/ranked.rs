@@ -1,4 +1,4 @@
-//! The frames of a cache, or of a miniature of one, of which the first of an order can be found.
+//! The frames of a cache or of a miniature, with a search for the first of an order.
 
 use std::collections::VecDeque;
 
@@ -10,35 +10,36 @@ use super::pool::{Candidate, POOL_FRAMES, Pool};
 use super::weight::TICKS_PER_HALF_LIFE;
 use crate::addr::FrameId;
 
-/// Candidates found touched before the next one goes whatever its touches.
+/// Candidates found touched before the next one goes even if touched.
 const FOUND_TOUCHED_MAX: usize = 64;
 
-/// One frame in so many is among the newest, unless victims are taken in larger batches.
+/// One frame in this many is among the newest, unless victims are taken in larger batches.
 const NEWEST_SHARE: usize = 100;
 
 /// The largest batch of victims for which there is room, and the share of a set that it may be.
 const BATCH_MAX: usize = 64;
 const BATCH_SHARE: usize = 8;
 
-/// A newest page goes unless it is heavier than the lightest by more than this: a factor of 2.4, as
-/// pages of a loop that were used once more than others weigh up to twice as much.
+/// A newest page goes unless it is heavier than the lightest by more than this, a factor of 2.4.
+/// Pages of a loop that were used once more than others weigh up to twice as much.
 const ADMISSION_MARGIN: i32 = TICKS_PER_HALF_LIFE as i32 * 5 / 4;
 
-/// What happened to frames since they were last looked at.
+/// Events of frames since they were last looked at.
 pub(super) trait Marks {
-    /// Takes the touches of the frames of `records`, from `first` on, into those that are `known`.
+    /// Adds the touches of the frames of `records`, from `first` on, to the records that are
+    /// `known`.
     fn collect(&mut self, first: FrameId, known: u8, records: &mut Neighbours);
-    /// Takes the touches of `frame` into `record`; whether there were any.
+    /// Adds the touches of `frame` to `record`. Returns true if there were any.
     fn is_touched(&mut self, frame: FrameId, record: &mut Record) -> bool;
     /// Whether `frame` must not be given up now.
     fn is_pinned(&self, frame: FrameId) -> bool;
-    /// Whether some pages are to go whatever their place.
+    /// True if some pages must go, independent of their place.
     fn gives_up(&self) -> bool;
     /// Whether `page` is one of them.
     fn is_given_up(&self, page: u32) -> bool;
 }
 
-/// The place of a page that is given up whatever the order.
+/// The place of a page that must go in every order.
 const GIVEN_UP: u64 = 0;
 
 /// The place of the page of `record`.
@@ -50,7 +51,7 @@ fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
     marks.gives_up() && marks.is_given_up(record.page)
 }
 
-/// What is kept of a set.
+/// The state of a set.
 #[derive(Serialize, Deserialize)]
 struct Set {
     /// The group of neighbours that is looked at next.
@@ -58,7 +59,7 @@ struct Set {
     pool: Pool,
     /// The last insertions, oldest in front, with the tick of each.
     newest: VecDeque<(FrameId, u16)>,
-    /// How many victims left in a row lately, and since the last insertion.
+    /// Victims that left in a row lately, and victims since the last insertion.
     batch: usize,
     leaving: usize,
 }
@@ -67,12 +68,13 @@ struct Set {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Ranked {
     geometry: Geometry,
-    /// The frames of each set by groups of neighbours, the last of which may have frames that do not exist.
+    /// The frames of each set by groups of neighbours. The last group may have frames that do not
+    /// exist.
     neighbours: Vec<Neighbours>,
     sets: Vec<Set>,
     /// Frames of each set that do not exist.
     padding: usize,
-    /// How many groups of neighbours lie between those looked at one after the other.
+    /// Groups of neighbours from one look to the next.
     stride: usize,
 }
 
@@ -108,7 +110,7 @@ impl Ranked {
         (slot / NEIGHBOURS, slot % NEIGHBOURS)
     }
 
-    /// What is known of `frame`.
+    /// Returns the record of `frame`.
     #[inline]
     pub(super) fn get(&self, frame: FrameId) -> Record {
         let (group, at) = self.slot(frame);
@@ -137,19 +139,19 @@ impl Ranked {
         set.newest.push_back((frame, record.used));
     }
 
-    /// Forgets `frame`; what was known of it.
+    /// Forgets `frame`. Returns its record.
     pub(super) fn remove(&mut self, frame: FrameId) -> Record {
         let record = self.get(frame);
         self.set(frame, Record::NONE);
         record
     }
 
-    /// Forgets who was to go first, for another order.
+    /// Forgets the candidates, for another order.
     pub(super) fn forget_candidates(&mut self) {
         self.sets.iter_mut().for_each(|set| set.pool.clear());
     }
 
-    /// Looks at groups of neighbours in `set` and keeps those that are to go first.
+    /// Looks at groups of neighbours in `set` and keeps the frames that must go first.
     pub(super) fn look(&mut self, set: usize, search: &Search, marks: &mut impl Marks) {
         let ways = self.geometry.ways;
         let groups = groups(ways);
@@ -181,7 +183,7 @@ impl Ranked {
         }
     }
 
-    /// The frame of `set` that is to go, which stays known. `None` if all are pinned.
+    /// Returns the frame of `set` that must go, which stays known. `None` if all are pinned.
     pub(super) fn victim(
         &mut self,
         set: usize,
@@ -210,8 +212,8 @@ impl Ranked {
         Some(victim)
     }
 
-    /// Whether the page in `frame`, which is known, was not touched and is worth hardly more than the one that goes
-    /// next.
+    /// True if the page in `frame`, which is known, was not touched and is worth hardly more than
+    /// the next victim.
     pub(super) fn may_leave_early(
         &mut self,
         frame: FrameId,
@@ -225,8 +227,8 @@ impl Ranked {
         next.is_some_and(|next| search.is_near(&self.get(frame), &self.get(next)))
     }
 
-    /// The oldest of the newest frames that was not used again, unless it weighs much more than
-    /// `lightest`.
+    /// Returns the oldest of the newest frames that was not used again, unless it weighs much more
+    /// than `lightest`.
     fn not_admitted(
         &mut self,
         set: usize,
@@ -251,7 +253,7 @@ impl Ranked {
         None
     }
 
-    /// Takes the touches of `frame` into its record; whether there were any.
+    /// Adds the touches of `frame` to its record. Returns true if there were any.
     fn is_touched(&mut self, frame: FrameId, marks: &mut impl Marks) -> bool {
         let (group, at) = self.slot(frame);
         let mut record = self.neighbours[group].get(at);
@@ -260,7 +262,8 @@ impl Ranked {
         is_touched
     }
 
-    /// The first frame of `set` that was not touched since it was looked at, at the end of its pool.
+    /// Returns the first frame of `set` that was not touched since it was looked at, at the end of
+    /// its pool.
     fn first(&mut self, set: usize, search: &Search, marks: &mut impl Marks) -> Option<FrameId> {
         let mut found_touched = 0;
         let mut looked = 0;
@@ -291,8 +294,9 @@ fn groups(ways: usize) -> usize {
     ways.div_ceil(NEIGHBOURS)
 }
 
-/// By how many groups of neighbours the hand of a set of `ways` moves on, so that it comes by all of
-/// them: the golden section of them, which leaves gaps of about the same size at any time.
+/// Returns the step of the hand in a set of `ways`, in groups of neighbours. It is the golden
+/// section of all groups, so the hand passes all of them, and its gaps are always of about the same
+/// size.
 fn stride(ways: usize) -> usize {
     let groups = groups(ways);
     let has_common_factor = |stride: usize| {
@@ -306,7 +310,7 @@ fn stride(ways: usize) -> usize {
     (golden.max(1)..groups).find(|stride| !has_common_factor(*stride)).unwrap_or(groups)
 }
 
-/// How many frames are the newest of a set of `ways`: usually, and at most.
+/// The number of newest frames of a set of `ways`: usually, and at most.
 fn newest_usual(ways: usize) -> usize {
     (ways / NEWEST_SHARE).max(1)
 }

@@ -1,23 +1,23 @@
 //! The weight of a page's past accesses, in two bytes a page.
 //!
-//! LRFU (Lee et al., IEEE Transactions on Computers 2001) weighs an access `2^(-age / half-life)`. A weight is
-//! kept as its logarithm plus the time on a clock that also counts in half-lives (the *key*), so that passing
-//! time changes no key and no order.
+//! LRFU (Lee et al., IEEE Transactions on Computers 2001) weighs an access `2^(-age / half-life)`.
+//! A weight is stored as a *key*: its logarithm plus the time on a clock that also counts in
+//! half-lives. So passing time changes no key and no order.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::TOUCHES_MAX;
 use crate::addr::PageId;
 
-/// Clock ticks in the time in which a weight halves; also key units in a factor of two.
+/// Clock ticks in the half-life of a weight; also key units in a factor of two.
 pub(super) const TICKS_PER_HALF_LIFE: usize = 16;
 
-/// Half-life of a weight in turnovers of the cache. Shorter forgets the pages at the margin; longer follows a
-/// drift too slowly.
+/// Half-life of a weight in turnovers of the cache. A shorter one forgets the pages at the margin.
+/// A longer one follows a drift too slowly.
 pub(super) const HALF_LIFE_TURNOVERS: usize = 8;
 
-/// Levels (keys relative to the clock) run from `-LEVELS / 2` to `LEVELS / 2 - 1`; what is lighter counts as
-/// lightest, and nothing is heavier: from level 114 on, touches add nothing.
+/// Levels (keys relative to the clock) run from `-LEVELS / 2` to `LEVELS / 2 - 1`. A lighter weight
+/// counts as the lightest. No weight is heavier: from level 114 on, touches add nothing.
 const LEVELS: usize = 256;
 
 /// A history older than this many ticks is made this old, long before the clock's 16 bits wrap.
@@ -43,20 +43,21 @@ impl Key {
         Key(now.wrapping_add(level as u16))
     }
 
-    /// Whether its level at tick `now` is below those that history can have.
+    /// True if the level at tick `now` is below all levels of a history.
     #[inline]
     pub(super) fn is_older_than_history(self, now: u16) -> bool {
-        // From the oldest level up, those of history are the first ones.
+        // Counted from the oldest level up, the levels of a history are the first ones.
         self.0.wrapping_sub(now).wrapping_add(AGE_MAX) >= AGE_MAX + LEVELS as u16 / 2
     }
 
-    /// The same, or a key that is as old as history can be at tick `now`.
+    /// Returns this key, or the key of the oldest possible history at tick `now` if this one is
+    /// older.
     pub(super) fn not_older_than_history(self, now: u16) -> Key {
         if self.is_older_than_history(now) { Key(now.wrapping_sub(AGE_MAX)) } else { self }
     }
 }
 
-/// Loads the histories of `pages`, one beside the other.
+/// Loads the histories of `pages` together, so that the loads overlap.
 pub(super) fn recall(past: &[Key], pages: &[PageId]) {
     let loaded = pages.iter().fold(0, |all, page| all ^ past[page.index()].0);
     std::hint::black_box(loaded);
@@ -64,7 +65,7 @@ pub(super) fn recall(past: &[Key], pages: &[PageId]) {
 
 /// Sums of weights, all as logarithms in key units.
 pub(super) struct Weights {
-    /// What the greater of two weights gains, by how much greater it is.
+    /// The increase of the greater of two weights by the other, by their difference.
     gain: [u8; LEVELS],
     /// The weight of this many accesses now.
     accesses: [i32; TOUCHES_MAX as usize + 1],
