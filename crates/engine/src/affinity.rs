@@ -5,7 +5,7 @@ use std::io;
 /// Confines the calling thread to `cpu`.
 ///
 /// # Errors
-/// When there is no such CPU, or it is not for this process.
+/// When there is no such CPU, or this process may not use it.
 pub fn pin(cpu: usize) -> io::Result<()> {
     confine(&[cpu])
 }

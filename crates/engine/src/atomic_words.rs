@@ -42,7 +42,7 @@ pub(crate) unsafe fn store<T: Value>(at: *mut u8, value: T) {
     }
 }
 
-/// Stores `new` in the word at `at` if it is `current`; gives the word found.
+/// Stores `new` in the word at `at` if the word is `current`. Returns the word found.
 ///
 /// # Safety
 /// As for [`load`] of a `u64`.

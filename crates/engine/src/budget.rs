@@ -12,7 +12,7 @@ use crate::options::{Options, check};
 /// lists.
 const CORE_BYTES: usize = 144 << 10;
 
-/// What a request under way takes: its operation, the description of its memory, and its completion.
+/// Bytes of a request under way: its operation, the description of its memory, and its completion.
 const REQUEST_BYTES: usize = 200;
 
 /// A budget beyond this is as good as this: no machine has more.
@@ -21,7 +21,7 @@ const DRAM_BYTES_MAX: usize = 1 << 52;
 /// The fewest frames a core can work with.
 const FRAMES_PER_CORE_MIN: usize = 4;
 
-/// How much of a budget goes where, in bytes and frames.
+/// The parts of a budget, in bytes and frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Frames of the DRAM cache.
@@ -40,7 +40,7 @@ impl Budget {
     /// Divides the budget of `options` for an address space of `pages` pages.
     ///
     /// # Errors
-    /// When it does not even hold what has to be there.
+    /// When the budget does not hold even the required parts.
     pub fn divide(options: &Options, pages: u64) -> Result<Budget, EngineError> {
         check(options)?;
         if !(1..=SLOTS_MAX).contains(&pages) {

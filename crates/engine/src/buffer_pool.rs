@@ -1,4 +1,4 @@
-//! The buffer pool: what the backsides of all cores work on together.
+//! The buffer pool: the state that the backsides of all cores share.
 
 use std::io;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct BufferPool {
     pub(crate) last_page: (u32, usize),
     /// The part of a file that the pages are in, if it is a file.
     pub(crate) extent: Option<Extent>,
-    /// The log and the map, if what is here survives a crash.
+    /// The log and the map, if the pages survive a crash.
     pub(crate) persist: Option<Arc<Persist>>,
     pub(crate) start: Instant,
 }
@@ -150,7 +150,7 @@ pub(crate) struct WriteGate {
     failed_at: Mutex<Option<Time>>,
 }
 
-/// What must be done before the first write.
+/// The work before the first write.
 pub(crate) type Prepare = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 impl WriteGate {

@@ -63,7 +63,7 @@ pub struct Snapshot {
     pub misses: u64,
     /// Accesses that found their page in flight and waited with others.
     pub hits_under_miss: u64,
-    /// Whole pages stored without a read of what they held.
+    /// Whole pages stored without a read of their old contents.
     pub overwritten: u64,
     /// Evicted frames whose page was unchanged.
     pub evictions_clean: u64,
@@ -138,7 +138,7 @@ impl Counters {
         &self.cores[core]
     }
 
-    /// Notes how much of a stack was used at most.
+    /// Notes the most bytes of a stack that were used.
     pub(crate) fn stack_used(&self, bytes: usize) {
         self.stack_used_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
     }

@@ -102,10 +102,9 @@ impl DictionaryError {
 }
 
 impl Dictionary {
-    /// Opens the dictionary in the file at `path` and recovers it, or makes one if there is no file or its
-    /// making was cut off.
-    /// `capacity` is the size of its pages: keys, values and index. One that is there may be opened
-    /// without it; one that is made then has `usual`.
+    /// Opens the dictionary in the file at `path` and recovers it. Makes one if there is no file or
+    /// its making was cut off. `capacity` is the size of its pages: keys, values and index. An
+    /// existing one may be opened without it. A new one made without it has the capacity `usual`.
     ///
     /// # Errors
     /// [`DictionaryError`] when the file holds something else or has another capacity, and as
@@ -155,8 +154,8 @@ impl Dictionary {
     /// Makes `changes` in one step, in their order. Returns when they may be acknowledged.
     ///
     /// # Errors
-    /// [`DictionaryError`]; nothing of the changes took place, unless the log could not be written any
-    /// more ([`TransactionError::WritingEnded`]).
+    /// [`DictionaryError`]; none of the changes took place, unless the log can no longer be written
+    /// ([`TransactionError::WritingEnded`]).
     pub fn change(&self, changes: Vec<Change>) -> Result<(), DictionaryError> {
         for (key, value) in &changes {
             if key.len() > KEY_BYTES_MAX {
@@ -184,7 +183,7 @@ impl Dictionary {
         ticket.wait()??.map_err(|Full| DictionaryError::Full)
     }
 
-    /// Number of keys; exact while nothing is changed.
+    /// Returns the number of keys. Exact while there are no changes.
     ///
     /// # Errors
     /// As [`get`](Dictionary::get).
@@ -216,7 +215,7 @@ impl Dictionary {
         })
     }
 
-    /// What the engine counted since it was opened.
+    /// Returns the engine's counts since it was opened.
     pub fn counters(&self) -> Snapshot {
         self.jobs.engine().counters().snapshot()
     }

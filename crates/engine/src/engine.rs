@@ -61,7 +61,7 @@ fn locked_bytes_max() -> Option<u64> {
     (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// Where the pages of an address space may lie on a device.
+/// The places on a device where the pages of an address space may lie.
 struct Places {
     pages: u64,
     slots: u64,
@@ -76,7 +76,7 @@ struct Places {
 
 /// An address space on flash behind a DRAM cache.
 pub struct Engine {
-    /// The first field, so that it ends first: what is committed becomes durable.
+    /// The first field, so that it ends first: committed transactions become durable.
     log_writer: OfProcess<Option<LogWriter>>,
     shared: OfProcess<Arc<EngineState>>,
     /// The store that it was opened over, if any.
@@ -141,8 +141,8 @@ impl Engine {
         Engine::open_watched(store, options, Watch::unattended())
     }
 
-    /// As [`Engine::open`]; `watch` is told how far the recovery of a persistent store is, and may stop
-    /// it: the store is then as it was.
+    /// As [`Engine::open`]. Reports the progress of the recovery of a persistent store to `watch`,
+    /// which may stop it. The store is then unchanged.
     ///
     /// # Errors
     /// As [`Engine::open`], and when it was stopped.
@@ -437,8 +437,8 @@ impl Engine {
         })
     }
 
-    /// Runs a service on every core until each gives [`Offer::End`](crate::Offer), and returns what
-    /// `finish` makes of each. The cache keeps its pages between runs.
+    /// Runs a service on every core until each returns [`Offer::End`](crate::Offer). Returns the
+    /// results of `finish`. The cache keeps its pages between runs.
     ///
     /// # Errors
     /// When it runs already, or a core's thread or stacks cannot be had.
@@ -512,9 +512,9 @@ impl Engine {
         self.shared.long_jobs(Span::from_ns(longer_than.as_nanos() as u64))
     }
 
-    /// How far the log of a persistent store is: what may be acknowledged, what survives a crash.
-    /// `None` for a store without a log. Every time that more of it survives, all cores are
-    /// [roused](Engine::rouse).
+    /// Returns the progress of the log of a persistent store, or `None` without a log. It shows the
+    /// transactions that may be acknowledged and those that survive a crash. All cores are
+    /// [roused](Engine::rouse) each time more of the log survives.
     pub fn progress(&self) -> Option<Progress> {
         self.shared.pool.persist.as_ref().map(|persist| persist.progress())
     }
@@ -539,7 +539,7 @@ impl Engine {
         self.shared.pool.persist.as_ref()
     }
 
-    /// What recovery found when a persistent store was opened.
+    /// Returns the findings of recovery when a persistent store was opened.
     pub fn recovered(&self) -> Option<&Recovered> {
         self.shared.pool.persist.as_ref().map(|persist| &persist.recovered)
     }

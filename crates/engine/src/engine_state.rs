@@ -21,7 +21,7 @@ pub(crate) struct EngineState {
     pub(crate) backsides: Box<[Mutex<Backside>]>,
     pub(crate) pool: BufferPool,
     pub(crate) wait_queues: WaitQueues,
-    /// What each core was waiting for when it last went to sleep.
+    /// The events that each core was waiting for when it last went to sleep.
     pub(crate) prospects: Box<[CachePadded<Prospects>]>,
     /// The jobs under way.
     pub(crate) jobs: JobTable,
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// A core that runs a job between two looks may have woken those that wait.
+    /// A core that runs a job between two looks may have woken waiting jobs.
     #[test]
     fn a_core_that_wakes_up_between_two_looks_is_no_part_of_a_deadlock() {
         let happens = Happens::default();

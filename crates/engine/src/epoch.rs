@@ -27,7 +27,7 @@ pub(crate) struct Epochs {
     global: CachePadded<AtomicU64>,
     /// A core's last seen epoch, shifted by one, with [`INSIDE`]; or [`ASLEEP`].
     cores: Box<[CachePadded<AtomicU64>]>,
-    /// Makes every core run a barrier and says whether they did.
+    /// Makes every core run a barrier. Returns true if all did.
     barrier: Option<fn() -> bool>,
 }
 
@@ -44,7 +44,7 @@ impl Epochs {
         Epochs::with_barrier(cores, works.then_some(membarrier::run))
     }
 
-    /// `barrier` stands for the kernel's, if there is one.
+    /// Makes epochs with `barrier`, if any, in place of the kernel's.
     pub(crate) fn with_barrier(cores: usize, barrier: Option<fn() -> bool>) -> Epochs {
         Epochs {
             global: CachePadded::new(AtomicU64::new(1)),
@@ -73,7 +73,7 @@ impl Epochs {
         }
     }
 
-    /// Starts a grace period for what was unpublished before this call.
+    /// Starts a grace period for the pages unpublished before this call.
     pub(crate) fn begin_grace(&self) -> Moment {
         let epoch = self.global.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);
@@ -90,7 +90,7 @@ impl Epochs {
         })
     }
 
-    /// Makes every core of the process run a barrier now, so that those outside any call count for all
+    /// Makes every core of the process run a barrier now. Cores outside any call then count for all
     /// these moments, which have begun.
     pub(crate) fn run_barrier<'a>(&self, moments: impl IntoIterator<Item = &'a mut Moment>) {
         let run = self.interrupt_all();

@@ -1,4 +1,4 @@
-//! Notices when a file in use is cut short, also if it grows again: what was cut off reads as zeros.
+//! Detects that a file in use is cut short, also if it grows again: the lost part reads as zeros.
 
 use std::fs::File;
 use std::io;

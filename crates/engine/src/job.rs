@@ -34,10 +34,10 @@ pub trait Service: 'static {
     /// A job.
     type Job: 'static;
 
-    /// The core's way to the network, given once before anything else.
+    /// Passes the core's handle of the network, once before any other call.
     fn attach(&self, _network: &Network) {}
 
-    /// Something has happened on a socket of this core. Called between jobs.
+    /// Reports an event on a socket of this core. Called between jobs.
     fn network(&self, _event: NetEvent) {}
 
     /// Hands out the next job.
@@ -49,10 +49,10 @@ pub trait Service: 'static {
     /// A job has ended.
     fn done(&self, job: Self::Job, result: Result<(), JobError>, timing: Timing);
 
-    /// The core goes on with a job under way and does not ask for a new one before.
+    /// Reports that the core resumes a job under way before it asks for a new one.
     fn passes(&self) {}
 
-    /// Whether [`next`](Service::next) has something now, looked at by a core about to sleep.
+    /// True if [`next`](Service::next) has a job now. Called by a core about to sleep.
     fn has_more(&self) -> bool {
         false
     }

@@ -55,7 +55,8 @@ impl JobError {
     }
 }
 
-/// Drops a job's value or panic payload. It is the program's: a panic while it is dropped ends nothing.
+/// Drops a job's value or panic payload. A panic in that drop belongs to the program and ends
+/// nothing.
 pub(crate) fn discard(value: impl Sized) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         // It may panic as well when it is dropped.

@@ -113,9 +113,10 @@ impl Jobs {
         if self.injector.try_admit() { Ok(self.enqueue(job)) } else { Err(job) }
     }
 
-    /// Submits a job that ends in a [transaction](ebbtide_core::Memory::transaction) and gives what that
-    /// gave. The job's thread is free as soon as it ends; its ticket is there when the transaction may
-    /// be acknowledged under the engine's policy. Waits while too many jobs are queued.
+    /// Submits a job that ends in a [transaction](ebbtide_core::Memory::transaction) and returns
+    /// its result. The job's thread is free as soon as it ends. Its ticket completes when the
+    /// transaction may be acknowledged under the engine's policy. Waits while too many jobs are
+    /// queued.
     ///
     /// # Panics
     /// As [`submit`](Jobs::submit).
@@ -416,7 +417,7 @@ impl Injector {
         }
     }
 
-    /// Drops jobs that no core will run. Their tickets give an error.
+    /// Drops jobs that no core will run. Their tickets return an error.
     fn discard(&self) {
         while let Some(job) = self.jobs.pop() {
             discard(job);
@@ -437,7 +438,7 @@ impl Drop for SaysItIsOver<'_> {
     }
 }
 
-/// One core's way to the queue.
+/// One core's handle of the queue.
 struct Drain {
     core: usize,
     engine: Arc<Engine>,

@@ -53,7 +53,7 @@ pub struct LongJob {
 /// The activity of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {
-    /// It has had its core to itself for this long, without waiting for anything.
+    /// It has run on its core for this long, without waiting.
     Runs(Duration),
     /// It waits for this page.
     WaitsForPage(PageId),
@@ -126,7 +126,7 @@ impl JobTable {
         self.cores[core].running.store(fiber + 1, Ordering::Relaxed);
     }
 
-    /// The fiber that `core` ran gives its core up.
+    /// Notes that the fiber that `core` ran has halted.
     pub(crate) fn halts(&self, core: usize) {
         self.cores[core].running.store(0, Ordering::Relaxed);
     }
@@ -141,8 +141,8 @@ impl JobTable {
         self.job(core, fiber).reruns.store(reruns, Ordering::Relaxed);
     }
 
-    /// The jobs that have been under way for at least `longer_than`. Those that do not run wait for their cores,
-    /// as far as is known here.
+    /// Returns the jobs that have been under way for at least `longer_than`. As far as the table
+    /// knows, jobs that do not run wait for their cores.
     pub(crate) fn long(&self, now: Time, longer_than: Span) -> Vec<LongJob> {
         let lasts = |since: &AtomicU64| now.since(Time::from_ns(since.load(Ordering::Relaxed)));
         let duration = |span: Span| Duration::from_nanos(span.as_ns());

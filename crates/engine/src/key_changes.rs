@@ -43,8 +43,9 @@ pub(crate) fn value_held(
     Some(value)
 }
 
-/// Runs `body`, which changes keys of these hashes and of no others, as one transaction. An error rolls it
-/// back. If there was no room, leaves of `database` are joined from the hash `join_from` on, and it runs again.
+/// Runs `body` as one transaction. It changes only keys with these hashes. An error rolls it back.
+/// If there was no room, joins leaves of `database` from the hash `join_from` on, and runs `body`
+/// again.
 pub(crate) fn change<T, E>(
     keys: &Keyspace,
     memory: &mut FlashMemory<'_>,

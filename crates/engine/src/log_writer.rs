@@ -1,4 +1,4 @@
-//! The thread that writes and flushes what the journal says.
+//! The thread that writes and flushes for the journal.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::job_error::discard;
 use crate::mailbox::Outcome;
 use crate::persist::{Guarded, LogDisk, Persist};
 
-/// While pages are to be written, cores are asked again this often.
+/// While pages must be written, cores are asked again this often.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// A device without room for the log is tried again after this time, and after twice as long each time.
@@ -57,7 +57,7 @@ impl Drop for LogWriter {
     }
 }
 
-/// Writes until the log writer is dropped. If it dies before, writing has ended, and all that wait learn of it.
+/// Writes until the log writer is dropped. If it dies before, ends writing and wakes all that wait.
 fn run_to_the_end(persist: &Persist, state: &EngineState, disk: LogDisk) {
     let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(persist, state, disk))) else { return };
     discard(payload);
@@ -121,8 +121,8 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
     }
 }
 
-/// Performs what the journal asks for. A write for which the device has no room is tried again, until there is room
-/// or the log writer ends. Returns the result of the last try.
+/// Performs a request of the journal. A write for which the device has no room is tried again,
+/// until there is room or the log writer ends. Returns the result of the last try.
 fn perform(
     persist: &Persist,
     state: &EngineState,
@@ -158,7 +158,7 @@ fn perform(
     }
 }
 
-/// Completes the tickets of transactions that are durable or never will be. Programs learn of it
+/// Completes the tickets of transactions that are durable or never will be. Programs are notified
 /// without the lock.
 fn tell_tickets<'a>(
     persist: &'a Persist,
@@ -199,7 +199,8 @@ fn ask_cores(persist: &Persist, state: &EngineState, guarded: &mut Guarded) {
     (0..state.backsides.len()).for_each(|core| state.pool.mailboxes.rouse(core));
 }
 
-/// Wakes the fibers whose transactions are durable or never will be, and those that wait for room.
+/// Wakes the fibers whose transactions are durable or never will be, and the fibers that wait for
+/// room.
 fn wake_waiting(state: &EngineState, guarded: &mut Guarded) {
     let durable = guarded.journal.durable();
     let ended = guarded.gives_up().is_some();

@@ -33,7 +33,8 @@ impl fmt::Debug for Waiter {
 pub(crate) enum Outcome {
     /// Look again.
     Retry,
-    /// The page was in DRAM all the same when the core looked, or fetched ahead, and this is its first use.
+    /// The page was in DRAM when the core looked. Or it was fetched ahead, and this is its first
+    /// use.
     Here { first_use: bool },
     /// The page is in this frame, which stays until this fiber has used it and then settles it.
     Installed(FrameId),

@@ -19,11 +19,11 @@ pub struct MappedMemory {
 }
 
 impl MappedMemory {
-    /// `pages` pages in DRAM, in huge pages where granted, resident from the start, each with what
-    /// `image` writes into it.
+    /// `pages` pages in DRAM, in huge pages where granted, resident from the start. `image` writes
+    /// the contents of each.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// When there is too little memory.
     pub fn dram(
         pages: u64,
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
@@ -33,11 +33,12 @@ impl MappedMemory {
     }
 
     /// The pages of a store, under the kernel's own paging. A page that cannot be read ends the
-    /// process (SIGBUS): that is what mapping a file means. What jobs store does not reach a store that is
+    /// process (SIGBUS), as with every mapped file. Stores of jobs do not reach a store that is
     /// open for reading only.
     ///
     /// # Errors
-    /// When the file cannot be opened or mapped, and of a store with a log, whose pages have other places.
+    /// When the file cannot be opened or mapped. Also for a store with a log, whose pages have
+    /// other places.
     pub fn paged(store: &Store) -> io::Result<MappedMemory> {
         let (header, writes) = (store.header(), !store.is_read_only());
         if header.log_blocks > 0 {

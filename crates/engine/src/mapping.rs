@@ -40,7 +40,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// `pages` pages, resident from the start, each with what `image` writes into it.
+    /// `pages` pages, resident from the start. `image` writes the contents of each.
     pub(crate) fn filled(
         pages: u64,
         image: &dyn Fn(PageId, &mut [u8; PAGE_BYTES]),
@@ -55,8 +55,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// `bytes` bytes of `file` from `offset`, nothing resident yet. What is stored `reaches` the file, or
-    /// stays in this mapping.
+    /// `bytes` bytes of `file` from `offset`, not resident yet. Stores reach the file if `reaches`,
+    /// or else stay in this mapping.
     pub(crate) fn of_file(
         file: &File,
         reaches: bool,

@@ -34,7 +34,7 @@ mod grace_periods {
         dirty: AtomicU64,
     }
 
-    /// How the other core's calls lie between its sleeps.
+    /// The order of the other core's calls and sleeps.
     #[derive(Clone, Copy)]
     struct Calls {
         count: u64,
@@ -113,7 +113,7 @@ mod grace_periods {
         (evicted, other.join().unwrap())
     }
 
-    /// No call finds in a frame what was put there for another page.
+    /// No call finds the contents of another page in its frame.
     fn check_reuse(barrier: bool, calls: Calls) {
         loom::model(move || {
             let reuse = |page: &Page| page.frame.store(OTHERS, Ordering::Relaxed);
@@ -265,7 +265,7 @@ mod wake_ups {
         struct Shared {
             mailboxes: Arc<Mailboxes>,
             lists: WaitLists,
-            /// Who waits for the page, under the lock of its shard.
+            /// The fibers that wait for the page, under the lock of its shard.
             waiting: Mutex<Last>,
             state: AtomicU32,
             reads: AtomicU32,

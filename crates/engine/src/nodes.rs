@@ -35,8 +35,8 @@ impl Nodes {
         Nodes { of_core: vec![0; cores].into(), numbers: vec![0].into(), frames_a_node: usize::MAX }
     }
 
-    /// The nodes of `cores` cores which run on `cpus`, and of as many `frames`. Cores that may run anywhere
-    /// are near to nothing.
+    /// The nodes of `cores` cores that run on `cpus`, with `frames` frames. Cores that may run on
+    /// any CPU have no near node.
     pub(crate) fn here(cores: usize, cpus: &[usize], frames: usize) -> Nodes {
         let listed = listed(Path::new(FOLDER)).unwrap_or_default();
         Nodes::of(cores, cpus, frames, &listed)
@@ -84,10 +84,10 @@ impl Nodes {
         (frame.index() / self.frames_a_node).min(self.count() - 1)
     }
 
-    /// Moves each node's part of the frames there, as far as it has room.
+    /// Moves each node's part of the frames to that node, as far as it has room.
     ///
     /// # Errors
-    /// When the kernel refuses; then memory stays where it is.
+    /// When the kernel refuses. Memory then stays where it is.
     pub(crate) fn place(&self, memory: FrameMemory) -> io::Result<()> {
         if self.count() == 1 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How an engine is set up, and what of it is refused.
+//! The options of an engine, and their checks.
 
 use std::time::Duration;
 
@@ -16,36 +16,36 @@ use crate::tuning::Tuning;
 /// Bytes of a user-level thread in addition to its stack: its fiber, job and places in queues.
 pub(crate) const THREAD_BYTES: usize = 512;
 
-/// What a job that waits in the queue of [`Jobs`](crate::Jobs) takes, with its ticket and a result. A
-/// closure that carries more than a few words takes that in addition.
+/// Bytes of a job that waits in the queue of [`Jobs`](crate::Jobs), with its ticket and a result. A
+/// closure with more than a few words takes more.
 pub(crate) const QUEUED_JOB_BYTES: usize = 256;
 
-/// What the kernel keeps for a mapped stack: page tables and the mapping's own record.
+/// Bytes that the kernel needs for a mapped stack: page tables and the mapping's own record.
 pub(crate) const STACK_KERNEL_BYTES: usize = 1 << 10;
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The DRAM budget in bytes. Frames, page states, the policy's memory, stacks and buffers all
-    /// come out of it.
+    /// The DRAM budget in bytes. It includes frames, page states, the policy's memory, stacks and
+    /// buffers.
     pub dram_bytes: usize,
     /// Cores to run jobs on, each a pinned kernel thread.
     pub cores: usize,
     /// The CPUs to pin them to, one a core. If empty, the kernel decides.
     pub cpus: Vec<usize>,
-    /// Stack of a job in bytes: 64 KiB unless told otherwise, three times what the deepest of the
-    /// shipped programs uses. [`Counters::stack_used_bytes`](crate::Counters::stack_used_bytes) says what
+    /// Stack of a job in bytes. The default is 64 KiB, three times the deepest use of the shipped
+    /// programs. [`Counters::stack_used_bytes`](crate::Counters::stack_used_bytes) returns how much
     /// jobs have used.
     pub stack_bytes: usize,
     /// How misses are treated.
     pub tuning: Tuning,
-    /// How long a request of a busy core waits for others to join it, at most. `None` lets it wait as
-    /// long as the core's ready jobs hide what the device takes for a read.
+    /// The longest time that a request of a busy core waits for others to join it. With `None` it
+    /// waits while the core's ready jobs hide the device's time for a read.
     pub hold: Option<Duration>,
-    /// When a transaction on a store with a log is acknowledged. `None` stands for the usual,
-    /// [`Policy::Always`], and suits all stores: one without a log acknowledges nothing.
+    /// When a transaction on a store with a log is acknowledged. `None` means [`Policy::Always`],
+    /// and suits all stores, because a store without a log acknowledges nothing.
     pub durability: Option<Policy>,
-    /// The way to the drive. `None` takes the one that suits what the store lies on.
+    /// The way to the drive. `None` chooses it by the kind of file or device.
     pub device_path: Option<DevicePath>,
 }
 
@@ -53,12 +53,11 @@ pub struct Options {
 /// every 4 µs.
 const THREADS_MAX: usize = 256;
 
-/// The fewest user-level threads that a core is given unless asked for less: fewer hide little of a
-/// read.
+/// The fewest user-level threads of a core by default. Fewer threads hide little of a read.
 const THREADS_MIN: usize = 8;
 
-/// Frames that a job needs for the pages it works on. With fewer, jobs evict each other's pages, and
-/// throughput falls as more jobs are under way.
+/// Frames that a job needs for its pages. With fewer, jobs evict each other's pages, and throughput
+/// falls as more jobs are under way.
 const FRAMES_PER_THREAD: usize = 64;
 
 impl Options {
@@ -166,10 +165,11 @@ pub(crate) fn check_mappings(options: &Options) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether an engine can run `policy`.
+/// Checks that an engine can run `policy`.
 ///
 /// # Errors
-/// When its hit path cannot tell the policy what that must know, or its one set is too large for it.
+/// When the policy needs hits that the hit path does not report, or one set of all frames is too
+/// large for it.
 pub fn check_replacement(policy: PolicyKind) -> Result<(), EngineError> {
     if policy.needs_every_hit() {
         return Err(EngineError::NeedsEveryHit(policy.name()));

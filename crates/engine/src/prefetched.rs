@@ -11,7 +11,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
 }
 
-/// Brings the lines from `at` on closer, as far as `bytes` bytes reach.
+/// Prefetches the cache lines of the `bytes` bytes from `at` on.
 #[inline(always)]
 pub(crate) fn prefetch_bytes(at: *const u8, bytes: usize) {
     (0..bytes).step_by(LINE_BYTES).for_each(|offset| prefetch(at.wrapping_add(offset)));

@@ -23,7 +23,7 @@ use crate::options::Options;
 use crate::ticket::Ticket;
 use crate::worker::check_not_in_a_job;
 
-/// Rows that lie side by side in a file.
+/// Consecutive rows in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowRun {
     /// Where the first begins, in bytes from the start of the file.
@@ -49,7 +49,7 @@ impl fmt::Debug for RowFile {
     }
 }
 
-/// Where each row lies.
+/// The place of each row.
 struct Rows {
     /// The number of the first row of every run, and its address. In ascending order of numbers.
     runs: Box<[(u64, Addr)]>,
@@ -114,8 +114,8 @@ pub enum RowError {
     Forked(u32),
 }
 
-/// Rows that are brought into the order of the file together. The more there are, the closer they lie,
-/// and the kernel joins reads of neighbouring pages. Sorting them takes a hundredth of reading them.
+/// Rows that are sorted into the order of the file together. In a larger part, rows lie closer, and
+/// the kernel joins reads of neighbouring pages. Sorting takes a hundredth of the time of reading.
 const PART_ROWS: usize = 1 << 18;
 
 /// Stack of a job in bytes. Reading a row uses 3 KiB, and the rest of the budget is frames.
@@ -133,7 +133,7 @@ struct Part {
     bytes: Range<usize>,
     /// The places of the rows among `indices`, in the order of the file.
     order: Box<[u32]>,
-    /// Where in `order` each group of rows ends whose bytes begin in one page.
+    /// The end in `order` of each group of rows whose bytes begin in one page.
     groups: Box<[u32]>,
     next: AtomicUsize,
 }
@@ -316,11 +316,11 @@ impl RowFile {
         self.gather_while(indices, into, || true)
     }
 
-    /// As [`gather`](RowFile::gather), and asks every 20 ms whether it `goes_on`.
+    /// As [`gather`](RowFile::gather), and calls `goes_on` every 20 ms.
     ///
     /// # Errors
-    /// As [`gather`](RowFile::gather), and [`RowError::Stopped`] when `goes_on` says no; the buffer then
-    /// holds some rows.
+    /// As [`gather`](RowFile::gather), and [`RowError::Stopped`] when `goes_on` returns false; the
+    /// buffer then holds some rows.
     ///
     /// # Panics
     /// As [`gather`](RowFile::gather).
@@ -422,7 +422,7 @@ impl RowFile {
         Ok(())
     }
 
-    /// What the engine counted since it was opened.
+    /// Returns the engine's counts since it was opened.
     pub fn counters(&self) -> Snapshot {
         self.jobs.engine().counters().snapshot()
     }

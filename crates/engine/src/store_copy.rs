@@ -35,7 +35,7 @@ pub enum CopyError {
     Store(#[from] StoreError),
 }
 
-/// A copy that is under way. Dropping it lets the slots and the log go.
+/// A copy that is under way. Dropping it releases the slots and the log.
 struct Hold<'a>(&'a Persist);
 
 impl<'a> Hold<'a> {
@@ -44,7 +44,8 @@ impl<'a> Hold<'a> {
         if begun { Ok(Hold(persist)) } else { Err(CopyError::UnderWay) }
     }
 
-    /// Waits until all that is committed now is on the device, and gives where the copy ends.
+    /// Waits until all that is committed now is on the device. Returns the end of the copy in the
+    /// log.
     fn point(&self, stop: &Stop) -> Result<CopyPoint, CopyError> {
         let (tell, told) = channel();
         let committed = self.0.lock().journal.committed();

@@ -8,7 +8,7 @@ use ebbtide_core::durability::{Limits, Planted, RecoveryOptions, copy_larger, re
 use crate::persist::FileDisk;
 use crate::store::{Access, Header, Store, StoreError, flush_name};
 
-/// How the old store is recovered. Nothing is committed to it.
+/// Options for the recovery of the old store. Nothing is committed to it.
 const RECOVERY: RecoveryOptions = RecoveryOptions {
     pages_at_once: 4096,
     limits: Limits {

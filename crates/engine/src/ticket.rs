@@ -1,4 +1,4 @@
-//! A job's result on its way to the thread, or the task, that waits for it.
+//! A job's result on its way to the thread or task that waits for it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use parking_lot::{Condvar, Mutex};
 use crate::job_error::{JobError, discard};
 use crate::worker::check_not_in_a_job;
 
-/// A job's result, once it is there.
+/// A handle for a job's result.
 ///
-/// It is waited for by a thread ([`wait`](Ticket::wait)) or, as a [`Future`], by a task of any
-/// executor. Dropping it does not wait for the job, which is run all the same, and drops the job's value
-/// in silence, should that panic. A ticket that is kept takes about 100 bytes and its result.
+/// A thread waits for it with [`wait`](Ticket::wait). A task of any executor waits for it as a
+/// [`Future`]. Dropping it does not wait for the job, which still runs. The job's value is then
+/// dropped, and a panic in that drop is ignored. A ticket takes about 100 bytes and its result.
 #[must_use = "a job's result, also its error, is in its ticket"]
 pub struct Ticket<T> {
     place: Arc<Place<T>>,
@@ -38,7 +38,7 @@ enum State<T> {
     Taken,
 }
 
-/// A ticket and the means to give it its result.
+/// Returns a ticket and its sender.
 pub(crate) fn ticket<T>() -> (Sender<T>, Ticket<T>) {
     let state = Mutex::new(State::Waiting(None));
     let place = Arc::new(Place { state, news: Condvar::new() });
@@ -86,13 +86,13 @@ impl<T> State<T> {
 }
 
 impl<T> Ticket<T> {
-    /// Waits for the job's end and gives its result.
+    /// Waits for the job's end and returns its result.
     ///
     /// # Errors
     /// When a device error, a deadlock or a panic ended the job.
     ///
     /// # Panics
-    /// Inside a job, whose core would wait with it, and after the future has given the result.
+    /// Inside a job, whose core would wait with it. Also after the future has returned the result.
     pub fn wait(self) -> Result<T, JobError> {
         check_not_in_a_job("waiting for a ticket");
         let mut state = self.place.state.lock();

@@ -5,7 +5,7 @@ use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use serde::{Deserialize, Serialize};
 
-/// How an engine treats misses. No choice here changes what a program computes.
+/// The engine's handling of misses. No choice here changes the results of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
     /// Which job runs next.
@@ -15,7 +15,7 @@ pub struct Tuning {
     /// Number of parts of the replacement policy, rounded up to a power of two. Each part has a
     /// share of the pages and its own lock. `None` takes one part for eight cores.
     pub policy_parts: Option<usize>,
-    /// Which pages the replacement policy is given.
+    /// Which pages the replacement policy manages.
     pub admission: Admission,
     /// Which pages are fetched ahead of demand. Each core has its own prefetcher.
     pub prefetch: PrefetcherKind,

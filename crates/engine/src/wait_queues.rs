@@ -36,7 +36,8 @@ impl WaitQueues {
         true
     }
 
-    /// Keeps others from waiting on the word at `at`, and from waking those that do.
+    /// Until dropped, keeps other jobs from waiting on the word at `at`, and from waking its
+    /// waiters.
     #[cfg(test)]
     pub(crate) fn hold(&self, at: Addr) -> impl Drop {
         self.shard(at).lock()

@@ -57,7 +57,7 @@ pub(crate) struct Setup {
     pub(crate) discipline: Discipline,
 }
 
-/// A fiber's job, and what came of it.
+/// A fiber's job, and its result.
 struct Slot<J> {
     job: Cell<Option<J>>,
     result: Cell<Option<(J, Result<(), JobError>)>>,
@@ -78,13 +78,13 @@ pub(crate) struct Worker<S: Service> {
     offered: Option<S::Job>,
     /// Jobs that the service has offered since it last had none.
     offered_in_a_row: usize,
-    /// Jobs that went on since the service was last asked.
+    /// Jobs resumed since the service was last asked.
     resumed_in_a_row: usize,
     next_arrival: Option<Time>,
     ended: bool,
     helped_at: Time,
     own_wakes: Vec<(u32, Outcome)>,
-    /// Fibers that let others run.
+    /// Fibers that have yielded.
     yielded: Vec<u32>,
     network: Network,
     network_events: Vec<NetEvent>,
@@ -126,7 +126,7 @@ impl<S: Service> Worker<S> {
         })
     }
 
-    /// Runs jobs until the service says that there will be no more and all have ended.
+    /// Runs jobs until the service reports its end and all jobs have ended.
     pub(crate) fn run(mut self) -> S {
         let shared = self.local.shared.clone();
         let presence = shared.pool.epochs.core(self.local.core);
@@ -182,8 +182,9 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// What to do next. A new job that was taken starts at once: while another computes, it would wait, and no
-    /// other core can take it any more. So none is taken while jobs that are under way can go on.
+    /// Returns the next action. No new job is taken while jobs under way can go on, because a new
+    /// job must start at once. Otherwise it would wait here while another job computes, and no
+    /// other core could take it.
     fn next(&mut self, now: Time) -> Next<u32> {
         let goes_on = self.scheduler.resumes_first()
             && self.resumed_in_a_row < RESUMED_IN_A_ROW_MAX
@@ -199,7 +200,8 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Whether a new job is at hand. Without a free thread none is taken: another core may have one.
+    /// Checks for a new job. Without a free thread none is taken, because another core may have a
+    /// free one.
     fn has_new_job(&mut self, now: Time) -> bool {
         if self.offered.is_none()
             && !self.ended
@@ -233,7 +235,7 @@ impl<S: Service> Worker<S> {
         ripe + free.min(self.offered_in_a_row)
     }
 
-    /// While one job runs, what the next one needs comes closer.
+    /// Prefetches the data of the next job while one job runs.
     fn prefetch_next(&self) {
         if let Some(&fiber) = self.scheduler.next_ripe() {
             self.local.prefetch(fiber);
@@ -295,7 +297,7 @@ impl<S: Service> Worker<S> {
         self.local.backside().is_idle()
     }
 
-    /// Jobs that have let others run may go on.
+    /// Lets the yielded jobs go on.
     fn resume_yielded(&mut self) {
         for fiber in self.yielded.drain(..) {
             self.local.outcomes[fiber as usize].set(Some(Outcome::Retry));
@@ -341,7 +343,7 @@ impl<S: Service> Worker<S> {
         number
     }
 
-    /// Runs a fiber until it halts or its job ends; gives the time at which it did.
+    /// Runs a fiber until it halts or its job ends. Returns the time of that.
     fn switch_to(&mut self, fiber: u32, since: Time) -> Time {
         let jobs = &self.local.shared.jobs;
         jobs.runs(self.local.core, fiber, since);
@@ -369,7 +371,8 @@ impl<S: Service> Worker<S> {
         now
     }
 
-    /// Nothing can run: brings what is under way forward, looks around for a moment, then sleeps.
+    /// Handles a core with nothing to run: drives requests under way, polls for a moment, then
+    /// sleeps.
     fn wait(&mut self, since: Time) -> Time {
         self.drive(since, Drive::Idle);
         let mut now = self.local.shared.pool.now();

@@ -1,4 +1,4 @@
-//! What becomes of requests that have ended: pages are published, frames freed, waiters woken.
+//! The results of requests that have ended: pages are published, frames freed, waiters woken.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Backside {
         }
     }
 
-    /// A page could not be written. Nothing is lost: it goes on living in DRAM.
+    /// Handles a failed write. Nothing is lost: the page stays in DRAM.
     pub(super) fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         self.counters(pool).write_errors.add(1);
         self.keep(pool, frame, slot);

@@ -6,7 +6,7 @@ use super::Backside;
 use crate::buffer_pool::BufferPool;
 use crate::cache::BLANK;
 
-/// What became of a victim.
+/// The result of evicting a frame.
 enum Evicted {
     /// It waits to be written.
     Dirty,
@@ -15,7 +15,7 @@ enum Evicted {
 }
 
 impl Backside {
-    /// Frames whose grace period is over become free, or are queued to be written.
+    /// Frees the frames whose grace period is over, or queues them for writing.
     pub(super) fn end_grace_periods(&mut self, pool: &BufferPool, by: usize, now: Time) {
         while let Some(frames) = self.evictions.next_over(&pool.epochs, by, now) {
             for frame in frames {
@@ -137,7 +137,7 @@ impl Backside {
         }
     }
 
-    /// Hands free frames of other nodes over.
+    /// Hands free frames of other nodes over to them.
     pub(super) fn hand_over_far(&mut self, pool: &BufferPool) {
         if !self.far.is_empty() {
             pool.put_spare(self.far.iter().copied());
@@ -154,7 +154,8 @@ impl Backside {
         }
     }
 
-    /// Fails misses that still wait for a frame when nothing can be written, as none will come free.
+    /// Fails misses that still wait for a frame when nothing can be written, because no frame will
+    /// become free.
     pub(super) fn fail_starved(&mut self, pool: &BufferPool) {
         // Victims in their grace period may hold unchanged pages, which need no write.
         let looks_on = !self.write_back.has_kept_all();

@@ -1,8 +1,8 @@
-//! The backside: the life of a miss after the frontside has found nothing.
+//! The backside: the life of a miss after the frontside did not find the page.
 //!
-//! Every core has one. It reads pages in, keeps free frames ahead of need, writes dirty victims back
-//! behind the reads, and wakes waiters. Its core drives it ([`Backside::advance`]) between jobs. When
-//! that core is busy for long, another core that waits for one of its pages drives it.
+//! Every core has one. It reads pages in, keeps free frames ahead of need, writes dirty victims
+//! back behind the reads, and wakes waiters. Its core drives it ([`Backside::advance`]) between
+//! jobs. When that core is busy for long, another core that waits for one of its pages drives it.
 
 mod claims;
 mod completions;
@@ -146,12 +146,13 @@ impl Backside {
         !self.starved.is_empty()
     }
 
-    /// Whether something here goes on without a completion of this core's own device queue.
+    /// True if some work here goes on without a completion of this core's own device queue.
     pub(crate) fn waits_without_device(&self) -> bool {
         !self.starved.is_empty() || !self.evictions.is_empty()
     }
 
-    /// `waiter`, a job of this core, has missed on `page`: brings it, or joins those that wait for it.
+    /// Handles a miss of `waiter`, a job of this core, on `page`. Brings the page, or adds the job
+    /// to the page's waiters.
     pub(crate) fn miss(
         &mut self,
         pool: &BufferPool,
@@ -252,8 +253,8 @@ impl Backside {
         Some(frame)
     }
 
-    /// A job of this core waits for `page`, which is on its way into `frame` or out of it. It comes back
-    /// at once if it only waits to be written.
+    /// Handles a job of this core that waits for `page`, which is on its way into `frame` or out of
+    /// it. A page that only waits to be written comes back at once.
     fn revive(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
         // The write for a checkpoint must happen.
         if !self.cleaning.contains(&frame) && self.write_back.take_waiting(frame) {
@@ -264,8 +265,8 @@ impl Backside {
         }
     }
 
-    /// A job of this core asked for `page` and found what `demand` says. Fetches the pages that the
-    /// prefetcher expects next.
+    /// Fetches the pages that the prefetcher expects after a job asked for `page`, with the result
+    /// `demand`.
     fn look_ahead(&mut self, pool: &BufferPool, page: PageId, demand: Demand, now: Time) {
         let candidates = self.prefetch.demand(pool.counters.core(self.core), page, demand);
         for candidate in candidates {
@@ -293,7 +294,7 @@ impl Backside {
         true
     }
 
-    /// Whether it fetches pages ahead without being told.
+    /// True if it fetches pages ahead without hints.
     pub(crate) fn prefetches(&self) -> bool {
         self.prefetch.is_by_itself()
     }
@@ -308,12 +309,12 @@ impl Backside {
         self.requests.has_network()
     }
 
-    /// Takes what this core's service asks of its sockets.
+    /// Takes the requests of this core's service to its sockets.
     pub(crate) fn request_network(&mut self, requests: &mut Vec<NetRequest>, now: Time) {
         self.requests.request_network(requests, now);
     }
 
-    /// Hands over what this core's sockets have to tell.
+    /// Hands over the events of this core's sockets.
     pub(crate) fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
         self.requests.take_network_events(into);
     }
@@ -370,7 +371,7 @@ impl Backside {
         pool.counters.core(self.core)
     }
 
-    /// Starts to read a page that was asked for into `frame`. A blank one needs no read.
+    /// Starts to read a page that was asked for into `frame`. A blank page needs no read.
     fn fill(&mut self, pool: &BufferPool, page: PageId, slot: u32, frame: FrameId, since: Time) {
         if slot != BLANK {
             self.start_read(pool, page, slot, frame, false, since);

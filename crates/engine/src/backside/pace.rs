@@ -8,13 +8,13 @@
 
 use ebbtide_core::{Span, Time};
 
-/// A running mean gives a new sample this share of its weight.
+/// A new sample makes up one part in this many of a running mean.
 const SHARE: u64 = 16;
 
-/// Longer gaps between misses, as of a core that slept, say nothing about its pace.
+/// Longer gaps between misses do not count as pace, for example the gap of a core that slept.
 const GAP_MAX: Span = Span::from_us(1_000);
 
-/// A request waits for others no longer than this many reads take.
+/// A request waits for others at most for the time of this many reads.
 const HOLD_READS: u64 = 4;
 
 /// A core with a job to run may spend this time on it before it submits, even with little other
@@ -22,7 +22,7 @@ const HOLD_READS: u64 = 4;
 /// machine. It is a tenth of what a drive takes for a read.
 const HOLD_MIN: Span = Span::from_us(20);
 
-/// Running means of how long the device takes for a read and how far apart a busy core's misses are.
+/// Running means of the device's time for a read, and of the gap between misses of a busy core.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     read_ps: u64,
@@ -40,7 +40,7 @@ impl Pace {
         }
     }
 
-    /// The core has nothing to run at `now`: the gap to its next miss counts from here.
+    /// Notes that the core has nothing to run at `now`: the gap to its next miss counts from here.
     pub(super) fn idle(&mut self, now: Time) {
         self.missed_at = now;
     }
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(pace.gap_ps, before);
     }
 
-    /// Guards against a past error. A core at a third of its load seemed to miss a third as often
-    /// as a busy one. So it held requests back although no other work hid their latency.
+    /// Otherwise a core at a third of its load would seem to miss a third as often as a busy one.
+    /// It would then hold requests back although no other work hides their latency.
     #[test]
     fn time_without_work_between_misses_is_not_part_of_the_pace() {
         let mut pace = Pace::default();

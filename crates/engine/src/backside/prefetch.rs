@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::cache::Cache;
 use crate::counters::CoreCounters;
 
-/// What one core fetches ahead of demand.
+/// The pages that one core fetches ahead of demand.
 pub(super) struct Prefetch {
     /// `None` if only hints are followed.
     prefetcher: Option<Prefetching>,

@@ -34,7 +34,7 @@ pub(super) struct Operation {
     pub(super) attempts: u32,
     /// Whether it writes one page of a run that failed as a whole.
     pub(super) alone: bool,
-    /// What a write to the persist part covers of the log.
+    /// The part of the log that a write to the persist part covers.
     pub(super) covers: Lsn,
 }
 
@@ -144,7 +144,7 @@ impl Requests {
         self.queue.set_busy(busy);
     }
 
-    /// Its core has nothing to run.
+    /// Notes that the core has nothing to run.
     pub(super) fn idle(&mut self, now: Time) {
         self.pace.idle(now);
     }
@@ -154,18 +154,19 @@ impl Requests {
         self.queue.has_network()
     }
 
-    /// Takes what a service asks of its sockets. Like requests for pages they wait for company.
+    /// Takes the requests of a service to its sockets. Like requests for pages, they wait for
+    /// others to join.
     pub(super) fn request_network(&mut self, requests: &mut Vec<NetRequest>, now: Time) {
         self.queue.request_network(requests);
         self.held_since.get_or_insert(now);
     }
 
-    /// Whether sockets have something to tell.
+    /// True if sockets have events.
     pub(super) fn has_network_events(&self) -> bool {
         self.queue.has_network_events()
     }
 
-    /// Appends what sockets have to tell.
+    /// Appends the events of sockets.
     pub(super) fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
         self.queue.take_network_events(into);
     }
@@ -183,7 +184,7 @@ impl Requests {
         self.completions = completions;
     }
 
-    /// Brings what the end of an operation will change into the core's caches.
+    /// Prefetches the data that the end of an operation will change into the core's caches.
     pub(super) fn prefetch(&self, pool: &BufferPool, completion: &Completion) {
         let operation = &self.operations[completion.token as usize];
         pool.cache.prefetch_arrival(operation.page, operation.frames[0]);
@@ -230,8 +231,8 @@ impl Requests {
         self.queue.has_held_back()
     }
 
-    /// Whether it is time to submit, given how many `more` requests would join. What the kernel holds
-    /// back comes with a submission, but not with another core's.
+    /// True if it is time to submit, when `more` requests would join. The completions that the
+    /// kernel holds back come with a submission of this core, but not with another core's.
     pub(super) fn is_due(&mut self, limits: &Limits, more: usize, drive: Drive, now: Time) -> bool {
         let unsubmitted = self.queue.unsubmitted() + more;
         let held_back = drive != Drive::Help && self.queue.has_held_back();

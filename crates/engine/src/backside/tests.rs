@@ -31,7 +31,7 @@ struct Asked {
     submitted: Vec<Request>,
     answered: Vec<Completion>,
     submits: u32,
-    /// Takes nothing.
+    /// True if the device takes no requests.
     full: bool,
     busy: bool,
     held_back: bool,
@@ -101,7 +101,7 @@ impl Sleeper for Wakes {
     }
 }
 
-/// The first core of an engine, whose time stands still unless the test says otherwise.
+/// The first core of an engine. Its time stands still unless the test moves it.
 struct Core {
     pool: BufferPool,
     backside: Backside,
@@ -162,7 +162,7 @@ impl Core {
         self.backside.advance(&self.pool, 0, now, drive);
     }
 
-    /// The device answers all that it was asked: well, or with an error.
+    /// The device answers all requests: successfully, or with an error.
     fn answer(&mut self, well: bool) {
         let asked = &mut *self.asked.lock();
         for request in asked.submitted.drain(..) {

@@ -34,7 +34,7 @@ pub(super) struct WriteBack {
     unchanged: Unchanged,
 }
 
-/// Whether there are unchanged pages, which can leave although nothing can be written.
+/// Whether there are unchanged pages. They can leave even if nothing can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Unchanged {
     /// Since a frame last came free, no search has found that there is none.
@@ -51,7 +51,7 @@ impl WriteBack {
         self.waiting.push_back(frame);
     }
 
-    /// Takes `frame` back if it waits, and says whether it did.
+    /// Takes `frame` off the list if it waits. Returns true if it did.
     pub(super) fn take_waiting(&mut self, frame: FrameId) -> bool {
         let at = self.waiting.iter().position(|&waiting| waiting == frame);
         at.and_then(|at| self.waiting.remove(at)).is_some()
@@ -164,8 +164,9 @@ impl WriteBack {
         }
     }
 
-    /// As [`start`](WriteBack::start), for pages that survive a crash: each keeps its last copy until
-    /// the log says where the new one is. Without a free slot, pages wait for the next flush.
+    /// As [`start`](WriteBack::start), for pages that survive a crash. Each keeps its last copy
+    /// until the log has a record of the new one. Without a free slot, pages wait for the next
+    /// flush.
     fn start_to_persist(
         &mut self,
         pool: &BufferPool,

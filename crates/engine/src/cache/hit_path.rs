@@ -1,4 +1,4 @@
-//! [`HitPath`]: what an access to a resident page goes through.
+//! [`HitPath`]: the path of an access to a resident page.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 

@@ -31,7 +31,7 @@ pub(super) struct HitTable {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LineIsFull(pub(super) bool);
 
-/// What a reader needs, as plain values. The table must outlive it.
+/// The table as plain values, for a reader. The table must outlive it.
 #[derive(Clone, Copy)]
 pub(super) struct Lookup {
     places: *const AtomicU64,

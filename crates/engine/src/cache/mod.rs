@@ -37,12 +37,12 @@ use policies::{NOWHERE, Policies};
 use wait_lists::LAST_BITS;
 pub(crate) use wait_lists::{FIBERS_MAX, Last, WaitLists};
 
-/// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
+/// The word of a frame without a page. Otherwise the word names the page and its [`Origin`].
 const HOLDS_NOTHING: u32 = u32::MAX;
 const ORIGIN_SHIFT: u32 = 30;
 const ORIGINS: [Origin; 3] = [Origin::Demand, Origin::Used, Origin::Unused];
 
-/// What [`Contents::moving`] is while `core` moves a page that these wait for.
+/// The value of [`Contents::moving`] while `core` moves a page that `waiting` wait for.
 fn moving(core: usize, waiting: Last) -> u32 {
     debug_assert!(core < CORES_MAX);
     (core as u32) << LAST_BITS | waiting.word()
@@ -54,11 +54,12 @@ fn holding(page: PageId, origin: Origin) -> u32 {
 
 /// Per-frame metadata of the miss path. Fits one cache line.
 struct Contents {
-    /// Which page, and how that came to be there. The page is that on its way in from when it sets out.
+    /// The page, and its origin. Set when the page starts on its way in.
     holds: AtomicU32,
     /// Where that page has its copy on flash, up to date or not, or [`BLANK`].
     slot: AtomicU32,
-    /// While that page is on its way: the core that moves it in or out, and who waits for it.
+    /// While that page is on its way: the core that moves it in or out, and the fibers that wait
+    /// for it.
     moving: AtomicU32,
     /// Where the replacement policy keeps the frame, or [`NOWHERE`]. Changed under the lock of that part of
     /// the policy.
@@ -150,7 +151,7 @@ impl Cache {
         frames * FRAME_BYTES + HitTable::bytes(frames)
     }
 
-    /// Bytes of the lists of those that wait, of `fibers` fibers.
+    /// Bytes of the lists of waiters, for `fibers` fibers.
     pub(crate) fn wait_lists_bytes(fibers: usize) -> usize {
         WaitLists::bytes(fibers)
     }
@@ -159,7 +160,7 @@ impl Cache {
         self.touches.len()
     }
 
-    /// What the hit path needs, as plain pointers.
+    /// The data of the hit path, as plain pointers.
     pub(crate) fn hit_path(&self) -> HitPath {
         HitPath {
             lookup: self.hits.lookup(),
@@ -214,7 +215,7 @@ impl Cache {
         PageId(u64::from(word & ((1 << ORIGIN_SHIFT) - 1)))
     }
 
-    /// The page that `frame`, which is free, last held, and how that had come to be there.
+    /// The page that `frame`, which is free, last held, and its origin.
     pub(crate) fn left_by(&self, frame: FrameId) -> Option<(PageId, Origin)> {
         let word = self.contents[frame.index()].holds.load(Ordering::Relaxed);
         (word != HOLDS_NOTHING)
@@ -249,13 +250,14 @@ impl Cache {
         PageState::of_word(self.state_word(page).load(Ordering::Acquire))
     }
 
-    /// Brings what changes when `page` comes or goes into the core's caches. It has left them since.
+    /// Prefetches the data that changes when `page` comes or goes. It has left the core's caches
+    /// since.
     pub(crate) fn prefetch(&self, page: PageId) {
         prefetch(self.state_word(page));
         self.hits.prefetch(page);
     }
 
-    /// As [`prefetch`](Cache::prefetch), with what is kept of the frame that `page` comes into.
+    /// As [`prefetch`](Cache::prefetch), with the metadata of the frame that `page` comes into.
     pub(crate) fn prefetch_arrival(&self, page: PageId, frame: FrameId) {
         self.prefetch(page);
         prefetch(&raw const self.contents[frame.index()]);
@@ -265,8 +267,8 @@ impl Cache {
         self.state_word(page).store(state.word(), Ordering::Release);
     }
 
-    /// `core` starts to move a page in that has no frame, from `slot` into `frame`. Who waits for it goes on
-    /// waiting.
+    /// Notes that `core` starts to move a page without a frame from `slot` into `frame`. The fibers
+    /// that wait for it go on waiting.
     pub(crate) fn begin_fetch(
         &self,
         page: PageId,
@@ -367,7 +369,8 @@ impl Cache {
         ((word >> LAST_BITS) as usize, Last::of_word(word & !(u32::MAX << LAST_BITS)))
     }
 
-    /// As [`moving`](Cache::moving): who waits, of whom the caller takes care from now on.
+    /// As [`moving`](Cache::moving), but returns only the waiting fibers. The caller must wake
+    /// them.
     fn take_waiting(&self, frame: FrameId) -> Last {
         let (core, last) = self.moving(frame);
         if last != Last::NONE {
@@ -629,7 +632,7 @@ mod tests {
 
     #[test]
     fn a_page_that_found_its_line_full_is_found_all_the_same_and_gets_a_place_later() {
-        /// Pages so far apart have the same place for their own in the table of twelve frames.
+        /// Pages this far apart have the same own place in the table of twelve frames.
         const APART: u64 = 32;
         let policy = (Division::new(None, 1, 12, 400), Admission::Always, PolicyKind::Fifo);
         let cache = Cache::new(400, 12, policy, (1, 1), false).expect("memory");

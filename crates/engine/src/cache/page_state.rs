@@ -44,7 +44,7 @@ pub(crate) const SLOTS_MAX: u64 = POISONED as u64;
 pub(crate) enum PageState {
     /// On flash only, in this slot, or [`BLANK`].
     Absent(u32),
-    /// Asked for by these fibers, and on flash only until the first one's core has a frame for it.
+    /// On flash only, and these fibers wait for it, until the first one's core has a frame for it.
     Starved(Last),
     /// On its way into this frame, or out of it: wait.
     Busy(FrameId),

@@ -123,7 +123,7 @@ impl Policies {
         }
     }
 
-    /// Puts frames whose pages are published under the policy.
+    /// Adds frames whose pages are published to the policy.
     pub(super) fn insert(&self, cache: &Cache, installed: &mut Vec<FrameId>) {
         let part_of = |frame| self.division.part_of(cache.page_in(frame));
         if self.parts.len() > 1 {
@@ -156,8 +156,8 @@ impl Policies {
         while !others.any(|part| self.lock(cache, part).insert(frame, page)) {}
     }
 
-    /// Takes at most `count` frames, whose pages are to be given up, off the policy; `unchanged` ones only, if so
-    /// asked.
+    /// Takes at most `count` frames off the policy, to give up their pages. With `unchanged`, takes
+    /// unchanged pages only.
     pub(super) fn victims(&self, cache: &Cache, count: usize, unchanged: bool) -> Vec<FrameId> {
         let mut victims = Vec::with_capacity(count);
         let first = self.fuller();

@@ -14,7 +14,7 @@ use super::Cache;
 use super::page_state::{BLANK, POISONED, PageState};
 
 impl Cache {
-    /// The slot of `page` as states say it.
+    /// The slot of `page`, as found in the states.
     fn find_slot(&self, page: PageId) -> u32 {
         let mut locked = None;
         loop {

@@ -50,10 +50,10 @@ impl Last {
     }
 }
 
-/// What is kept of a fiber that waits. Accessed under the lock of the page's shard, or by who has taken
-/// the whole list off the page.
+/// The node of a waiting fiber. Accessed under the lock of the page's shard, or by the core that
+/// has taken the whole list off the page.
 struct Node {
-    /// Who waits next for the same page.
+    /// The next fiber that waits for the same page.
     next: AtomicU32,
     /// The page.
     page: AtomicU32,
@@ -118,7 +118,7 @@ impl WaitLists {
         self.node(node).slot.load(Ordering::Relaxed)
     }
 
-    /// Who waits longest.
+    /// The fiber that has waited longest.
     pub(super) fn first(&self, last: Last) -> Option<Waiter> {
         last.node().map(|last| self.waiter(self.node(last).next.load(Ordering::Relaxed)))
     }

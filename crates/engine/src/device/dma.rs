@@ -45,7 +45,7 @@ struct Shared {
     closing: AtomicBool,
 }
 
-/// What a queue and the mover share.
+/// The state that a queue and the mover share.
 #[derive(Default)]
 struct Link {
     submitted: Mutex<Vec<(Request, Instant)>>,
@@ -54,11 +54,12 @@ struct Link {
 }
 
 impl Dma {
-    /// A device of `pages` pages, each with what `image` writes into it, that answers `latency` after
-    /// a request was handed over. Its thread runs on `cpus`; if there are none, the kernel decides.
+    /// A device of `pages` pages, each with the contents that `image` writes. It answers `latency`
+    /// after a request was handed over. Its thread runs on `cpus`. If there are none, the kernel
+    /// decides.
     ///
     /// # Errors
-    /// When there is not that much memory, or no thread can be started.
+    /// When there is too little memory, or no thread can be started.
     pub fn new(
         pages: u64,
         latency: Duration,
@@ -86,7 +87,7 @@ impl Dma {
         Ok(Dma { mover: Arc::new(Mover { shared, thread: Some(thread) }) })
     }
 
-    /// Memory that the pages take, in bytes. It stands for the drive, not for DRAM that is used.
+    /// Memory that the pages take, in bytes. It represents the drive, not used DRAM.
     pub fn bytes(&self) -> u64 {
         (self.mover.shared.pages * PAGE_BYTES) as u64
     }
@@ -240,7 +241,7 @@ impl Drop for DmaQueue {
 /// How a queue's owner sleeps until a completion or a call.
 #[derive(Default)]
 struct LinkSleeper {
-    /// Whether there are completions, to be asked without a lock.
+    /// True if there are completions. Read without a lock.
     news_there: AtomicBool,
     asleep: AtomicBool,
     called: Mutex<bool>,

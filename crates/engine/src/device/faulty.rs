@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper};
 
-/// How often what goes wrong, each as a share of requests in 0..=1.
+/// The rate of each fault, as a share of requests in 0..=1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// Reads that answer with an I/O error.
     pub read_errors: f64,
     /// Writes that answer with an I/O error, nothing written.
     pub write_errors: f64,
-    /// Transfers that say they moved half a page.
+    /// Transfers that report half a page.
     pub short: f64,
     /// Completions held back for a few looks, so that later ones overtake them.
     pub delays: f64,

@@ -1,9 +1,9 @@
 //! The device seam: whole pages to and from flash, asynchronously, in batches.
 //!
-//! A [`Device`] is opened once and gives every core a [`Queue`] of its own. A queue takes requests
-//! ([`Queue::push`]) without a system call, hands them to the kernel together ([`Queue::submit`])
-//! and gives completions back from shared memory ([`Queue::reap`]). Faults are injected at this seam
-//! ([`faulty`]), which is how every test of a failing disk works.
+//! A [`Device`] is opened once and makes a [`Queue`] for every core. A queue takes requests
+//! ([`Queue::push`]) without a system call, and hands them to the kernel together
+//! ([`Queue::submit`]). It returns completions from shared memory ([`Queue::reap`]). Every test of
+//! a failing disk injects its faults at this seam ([`faulty`]).
 
 pub mod dma;
 pub mod faulty;
@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 
 use crate::net::{NetEvent, NetRequest};
 
-/// Which way a page moves.
+/// The direction in which a page moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From flash to memory.
@@ -47,7 +47,7 @@ pub struct FrameMemory {
 /// The memory of the pages of a request; one, nearly always.
 pub type PageList = SmallVec<[*mut u8; 1]>;
 
-/// Pages to move between memory, where they may lie anywhere, and neighbouring places on flash.
+/// Pages to move between any places in memory and neighbouring places on flash.
 #[derive(Clone, Debug)]
 pub struct Request {
     direction: Direction,
@@ -67,7 +67,7 @@ impl Request {
         Request { direction, offset, pages, token }
     }
 
-    /// Which way the pages move.
+    /// The direction in which the pages move.
     pub fn direction(&self) -> Direction {
         self.direction
     }
@@ -92,14 +92,14 @@ impl Request {
         self.pages.len() * PAGE_BYTES
     }
 
-    /// The request's memory as the kernel wants it described.
+    /// The request's memory in the kernel's format.
     fn iovecs(&self) -> IoVecs {
         let iovec = |page: &*mut u8| libc::iovec { iov_base: page.cast(), iov_len: PAGE_BYTES };
         IoVecs(self.pages.iter().map(iovec).collect())
     }
 }
 
-/// Pieces of memory as the kernel wants them described.
+/// Pieces of memory in the kernel's format.
 struct IoVecs(Box<[libc::iovec]>);
 
 // SAFETY: as for `Request`, whose pointers these are.
@@ -114,14 +114,14 @@ unsafe impl Send for Request {}
 pub struct Completion {
     /// The request's token.
     pub token: u64,
-    /// Bytes moved (all of the request unless the device was short), or what went wrong.
+    /// Bytes moved (all of the request unless the device was short), or the error.
     pub result: io::Result<usize>,
 }
 
-/// A core's way to a device. Other cores may drive it too, one at a time.
+/// A core's queue to a device. Other cores may drive it too, one at a time.
 ///
-/// A queue that is dropped first waits for the requests it has handed over: their pages are the
-/// caller's again afterwards.
+/// A dropped queue first waits for the requests that it has handed over. After that their pages
+/// belong to the caller again.
 pub trait Queue: Send {
     /// Registers the memory that holds the pages of nearly all requests. The kernel then need not
     /// look it up for each of them. Requests work the same without it.
@@ -144,7 +144,7 @@ pub trait Queue: Send {
     /// Takes a request without handing it over yet.
     fn push(&mut self, request: Request);
 
-    /// Hands over what was pushed. Some of it may stay behind when the device is full: submit again
+    /// Hands over the pushed requests. Some may stay behind when the device is full: submit again
     /// after a completion.
     fn submit(&mut self);
 
@@ -167,18 +167,18 @@ pub trait Queue: Send {
         false
     }
 
-    /// Takes what a service asks of its sockets, to be handed over with the next
-    /// [`submit`](Queue::submit). A queue without sockets ignores it.
+    /// Takes the requests of a service to its sockets, for the next [`submit`](Queue::submit). A
+    /// queue without sockets ignores them.
     fn request_network(&mut self, requests: &mut Vec<NetRequest>) {
         requests.clear();
     }
 
-    /// Whether sockets have something to tell.
+    /// True if sockets have events.
     fn has_network_events(&self) -> bool {
         false
     }
 
-    /// Appends what sockets have to tell since the last call, as of the last [`reap`](Queue::reap).
+    /// Appends the events of sockets since the last call, as of the last [`reap`](Queue::reap).
     fn take_network_events(&mut self, _into: &mut Vec<NetEvent>) {}
 
     /// How the owner of the queue sleeps and is woken.
@@ -229,7 +229,7 @@ pub trait Device: Send + Sync {
     /// When the kernel refuses it.
     fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>>;
 
-    /// A way of its own for the log, or `None` if writes and flushes of the file do.
+    /// Returns a separate writer for the log, or `None` if writes and flushes of the file suffice.
     ///
     /// # Errors
     /// When the kernel or the drive refuses it.

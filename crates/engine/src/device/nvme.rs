@@ -35,11 +35,11 @@ struct Command {
     data_bytes: u32,
     words_10_to_15: [u32; 6],
     timeout_ms: u32,
-    /// What the drive answers, for commands by `ioctl`.
+    /// The drive's answer to commands by `ioctl`.
     result: u32,
 }
 
-/// `_IO('N', 0x40)`: gives the number of the namespace.
+/// `_IO('N', 0x40)`: returns the number of the namespace.
 const IOCTL_ID: libc::c_ulong = 0x4e40;
 /// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`: a command to the controller.
 const IOCTL_ADMIN_COMMAND: libc::c_ulong = 0xc048_4e41;
@@ -56,7 +56,7 @@ const IDENTIFY: u8 = 0x06;
 /// Force unit access: the command ends when its data would survive a loss of power.
 const FUA: u32 = 1 << 30;
 
-/// What the kernel knows of a drive.
+/// Facts about a drive, from the kernel.
 pub(super) struct Limits {
     /// The most pages in a command.
     pub(super) pages_max: usize,
@@ -136,7 +136,7 @@ impl Namespace {
     }
 }
 
-/// The entry that gives `command` to the first file of a ring.
+/// The entry that sends `command` to the first file of a ring.
 fn entry(operation: u32, command: &Command, buffer: Option<u16>) -> squeue::Entry128 {
     let mut bytes = [0; 80];
     bytes[..size_of::<Command>()].copy_from_slice(bytemuck::bytes_of(command));
@@ -216,7 +216,7 @@ impl Nvme {
         Ok(Nvme { polled, namespace })
     }
 
-    /// What this kernel does not do for passthrough.
+    /// A notice about passthrough features that this kernel lacks.
     pub(super) fn notice(&self) -> Option<String> {
         let lacks = match (may_poll(&kernel_release()), self.polled.takes_registered()) {
             (true, true) => return None,
@@ -328,7 +328,7 @@ fn namespace_of(file: &File) -> io::Result<u32> {
     u32::try_from(number).map_err(|_| io::Error::last_os_error())
 }
 
-/// The bytes of a block, from what a namespace says of itself (Identify Namespace, NVM command set).
+/// The bytes of a block, from the data of a namespace (Identify Namespace, NVM command set).
 fn block_bytes(identity: &[u8; PAGE_BYTES]) -> Result<u32, String> {
     // The format in use has four low bits, and two more where there are many formats.
     let in_use = identity[26];
@@ -359,7 +359,7 @@ fn error_of(result: i32) -> Option<io::Error> {
     }
 }
 
-/// What a status code and its type say, of those that reads, writes and flushes meet.
+/// The meaning of a status code and its type, for the codes of reads, writes and flushes.
 fn meaning(status: i32) -> &'static str {
     match status {
         0x001 => "invalid command",

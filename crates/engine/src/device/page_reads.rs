@@ -105,10 +105,10 @@ impl Drop for PageReads<'_> {
     }
 }
 
-/// Checks that a ring can be set up and completes a request, one that does nothing.
+/// Checks that a ring can be set up and completes an empty request.
 ///
 /// # Errors
-/// What the kernel refused.
+/// The step that the kernel refused.
 pub fn try_ring() -> io::Result<()> {
     let mut ring = ring(8)?;
     // SAFETY: a no-op refers to no memory and no file.

@@ -1,4 +1,4 @@
-//! [`DevicePath`]: the ways to a drive, and which one suits what a path names.
+//! [`DevicePath`]: the ways to a drive, and the choice among them by the kind of file.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -26,7 +26,7 @@ ebbtide_core::choice! {
     }
 }
 
-/// A device, and a notice where it is not the best that was to be had.
+/// A device, and a notice if a better one was not available.
 pub type Opened = (Arc<dyn Device>, Option<String>);
 
 /// Opens the device over `file`, which was opened with `O_DIRECT`. The device is the one `asked`
@@ -58,7 +58,7 @@ pub fn resolve(data: &Path, asked: Option<DevicePath>) -> (PathBuf, Option<Devic
     }
 }
 
-/// The generic device of the NVMe namespace whose block device has this `name`, if the kernel gives it one.
+/// The generic device of the NVMe namespace whose block device has this `name`, if it has one.
 pub fn generic_device_of(name: &str) -> Option<PathBuf> {
     let folder = std::fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()?;
     name.starts_with("nvme").then(|| beside(&folder, "ng")).flatten().map(device_file)
@@ -77,8 +77,8 @@ fn block_device_of(generic: &Metadata) -> Option<String> {
     beside(&folder, "nvme")
 }
 
-/// What begins with `start` and is the same namespace as what the kernel describes in `folder`. The numbers
-/// of the two may differ in all but their ends: that of the drive may be its subsystem's.
+/// Finds the name that begins with `start` and is the same namespace as the kernel's `folder`. The
+/// numbers of the two may differ, except at their ends: the drive's number may be its subsystem's.
 fn beside(folder: &Path, start: &str) -> Option<String> {
     let name = folder.file_name()?.to_str()?;
     let end = &name[name.rfind('n')?..];
@@ -111,7 +111,7 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
         .map_err(|error| format!("passthrough is refused here: {error}"))
 }
 
-/// What the kernel says of the NVMe drive that it describes in the folder `drive`.
+/// Facts about an NVMe drive, from the kernel's folder `drive`.
 fn nvme_limits(drive: Option<&Path>) -> Limits {
     let setting = |name: &str| {
         let path = drive?.join("queue").join(name);

@@ -45,8 +45,8 @@ impl<E: Entries> Polled<E> {
         Ok(device)
     }
 
-    /// Whether pages in registered memory are read without looking them up. Kernels before 6.12 refuse
-    /// passthrough to a part of much registered memory.
+    /// True if pages in registered memory are read without a look-up. Kernels before 6.12 refuse
+    /// passthrough to a part of large registered memory.
     pub(super) fn takes_registered(&self) -> bool {
         self.takes_registered
     }
@@ -105,7 +105,7 @@ struct PolledQueue<E: Entries> {
     pushed: VecDeque<Request>,
     /// Entries in the submission ring that the kernel has not taken yet.
     staged: usize,
-    /// The frames, if the kernel has their pages at hand.
+    /// The frames, if the kernel has registered their pages.
     registered: Option<FrameMemory>,
     sleeper: Arc<PolledSleeper>,
 }
@@ -191,7 +191,7 @@ impl<E: Entries> PolledQueue<E> {
         }
     }
 
-    /// Hands over what is staged and looks at the device.
+    /// Hands over the staged entries and polls the device.
     fn look(&mut self) {
         // Every error that is left is a misuse of the ring.
         self.enter(0).unwrap_or_else(|error| panic!("io_uring_enter: {error}"));
@@ -320,7 +320,7 @@ const NAP: Duration = Duration::from_micros(50);
 struct PolledSleeper {
     calm: Arc<dyn Sleeper>,
     polled: AtomicUsize,
-    /// How often in a row the owner was about to sleep and nothing had been completed.
+    /// How often in a row the owner was about to sleep and no request had ended.
     looks_in_vain: AtomicUsize,
 }
 

@@ -27,7 +27,7 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// A device of `pages` pages, each with what `image` writes into it.
+    /// A device of `pages` pages, each with the contents that `image` writes.
     pub fn new(
         pages: usize,
         latency: Latency,
@@ -41,7 +41,7 @@ impl Ram {
         Ram { pages: Arc::new((0..pages).map(filled).collect()), latency }
     }
 
-    /// What page `number` holds now.
+    /// The contents of page `number` now.
     pub fn page(&self, number: usize) -> [u8; PAGE_BYTES] {
         *self.pages[number].lock()
     }

@@ -16,8 +16,8 @@ use super::{Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, 
 use crate::net::sockets::{self, Sockets};
 use crate::net::{NetEvent, NetRequest};
 
-/// How requests become entries of a ring, and what its completions say. The ring's first file is the one
-/// that is asked.
+/// The conversion of requests to entries of a ring, and of its completions to results. Requests go
+/// to the ring's first file.
 pub(super) trait Entries: Send + Sync + 'static {
     type Submission: squeue::EntryMarker;
     type Completion: cqueue::EntryMarker;
@@ -25,10 +25,10 @@ pub(super) trait Entries: Send + Sync + 'static {
     const POLLED_NAME: &'static str;
     /// The name where the kernel does not poll for it.
     const UNPOLLED_NAME: &'static str;
-    /// Whether a completion says how many bytes were moved.
+    /// True if a completion reports how many bytes were moved.
     const COUNTS_BYTES: bool;
 
-    /// The file that is asked.
+    /// The file that requests go to.
     fn descriptor(&self) -> RawFd;
 
     /// Moves the page at byte `offset` from or to `page`, which lies in the registered buffer `buffer`.
@@ -58,7 +58,7 @@ pub(super) trait Entries: Send + Sync + 'static {
         usize::MAX
     }
 
-    /// Is told of every write that has ended well, before its owner is.
+    /// Called for every write that has ended well, before its owner learns of it.
     fn note_written(&self) {}
 }
 
@@ -207,7 +207,7 @@ pub(super) struct UringQueue<E: Entries> {
     staged: usize,
     /// Requests pushed into the submission ring and not completed.
     outstanding: Outstanding<E>,
-    /// The frames, if the kernel has their pages at hand.
+    /// The frames, if the kernel has registered their pages.
     registered: Option<FrameMemory>,
     sleeper: Arc<UringSleeper>,
     wakeup_armed: bool,
@@ -219,13 +219,13 @@ pub(super) struct UringQueue<E: Entries> {
 struct Outstanding<E> {
     entries: Arc<E>,
     count: usize,
-    /// Those that are more than the read of a page.
+    /// Requests under way, except reads of a single page.
     kept: Vec<Option<Kept>>,
     /// The places in `kept` that are free.
     idle: Vec<u32>,
 }
 
-/// What a request needs until its completion.
+/// The data of a request until its completion.
 struct Kept {
     token: u64,
     direction: Direction,
@@ -267,7 +267,7 @@ impl<E: Entries> Outstanding<E> {
         u64::from(place)
     }
 
-    /// The completion of a request whose entry had this token and has this result.
+    /// Returns the completion of the request whose entry had this token, with this result.
     fn end(&mut self, token: u64, result: i32) -> Completion {
         self.count -= 1;
         if token & KEPT == 0 {
@@ -284,7 +284,7 @@ impl<E: Entries> Outstanding<E> {
     }
 }
 
-/// The bytes moved of the `bytes` that were asked for, from the result in a completion.
+/// Bytes moved of the `bytes` requested, from the result in a completion.
 pub(super) fn moved<E: Entries>(entries: &E, result: i32, bytes: usize) -> io::Result<usize> {
     match entries.error(result) {
         Some(error) => Err(error),

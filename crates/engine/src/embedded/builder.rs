@@ -30,7 +30,7 @@ const ORDER_PAGES_MIN: u64 = 8;
 const LOG_SHARE: u64 = 16;
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=1 << 30;
 
-/// How a [`Store`] is opened, or made if there is none. Only the path is required.
+/// Options to open a [`Store`], or to make it if there is none. Only the path is required.
 ///
 /// A size is a text such as `"20GiB"` or a number of bytes.
 ///
@@ -76,7 +76,8 @@ impl Store {
 }
 
 impl Builder {
-    /// What keys and values may take, with their index: 1 GiB unless given. A store that is there keeps its size.
+    /// Sets the room for keys and values, with their index. The default is 1 GiB. An existing store
+    /// keeps its size.
     pub fn size(self, size: impl ToString) -> Builder {
         Builder { size: Some(size.to_string()), ..self }
     }
@@ -92,23 +93,23 @@ impl Builder {
         Builder { structures: Some(size.to_string()), ..self }
     }
 
-    /// The DRAM budget: 64 MiB unless given. It covers everything.
+    /// Sets the DRAM budget. The default is 64 MiB. It covers everything.
     pub fn dram(self, budget: impl ToString) -> Builder {
         Builder { dram: Some(budget.to_string()), ..self }
     }
 
-    /// The cores that run jobs, each an OS thread: one unless given.
+    /// Sets the number of cores that run jobs, each an OS thread. The default is one.
     pub fn cores(self, cores: usize) -> Builder {
         Builder { cores, ..self }
     }
 
-    /// When a change returns: `always` unless given, `every:TIME` or `none`; or a
+    /// Sets when a change returns: `always` (the default), `every:TIME` or `none`. Also takes a
     /// [`Policy`](ebbtide_core::durability::Policy).
     pub fn durability(self, policy: impl ToString) -> Builder {
         Builder { durability: Some(policy.to_string()), ..self }
     }
 
-    /// Replaces the store that is there. Other files are never replaced.
+    /// Replaces an existing store. Other files are never replaced.
     pub fn replace(self, replace: bool) -> Builder {
         Builder { replace, ..self }
     }
@@ -177,7 +178,7 @@ impl Builder {
         Ok(File::create_persistent(&new, log_bytes)?)
     }
 
-    /// Refuses sizes that are given and not the store's.
+    /// Refuses given sizes that differ from the store's.
     fn check(&self, found: Layout, given: Layout) -> Result<(), Error> {
         for (option, text, found, given) in [
             ("size", &self.size, found.key_pages, given.key_pages),

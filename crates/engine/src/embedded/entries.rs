@@ -1,4 +1,4 @@
-//! [`Entries`]: what both kinds of maps do with keys and values.
+//! [`Entries`]: the operations of both kinds of maps on keys and values.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct Entries {
     is_ordered: bool,
 }
 
-/// What became of a key.
+/// The result of a change of a key.
 pub(super) struct Updated {
     pub(super) was_there: bool,
     pub(super) new: Option<Vec<u8>>,

@@ -1,9 +1,11 @@
-//! How many maps a store has, how long their names and keys are, and where their entries lie.
+//! Limits of a store: the number of its maps, the lengths of names and keys, and the places of
+//! entries.
 
 use ebbtide_structures::OrderedMap;
 use ebbtide_structures::keyspace::DATABASES;
 
-/// The database of the keyspace that lists the maps by name. Each map has one of those before it.
+/// The database of the keyspace that lists the maps by name. Each map uses one of the databases
+/// before it.
 pub(super) const NAMES: usize = DATABASES - 1;
 
 /// Maps of a store.

@@ -65,8 +65,8 @@ impl Map {
         self.0.update(key.as_ref(), false, |_| None).map(|updated| updated.was_there)
     }
 
-    /// Replaces the value of `key` by what `change` makes of it, as one transaction. `None` stands for no value.
-    /// Returns the new value. `change` may run more than once, and only its last run counts.
+    /// Replaces the value of `key` by the result of `change`, as one transaction. `None` means no
+    /// value. Returns the new value. `change` may run more than once, and only its last run counts.
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;

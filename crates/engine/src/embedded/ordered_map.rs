@@ -68,7 +68,8 @@ impl OrderedMap {
         self.0.update(key.as_ref(), false, |_| None).map(|updated| updated.was_there)
     }
 
-    /// Replaces the value of `key` by what `change` makes of it, as [`Map::update`](super::Map::update).
+    /// Replaces the value of `key` by the result of `change`, as
+    /// [`Map::update`](super::Map::update).
     ///
     /// # Errors
     /// As [`insert`](OrderedMap::insert).

@@ -1,4 +1,4 @@
-//! [`Shared`]: what the handles of an open store share.
+//! [`Shared`]: the state that the handles of an open store share.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-/// Where the maps of a store lie: a few numbers, for jobs to take with them.
+/// The places of the maps of a store, as a few numbers that jobs carry.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     pub(super) keys: Keyspace,
@@ -54,7 +54,7 @@ pub(super) struct Space {
     join_from: Arc<AtomicU64>,
 }
 
-/// An open store: jobs on its cores, and where its maps lie.
+/// An open store: jobs on its cores, and the places of its maps.
 pub(super) struct Shared {
     jobs: OfProcess<Jobs>,
     pub(super) space: Space,
@@ -118,9 +118,9 @@ impl Shared {
         self.jobs()?.submit_commit(job).wait()??
     }
 
-    /// Runs `body`, which changes keys of these `hashes` of a map alone, as a transaction; no hash stands for all
-    /// keys.
-    /// `after` follows it. Waits until it may be acknowledged.
+    /// Runs `body` as a transaction, then `after`, and waits until the transaction may be
+    /// acknowledged. `body` changes only keys with these `hashes`. Without hashes it may change any
+    /// key.
     pub(super) fn change<T: Send + 'static>(
         &self,
         (number, hashes): (usize, Vec<u64>),
@@ -193,7 +193,7 @@ fn numbers(keys: &Keyspace, memory: &mut FlashMemory<'_>) -> Vec<usize> {
     values.map(|value| usize::from(value.get(1).copied().unwrap_or(0))).collect()
 }
 
-/// The keyspace and the layout of a store, which are made by `new` as far as they are not there.
+/// Returns the keyspace and the layout of a store. `new` makes the parts that do not exist yet.
 fn laid_out(
     memory: &mut FlashMemory<'_>,
     path: PathBuf,

@@ -181,7 +181,7 @@ impl Store {
         })
     }
 
-    /// What the engine counted since the store was opened.
+    /// Returns the engine's counts since the store was opened.
     pub fn counters(&self) -> Result<Snapshot, Error> {
         Ok(self.shared.jobs()?.engine().counters().snapshot())
     }

@@ -9,7 +9,7 @@ use crate::atomic_words;
 use crate::cache::PageState;
 use crate::epoch::Presence;
 
-/// Pages of a range that are asked for ahead of the one that is being copied.
+/// Pages of a range that are requested ahead of the page that is being copied.
 const WINDOW_PAGES: u64 = 64;
 
 impl<'a> FlashMemory<'a> {
@@ -104,7 +104,7 @@ impl<'a> FlashMemory<'a> {
         PageView { memory, presence: self.presence, memory_borrow: PhantomData }
     }
 
-    /// Copies word by word what the transaction sees.
+    /// Copies words as the transaction sees them.
     fn read_bytes_in_transaction(&mut self, at: Addr, into: &mut [u8]) {
         let mut done = 0;
         while done < into.len() {

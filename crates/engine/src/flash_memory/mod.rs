@@ -31,43 +31,43 @@ use transaction::Transaction;
 pub(crate) enum Signal {
     /// It waits for an [`Outcome`].
     Halted,
-    /// It lets others run.
+    /// It lets other jobs run.
     Yielded,
     /// Its job is over.
     Finished,
 }
 
-/// What a core's fibers share with its scheduler, on the core's thread alone.
+/// The state that a core's fibers share with its scheduler, only on the core's thread.
 pub(crate) struct Local {
     pub(crate) shared: Arc<EngineState>,
     pub(crate) core: usize,
     /// The outcome that each fiber was sent, until it is resumed.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
-    /// What each fiber goes on with that halted on a miss.
+    /// The data that each fiber halted on a miss will need first.
     needs: Box<[Cell<Needs>]>,
     /// Fibers that have missed on a page since the core last drove its backside.
     missed: RefCell<Vec<(u32, PageId)>>,
     /// By fiber: where its core found the page that it last missed on.
     found: Box<[Cell<Found>]>,
-    /// Whether it fetches pages ahead of demand, so that where a page is had better be known before its job
-    /// halts.
+    /// True if the backside fetches pages ahead of demand. The place of a page should then be known
+    /// before its job halts.
     fetches_ahead: Cell<bool>,
     /// Frames that their first waiters have used since then.
     used: RefCell<Vec<FrameId>>,
     /// By core: fibers that wait for a page which that one brings in or out.
     pub(crate) awaited: Box<[Cell<u32>]>,
-    /// Fibers that wait for pages which other cores bring.
+    /// Fibers that wait for pages on their way by other cores.
     pub(crate) await_others: Cell<u32>,
     /// Fibers that wait on a word.
     pub(crate) word_waiters: Cell<u32>,
     /// Fibers that wait for the log, which goes on without them.
     pub(crate) log_waiters: Cell<u32>,
-    /// Transactions that are over, whose memory the next ones use.
+    /// Finished transactions, for the next ones to reuse their memory.
     #[expect(clippy::vec_box, reason = "a job holds the box while its transaction is under way")]
     pub(crate) spare_transactions: Cell<Vec<Box<Transaction>>>,
 }
 
-/// What a fiber touches first when it goes on after a miss.
+/// The data that a fiber touches first when it goes on after a miss.
 #[derive(Clone, Copy)]
 pub(crate) struct Needs {
     /// Near the end of its stack.
@@ -77,8 +77,8 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Bytes of the stack of a fiber that goes on: the frames of the miss, of the access and of what
-    /// called it.
+    /// Bytes of the stack of a resumed fiber to prefetch: the stack frames of the miss, of the
+    /// access and of its caller.
     const STACK_BYTES: usize = 1024;
 
     /// How many of them are below the place that is noted.
@@ -109,8 +109,9 @@ impl Local {
         }
     }
 
-    /// Brings what `fiber`, which will go on soon, touches first into the core's caches. Much has displaced
-    /// it since the fiber halted, and its page comes from the device.
+    /// Prefetches the data that `fiber` touches first, as it will go on soon. Other data has
+    /// displaced it from the core's caches since the fiber halted, and its page comes from the
+    /// device.
     pub(crate) fn prefetch(&self, fiber: u32) {
         let Needs { stack, offset } = self.needs[fiber as usize].get();
         prefetch_bytes(stack.wrapping_sub(Needs::STACK_BYTES_BELOW), Needs::STACK_BYTES);
@@ -161,7 +162,7 @@ impl Local {
 
 /// The memory a job runs over in the engine: an address space on flash behind the DRAM cache.
 ///
-/// It belongs to one fiber. [`Memory`] says what its calls do, and what a job must not hold across
+/// It belongs to one fiber. [`Memory`] documents its calls, and what a job must not hold across
 /// them.
 pub struct FlashMemory<'a> {
     /// Has no pages during a transaction. So every access takes the path of a page that does not
@@ -216,7 +217,7 @@ impl<'a> FlashMemory<'a> {
         self.access_page(at, wrote, body)
     }
 
-    /// As [`access`](FlashMemory::access), for anything that lies within the page of `at`.
+    /// As [`access`](FlashMemory::access), for any data within the page of `at`.
     #[inline(always)]
     fn access_page<R>(
         &mut self,
@@ -238,7 +239,8 @@ impl<'a> FlashMemory<'a> {
         result
     }
 
-    /// Starts a memory call: the page of `at`, which exists, is in the frame given until its end.
+    /// Starts a memory call. Until its end, the page of `at`, which exists, is in the returned
+    /// frame.
     #[inline(always)]
     fn enter(&mut self, at: Addr) -> FrameId {
         self.presence.enter();
@@ -251,7 +253,7 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// The frame of the page of `at`, which may be resident all the same.
+    /// Returns the frame of the page of `at`, after a miss if it is not resident.
     #[cold]
     #[inline(never)]
     fn find_or_miss(&mut self, at: Addr) -> FrameId {
@@ -262,8 +264,8 @@ impl<'a> FlashMemory<'a> {
         self.miss(at)
     }
 
-    /// Waits until the page of `at` is resident and gives its frame, inside a new epoch. The core looks
-    /// where the page is when it next drives its backside.
+    /// Waits until the page of `at` is resident. Returns its frame, inside a new epoch. The core
+    /// looks up the page when it next drives its backside.
     fn miss(&mut self, at: Addr) -> FrameId {
         let page = at.page();
         self.presence.exit();
@@ -332,8 +334,8 @@ impl<'a> FlashMemory<'a> {
         found
     }
 
-    /// Lets other jobs run before this one goes on: those that are ready, and a new one if a thread is
-    /// free. Does nothing while the job unwinds.
+    /// Lets other jobs run before this one goes on: ready ones, and a new one if a thread is free.
+    /// Does nothing while the job unwinds.
     pub fn yield_now(&mut self) {
         if !std::thread::panicking() {
             self.suspend.suspend(Signal::Yielded);
@@ -341,8 +343,8 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// Calls the job under way by a number of the program's choice, until it ends, for
-    /// [`Engine::long_jobs`](crate::Engine::long_jobs).
+    /// Labels the job under way with a number of the program's choice, until it ends. The label
+    /// appears in [`Engine::long_jobs`](crate::Engine::long_jobs).
     pub fn label_job(&mut self, label: u64) {
         self.local.shared.jobs.label(self.local.core, self.fiber, label);
     }
@@ -358,14 +360,14 @@ impl<'a> FlashMemory<'a> {
         outcome.expect("a fiber is resumed only with an outcome")
     }
 
-    /// Makes the accesses so far visible to the counters.
+    /// Adds the accesses so far to the counters.
     pub(crate) fn publish_accesses(&mut self) {
         let counters = self.local.shared.pool.counters.core(self.local.core);
         counters.accesses.add(std::mem::take(&mut self.accesses));
     }
 }
 
-/// Other jobs on this thread would find it unwinding if this one let them run.
+/// Panics if the thread unwinds. Other jobs on this thread would find it unwinding.
 fn check_not_unwinding() {
     assert!(
         !std::thread::panicking(),

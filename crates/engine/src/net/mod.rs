@@ -30,7 +30,7 @@ impl SocketId {
     }
 }
 
-/// What a service asks of its core's ring, on its way to the [`Queue`](crate::device::Queue).
+/// A request of a service to its core's ring, on its way to the [`Queue`](crate::device::Queue).
 #[derive(Debug)]
 pub enum NetRequest {
     /// [`Network::listen`].
@@ -47,7 +47,7 @@ pub enum NetRequest {
     },
     /// [`Network::open`].
     Open {
-        /// The number that the event says.
+        /// The number that the event reports.
         listener: u32,
         /// The socket.
         socket: OwnedFd,
@@ -58,14 +58,14 @@ pub enum NetRequest {
     Send(SocketId, Vec<u8>),
     /// [`Network::balance`].
     Balance {
-        /// Bytes of memory that the kernel may take each way.
+        /// Bytes of memory that the kernel may use in each direction.
         pool_bytes: usize,
     },
     /// [`Network::close`].
     Close(SocketId),
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub enum NetEvent {
     /// A client has connected to this listener, or could not. The next client is accepted after
@@ -78,16 +78,16 @@ pub enum NetEvent {
     },
     /// The core has taken a socket over.
     Opened {
-        /// The number that [`Network::open`] was given.
+        /// The number of a listener that was passed to [`Network::open`].
         listener: u32,
-        /// The socket, on which nothing is under way.
+        /// The socket, with nothing under way.
         socket: SocketId,
     },
     /// Bytes have come; none when the client has closed its side.
     Received {
         /// The socket.
         socket: SocketId,
-        /// What came, or the error of the connection.
+        /// The received bytes, or the error of the connection.
         bytes: io::Result<Vec<u8>>,
     },
     /// All bytes of a send are with the kernel, or the connection has failed.
@@ -96,17 +96,17 @@ pub enum NetEvent {
         socket: SocketId,
         /// The buffer of the send, empty, for the next one.
         buffer: Vec<u8>,
-        /// Whether all of it was taken.
+        /// An error if the kernel did not take all bytes.
         result: io::Result<()>,
     },
-    /// The client takes nothing of what is sent, and others need the room in the kernel that it holds.
+    /// The client takes none of the sent bytes, and others need its room in the kernel.
     Stalled {
         /// The socket.
         socket: SocketId,
     },
 }
 
-/// A core's way to the network, for its service. Every call returns at once.
+/// A core's handle of the network, for its service. Every call returns at once.
 #[derive(Clone, Debug)]
 pub struct Network {
     port: Rc<Port>,
@@ -150,13 +150,13 @@ impl Network {
         self.push(NetRequest::Accept { listener });
     }
 
-    /// Takes over a connected socket, which any core may have accepted, and says
+    /// Takes over a connected socket that any core may have accepted. Reports
     /// [`Opened`](NetEvent::Opened) with this number of a listener.
     pub fn open(&self, listener: u32, socket: OwnedFd) {
         self.push(NetRequest::Open { listener, socket });
     }
 
-    /// Receives what comes next, once. While nothing comes this holds no buffer.
+    /// Receives the next bytes, once. Holds no buffer until they come.
     pub fn receive(&self, socket: SocketId) {
         self.push(NetRequest::Receive(socket));
     }
@@ -166,13 +166,13 @@ impl Network {
         self.push(NetRequest::Send(socket, bytes));
     }
 
-    /// Begins a round of sharing the kernel's memory for sockets, about every 100 ms. All sockets that have large
-    /// transfers share `pool_bytes` each way; others have a few kilobytes.
+    /// Begins a round of sharing the kernel's memory for sockets, about every 100 ms. All sockets
+    /// with large transfers share `pool_bytes` in each direction. Others have a few kilobytes.
     pub fn balance(&self, pool_bytes: usize) {
         self.push(NetRequest::Balance { pool_bytes });
     }
 
-    /// Closes a socket. What is under way on it ends without an event.
+    /// Closes a socket. Its operations under way end without an event.
     pub fn close(&self, socket: SocketId) {
         self.push(NetRequest::Close(socket));
     }

@@ -1,8 +1,9 @@
-//! [`Shares`]: how many bytes the kernel may buffer of each socket, one way.
+//! [`Shares`]: how many bytes the kernel may buffer for each socket, in one direction.
 //!
-//! A socket begins with [`LEAST_BYTES`], enough for small requests and replies. A larger transfer makes it a user
-//! of the pool, and users share the pool evenly, up to [`MOST_BYTES`] each. A user keeps its share until others need
-//! it. So buffers follow use: idle sockets cost little, and all together have a bound.
+//! A socket begins with [`LEAST_BYTES`], enough for small requests and replies. A larger transfer
+//! makes it a user of the pool. Users share the pool evenly, up to [`MOST_BYTES`] each. A user
+//! keeps its share until others need it. So idle sockets cost little, and the sum of all buffers is
+//! bounded.
 
 use std::os::fd::OwnedFd;
 
@@ -12,13 +13,13 @@ use super::socket_options::{memory_bytes, set_option};
 pub(super) const LEAST_BYTES: usize = 4 << 10;
 pub(super) const MOST_BYTES: usize = 64 << 10;
 
-/// What the kernel takes for a byte: it counts its own records too.
+/// Bytes that the kernel charges for one byte: it counts its own records too.
 const PER_BYTE: usize = 2;
 
 /// A user without a large transfer for this many rounds may lose its share.
 const IDLE_ROUNDS: u64 = 10;
 
-/// A way through a socket.
+/// A direction through a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     In,
@@ -37,7 +38,7 @@ impl Way {
 /// A socket's share.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Share {
-    /// Bytes that the kernel may buffer; 0 while it was not told.
+    /// Bytes that the kernel may buffer; 0 before the first setting.
     bytes: usize,
     /// The round of the last large transfer, if the socket is a user.
     used: Option<u64>,
@@ -58,7 +59,7 @@ impl Sharing<'_> {
     }
 }
 
-/// What has the sockets, by their slots.
+/// The owner of the sockets, by their slots.
 pub(super) trait Owner {
     fn sharing(&mut self, way: Way, slot: u32) -> Sharing<'_>;
 }
@@ -131,7 +132,8 @@ impl Shares {
     }
 }
 
-/// Whether a user keeps its share: it has used it of late, or something lies in the kernel. Takes it away if not.
+/// Returns true if a user keeps its share: it has used it lately, or the kernel still holds bytes.
+/// Otherwise takes the share away.
 fn keeps(mut sharing: Sharing<'_>, way: Way, round: u64) -> bool {
     let used = sharing.share.used.expect("it is a user");
     if round < used + IDLE_ROUNDS || memory_bytes(sharing.socket) > LEAST_BYTES {

@@ -1,4 +1,4 @@
-//! Options of sockets, and what the kernel reports of them.
+//! Options of sockets, and the kernel's figures about them.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -17,18 +17,18 @@ pub(super) fn set_option(
     }
 }
 
-/// Words of `SO_MEMINFO` (`linux/sock_diag.h`): bytes received, bytes on their way out, bytes to be sent, and
-/// bytes received while the socket was in use.
+/// Indices of `SO_MEMINFO` (`linux/sock_diag.h`): bytes received, bytes on their way out, bytes
+/// waiting to be sent, and bytes received while the socket was in use.
 const RECEIVED: usize = 0;
 const LEAVING: usize = 2;
 const QUEUED: usize = 5;
 const BACKLOG: usize = 7;
 const MEMORY_WORDS: usize = 9;
 
-/// The option that tells them, for any kind of socket (`asm-generic/socket.h`, since Linux 4.12).
+/// The option that returns them, for any kind of socket (`asm-generic/socket.h`, since Linux 4.12).
 const SO_MEMINFO: libc::c_int = 55;
 
-/// Bytes of memory that the kernel holds for a socket; 0 if it does not say.
+/// Bytes of memory that the kernel holds for a socket; 0 if it does not report them.
 pub(super) fn memory_bytes(socket: &OwnedFd) -> usize {
     let mut words = [0u32; MEMORY_WORDS];
     let mut length = size_of_val(&words) as libc::socklen_t;
@@ -42,7 +42,7 @@ pub(super) fn memory_bytes(socket: &OwnedFd) -> usize {
     words[RECEIVED] as usize + words[BACKLOG] as usize + out as usize
 }
 
-/// Bytes sent that the other side has not taken (`SIOCOUTQ`); 0 if the kernel does not say.
+/// Bytes sent that the other side has not taken (`SIOCOUTQ`); 0 if the kernel does not report them.
 pub(super) fn untaken_bytes(socket: &OwnedFd) -> u64 {
     let mut bytes: libc::c_int = 0;
     // SAFETY: writes one `int` to `bytes`. After an error it is zero.

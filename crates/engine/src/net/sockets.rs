@@ -1,4 +1,4 @@
-//! The sockets of one ring: their operations under way, and what came of them.
+//! The sockets of one ring: their operations under way, and the results.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +38,7 @@ const GROUP: u16 = 0;
 /// Linux 5.19; io_uring_enter(2)). A client seldom sends its next command before it has its answer.
 const RECEIVE_WAITS: u16 = 1;
 
-/// The kernel's memory for sockets each way until [`Sockets::balance`] says otherwise.
+/// The kernel's memory for sockets in each direction, until the first [`Sockets::balance`].
 const POOL_BYTES: usize = 8 << 20;
 
 /// Rounds between two looks for clients that take nothing: about a second.
@@ -60,7 +60,7 @@ struct Slot {
     generation: u32,
     socket: Option<OwnedFd>,
     receiving: bool,
-    /// The buffer of the send under way, with how much of it has been sent.
+    /// The buffer of the send under way, and the number of bytes sent so far.
     sending: Option<(Vec<u8>, usize)>,
     /// Bytes that the kernel has taken of all sends, and the client as of the last look that found some.
     sent_bytes: u64,
@@ -129,7 +129,7 @@ impl Default for Sockets {
 }
 
 impl Sockets {
-    /// Carries out what can be done at once, and queues operations for
+    /// Performs requests that need no waiting, and queues operations for
     /// [`next_entry`](Sockets::next_entry).
     pub(crate) fn request(&mut self, ring: &Submitter<'_>, request: NetRequest) {
         match request {
@@ -191,12 +191,12 @@ impl Sockets {
         self.under_way
     }
 
-    /// Whether something has happened that the service does not know of.
+    /// True if there are events that the service has not taken.
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// What has happened, in order.
+    /// Takes the events, in order.
     pub(crate) fn take_events(&mut self, into: &mut Vec<NetEvent>) {
         into.append(&mut self.events);
     }
@@ -216,7 +216,7 @@ impl Sockets {
         }
     }
 
-    /// Shuts all sockets down, so that what is under way on them ends.
+    /// Shuts all sockets down, so that their operations under way end.
     pub(crate) fn shut_down(&mut self) {
         self.under_way -= self.waiting.len();
         self.waiting.clear();
@@ -241,7 +241,7 @@ impl Sockets {
         (slot.generation == id.generation && slot.socket.is_some() && !slot.closing).then_some(slot)
     }
 
-    /// Begins a round, and looks for clients that take nothing while others need the room that they hold.
+    /// Begins a round. Looks for clients that take nothing while others need their room.
     fn balance(&mut self, pool_bytes: usize) {
         self.round += 1;
         self.shares.iter_mut().for_each(|shares| shares.set_pool(pool_bytes));

@@ -36,11 +36,11 @@ impl Reads for File {
 /// The blocks of a persist part in a file.
 pub(crate) struct FileDisk {
     reads: Arc<dyn Reads>,
-    /// The file itself, or a way past the kernel to the drive that it is.
+    /// The file itself, or a direct way to the drive past the kernel's block layer.
     writes: Box<dyn LogWrites>,
     offset: u64,
     buffer: Buffer,
-    /// What was read ahead of single reads, which follow each other in the log and the map.
+    /// Bytes read ahead, because single reads follow each other in the log and the map.
     ahead: Buffer,
     /// The first block read ahead, and how many.
     ahead_blocks: (u64, u64),
@@ -58,7 +58,7 @@ impl FileDisk {
         Ok(FileDisk { reads: file, writes, offset, buffer, ahead, ahead_blocks, reading })
     }
 
-    /// The same, written by another way if there is one.
+    /// Uses another writer for the same disk, if there is one.
     pub(crate) fn written_by(self, writes: Option<Box<dyn LogWrites>>) -> FileDisk {
         FileDisk { writes: writes.unwrap_or(self.writes), ..self }
     }
@@ -93,7 +93,7 @@ impl FileDisk {
     }
 }
 
-/// What is at fault when a write fails.
+/// The cause of a failed write.
 fn fault_of(error: &io::Error) -> Fault {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => Fault::Room,

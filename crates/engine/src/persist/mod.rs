@@ -1,7 +1,8 @@
-//! The persist part of an engine: the journal that all cores share, and who waits for it.
+//! The persist part of an engine: the journal that all cores share, and its waiters.
 //!
-//! The protocol is `ebbtide_core::durability`. Cores append to the journal and apply under its lock;
-//! one thread (`log_writer`) writes and flushes. A job that waits for either gives up its core.
+//! The protocol is `ebbtide_core::durability`. Cores append to the journal and apply stores under
+//! its lock. One thread (`log_writer`) writes and flushes. A job that waits for either gives up its
+//! core.
 
 mod file_disk;
 
@@ -25,16 +26,17 @@ pub(crate) use file_disk::FileDisk;
 /// The log is flushed at least this often.
 const FLUSH_EVERY_MAX: Duration = Duration::from_secs(1);
 
-/// A flush waits for those that the last one has released for this part of the time that it took.
+/// A flush waits for the jobs that the last flush has released. It waits for this part of that
+/// flush's time.
 const GATHER_SHARE: u32 = 4;
 
-/// Who waits for a checkpoint looks this often whether it is there.
+/// Time between two checks of a thread that waits for a checkpoint.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Bytes reserved for a transaction before the size of its stores is known.
 pub(crate) const FIRST_RESERVATION_BYTES: usize = 1024;
 
-/// What one transaction may store, in bytes of whole words.
+/// The most bytes that one transaction may store, in whole words.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 64 << 10;
 
 /// The most words that one transaction may have to verify: [`READS_PER_FRAME`] for each frame, and
@@ -42,10 +44,10 @@ pub(crate) const TRANSACTION_BYTES_MAX: usize = 64 << 10;
 const READS_PER_FRAME: usize = 16;
 const READS_MAX_MIN: usize = 1 << 16;
 
-/// What learns that a transaction may be acknowledged, or why it never will be.
+/// A callback for the acknowledgement of a transaction, or for the error that prevents it.
 pub(crate) type Tell = Box<dyn FnOnce(Result<(), TransactionError>) + Send>;
 
-/// The journal, and who waits for what of it.
+/// The journal, and the jobs and programs that wait for it.
 pub(crate) struct Guarded {
     pub(crate) journal: Journal,
     /// Fibers that wait until the log is on the device up to a place.
@@ -61,7 +63,7 @@ pub(crate) struct Guarded {
     pages_fail: Option<String>,
     /// Why the log cannot be written, if the device has had no room for it for long.
     log_full: Option<String>,
-    /// A flush was asked for of what was committed before this place.
+    /// The place in the log up to which a flush was asked for.
     flush_asked_to: Lsn,
     /// True if cores have been asked to write pages and will be asked again soon. No further
     /// request is needed.
@@ -77,10 +79,10 @@ pub(crate) struct Guarded {
     pub(crate) stored: Stored,
 }
 
-/// What transactions have stored.
+/// The stores of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stored {
-    /// Transactions that stored anything.
+    /// Transactions with at least one store.
     pub transactions: u64,
     /// The pages that each of them stored to, added up.
     pub pages: u64,
@@ -88,7 +90,7 @@ pub struct Stored {
     pub bytes: u64,
 }
 
-/// What came of a commit.
+/// The result of a commit.
 pub(crate) enum Committed<R> {
     /// It ends at this place in the log. These wait for room and have to be woken.
     Done(Lsn, Vec<Waiter>),
@@ -105,7 +107,7 @@ impl Guarded {
         self.gives_up().or_else(pages)
     }
 
-    /// Why what waits for the log is told of an error, if so.
+    /// The error for all that wait for the log, if there is one.
     pub(crate) fn gives_up(&self) -> Option<TransactionError> {
         let full = || self.log_full.clone().map(|reason| TransactionError::LogFull { reason });
         self.journal.ended().or_else(full)
@@ -138,16 +140,16 @@ impl Guarded {
             || self.tickets.iter().any(|(lsn, _)| *lsn > durable);
     }
 
-    /// For how long a flush that was asked for still waits. Those that the last one has released are
-    /// likely to commit again at once. If the next began without them, they would wait for two, and
-    /// every group would be half as large.
+    /// Returns how long a requested flush still waits. The jobs that the last flush has released
+    /// are likely to commit again at once. If the next flush began without them, they would wait
+    /// for two, and every group would be half as large.
     pub(crate) fn gathers_for(&self, now: Instant) -> Option<Duration> {
         let until = self.gather_until.filter(|_| self.waiting_count() < self.gathered)?;
         Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 }
 
-/// What the log, recovery and checkpoints read and write by. Pages that leave the cache go by a
+/// The disk of the log, recovery and checkpoints. Pages that leave the cache go to a
 /// [`Device`](crate::device::Device).
 pub type LogDisk = Box<dyn Disk + Send>;
 
@@ -273,13 +275,14 @@ impl Persist {
         cache
     }
 
-    /// Whether `contents`, which were read for `page` from its slot, are what was written there.
+    /// True if `contents`, read for `page` from its slot, match the last write there.
     pub(crate) fn is_sound(&self, page: PageId, contents: &[u8; ebbtide_core::PAGE_BYTES]) -> bool {
         self.geometry.checksum(contents) == self.checksums.get(page)
     }
 
-    /// Commits `set`, for which `reserved` bytes are, unless `look` refuses it. `complete` then puts what is
-    /// missing into it, and `apply` stores it in memory. The reservation is given back if it was committed.
+    /// Commits `set` with `reserved` bytes, unless `look` refuses it. `complete` then adds the
+    /// missing words to it, and `apply` stores it in memory. The reservation is released if it was
+    /// committed.
     pub(crate) fn commit<R>(
         &self,
         set: &mut WriteSet,
@@ -321,12 +324,13 @@ impl Persist {
         std::mem::take(&mut guarded.starved)
     }
 
-    /// The device has had no room for the log for long, as this reason says, or has some again.
+    /// Sets the reason why the device has had no room for the log for long. `None` if it has room
+    /// again.
     pub(crate) fn note_log_full(&self, reason: Option<&str>) {
         self.lock().log_full = reason.map(str::to_string);
     }
 
-    /// Waits for a while, or until the log writer is to end. Returns false in the latter case.
+    /// Waits for `pause`, or until the log writer must end. Returns false in the latter case.
     pub(crate) fn pause(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         let mut guarded = self.lock();
@@ -334,7 +338,7 @@ impl Persist {
         !guarded.stop
     }
 
-    /// Ends writing: an internal thread has died, as `reason` says.
+    /// Ends writing, because an internal thread has died. `reason` describes it.
     pub(crate) fn end_writing(&self, reason: &str) {
         self.lock().journal.end(reason.to_string());
         self.news.notify_one();
@@ -358,8 +362,8 @@ impl Persist {
         Ok(false)
     }
 
-    /// Commits what `fill` puts into a set, of words of one page, seen while no transaction commits.
-    /// `None` if pages have to be written first.
+    /// Commits a set of words of one page, which `fill` fills while no transaction commits. Returns
+    /// `None` if pages must be written first.
     pub(crate) fn commit_with(
         &self,
         fill: impl FnOnce(&mut WriteSet),
@@ -575,8 +579,8 @@ fn give_back_freed_memory() {
     }
 }
 
-/// Recovery is to read no more pages than this: what a drive of 50,000 reads a second gives in half of
-/// ten seconds.
+/// The most pages that recovery should read: the work of half of ten seconds, for a drive of 50,000
+/// reads a second.
 const REDO_PAGES_MAX: usize = 250_000;
 
 /// How many pages may have stores that are in the log alone: as many as the budget could hold. Most
@@ -590,14 +594,14 @@ fn unmapped_pages_max(geometry: &Geometry, dram_bytes: usize) -> usize {
         .max(1)
 }
 
-/// Log blocks in DRAM: what all jobs may reserve at first, two great transactions, and some that wait to be
-/// written.
+/// Blocks of the log in DRAM: the first reservations of all jobs, two large transactions, and some
+/// that wait to be written.
 fn buffer_blocks_max(fibers: usize) -> u64 {
     let first = Journal::blocks_for(FIRST_RESERVATION_BYTES);
     fibers as u64 * first + 2 * Journal::blocks_for(TRANSACTION_BYTES_MAX) + 32
 }
 
-/// How far the log of an engine is.
+/// The progress of an engine's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// Transactions up to here may be acknowledged under the engine's policy.
@@ -606,7 +610,7 @@ pub struct Progress {
     pub durable: Lsn,
     /// Where the newest transaction ends.
     pub committed: Lsn,
-    /// Why nothing more can become durable, if so.
+    /// The error after which nothing more can become durable, if there was one.
     pub ended: Option<TransactionError>,
     /// Why no transaction is accepted, if so. Unlike `ended`, it may pass.
     pub refused: Option<TransactionError>,
@@ -616,7 +620,7 @@ pub struct Progress {
     pub flush_time: Duration,
     /// Bytes of the log, base maps and superblocks that were written since then.
     pub written_bytes: u64,
-    /// What transactions have stored since then.
+    /// Stores of transactions since then.
     pub stored: Stored,
 }
 
@@ -649,7 +653,7 @@ mod tests {
     use crate::options::Options;
     use crate::store::NewStore;
 
-    /// The persist part of an engine without a log writer: nothing is written unless a test does it.
+    /// The persist part of an engine without a log writer. Only the test writes.
     fn persist() -> Persist {
         persist_under(Policy::None)
     }

@@ -22,7 +22,7 @@ use super::{Access, Header, Store, StoreError, TAG_BYTES_MAX};
 const CHUNK_BYTES: usize = 1 << 20;
 const CHUNK_PAGES: u64 = (CHUNK_BYTES / PAGE_BYTES) as u64;
 
-/// Where a new store goes and what it will hold.
+/// The place of a new store, and its contents.
 #[derive(Debug, Clone)]
 pub struct NewStore {
     /// The file, made if it does not exist, or the block device.
@@ -48,7 +48,7 @@ impl NewStore {
         bytes_of(self.pages, self.spare_pages)
     }
 
-    /// Bytes that it takes up if it is to survive crashes, with a log of `log_bytes`.
+    /// Bytes of a store that survives crashes, with a log of `log_bytes`.
     pub fn persistent_bytes(&self, log_bytes: u64) -> u64 {
         self.header(log_bytes / PAGE_BYTES as u64, 0).bytes()
     }
@@ -66,10 +66,10 @@ impl NewStore {
         check_aligned(self.offset)
     }
 
-    /// Whether this very store is in its place already, whole and clean. Nothing is written.
+    /// True if this same store is already in its place, whole and clean. Nothing is written.
     ///
     /// # Errors
-    /// What would keep [`Store::create`] from writing there, as far as looking can tell.
+    /// The reason why [`Store::create`] could not write there, as far as that can be seen.
     pub fn is_there(&self) -> Result<bool, StoreError> {
         self.check()?;
         if !self.path.exists() {
@@ -136,8 +136,8 @@ impl NewStore {
         None
     }
 
-    /// The header of the whole store in this place, or none where nothing is that must be kept. The new
-    /// store will have `bytes` bytes.
+    /// Returns the header of the whole store in this place, or `None` if nothing must be kept. The
+    /// new store will have `bytes` bytes.
     fn found(&self, file: &File, bytes: u64) -> Result<Option<Header>, StoreError> {
         let foreign = |found| StoreError::Foreign { found: Box::new(found), bytes };
         if let Some(kept) = self.store_with_log(file, bytes).filter(|_| !self.force) {
@@ -178,8 +178,8 @@ impl Store {
         Store::make(new, false, 0, &written)
     }
 
-    /// Makes a store whose pages are zeros. Nothing but its header is written, now or before the first
-    /// change of a page leaves DRAM.
+    /// Makes a store whose pages are zeros. Only its header is written until the first changed page
+    /// leaves DRAM.
     ///
     /// # Errors
     /// As [`Store::create`].
@@ -201,8 +201,8 @@ impl Store {
         })
     }
 
-    /// Makes a store that survives crashes, as [`Store::create_persistent`], whose pages begin with what
-    /// `image` writes, as [`Store::create`].
+    /// Makes a store that survives crashes, as [`Store::create_persistent`]. `image` writes the
+    /// first contents of its pages, as for [`Store::create`].
     ///
     /// # Errors
     /// As both.
@@ -300,7 +300,7 @@ impl Store {
         Store::make_file(new, header, fill, |error| matches!(error, StoreError::Stopped(_)))
     }
 
-    /// Makes the store. After a failure a file that was made for it is removed again, unless it `stays`
+    /// Makes the store. After a failure, removes a file that was made for it, unless it `stays`
     /// after such an error.
     fn make_file<E: From<StoreError>>(
         new: &NewStore,
@@ -334,8 +334,8 @@ impl Store {
         made.map(|()| store)
     }
 
-    /// Writes the new store, which is marked as unfinished until all of it, and the name of its file, are on
-    /// the device.
+    /// Writes the new store. It is marked as unfinished until all of it, and the name of its file,
+    /// are on the device.
     fn write_new<E: From<StoreError>>(
         &self,
         new: &NewStore,
@@ -420,7 +420,7 @@ pub(crate) fn flush_name(path: &Path) -> Result<(), StoreError> {
         .map_err(|error| fault(path, "flush the folder", error))
 }
 
-/// A number that no other store has, as far as chance goes.
+/// Returns a random number that no other store is likely to have.
 fn new_id() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::time::SystemTime::now())

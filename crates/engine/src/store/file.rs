@@ -47,7 +47,7 @@ pub(super) fn check_aligned(offset: u64) -> Result<(), StoreError> {
 /// The purpose of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To see what it holds.
+    /// To read its contents.
     Look,
     /// To write a new store into a file that does not exist yet.
     MakeFile,
@@ -58,14 +58,15 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether bytes may be written. The lock of [`Access::SharedReadOnly`] wants a file that is open for
-    /// reading only as little as its users do.
+    /// True if bytes may be written. [`Access::SharedReadOnly`] needs no writable file, neither for
+    /// its lock nor for its users.
     fn writes(self) -> bool {
         self != Purpose::Use(Access::SharedReadOnly)
     }
 }
 
-/// Opens the file at `path` to write a store into it, and says whether the file was made for that.
+/// Opens the file at `path` to write a store into it. Returns true with it if the file was made
+/// here.
 pub(super) fn open_to_make(path: &Path) -> Result<(File, bool), StoreError> {
     if !path.exists() {
         match open(path, Purpose::MakeFile) {
@@ -121,7 +122,8 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
         .and_then(|file| check_blocks(file, path))
 }
 
-/// What `attempt` gives, tried again while it fails with `busy` and `pause` says that it may.
+/// Returns the result of `attempt`. Tries it again while it fails with `busy` and `pause` returns
+/// true.
 fn patiently<T>(
     busy: i32,
     mut pause: impl FnMut() -> bool,
@@ -135,7 +137,7 @@ fn patiently<T>(
     }
 }
 
-/// How long something that is busy is tried again.
+/// The time for which a busy operation is tried again.
 struct Patience {
     since: Instant,
     at_most: Duration,
@@ -173,7 +175,7 @@ pub(super) fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Whether a file can be made at `path`, as far as its folder tells.
+/// Checks whether a file can be made at `path`, as far as its folder shows that.
 pub(super) fn may_make(path: &Path) -> Result<(), StoreError> {
     let folder = folder_of(path);
     if !folder.is_dir() || path.file_name().is_none() {
@@ -316,15 +318,15 @@ pub(super) fn reserve(file: &File, path: &Path, end: u64) -> Result<(), StoreErr
     }
 }
 
-/// What lies at a place that is not a store.
+/// The contents of a place that is not a store.
 pub(super) enum Contents {
     /// Nothing: the file ends before, or has only zeros at both ends.
     Blank,
-    /// What its bytes say, if they are known.
+    /// Data, with the name of its format if that is known.
     Something(Option<&'static str>),
 }
 
-/// What is there from `offset` to the end of the file.
+/// Returns the contents from `offset` to the end of the file.
 pub(super) fn contents(file: &File, path: &Path, offset: u64) -> Result<Contents, StoreError> {
     let size = size_bytes(file, path)?;
     let page_bytes = PAGE_BYTES as u64;

@@ -16,7 +16,7 @@ const MAGIC: [u8; 8] = *b"EBBTIDE\0";
 const CLEAN: u32 = 1;
 const DIRTY: u32 = 2;
 
-/// Where the parts of the header lie, in bytes from its start.
+/// The places of the header's parts, in bytes from its start.
 mod layout {
     pub(super) const VERSION: usize = 8;
     pub(super) const STATE: usize = 12;
@@ -30,7 +30,7 @@ mod layout {
     pub(super) const CHECKSUM: usize = super::PAGE_BYTES - 4;
 }
 
-/// What a header says of the pages behind it.
+/// The header's description of the pages behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Pages in the address space.
@@ -39,7 +39,7 @@ pub struct Header {
     pub spare_pages: u64,
     /// The name of the image, set by the program that wrote it.
     pub tag: String,
-    /// Whether the pages are known to be what the tag says.
+    /// True if the pages are known to match the tag.
     pub clean: bool,
     /// Whether all pages were zeros when it was made, and none was written.
     pub blank: bool,
@@ -66,13 +66,15 @@ impl Header {
         (log_blocks > 0).then(|| Geometry { id, pages, slots: self.places(), log_blocks })
     }
 
-    /// Bytes of the store, this header included; what a damaged header claims may not fit in a word.
+    /// Bytes of the store, this header included. The numbers of a damaged header may not fit in a
+    /// word.
     pub(super) fn bytes(&self) -> u64 {
         let places = self.persist().map_or(self.places(), |geometry| geometry.blocks());
         places.saturating_add(1).saturating_mul(PAGE_BYTES as u64)
     }
 
-    /// Whether the numbers of a persist part make sense. Without one, they only say how long the file is.
+    /// True if the numbers of a persist part are consistent. Without one, they only give the file's
+    /// length.
     fn is_possible(&self) -> bool {
         const LOG_BLOCKS_MAX: u64 = 1 << 40;
         self.log_blocks == 0
@@ -130,13 +132,14 @@ impl Header {
     }
 }
 
-/// Bytes of a header and all places behind it; what a damaged header claims may not fit in a word.
+/// Bytes of a header and all places behind it. The numbers of a damaged header may not fit in a
+/// word.
 pub(super) fn bytes_of(pages: u64, spare_pages: u64) -> u64 {
     let places = pages.saturating_add(spare_pages);
     places.saturating_add(1).saturating_mul(PAGE_BYTES as u64)
 }
 
-/// What replacing a header needs of a file.
+/// The file operations that replace a header.
 pub(super) trait HeaderFile {
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     fn flush(&self) -> io::Result<()>;
@@ -160,7 +163,7 @@ pub(super) fn replace_header(file: &impl HeaderFile, header: &[u8], offset: u64)
     file.flush()
 }
 
-/// The header of a store that is as long as it says.
+/// Returns the header of a store if its file is as long as the header says.
 pub(super) fn whole_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreError> {
     let header = read_header(file, path, offset)?;
     let expected_bytes = offset.saturating_add(header.bytes());

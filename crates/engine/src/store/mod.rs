@@ -170,7 +170,7 @@ impl Store {
         self.access == Access::SharedReadOnly
     }
 
-    /// What the header says.
+    /// Returns the contents of the header.
     pub fn header(&self) -> Header {
         self.header.lock().clone()
     }
@@ -190,7 +190,7 @@ impl Store {
         self.offset + PAGE_BYTES as u64
     }
 
-    /// Where page 0 lies in the file, in bytes.
+    /// Returns the place of page 0 in the file, in bytes.
     pub fn pages_offset(&self) -> u64 {
         let before = self.header.lock().persist().map_or(0, |geometry| geometry.slots_start());
         self.offset + (1 + before) * PAGE_BYTES as u64
@@ -201,7 +201,7 @@ impl Store {
         self.header.lock().places()
     }
 
-    /// Watches that nothing is cut off the file.
+    /// Returns the extent, which detects that the file is cut short.
     pub(crate) fn extent(&self) -> Result<Extent, StoreError> {
         let header = self.header.lock();
         let end = self.offset + header.bytes();
@@ -209,7 +209,7 @@ impl Store {
             .map_err(|error| fault(&self.path, "look at", error))
     }
 
-    /// Marks the pages as no longer what the tag says. Must be on the device before any page is.
+    /// Notes that the pages may no longer match the tag. Must be on the device before any page is.
     ///
     /// # Errors
     /// When the header cannot be written.

@@ -1,14 +1,14 @@
-//! What the bytes at both ends of a drive say that it holds.
+//! Recognises the contents of a drive from the bytes at both of its ends.
 
-/// How much of each end [`recognise`] wants: the marks of file systems, partition tables and volumes lie
-/// in the first or the last MiB.
+/// Bytes of each end that [`recognise`] needs. File systems, partition tables and volumes have
+/// their marks in the first or the last MiB.
 pub(super) const ENDS_BYTES: usize = 1 << 20;
 
-/// A mark, where it lies from the start in bytes, and what has it.
+/// The place of a mark from the start in bytes, the mark, and the name of its format.
 type Mark = (usize, &'static [u8], &'static str);
 
-/// Marks in the first MiB, those first that lie within what others would leave alone. From the formats'
-/// own definitions, as libblkid lists them.
+/// Marks in the first MiB. Marks that lie in bytes that other formats leave alone come first. From
+/// the formats' own definitions, as libblkid lists them.
 const MARKS: [Mark; 20] = [
     (0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
     (0, b"XFSB", "an XFS file system"),

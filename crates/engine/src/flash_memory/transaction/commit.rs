@@ -17,7 +17,7 @@ use crate::persist::{Committed, Persist};
 type Claims = SmallVec<[(PageId, FrameId); 8]>;
 
 impl<'a> FlashMemory<'a> {
-    /// Appends the stores and applies them, unless something that was read has changed.
+    /// Appends the stores and applies them, unless a word that was read has changed.
     pub(super) fn commit(
         &mut self,
         persist: &Arc<Persist>,
@@ -112,7 +112,8 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// Claims all of `pages`, or has those read that could be claimed.
+    /// Claims all of `pages`. If one cannot be claimed, has the claimed ones read instead and
+    /// returns `None`.
     fn claim(&self, pages: &[PageId]) -> Option<Claims> {
         let mut claimed = Claims::new();
         if pages.is_empty() {
@@ -134,8 +135,8 @@ impl<'a> FlashMemory<'a> {
         Some(claimed)
     }
 
-    /// Shows claimed pages to others, whose stores have taken effect. If they `have` not, the pages are as they
-    /// were.
+    /// Shows claimed pages to other jobs. If the stores `have` not taken effect, the pages are as
+    /// they were.
     fn end_claims(&mut self, claimed: &Claims, have: bool) {
         if claimed.is_empty() {
             return;

@@ -10,7 +10,7 @@ use crate::flash_memory::{FlashMemory, Signal, check_not_unwinding};
 use crate::persist::Persist;
 
 impl FlashMemory<'_> {
-    /// Logs what a range holds, a page at a time.
+    /// Logs the contents of a range, a page at a time.
     pub(in crate::flash_memory) fn persist_range(
         &mut self,
         at: Addr,

@@ -27,11 +27,11 @@ const KEPT_BYTES_MAX: usize = 1024;
 /// Transactions that have looked at more words than this are not kept either.
 const KEPT_READS_MAX: usize = 64;
 
-/// How often a transaction runs without latches for what it reads.
+/// How often a transaction runs without latches for its reads.
 const OPTIMISTIC_RUNS_MAX: u32 = 8;
 
-/// The most runs in a row that find the same word changed in the same way. No other job changes the word then:
-/// the body sees it differently than memory has it, and would run for ever.
+/// The most runs in a row that find the same word changed in the same way. No other job changes the
+/// word then. The body sees another value than memory has, and would run for ever.
 const RUNS_ALIKE_MAX: u32 = 1000;
 
 /// A transaction under way.
@@ -39,7 +39,7 @@ const RUNS_ALIKE_MAX: u32 = 1000;
 pub(crate) struct Transaction {
     set: WriteSet,
     latches: HeldLatches,
-    /// Words that were exchanged, or loaded to be looked at again, with what they were in memory.
+    /// Words that were exchanged, or loaded for verification, with their values in memory.
     checked: Noted,
     /// Pages whose old contents the body forgot: only the stores of this transaction count.
     forgotten: Vec<PageId>,
@@ -57,7 +57,7 @@ enum End {
     Refused(TransactionError),
 }
 
-/// What has to happen before the next run of a body.
+/// The work before the next run of a body.
 #[derive(Clone, Copy)]
 enum Again {
     /// Reserve this many bytes from the start: the reservation was too small and could not grow.
@@ -70,7 +70,7 @@ enum Again {
     Slots(usize),
 }
 
-/// What a run of a body begins with.
+/// The initial state of a run of a body.
 struct Begin {
     /// Bytes that are reserved in the log.
     reserved: usize,
@@ -78,14 +78,14 @@ struct Begin {
     reads_take: bool,
 }
 
-/// What a run of a body came to.
+/// The result of a run of a body.
 enum Ran<R> {
     Committed(R, Lsn),
     Ended(End),
     Unwinds(Box<dyn Any + Send>),
 }
 
-/// What ends a run by unwinding: the transaction says why.
+/// The payload that ends a run by unwinding. The transaction has the reason.
 struct RunEnds;
 
 impl Transaction {
@@ -141,7 +141,8 @@ impl FlashMemory<'_> {
         self.transaction.is_some()
     }
 
-    /// Whether accesses are those of a transaction, and not ones that it makes of memory itself.
+    /// True if accesses belong to the transaction's body. False for accesses that the transaction
+    /// itself makes to memory.
     pub(super) fn keeps_aside(&self) -> bool {
         self.in_transaction() && self.hit_path.pages() == 0
     }
@@ -159,7 +160,7 @@ impl FlashMemory<'_> {
         body(Outside(self).0)
     }
 
-    /// Loads a value within a transaction: its own stores lie over memory.
+    /// Loads a value within a transaction, with its own stores applied.
     #[cold]
     #[inline(never)]
     pub(super) fn load_in_transaction<T: Value>(&mut self, at: Addr) -> T {
@@ -199,8 +200,8 @@ impl FlashMemory<'_> {
         self.keep_room();
     }
 
-    /// Exchanges a word that is kept aside, and notes what it was in memory: that must still be so at
-    /// the end.
+    /// Exchanges a word that is kept aside, and notes its value in memory. Memory must have the
+    /// same value at the end.
     #[cold]
     #[inline(never)]
     pub(super) fn exchange_in_transaction(
@@ -264,7 +265,7 @@ impl FlashMemory<'_> {
         }
     }
 
-    /// Ends the run if it has looked at more words than the engine is to keep.
+    /// Ends the run if it has noted more words than the engine permits.
     fn check_reads(&mut self) {
         let transaction = self.under_way();
         let count = transaction.latches.read().len() + transaction.checked.words().len();
@@ -322,7 +323,7 @@ impl FlashMemory<'_> {
         }
     }
 
-    /// Does what has to happen before the next run.
+    /// Does the work before the next run.
     fn prepare_again(
         &mut self,
         persist: &Persist,
@@ -364,8 +365,7 @@ impl FlashMemory<'_> {
         value
     }
 
-    /// Runs `body` once, and commits it. A run that does not count leaves nothing behind but what it did
-    /// outside of memory.
+    /// Runs `body` once, and commits it. A run that does not count has no effect on memory.
     fn run_once<R>(
         &mut self,
         persist: &Arc<Persist>,

@@ -33,7 +33,7 @@ impl Places {
         unsafe { atomic_words::load(self.of(at).1) }
     }
 
-    /// Stores what was kept aside.
+    /// Applies the stores that were kept aside.
     pub(super) fn apply(&self, set: &WriteSet) {
         for stored in set.words() {
             let (frame, memory) = self.of(stored.at);

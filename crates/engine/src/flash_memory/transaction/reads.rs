@@ -15,7 +15,7 @@ use crate::cache::PageState;
 use crate::departures::{Departures, Watched};
 use crate::flash_memory::FlashMemory;
 
-/// Pages that are asked for together.
+/// Pages that are requested together.
 const AT_ONCE: usize = 32;
 
 /// A word that was read.
@@ -142,7 +142,7 @@ impl<'a> Reads<'a> {
         })
     }
 
-    /// Those of the pages with these indexes that may have left changed since they were checked.
+    /// Returns the pages with these indexes that may have left changed since they were checked.
     fn left_since(&self, departures: &Departures, indexes: &[usize]) -> Vec<PageId> {
         if indexes.is_empty() {
             return Vec::new();
