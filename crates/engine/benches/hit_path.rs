@@ -56,7 +56,7 @@ const ACCESSES: [(&str, Access); 3] = [
     ("load + store", Access::Store),
 ];
 
-/// A plain pointer into huge pages, without any check: what nothing can beat.
+/// A plain pointer into huge pages, without any check: the lower bound.
 struct Plain {
     base: *mut u8,
 }

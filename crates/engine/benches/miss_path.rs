@@ -127,7 +127,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Runs a round on each core; gives nanoseconds a job, and misses a job.
+/// Runs a round on each core. Returns nanoseconds and misses for each job.
 fn round(engine: &Engine, work: Work, seed: u64) -> (f64, f64) {
     let misses = || engine.counters().snapshot().misses;
     let before = misses();
@@ -148,7 +148,7 @@ fn engine(cores: usize, parts: usize) -> Engine {
     Engine::over_device(Arc::new(Nowhere), PAGES, &options).expect("the engine fits its budget")
 }
 
-/// Prints what misses of one kind cost.
+/// Prints the cost of misses of one kind.
 fn measure(name: &str, engine: &Engine, rounds: u64, stores: bool, cold: bool) {
     let few = Work { pages: 256, stores, cold };
     let all = Work { pages: PAGES, ..few };

@@ -47,7 +47,7 @@ impl Service for Jobs {
     }
 }
 
-/// What core 0 does until it is told to stop.
+/// The activity of core 0 until it is stopped.
 #[derive(Clone, Copy)]
 enum Busy {
     Idle,

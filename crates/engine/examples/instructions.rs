@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Instructions of a process that takes `steps` steps of the loop `what`.
+/// Returns the instructions of a process that runs `steps` steps of the loop `what`.
 fn counted(what: &str, steps: u64) -> Result<u64, Box<dyn Error>> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

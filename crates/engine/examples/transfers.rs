@@ -92,7 +92,7 @@ fn run(
     Ok(seen)
 }
 
-/// A job under way: its group, and what it gives.
+/// A job under way: its kind, its group, and the ticket for its result.
 type UnderWay = (Kind, u64, Ticket<Result<(u64, u64), Aborted<Declined>>>);
 
 fn submit(jobs: &Jobs, random: &mut Random) -> UnderWay {

@@ -1,7 +1,7 @@
-//! Grace periods: when does no core use a frame any more that was taken from its page?
+//! Grace periods: from when on does no core use a frame that was taken from its page?
 //!
-//! The hit path takes no lock and no reference count. Instead, every core publishes the global
-//! epoch that it has seen at the start of each memory call. At the end it publishes that it is
+//! The hit path takes no lock and no reference count. Instead, at the start of each memory call,
+//! every core publishes the global epoch that it has seen. At the end it publishes that it is
 //! outside. An eviction unpublishes the page's state, then advances the epoch. It reuses the frame
 //! only after a *grace period* (epoch-based reclamation, Fraser 2004). That is over when every
 //! other core has since been seen

@@ -23,10 +23,11 @@ use ebbtide_engine::{
 /// 512 MiB of data: 10.7 times the budget.
 const PAGES: u64 = 131_072;
 
-/// What may be resident beyond the budget: kernel threads' own stacks, the allocator's slack, rings.
+/// Bytes that may be resident beyond the budget: kernel threads' own stacks, the allocator's slack,
+/// rings.
 const CONSTANT_BYTES: u64 = 4 << 20;
 
-/// How much more may be resident in the last tenth of the run than in the first.
+/// The most growth of resident bytes from the first tenth of the run to the last.
 const GROWTH_BYTES_MAX: u64 = 256 << 10;
 
 /// The work of a measured process.
@@ -109,7 +110,7 @@ fn resident() -> (u64, u64) {
     (bytes("/proc/self/smaps_rollup", "Rss:"), bytes("/proc/self/status", "VmHWM:"))
 }
 
-/// Random reads and writes from deep stacks; notes what is resident in each tenth of the run.
+/// Random reads and writes from deep stacks. Notes the resident bytes in each tenth of the run.
 struct Load {
     setup: Setup,
     random: Cell<u64>,
@@ -286,7 +287,7 @@ fn measure(path: &Path, setup: Setup) {
         .env("EBBTIDE_MEASURED_STORE", path));
 }
 
-/// Runs a process that measures itself, and gives what it said.
+/// Runs a process that measures itself. Returns its output.
 fn run(child: &mut Command) -> String {
     let output = child.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

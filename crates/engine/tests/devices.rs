@@ -34,7 +34,7 @@ fn plan(cores: u64) -> Plan {
     }
 }
 
-/// All words, as the engine gives them.
+/// All words, as the engine returns them.
 fn contents(engine: &Engine) -> Vec<u64> {
     let words = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let into = words.clone();

@@ -47,7 +47,7 @@ fn run(program: &Program, jobs: &Jobs) {
     tickets.into_iter().for_each(|ticket| ticket.wait().unwrap().unwrap());
 }
 
-/// Runs jobs of `kind`, opens the store again, and gives the program with its new engine.
+/// Runs jobs of `kind` and opens the store again. Returns the program with its new engine.
 fn run_and_reopen(kind: Kind, folder: &tempfile::TempDir) -> (Program, Jobs) {
     let (program, path) = (program(kind), folder.path().join("store"));
     let jobs = filled(&program, &path);

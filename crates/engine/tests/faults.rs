@@ -1,4 +1,4 @@
-//! A failing device: whom it ends and with which words, and that nothing in DRAM is lost by it.
+//! A failing device: the jobs that it ends, their errors, and that nothing in DRAM is lost.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn a_broken_page_ends_the_jobs_that_touch_it_and_no_other() {
     }
 }
 
-/// What job `number` stores in its page.
+/// The word that job `number` stores in its page.
 fn stored(number: u64) -> u64 {
     !initial(number)
 }

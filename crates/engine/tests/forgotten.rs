@@ -36,7 +36,7 @@ fn word(page: u64, index: u64) -> Addr {
     PageId(page).start() + 8 * index
 }
 
-/// What the words 1 and 2 of a page hold after [`fill`].
+/// The words 1 and 2 of a page after [`fill`].
 fn filled(page: u64) -> [u64; 2] {
     [page + 1, page + 2]
 }

@@ -15,7 +15,7 @@ fn options() -> Options {
     Options::new(4 << 20)
 }
 
-/// Runs `body` in a forked child, and says whether it has ended well.
+/// Runs `body` in a forked child. Returns true if it has ended well.
 fn ends_well_in_a_child(body: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child does nothing but `body`, and ends without a look at what its parent has.
     match unsafe { libc::fork() } {

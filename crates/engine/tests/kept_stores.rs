@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const PAGES: u64 = 256;
 const LOG_BYTES: u64 = 1 << 20;
 
-/// What another process does, and the file that it does it with.
+/// The variables for another process: its activity, and its file.
 const OTHER_DOES: &str = "EBBTIDE_TEST_OTHER_DOES";
 const OTHER_PATH: &str = "EBBTIDE_TEST_OTHER_PATH";
 
@@ -58,7 +58,7 @@ fn all_ways(new: &NewStore) -> [Result<Store, StoreError>; 4] {
     ]
 }
 
-/// The words of the error that something with a log is there.
+/// Asserts that the error reports a store with a log.
 fn assert_has_log(error: &StoreError) {
     let is_foreign = matches!(error, StoreError::Foreign { found, .. }
         if matches!(**found, StoreError::HasLog { .. }));

@@ -71,8 +71,8 @@ fn check(jobs: &Jobs, acknowledged: &[u64]) -> Vec<u64> {
     counts
 }
 
-/// What is run as a process of its own: looks for what was acknowledged before, counts in every lane, and
-/// says which counts are durable.
+/// The body of a process of its own. It checks the counts acknowledged before, counts in every
+/// lane, and reports the durable counts.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(STORE) else { return };

@@ -39,8 +39,8 @@ fn engine(device: impl Device + 'static, cores: usize, frames: usize) -> Arc<Eng
     engine
 }
 
-/// A device whose cores sleep until something comes, and not a moment less: a wake-up that gets lost
-/// stops a test for ever.
+/// A device whose cores sleep until a wake-up, without a time limit. A lost wake-up stops a test
+/// for ever.
 struct SleepsSoundly(Ram);
 
 struct SoundQueue {

@@ -19,7 +19,7 @@ const WORKS: u8 = 0;
 const FAILS: u8 = 1;
 const PANICS: u8 = 2;
 
-/// A disk whose flushes do what is asked for.
+/// A disk whose flushes succeed, fail or panic, as the test sets it.
 struct Flushes(LogDisk, Arc<AtomicU8>);
 
 impl Disk for Flushes {
@@ -59,7 +59,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Commits a word and gives `value`, once that is durable.
+/// Commits a word. Returns `value` once that is durable.
 fn commit<T: Send + 'static>(
     jobs: &Jobs,
     value: T,

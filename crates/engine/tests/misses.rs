@@ -20,7 +20,7 @@ use ebbtide_engine::{Engine, Options};
 
 const PAGES: u64 = 256;
 
-/// Far longer than any test: what waits for this waits for ever.
+/// Far longer than any test.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn recorded(latency: Latency) -> Recorder<Ram> {

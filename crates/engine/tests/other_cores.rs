@@ -45,8 +45,8 @@ impl Progress {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Computes, without any memory call, until `count` jobs of core 1 have ended. If this holds core 1
-    /// up, the engine hangs, and its watchdog says who waits for what.
+    /// Computes, without any memory call, until `count` jobs of core 1 have ended. If this holds
+    /// core 1 up, the engine hangs, and its watchdog prints the fibers that wait.
     fn compute_until(&self, count: u64) {
         self.busy.store(true, Ordering::SeqCst);
         while self.ended.load(Ordering::SeqCst) != count {
@@ -313,7 +313,7 @@ fn frames_that_a_busy_core_keeps_from_the_policy_are_had_by_who_needs_them() {
     });
 }
 
-/// An engine whose sleeping cores hear of nothing but a call, with its first four pages resident.
+/// An engine whose sleeping cores are only woken by calls, with its first four pages resident.
 fn deeply_sleeping() -> Engine {
     let ram = Ram::new(PAGES as usize, Latency::Looks(1), image);
     let device = Recorder::new(ram, PAGES).sleeping_deeply();

@@ -1,9 +1,10 @@
-//! A program whose panics abort is told so when it is compiled, not when a transaction runs again.
+//! A program whose panics abort gets an error when it is compiled, not when a transaction runs
+//! again.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Compiles what the crate says of panics for a program with this `strategy`.
+/// Compiles the crate's check of panics for a program with this `strategy`.
 fn compiled(strategy: &str) -> Output {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/panics.rs");

@@ -28,7 +28,7 @@ fn load(memory: &mut impl Memory, page: u64) {
     assert_eq!(memory.load::<u64>(word(page)), initial(page * WORDS_PER_PAGE));
 }
 
-/// What a job of a hint and two loads counts, on one core with frames to spare.
+/// Returns the counters of a job of a hint and two loads, on one core with frames to spare.
 fn hinted(options: &Options, between: bool) -> (Snapshot, Arc<Log>) {
     let (engine, log) = recorded(Latency::Looks(1), options);
     let jobs = || {

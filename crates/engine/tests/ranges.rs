@@ -130,7 +130,8 @@ fn a_range_that_begins_where_a_page_does_is_read_in_one_submission_as_well() {
     }
 }
 
-/// Frames become free a few at a time: what could not be asked for at once is asked for later.
+/// Frames become free a few at a time. Pages that could not be requested at once are requested
+/// later.
 #[test]
 fn a_range_is_read_ahead_also_where_fewer_frames_are_free_than_it_has_pages() {
     let (engine, log) = engine(100, 1);

@@ -27,7 +27,8 @@ const TRANSACTIONS: u64 = 200;
 /// Jobs at once.
 const JOBS: usize = 8;
 
-/// What transaction `number` stores: its number in the first word of all, and in some words elsewhere.
+/// The stores of transaction `number`: its number in the first word of all, and in some words
+/// elsewhere.
 fn stores(number: u64) -> Vec<Addr> {
     let mut random = Pcg64Mcg::seed_from_u64(number);
     let count = random.random_range(1..12);
@@ -98,7 +99,7 @@ impl Session {
         Setting { geometry: self.geometry, ..Setting::SMALL }
     }
 
-    /// Recovers what power has left of `disk`, and checks it.
+    /// Recovers `disk` as the power loss has left it, and checks it.
     fn check(&self, mut disk: DiskModel, acknowledged: Lsn) -> Result<(Back, usize), Violation> {
         let back = bring_back(&self.setting(), &mut disk)
             .map_err(|error| Violation { what: error.to_string() })?;
@@ -106,8 +107,8 @@ impl Session {
         Ok((back, found))
     }
 
-    /// Replays the steps, and calls `visit` after each with the disk as it is then and what was
-    /// acknowledged.
+    /// Replays the steps. After each step, calls `visit` with the disk and the acknowledged
+    /// transactions.
     fn replay(
         &self,
         visit: impl FnMut(usize, &DiskModel, Lsn) -> Result<(), Violation>,
@@ -115,8 +116,7 @@ impl Session {
         replay(&self.before, &self.steps, self.states[0].0, visit)
     }
 
-    /// Lets power go after every step, with nothing, everything and a drawn part of what was not
-    /// flushed.
+    /// Cuts power after every step, with none, all and a drawn part of the unflushed writes.
     fn replay_every_prefix(&self) -> Result<usize, Violation> {
         let mut random = Pcg64Mcg::seed_from_u64(7);
         let mut losses = 0;

@@ -26,7 +26,7 @@ const BYTES: u64 = PAGES * PAGE_BYTES as u64;
 const TRANSACTIONS: u64 = 150;
 const STOPS: usize = 8;
 
-/// What a structure holds, as numbers.
+/// The contents of a structure, as numbers.
 type Contents = Vec<Vec<u64>>;
 
 /// A structure that the catalogue has by name, and transactions on it.
@@ -233,7 +233,7 @@ fn step<R: Root, M: Memory>(memory: &mut M, root: &R, count: &Vector<u64>) -> (u
     stepped.unwrap()
 }
 
-/// What it holds after each number of transactions, in plain memory.
+/// Returns the contents after each number of transactions, in plain memory.
 fn expected<R: Root>() -> Vec<Contents> {
     let mut memory = Plain::zeroed(BYTES);
     let (root, count) = open::<R, _>(&mut memory);

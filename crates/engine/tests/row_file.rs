@@ -127,7 +127,7 @@ fn several_parts_are_in_the_order_of_their_indices() {
 
 const MIB: usize = 1 << 20;
 
-/// 300 rows of a mebibyte, which take far longer than the time between two questions.
+/// 300 rows of a mebibyte. They take far longer than the time between two checks.
 fn long_gather(path: &Path) -> (RowFile, Vec<u64>, Vec<u8>) {
     let file = RowFile::open(path, &[RowRun { offset: 0, rows: 8 }], MIB, &options());
     (file.expect("it opens"), (0..300).map(|row| row % 8).collect(), vec![0; 300 * MIB])

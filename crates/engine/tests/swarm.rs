@@ -1,5 +1,5 @@
-//! Random combinations of everything that can be chosen, under which every word must be right. The
-//! example of the same name goes on for as long as one likes.
+//! Random combinations of all choices. Every word must be right under each. The example of the same
+//! name runs for any time.
 
 mod common;
 

@@ -62,7 +62,7 @@ fn evict(jobs: &Jobs, pages: std::ops::Range<u64>) {
     jobs.submit(drop).wait().unwrap();
 }
 
-/// Runs `body` as a transaction, which has to do with one run, as no other job is there.
+/// Runs `body` as a transaction. One run must suffice, because there is no other job.
 fn once<R>(memory: &mut FlashMemory<'_>, mut body: impl FnMut(&mut FlashMemory<'_>) -> R) -> R {
     let mut runs = 0;
     let ran = memory.transaction(|memory| {

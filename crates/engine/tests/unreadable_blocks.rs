@@ -91,7 +91,7 @@ fn open(
     Arc::new(engine).start()
 }
 
-/// How many pages hold what was committed; the others give errors.
+/// Returns how many pages hold their committed contents. The others must return errors.
 fn sound_pages(jobs: &Jobs) -> usize {
     let is_sound = |page: u64| {
         let word = jobs.submit(move |memory| memory.load::<u64>(PageId(page).start())).wait();

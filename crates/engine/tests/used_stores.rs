@@ -1,6 +1,6 @@
-//! An engine that has written to a store has moved its pages about, and knew alone where to. A second
-//! engine on such a store, or on one that has an engine, would read other pages' bytes without an
-//! error: both are refused.
+//! An engine that has written to a store has moved its pages, and only it knows their places. A
+//! second engine would read other pages' bytes without an error. So it is refused, also while the
+//! first one is open.
 
 mod common;
 

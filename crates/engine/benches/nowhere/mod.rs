@@ -1,4 +1,4 @@
-//! A device that costs nothing, so that only the engine is measured.
+//! A device without cost, so that only the engine is measured.
 
 use std::io;
 use std::sync::Arc;

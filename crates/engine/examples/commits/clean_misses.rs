@@ -16,7 +16,7 @@ const ROUND: Duration = Duration::from_secs(1);
 const WINDOW: usize = 64;
 const PAGES_A_JOB: u64 = 16;
 
-/// Runs `job` with growing numbers until `until` says that it is enough.
+/// Runs `job` with growing numbers until `until` returns true.
 fn run(
     mode: &Mode,
     mut next: u64,

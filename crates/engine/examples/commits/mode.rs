@@ -19,10 +19,11 @@ const ROUND: Duration = Duration::from_secs(2);
 const BRANCHES: u64 = 16;
 const TELLERS: u64 = 160;
 
-/// What a transaction stores: two words in three lines, and seven words of history.
+/// Bytes that a transaction stores: two words in three lines, and seven words of history.
 pub const STORED_BYTES: f64 = 104.0;
 
-/// A line of an account, a teller or a branch: a latch, a balance, and who changed it last.
+/// A line of an account, a teller or a branch: a latch, a balance, and the author of the last
+/// change.
 fn line(number: u64) -> Addr {
     Addr(number * 64)
 }

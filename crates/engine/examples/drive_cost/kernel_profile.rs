@@ -39,7 +39,7 @@ impl KernelProfile {
         Ok(KernelProfile { sampler, symbols })
     }
 
-    /// Forgets what was seen so far.
+    /// Discards the samples so far.
     pub(super) fn begin(&mut self) {
         while self.sampler.next_record().is_some() {}
     }

@@ -57,8 +57,8 @@ fn without_drive() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a miss takes in an engine with a cache of half of the pages, on a device that answers at once and moves
-/// nothing. A job reads a word of each of many pages; nothing is written.
+/// Returns the cost of a miss in an engine that caches half of the pages. The device answers at
+/// once and moves nothing. A job reads a word of each of many pages, and writes nothing.
 fn miss_ns() -> Result<f64, Box<dyn Error>> {
     const JOBS: u64 = 64;
     const LOADS: u64 = 500;
@@ -88,7 +88,7 @@ fn miss_ns() -> Result<f64, Box<dyn Error>> {
     Ok(took * 1e9 / (engine.counters().snapshot().misses - before) as f64)
 }
 
-/// What a request takes from the submission to the completion in a ring that only hands it back.
+/// Returns the cost of a request from submission to completion, in a ring that only hands it back.
 fn nothing_ns() -> Result<f64, Box<dyn Error>> {
     let mut ring: IoUring =
         IoUring::builder().setup_coop_taskrun().setup_taskrun_flag().build(BATCH as u32)?;
@@ -143,8 +143,8 @@ fn measure(drive: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a read takes beyond the other work, and of that outside of the kernel, in nanoseconds. `begin` is called
-/// when everything was met once.
+/// Returns the cost of a read beyond the other work, and its part outside of the kernel, in
+/// nanoseconds. `begin` is called after the warm-up.
 fn read_ns(
     queue: &mut dyn Queue,
     memory: &mut [Page],

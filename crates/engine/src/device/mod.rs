@@ -59,6 +59,7 @@ pub struct Request {
 impl Request {
     /// Moves `pages` in this direction. The first page lies `offset` bytes from the start of the
     /// device, a multiple of the page size. `token` comes back with the completion.
+    ///
     /// # Safety
     /// Every page must be valid memory of [`PAGE_BYTES`] bytes, until the completion of a queue
     /// that the request was pushed to. It must stay in place, and no other code may write it. While

@@ -80,7 +80,7 @@ impl Service for List {
     }
 }
 
-/// Runs the jobs that `make` gives for each core to their end.
+/// Runs the jobs that `make` returns for each core to their end.
 pub fn run_jobs(engine: &Engine, make: impl Fn(usize) -> Vec<Work> + Sync) -> Vec<Ended> {
     let list = |core| List {
         waiting: RefCell::new(make(core).into_iter().enumerate().collect()),

@@ -43,7 +43,7 @@ pub fn image(page: usize, out: &mut [u8; PAGE_BYTES]) {
 pub struct Lane {
     number: u64,
     random: Pcg64Mcg,
-    /// What each of its words must hold.
+    /// The expected value of each of its words.
     model: Vec<u64>,
     jobs_left: u32,
     pub failed: u32,
@@ -138,7 +138,7 @@ impl Service for Lanes {
     }
 }
 
-/// Runs all lanes to their end; gives how many jobs failed by a device error.
+/// Runs all lanes to their end. Returns how many jobs failed by a device error.
 pub fn run(device: Arc<dyn Device>, plan: &Plan, options: &Options) -> (Engine, u32) {
     let engine = Engine::over_device(device, plan.pages, options).unwrap();
     let lanes =
@@ -175,14 +175,14 @@ pub fn of_frames(frames: usize, mut options: Options, pages: u64) -> Options {
 /// passing test never waits for it.
 pub const HANGS_AFTER: Duration = Duration::from_secs(300);
 
-/// How often a look is taken whether something has progressed.
+/// Time between two checks for progress.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Something that runs jobs.
 pub trait Watched: fmt::Debug + Sync {
     fn counted(&self) -> Snapshot;
 
-    /// What grows while jobs end or pages move.
+    /// Counters that grow while jobs end or pages move.
     fn progress(&self) -> [u64; 4] {
         let Snapshot { jobs, jobs_failed, flash_reads, flash_writes, .. } = self.counted();
         [jobs, jobs_failed, flash_reads, flash_writes]
@@ -239,8 +239,8 @@ fn watch_until(
     }
 }
 
-/// Runs `body`, which works on `engine` or something that has one. If it does not go on, says who waits
-/// for what and ends the process.
+/// Runs `body`, which works on `engine` or its owner. If it makes no progress, prints the fibers
+/// that wait and ends the process.
 pub fn watched<R>(engine: &impl Watched, body: impl FnOnce() -> R) -> R {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use ebbtide_core::PAGE_BYTES;
 use ebbtide_engine::device::{Completion, Device, Direction, Queue, Request, Sleeper};
 use parking_lot::{Condvar, Mutex};
 
-/// What a device was asked for, by all queues together.
+/// The requests to a device, by all queues together.
 pub struct Log {
     reads: Box<[AtomicU32]>,
     writes: Box<[AtomicU32]>,
@@ -45,7 +45,7 @@ impl Log {
         (0..self.writes.len() as u64).map(|page| u64::from(self.writes(page))).sum()
     }
 
-    /// Writes that were asked for and have not reached the device.
+    /// Requested writes that have not reached the device.
     pub fn held(&self) -> usize {
         self.held.load(Ordering::SeqCst)
     }
@@ -62,7 +62,7 @@ pub struct Recorder<D> {
     log: Arc<Log>,
     /// Writes reach the device only at the so-many-th look after their submission.
     write_looks: u32,
-    /// Cores that sleep while nothing of theirs is under way hear of nothing but a call.
+    /// True if only a call wakes a core that sleeps with nothing under way.
     deep_sleep: bool,
     fails: Option<Fails>,
     run_pages_max: usize,
@@ -235,7 +235,7 @@ impl Drop for RecordedQueue {
     }
 }
 
-/// While nothing is under way, sleeps until it is called, however long that takes.
+/// While nothing is under way, sleeps until it is called, without a time limit.
 struct DeepSleeper {
     inner: Arc<dyn Sleeper>,
     under_way: Arc<AtomicUsize>,

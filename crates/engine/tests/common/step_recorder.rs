@@ -1,4 +1,4 @@
-//! [`StepRecorder`]: what the engine writes and flushes on a store's file, step by step.
+//! [`StepRecorder`]: the engine's writes and flushes on a store's file, step by step.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub enum Step {
     Acknowledged(Lsn),
 }
 
-/// Writes down all steps of one engine, by whichever way it writes, in one order.
+/// Records all steps of one engine in one order, for every way of writing.
 #[derive(Clone)]
 pub struct StepRecorder {
     steps: Arc<Mutex<Vec<Step>>>,
@@ -59,7 +59,7 @@ impl StepRecorder {
         std::mem::take(&mut *self.steps.lock())
     }
 
-    /// Notes that a write begins, and gives its number and where its contents go.
+    /// Notes that a write begins. Returns its number and the place for its contents.
     fn submitted(&self, block: Block) -> (usize, Arc<OnceLock<Box<Page>>>) {
         let page: Arc<OnceLock<_>> = Arc::default();
         let mut steps = self.steps.lock();
@@ -68,7 +68,7 @@ impl StepRecorder {
         (write, page)
     }
 
-    /// An engine over `store`, all of whose writes and flushes are noted.
+    /// Opens an engine over `store` that records all its writes and flushes.
     pub fn engine(&self, store: &Arc<Store>, options: &Options) -> Arc<Engine> {
         fn around<D: Device + 'static>(recorder: &StepRecorder, inner: D) -> Arc<dyn Device> {
             Arc::new(RecordedDevice { inner, recorder: recorder.clone() })
@@ -86,8 +86,8 @@ impl StepRecorder {
     }
 }
 
-/// Replays `steps` on a disk that holds `before`, and calls `visit` after each with the disk as it is
-/// then and what was acknowledged.
+/// Replays `steps` on a disk that holds `before`. After each step, calls `visit` with the disk and
+/// the acknowledged transactions.
 pub fn replay<E>(
     before: &[(Block, Box<Page>)],
     steps: &[Step],
@@ -126,7 +126,7 @@ pub fn blocks_of(store: &Store) -> Vec<(Block, Box<Page>)> {
         .collect()
 }
 
-/// Makes a file like the one at `from`, with what `disk` holds.
+/// Makes a file like the one at `from`, with the contents of `disk`.
 pub fn materialise(disk: &DiskModel, from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
     let offset = Store::open(to, 0, Access::Exclusive).unwrap().persist_offset();

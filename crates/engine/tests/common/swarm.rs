@@ -33,7 +33,7 @@ pub struct Choices {
     store_share: f64,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     pub accesses: u64,
@@ -132,7 +132,7 @@ impl Choices {
     }
 }
 
-/// Changes the word at `at` in one of the ways there are.
+/// Changes the word at `at` in a drawn way.
 fn change(memory: &mut FlashMemory<'_>, at: Addr, word: &mut u64, random: &mut Pcg64Mcg) {
     let new = random.random();
     match random.random_range(0..4) {
@@ -149,7 +149,7 @@ fn change(memory: &mut FlashMemory<'_>, at: Addr, word: &mut u64, random: &mut P
     *word = new;
 }
 
-/// Looks at the word at `at` in one of the ways there are.
+/// Checks the word at `at` in a drawn way.
 fn check(memory: &mut FlashMemory<'_>, at: Addr, word: u64, random: &mut Pcg64Mcg) {
     let found = match random.random_range(0..8) {
         0 => memory.compare_exchange(at, !word, 0).unwrap_err(),

@@ -42,7 +42,7 @@ const PAGES: usize = 512;
 #[derive(Clone)]
 struct Page([u8; PAGE_BYTES]);
 
-/// A device under test, what to call it, and how many bytes its drive has.
+/// A device under test, its name, and the bytes of its drive.
 struct Tested {
     name: String,
     device: Arc<dyn Device>,

@@ -61,7 +61,7 @@ impl Slot {
     }
 }
 
-/// What is in `folder` and begins with `start`.
+/// The entry of `folder` whose name begins with `start`.
 fn child(folder: &Path, start: &str) -> Option<PathBuf> {
     let mut entries = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);
     let entry = entries.find(|entry| entry.file_name().to_string_lossy().starts_with(start));
@@ -79,7 +79,7 @@ fn start(store: Store, path: DevicePath, more_bytes: usize) -> Jobs {
     engine.start().unwrap()
 }
 
-/// Pulls the drive as soon as `count` says that the jobs are well under way.
+/// Pulls the drive as soon as `count` shows that the jobs are well under way.
 fn pull_under_way(slot: &Slot, count: &AtomicU64) {
     while count.load(Ordering::Relaxed) < 20 * LANES {
         std::thread::yield_now();

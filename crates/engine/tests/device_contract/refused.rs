@@ -1,7 +1,7 @@
-//! What is refused, and that the refusal says what was expected.
+//! Devices that are refused, with an error that names the expected kind.
 //!
-//! EBBTIDE_USED_DRIVES names drives that the system uses, and EBBTIDE_METADATA_DRIVE one whose blocks carry
-//! metadata.
+//! EBBTIDE_USED_DRIVES names drives that the system uses, and EBBTIDE_METADATA_DRIVE one whose
+//! blocks carry metadata.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// `made`, or a line that says what the test goes without.
+/// Returns `made`, or prints why the test runs without it.
 fn or_said<T>(made: Result<T, String>, what: &str) -> Option<T> {
     made.inspect_err(|why| eprintln!("not tested without {what}: {why}")).ok()
 }
@@ -49,7 +49,7 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 /// The device is free again once no process has it open.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 
-/// How often another number is asked for because another program has been faster.
+/// The most attempts to get a free number, because another program may be faster.
 const ATTEMPTS: usize = 1000;
 
 impl LoopDevice {

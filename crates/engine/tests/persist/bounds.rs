@@ -1,4 +1,4 @@
-//! What one transaction may store, and where.
+//! The limits of a transaction's stores.
 
 use ebbtide_core::durability::{Policy, TransactionError};
 use ebbtide_core::{Addr, Memory};

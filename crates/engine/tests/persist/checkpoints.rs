@@ -1,4 +1,4 @@
-//! Checkpoints, and what they leave to recover.
+//! Checkpoints, and the rest that recovery then redoes.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -53,7 +53,7 @@ fn a_damaged_page_is_a_named_error_and_the_rest_is_there() {
     assert_eq!(damaged, 1);
 }
 
-/// Loads the first word of every page: what cannot be read, and nothing that is wrong.
+/// Loads the first word of every page. Returns the errors. No word may be wrong.
 fn unreadable(jobs: &Jobs) -> Vec<String> {
     let load = |page: u64| jobs.submit(move |memory| memory.load::<u64>(word(page))).wait();
     let check = |page: u64| match load(page) {
@@ -66,8 +66,7 @@ fn unreadable(jobs: &Jobs) -> Vec<String> {
     (0..PAGES).filter_map(check).collect()
 }
 
-/// Guards against a past error. A reserved, unwritten log counted as cut off as soon as the file
-/// needed fewer blocks for any reason.
+/// A reserved, unwritten log does not count as cut off, even when the file needs fewer blocks.
 #[test]
 fn a_store_whose_file_loses_only_what_lies_behind_it_is_read_on() {
     let folder = folder();

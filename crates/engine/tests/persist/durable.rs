@@ -1,4 +1,4 @@
-//! Who waits until a transaction is on the device.
+//! Which calls wait until a transaction is on the device.
 
 use ebbtide_core::durability::{Lsn, Policy, TransactionError};
 use ebbtide_core::{Addr, Memory};

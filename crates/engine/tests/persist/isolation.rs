@@ -1,4 +1,4 @@
-//! What a transaction sees, what others see of it, and when its body runs again.
+//! The isolation of a transaction: its view, the view of others, and when its body runs again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
