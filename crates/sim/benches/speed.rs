@@ -1,12 +1,17 @@
-//! How many accesses a host core simulates a second: a whole machine whose program mostly hits in
-//! its caches, and one that runs each of AstriFlash's programs; a native trace; and traces straight
-//! into the DRAM cache that hit, that miss, and that ask the same of datasets from 1 GiB to 1 TiB:
-//! a chart, whose bars are as long as each other where cost does not depend on capacity; and into
-//! the device of CXL-flash, with each prefetcher.
+//! Measures how many accesses a second one host core simulates. The inputs are:
 //!
-//! Time is the thread's own processor time, so that a busy host does not count. Each line is the
-//! median of several rounds with their range. Targets, in millions a second: 10 for the machine, 20
-//! for hits and 3 for misses of traces, and the same for every size.
+//! * a machine whose program mostly hits in its caches
+//! * a machine that runs each of AstriFlash's programs
+//! * a native trace
+//! * traces into the DRAM cache: of hits, of misses, and for datasets of 1 GiB to 1 TiB
+//! * traces into the device of CXL-flash, with each prefetcher
+//!
+//! The datasets are shown as a chart. Its bars have equal length if the cost does not depend on
+//! capacity.
+//!
+//! Time is the thread's own processor time, so a busy host does not count. Each line is the median
+//! of several rounds with their range. Targets, in millions a second, are 10 for the machine, 20
+//! for hits and 3 for misses of traces. All datasets have the same target.
 //!
 //!     cargo bench -p ebbtide-sim --bench speed [-- PART OF A LINE'S NAME]
 
@@ -87,7 +92,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// A bar a size: of the same length, if cost does not depend on capacity.
+/// A bar a size. All have equal length if cost does not depend on capacity.
 fn chart(rates: &[(&str, f64)]) {
     const WIDTH: f64 = 40.0;
     let longest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
@@ -113,7 +118,7 @@ fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// A generator of random numbers (xorshift) that costs next to nothing.
+/// A generator of random numbers (xorshift) at nearly no cost.
 #[derive(Clone, Copy)]
 struct Random(u64);
 
@@ -127,7 +132,7 @@ impl Random {
     }
 }
 
-/// Jobs that load words, mostly the same few.
+/// Jobs that load words, mostly from a small set.
 #[derive(Clone)]
 struct Loads;
 
@@ -175,7 +180,8 @@ fn machine() -> Vec<f64> {
     (0..ROUNDS).map(|_| round()).collect()
 }
 
-/// A run of a program: the rate while it is measured, and over the time since its calibration began.
+/// A run of a program. Returns the rate of the measured part, and the rate since its calibration
+/// began.
 fn program(design: &str, workload: Kind) -> (Vec<f64>, Vec<f64>) {
     let config = resolve(design, &[]).expect("a design").scaled(1, 256);
     let plan = Plan { config, workload, jobs: 20_000, seed: 1, arrivals: Offered::Saturating };
@@ -190,8 +196,8 @@ fn program(design: &str, workload: Kind) -> (Vec<f64>, Vec<f64>) {
     (0..ROUNDS).map(|_| round()).map(|[measured, whole]| (measured, whole)).unzip()
 }
 
-/// Prints where the time of a run of the hash table on AstriFlash goes, at one `denominator`th of the
-/// paper's size.
+/// Prints the times of the stages of a run of the hash table on AstriFlash, at one `denominator`th
+/// of the paper's size.
 fn stages(denominator: u64) {
     let config = resolve("astriflash", &[]).expect("a design").scaled(1, denominator);
     let (workload, arrivals) = (Kind::HashTable, Offered::Saturating);
@@ -238,18 +244,18 @@ fn native(design: &str) -> Vec<f64> {
     (0..ROUNDS).map(|_| round()).collect()
 }
 
-/// A trace made up as it is read.
+/// A trace that is generated while it is read.
 #[derive(Clone, Copy)]
 struct MadeUp {
     random: Random,
-    /// Accesses to come, and made already.
+    /// Accesses that remain, and accesses generated already.
     left: u64,
     made: u64,
-    /// How far apart they are.
+    /// Time between two accesses.
     gap_ns: u64,
-    /// Bytes in which they lie.
+    /// Size of the region of most accesses.
     within: u64,
-    /// One in so many goes anywhere in `beyond` bytes instead.
+    /// One access of this many goes anywhere in `beyond` bytes instead.
     one_in: u64,
     beyond: u64,
 }
@@ -266,7 +272,7 @@ const HITS: MadeUp = MadeUp {
 
 const MISSES: MadeUp = MadeUp { left: 2_000_000, gap_ns: 200, within: 256 << 30, ..HITS };
 
-/// As fast as the device's DRAM serves lines, and as its flash serves pages.
+/// Rates of the device's DRAM for lines, and of its flash for pages.
 const DEVICE_HITS: MadeUp = MadeUp { gap_ns: 50, within: 32 << 20, ..HITS };
 const DEVICE_MISSES: MadeUp = MadeUp { gap_ns: 500, within: 8 << 30, ..MISSES };
 

@@ -5,7 +5,7 @@ use ebbtide_workloads::{Program, Workload, Wrong};
 
 use crate::contents::Contents;
 
-/// A [`Memory`] whose type is not known where a program is compiled. A value is the bytes of whole
+/// A [`Memory`] whose type is not known when a program is compiled. A value is the bytes of whole
 /// words within one line, which the caller has checked.
 ///
 /// By default no job waits, because one job runs at a time, and computing takes no time.
@@ -16,7 +16,7 @@ pub(crate) trait AnyMemory {
     /// Loads the value at `at` into `out`.
     fn load(&mut self, at: Addr, out: &mut [u8]);
 
-    /// Loads the values at `at`, which are of one size, into `out`, one after the other. `at` is not
+    /// Loads the values at `at` into `out`, one after the other. All have one size, and `at` is not
     /// empty.
     fn load_all(&mut self, at: &[Addr], out: &mut [u8]) {
         let bytes = out.len() / at.len();
@@ -93,7 +93,7 @@ impl Memory for &mut (dyn AnyMemory + '_) {
     }
 }
 
-/// A program as the machine runs it: any [`Workload`], whatever its type.
+/// A program of any [`Workload`] type, as the machine runs it.
 pub(crate) trait Jobs {
     /// Runs a job.
     fn run(&self, job: u64, memory: &mut dyn AnyMemory) -> Result<(), Wrong>;
@@ -105,11 +105,11 @@ impl<W: Workload> Jobs for W {
     }
 }
 
-/// Runs a job of `program` over `contents` alone, where accesses take no time. `touch` is called with
+/// Runs a job of `program` over `contents` alone, where accesses take no time. Calls `touch` with
 /// the page of each access and whether the access is a store.
 ///
 /// # Errors
-/// [`Wrong`] when memory holds what the program cannot have stored there.
+/// [`Wrong`] if the program reads a value that it cannot have stored.
 pub fn run_traced(
     program: &Program,
     job: u64,
@@ -119,7 +119,7 @@ pub fn run_traced(
     Jobs::run(program, job, &mut TracedMemory { contents, touch })
 }
 
-/// The contents of a program's memory, and a function that is told of each access.
+/// The contents of a program's memory, and a function to call at each access.
 struct TracedMemory<'a> {
     contents: &'a mut Contents,
     touch: &'a mut dyn FnMut(PageId, bool),

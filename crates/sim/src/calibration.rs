@@ -1,8 +1,8 @@
-//! [`Calibration`]: the jobs of a program with all data in DRAM, by which every design is
-//! calibrated.
+//! [`Calibration`]: measurements of a program's jobs with all data in DRAM. They calibrate every
+//! design.
 //!
 //! A job without computing waits for DRAM that all cores use at once. With computing it waits less.
-//! So the computing that makes jobs miss at the wanted interval is found by measuring jobs with it.
+//! So the calibration measures jobs with added computing, until they miss at the wanted interval.
 
 use ebbtide_core::{Span, Watch};
 use ebbtide_workloads::Program;
@@ -15,7 +15,7 @@ use crate::memory_side::{AllDram, PlainLru};
 use crate::plan::{Plan, jobs_in_dram_max};
 use crate::stages;
 
-/// Jobs in DRAM, and the computing that makes them miss at the wanted interval.
+/// Jobs in DRAM, and the computing with which they miss at the wanted interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Calibration {
     /// Misses per job of a plain LRU cache of `workload.lru_share` of the data.
@@ -28,7 +28,7 @@ pub(crate) struct Calibration {
     pub(crate) dram_jobs_per_s: f64,
 }
 
-/// Evictions keep up with misses once they are this share of them over a window of jobs.
+/// Evictions keep up with misses once they reach this share of the misses of a window of jobs.
 const STEADY_SHARE: f64 = 0.99;
 
 /// Jobs between two checks of the misses.
@@ -42,7 +42,7 @@ pub(crate) fn window_misses(frames: u64) -> u64 {
     (frames / 4).max(1_000)
 }
 
-/// Whether pages that leave keep up with misses.
+/// Whether evictions keep up with misses.
 pub(crate) fn is_steady(left: u64, misses: u64) -> bool {
     left as f64 >= STEADY_SHARE * misses as f64
 }
@@ -52,7 +52,7 @@ pub(crate) fn is_rare(pages: u64, window: u64) -> bool {
     window >= RARE_JOBS && pages < window / RARE_JOBS_A_PAGE
 }
 
-/// Jobs of a window after which pages may be found to come rarely.
+/// Length of a window in jobs. In a shorter window, pages do not count as rare.
 const RARE_JOBS: u64 = 1 << 18;
 
 /// Pages come rarely if there are fewer than one in this many jobs.
@@ -116,8 +116,8 @@ impl Calibration {
     }
 }
 
-/// Runs jobs that take no time until a plain LRU cache is in steady state, and `machine` with it.
-/// Gives the misses of that cache per job.
+/// Runs untimed jobs on `machine` and on a plain LRU cache until that cache is in steady state.
+/// Returns the misses of that cache per job.
 fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
     let mut lru = PlainLru::new(&plan.config);
     let enough = window_misses(lru.frames());
@@ -126,7 +126,7 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
         let mut window = 0;
         let mut rare = false;
         while lru.counters().misses < enough && window < WINDOW_JOBS_MAX && !rare {
-            // The window after the one in which the cache is full ends it.
+            // The window after the one that fills the cache ends the loop.
             let share = (filled + lru.counters().misses) as f64 / (lru.frames() + enough) as f64;
             watch.tell("counting misses", share.min(1.0))?;
             machine.warm(WARM_BATCH, Some(&mut lru))?;
@@ -141,7 +141,7 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
     }
 }
 
-/// Jobs per second, after a fourth as many jobs that are not counted.
+/// Jobs per second. A quarter as many jobs run first and are not counted.
 fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
     let cores = plan.config.cores.count as u64;
     let step = JOBS_STEP * cores;

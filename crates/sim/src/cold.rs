@@ -1,4 +1,4 @@
-//! [`run_cold`]: how a program warms up an empty machine.
+//! [`run_cold`]: the warm-up of a program on an empty machine.
 
 use ebbtide_core::Span;
 use serde::Serialize;
@@ -18,8 +18,8 @@ pub struct Stretch {
     pub misses: u64,
 }
 
-/// Runs `stretches` stretches of `plan.jobs` jobs each on a machine whose caches are empty at
-/// first. A job computes for `work` between its accesses.
+/// Runs `stretches` stretches of `plan.jobs` jobs each on a machine that starts with empty caches.
+/// A job computes for `work` between its accesses.
 ///
 /// # Errors
 /// [`SimError`].

@@ -1,11 +1,11 @@
-//! [`CoreSide`]: what a core of a design does with a miss.
+//! [`CoreSide`]: the reaction of a design's core to a miss.
 
 use ebbtide_core::Span;
 use ebbtide_core::schedule::{Discipline, Wakeup};
 
 use crate::config::{self, Config, ConfigError};
 
-/// What a core does with a miss.
+/// The reaction of a core to a miss.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CoreSide {
     /// The core waits for the page: Flash-Sync, and memories that never miss.
@@ -63,8 +63,8 @@ impl CoreSide {
         }))
     }
 
-    /// The operating system's threads, woken by the interrupt of a completed read. AstriFlash's
-    /// figure (slide 15) has one switch a miss.
+    /// The operating system's threads, woken by the interrupt of a completed read. There is one
+    /// switch a miss, as in AstriFlash's figure (slide 15).
     pub fn os_switch(config: &Config) -> CoreSide {
         CoreSide::Switch(Switching {
             threads: config.os.threads,
@@ -79,7 +79,7 @@ impl CoreSide {
         })
     }
 
-    /// What a core does with a miss, in words.
+    /// The reaction of a core to a miss, in words.
     pub fn description(&self) -> String {
         let CoreSide::Switch(switching) = self else {
             return "a miss blocks its core".to_string();

@@ -43,13 +43,13 @@ impl Simulation {
         Simulation::by(plan, parts, watch, |machine| kept::warm(machine, None, plan, watch))
     }
 
-    /// The same with `parts` instead of those of the plan's design, for designs that are not in the
+    /// The same with `parts` instead of the parts of the plan's design, for designs outside the
     /// list.
     ///
     /// # Errors
     /// [`SimError`].
     pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
-        // The plan does not say what the parts decide, so nothing is kept of them.
+        // The plan does not identify the parts, so nothing of them is kept.
         Simulation::by(plan, parts, watch, |machine| warmed_up(machine, plan, watch))
     }
 
@@ -68,8 +68,8 @@ impl Simulation {
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
     }
 
-    /// Runs `machine`, which is warm, in virtual time until it has settled. The whole run began at
-    /// `clock`.
+    /// Runs `machine`, which is warm, in virtual time until it has settled. `clock` is the start of
+    /// the whole run.
     pub(crate) fn settled(
         plan: &Plan,
         clock: Instant,
@@ -179,7 +179,7 @@ impl Simulation {
         })
     }
 
-    /// Runs on for some hundred misses. Gives the steps of the miss of median length, or `None` if
+    /// Runs some hundred more misses. Returns the steps of the miss of median length, or `None` if
     /// nothing misses.
     ///
     /// # Errors
@@ -190,16 +190,16 @@ impl Simulation {
     }
 }
 
-/// Number of misses from which a typical one is chosen.
+/// Number of misses that a typical one is chosen from.
 const STORIES: usize = 500;
 
-/// The most jobs that run for them.
+/// The most jobs that run for these misses.
 const STORY_JOBS_MAX: u64 = 20_000;
 
 /// Jobs between two reports of progress.
 const WATCHED_JOBS: u64 = 1_000;
 
-/// Runs `jobs` jobs as [`Machine::run`] does, and reports the share that is done to `tell`.
+/// Runs `jobs` jobs as [`Machine::run`] does, and reports the completed share to `tell`.
 fn watched_run(
     machine: &mut Machine,
     jobs: u64,

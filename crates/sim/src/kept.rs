@@ -1,8 +1,9 @@
-//! What runs over the same jobs need alike: calibrations and warm machines, kept from run to run.
+//! Calibrations and warm machines, kept from run to run for runs over the same jobs.
 //!
-//! A calibration is kept in this process. If the program has named a [folder](keep_in), calibrations and
-//! warm machines are kept there, too, for its later runs. Whatever is kept is a pure function of a plan's
-//! basis and of the program: a run gives the same results with it and without.
+//! This process keeps calibrations in memory. If the program has named a [folder](keep_in),
+//! calibrations and warm machines are kept there, too, for its later runs. A kept item is a pure
+//! function of a plan's basis and of the program. So a run returns the same results with and
+//! without it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -21,20 +22,22 @@ use crate::warm::{Steady, warmed_up};
 /// The folder of this process.
 static FOLDER: OnceLock<Folder> = OnceLock::new();
 
-/// The most that a folder holds.
+/// The most bytes that a folder holds.
 const ROOM_BYTES: u64 = 4 << 30;
 
-/// Keeps calibrations and warm machines in `folder`, up to 4 GiB, of which those that were used last stay.
-/// `maker` is whatever tells this program from others, as the [checksum of its file](checksum_of_file): what
-/// another one made is not used. Files that are damaged are made anew, and a folder that cannot be written
-/// keeps nothing. The folder that was named first stays; false if that is another one.
+/// Keeps calibrations and warm machines in `folder`, up to 4 GiB. Beyond that, the least recently
+/// used files are removed.
+///
+/// `maker` identifies this program, such as the [checksum of its file](checksum_of_file). Files of
+/// another maker are not used. Damaged files are made anew. If the folder cannot be written,
+/// nothing is kept. The first named folder stays. Returns false if that is another one.
 pub fn keep_in(folder: PathBuf, maker: u32) -> bool {
     let path = folder.clone();
     FOLDER.get_or_init(|| Folder { path, maker, room_bytes: ROOM_BYTES }).path == folder
 }
 
-/// The folder that programs keep them in unless told otherwise, by the XDG Base Directory Specification:
-/// `ebbtide` in the user's cache folder. `None` if there is no home.
+/// The default folder, by the XDG Base Directory Specification: `ebbtide` in the user's cache
+/// folder. `None` if there is no home.
 pub fn user_folder() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = given("XDG_CACHE_HOME").or_else(|| Some(given("HOME")?.join(".cache")))?;
@@ -55,16 +58,17 @@ pub fn checksum_of_file(path: &Path) -> io::Result<u32> {
     }
 }
 
-/// A calibration that is being made, or was.
+/// A calibration that is in progress or complete.
 type Making = Arc<Mutex<Option<Calibration>>>;
 
-/// The calibrations of this process, the last of which stay.
+/// The last calibrations of this process.
 static CALIBRATIONS: Mutex<Vec<(Plan, Making)>> = Mutex::new(Vec::new());
 
 /// Most calibrations that this process keeps.
 const CALIBRATIONS_MAX: usize = 64;
 
-/// The calibration of `plan`, whose program is `program`. Whoever needs the same one meanwhile waits.
+/// The calibration of `plan`, whose program is `program`. A second caller for the same plan waits
+/// for the first.
 ///
 /// # Errors
 /// [`SimError`].
@@ -107,12 +111,12 @@ pub(crate) fn calibration(
     Ok(known.insert(calibration).clone())
 }
 
-/// The state of the machine that was warmed last, kept in memory.
+/// The state of the last warm machine, kept in memory.
 #[derive(Default)]
 pub(crate) struct LastWarm(Option<(String, Vec<u8>)>);
 
-/// Warms `machine` of `plan` as [`warmed_up`] does, or gives it the state that such a machine had
-/// afterwards: the `last` one, if that is given, or one of an earlier run.
+/// Warms `machine` of `plan` as [`warmed_up`] does, or restores the state of such a machine after
+/// its warm-up. That is the `last` state if it is given, or the state of an earlier run.
 ///
 /// # Errors
 /// [`SimError`].
@@ -156,7 +160,8 @@ fn warm_by(
     Ok(steady)
 }
 
-/// All that decides the state of `machine` of `plan` after its warm-up, or `None` if that cannot be kept.
+/// All that decides the state of `machine` of `plan` after its warm-up, or `None` if it cannot be
+/// kept.
 fn warm_machine(machine: &mut Machine, plan: &Plan) -> Option<String> {
     let types = Archive::types_of(|archive| machine.state(archive))?;
     Some(format!("{:?} {types}", plan.warm_up_basis()))
@@ -167,7 +172,7 @@ fn warm_state(machine: &mut Machine, steady: &mut Steady, archive: &mut Archive<
     machine.state(archive);
 }
 
-/// Gives `machine` the `state` that such a machine had after its warm-up.
+/// Restores in `machine` the `state` of such a machine after its warm-up.
 fn restored(machine: &mut Machine, state: &[u8]) -> Steady {
     let mut steady = Steady::default();
     let whole = Archive::restore(state, |archive| warm_state(machine, &mut steady, archive));
@@ -178,7 +183,7 @@ fn restored(machine: &mut Machine, state: &[u8]) -> Steady {
 const CALIBRATION: &str = "calibration";
 const WARM: &str = "warm";
 
-/// A folder of files, each of which holds something that is decided by what it is `of`.
+/// A folder of files. `of` decides the contents of each file.
 struct Folder {
     path: PathBuf,
     maker: u32,
@@ -192,13 +197,13 @@ impl Folder {
     }
 
     fn file(&self, kind: &str, key: &str) -> PathBuf {
-        // The file says which key it is of, so two keys of one name only displace each other.
+        // The file contains its key, so two keys of one name only displace each other.
         let name =
             u64::from(crc32c(key.as_bytes())) << 32 | u64::from(crc32c_append(1, key.as_bytes()));
         self.path.join(format!("{name:016x}.{kind}"))
     }
 
-    /// What the file holds, if it is whole.
+    /// The contents of the file, if it is whole.
     fn read(&self, kind: &str, of: &str) -> Option<Vec<u8>> {
         let key = self.key(kind, of);
         let path = self.file(kind, &key);
@@ -212,12 +217,12 @@ impl Folder {
             return None;
         }
         bytes.drain(..bytes.len() - held.len());
-        // What was used last stays longest.
+        // The most recently used files stay longest.
         let _stays_shorter = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(bytes)
     }
 
-    /// Writes the file, whole or not at all. What cannot be kept is made anew some day.
+    /// Writes the file, whole or not at all. If it cannot be kept, a later run makes it anew.
     fn write(&self, kind: &str, of: &str, held: &[u8]) {
         let key = self.key(kind, of);
         let own = postcard::to_stdvec(&key).expect("a text is plain data");
@@ -234,7 +239,7 @@ impl Folder {
         let _not_kept: Result<(), io::Error> = write();
     }
 
-    /// Removes the files that were not used for longest until the others fit.
+    /// Removes the least recently used files until the others fit.
     fn make_room(&self) -> Result<(), io::Error> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -282,7 +287,7 @@ mod tests {
         format!("{:?}", plan.calibration_basis())
     }
 
-    /// What a run of `plan` gives, and whether jobs warmed its machine.
+    /// The outcome of a run of `plan`, and whether jobs warmed its machine.
     fn outcome(plan: &Plan, folder: Option<&Folder>) -> (String, bool) {
         let (stop, by_jobs) = (Stop::new(), AtomicBool::new(false));
         let show = |stage: &str, _: f64| {
@@ -317,7 +322,7 @@ mod tests {
                 let set = [("dram_cache.policy", policy.name()), ("dram_cache.ways", "0")];
                 does_the_same(&plan("os-swap", &set, Kind::HashTable), policy.name());
             }
-            // Of sizes that can be divided by 1024.
+            // Sizes that can be divided by 1024.
             let llc = ("llc.size", "128MiB");
             let memories: [(&str, Overrides<'_>); 6] = [
                 ("dram-only", &[]),
@@ -334,7 +339,7 @@ mod tests {
             let rows: [Overrides<'_>; 3] = [
                 &[("promotion.meets", "equal")],
                 &[("promotion.clean_after_us", "20")],
-                // Every page leaves the device's cache at once, whose sets have no other frame.
+                // Every page leaves the device's cache at once, as its sets have no other frame.
                 &[("promotion.threshold_max", "1"), ("dram_cache.ways", "1")],
             ];
             for own in rows {

@@ -1,11 +1,11 @@
-//! [`Offered`]: the load that is offered, as a share of DRAM-only's throughput.
+//! [`Offered`]: the offered load, as a share of DRAM-only's throughput.
 
 use std::str::FromStr;
 
 use serde::Serialize;
 use thiserror::Error;
 
-/// The load that is offered.
+/// The offered load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offered {

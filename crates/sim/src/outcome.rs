@@ -12,9 +12,9 @@ use crate::offered::Offered;
 /// The warm-up of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WarmUp {
-    /// Jobs that took no time, until evictions kept up with the pages that came.
+    /// Untimed jobs, until evictions kept up with arriving pages.
     pub untimed_jobs: u64,
-    /// Evictions over pages that came, missed or read ahead, in the last window of those jobs.
+    /// Evictions over arrived pages, missed or read ahead, in the last window of those jobs.
     pub evictions_per_miss: f64,
     /// Jobs that then ran in virtual time without being measured.
     pub timed_jobs: u64,
@@ -22,8 +22,8 @@ pub struct WarmUp {
     pub lru_misses_per_job: f64,
     /// Time of a job in DRAM with its added computing, in nanoseconds.
     pub job_ns: f64,
-    /// Added computing of a job, in nanoseconds: `workload.work_us`, or what makes plain LRU miss
-    /// at the wanted interval.
+    /// Added computing of a job, in nanoseconds. It is `workload.work_us`, or the computing with
+    /// which plain LRU misses at the wanted interval.
     pub work_ns: f64,
     /// Execution between two misses of the plain LRU cache on a core in DRAM, in microseconds, as
     /// measured. `None` if it never misses. Above `workload.miss_interval_us` if
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub warm_up: WarmUp,
     /// The halves of the measured part, which are alike if the run is steady.
     pub halves: [Half; 2],
-    /// Jobs that came in a second, unless one was always waiting.
+    /// Jobs that arrived in a second. `None` if a job was always waiting.
     pub offered_jobs_per_s: Option<f64>,
     /// Accesses measured.
     pub accesses: u64,
@@ -63,8 +63,8 @@ pub struct Outcome {
     pub wall_s: f64,
     /// Accesses per second on the host, over the measured part.
     pub accesses_per_wall_s: f64,
-    /// Share of the cores' time in which they waited neither for a page nor for a job. They
-    /// executed, or waited for the chip and for lines in DRAM.
+    /// Share of time that the cores waited neither for a page nor for a job. They executed, or
+    /// waited for the chip and for lines in DRAM.
     pub busy_share: f64,
     /// Dirty lines that left the last-level cache.
     pub lines_written_back: u64,
@@ -72,11 +72,11 @@ pub struct Outcome {
     pub coherence: Coherence,
     /// Throughput in jobs per second.
     pub jobs_per_s: f64,
-    /// Throughput over that of DRAM-only on the same jobs.
+    /// Throughput divided by DRAM-only's on the same jobs.
     pub ratio_to_dram: f64,
     /// Execution between two misses of a core, in microseconds.
     pub miss_interval_us: f64,
-    /// What the memory side counted.
+    /// Counters of the memory side.
     #[serde(rename = "dram_cache")]
     pub memory: Counters,
     /// The flash device over the measured part.
@@ -111,7 +111,7 @@ pub struct Half {
 }
 
 impl Half {
-    /// `jobs` jobs that took `time`, and what a device counted at both ends.
+    /// Half of a run: `jobs` jobs took `time`. `flash` has the device's counters at both ends.
     pub(crate) fn new(jobs: u64, time: Span, flash: [Option<&Flash>; 2]) -> Half {
         let FlashOutcome { writes, write_amplification, .. } = flash_outcome(flash[0], flash[1]);
         let jobs_per_s = jobs as f64 * 1e12 / time.as_ps().max(1) as f64;
@@ -120,8 +120,8 @@ impl Half {
 }
 
 impl Outcome {
-    /// Whether jobs come faster than the machine ends them. The queue then grows for as long as the
-    /// run lasts, and response times have no distribution.
+    /// Whether jobs arrive faster than the machine completes them. The queue then grows during the
+    /// whole run, and response times have no distribution.
     pub fn is_overloaded(&self) -> bool {
         // Chance alone makes the number of arrivals differ by its square root.
         let chance = 4.0 / (self.jobs as f64).sqrt();
@@ -152,16 +152,16 @@ pub struct FlashOutcome {
 /// How busy a flash device was over the measured part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct FlashUse {
-    /// Commands in the device, on the average over time.
+    /// Mean number of commands in the device over time.
     pub mean_queue_depth: f64,
-    /// Share of time in which a plane was busy, on the average over planes. `None` of a flat device,
-    /// which has none.
+    /// Mean share of time that a plane was busy, over all planes. `None` for a flat device, which
+    /// has no planes.
     pub planes_busy: Option<f64>,
 }
 
 impl FlashUse {
-    /// Of a device whose commands took `commands` in all, and whose `planes` were busy for `busy`, over
-    /// `time`.
+    /// The use of a device over `time`. Its commands took `commands` in all, and its `planes` were
+    /// busy for `busy`.
     pub(crate) fn new(time: Span, commands: Span, busy: Span, planes: u64) -> FlashUse {
         let of_time = |span: Span| span.as_ps() as f64 / time.as_ps().max(1) as f64;
         FlashUse {
@@ -181,7 +181,7 @@ pub struct Lifetime {
 }
 
 impl FlashOutcome {
-    /// What a device counted since its start.
+    /// Counters of a device since its start.
     pub(crate) fn since_start(counters: &Flash) -> FlashOutcome {
         flash_outcome(Some(&Flash::default()), Some(counters))
     }
@@ -193,7 +193,7 @@ impl Lifetime {
     }
 }
 
-/// What a device counted between `before` and `after`; nothing without a device.
+/// Counters of a device between `before` and `after`. All are zero without a device.
 pub(crate) fn flash_outcome(before: Option<&Flash>, after: Option<&Flash>) -> FlashOutcome {
     let (Some(before), Some(after)) = (before, after) else { return FlashOutcome::default() };
     let programmed = |c: &Flash| c.host_pages_programmed + c.gc_pages_programmed;

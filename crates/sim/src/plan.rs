@@ -1,4 +1,4 @@
-//! [`Plan`]: one simulation, and what plans have in common.
+//! [`Plan`]: one simulation, and the bases that plans can share.
 
 use ebbtide_core::Bytes;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
@@ -8,8 +8,8 @@ use crate::designs::resolve;
 use crate::machine::{SimError, WORK_UNITS};
 use crate::offered::Offered;
 
-/// The most jobs over which a machine of `cores` cores is measured in DRAM, to know what a load is a
-/// share of.
+/// The most jobs to measure on a machine of `cores` cores in DRAM. That throughput is the base of
+/// loads.
 pub(crate) fn jobs_in_dram_max(cores: u64) -> u64 {
     500 * cores.max(16)
 }
@@ -25,7 +25,7 @@ pub struct Plan {
     pub jobs: u64,
     /// Seed of the layout, the job stream and the arrivals.
     pub seed: u64,
-    /// The load, whose rate is a share of DRAM-only's throughput.
+    /// The load. Its rate is a share of DRAM-only's throughput.
     pub arrivals: Offered,
 }
 
@@ -42,9 +42,10 @@ impl Plan {
         Ok(self.workload.build(&shape)?)
     }
 
-    /// The plan with all that the state after the untimed warm-up does not depend on set to
-    /// DRAM-only's values. That state depends on the jobs, the caches on the chip, and the placement of
-    /// pages in DRAM. Which kind of memory it is of is not among it, as several can take the same one.
+    /// The plan with every parameter that does not affect the state after the untimed warm-up set
+    /// to DRAM-only's value. That state depends on the jobs, the caches on the chip, and the
+    /// placement of pages in DRAM. It does not identify the kind of memory, as several kinds can
+    /// restore the same state.
     pub(crate) fn warm_up_basis(&self) -> Plan {
         let fixed = resolve("dram-only", &[]).expect("a shipped design resolves");
         let mut basis = self.clone();
@@ -72,8 +73,8 @@ impl Plan {
         basis
     }
 
-    /// The plan with all that its calibration does not depend on set to fixed values. Plans with
-    /// equal bases have the same calibration.
+    /// The plan with every parameter that does not affect its calibration set to a fixed value.
+    /// Plans with equal bases have the same calibration.
     pub(crate) fn calibration_basis(&self) -> Plan {
         let mut basis = self.warm_up_basis();
         let config = &mut basis.config;
@@ -83,7 +84,7 @@ impl Plan {
             resolve("dram-only", &[]).expect("a shipped design resolves").dram_cache;
         (config.device, config.mos, config.promotion) = (None, None, None);
         (config.os.read_ahead, config.os.fault_around) = (Bytes(0), Bytes(0));
-        // In DRAM all tables take the same time.
+        // In DRAM all kinds of page tables take the same time.
         config.tlb.page_tables = PageTables::Flat;
         basis
     }

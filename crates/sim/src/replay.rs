@@ -48,17 +48,17 @@ pub struct Replay {
     pub accesses: u64,
     /// Time from the first access to the last completion.
     pub simulated_ns: u64,
-    /// How long after its time in the trace the last access entered memory. It grows with the trace if
-    /// accesses come faster than they are served.
+    /// Delay of the last access from its time in the trace to its entry to memory. It grows with
+    /// the trace if accesses come faster than they are served.
     pub behind_ns: u64,
     /// Time on the host.
     pub wall_s: f64,
     /// Accesses per second on the host.
     pub accesses_per_wall_s: f64,
-    /// What the memory side counted.
+    /// Counters of the memory side.
     #[serde(rename = "dram_cache")]
     pub memory: Counters,
-    /// Pages fetched ahead of demand, for memories that do that.
+    /// Metrics of prefetched pages, for memories that prefetch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<PrefetchOutcome>,
     /// The flash device.
@@ -71,14 +71,14 @@ pub struct Replay {
     pub lifetime_years: Option<Lifetime>,
 }
 
-/// Pages fetched ahead of demand, with announced ones, and what came of them.
+/// Metrics of prefetched and announced pages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PrefetchOutcome {
     /// Prefetches issued.
     pub issued: u64,
     /// Prefetched pages that an access used.
     pub used: u64,
-    /// Used pages that arrived after the access.
+    /// Used pages that arrived only after the access.
     pub late: u64,
     /// Misses on pages that a prefetch had evicted.
     pub polluted: u64,
@@ -107,9 +107,9 @@ impl PrefetchOutcome {
     }
 }
 
-/// Replays `trace` on the memory side of `config`'s design, which starts empty. An access enters
-/// memory at its time in the trace, or later if memory does not accept it. A stalled access delays
-/// all others.
+/// Replays `trace` on the memory side of `config`'s design. The memory starts empty. An access
+/// enters memory at its time in the trace, or later if memory does not accept it. A stalled access
+/// delays all others.
 ///
 /// # Errors
 /// [`ReplayError`]. A trace that cannot be read to its end gives no result.
@@ -158,8 +158,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     })
 }
 
-/// Accesses that memory is told to expect together, so that the host waits for its memory only
-/// once.
+/// Accesses that memory is told to expect together, so the host waits for its memory only once.
 const EXPECTED_TOGETHER: usize = 16;
 
 /// An access whose page is in flight.
@@ -170,15 +169,14 @@ struct Waiting {
     page: PageId,
 }
 
-/// The entry to memory, where accesses come one after another.
+/// The entry to memory for accesses in sequence.
 struct Door {
     memory: Box<dyn MemorySide>,
     now: Time,
     last: Time,
     /// The accesses whose pages are in flight.
     waiting: Vec<Waiting>,
-    /// Whether a page that arrives brings the line that was asked for. If not, the line is then read
-    /// from DRAM.
+    /// Whether an arriving page brings the requested line. If not, the line is then read from DRAM.
     brings_lines: bool,
     free: Vec<u32>,
     events: Vec<Event>,
@@ -204,7 +202,7 @@ impl Door {
         }
     }
 
-    /// Enters `group`: in one call of memory as far as accesses hit and nothing else is due.
+    /// Enters `group`, in one call of memory while accesses hit and nothing else is due.
     fn enter_all(&mut self, group: &[Access]) {
         self.memory.expect_all(group);
         let (mut rest, mut ready) = (group, std::mem::take(&mut self.ready));
@@ -227,7 +225,8 @@ impl Door {
         self.ready = ready;
     }
 
-    /// Enters `access`, which is due, as soon as memory accepts it; later if it is `stalled`.
+    /// Enters `access`, which is due, as soon as memory accepts it. A `stalled` access first waits
+    /// for room.
     fn enter(&mut self, access: &Access, mut stalled: bool) {
         if access.op == Op::Hint {
             self.advance(self.now);
@@ -259,7 +258,7 @@ impl Door {
         self.unstalled.clear();
     }
 
-    /// Notes the `answer` to `access`, which entered now. Gives whether memory accepted it.
+    /// Notes the `answer` to `access`, which entered now. Returns whether memory accepted it.
     fn is_accepted(&mut self, access: &Access, answer: Answer) -> bool {
         match answer {
             Answer::Hit(ready) | Answer::Posted(ready) => self.hit(access, ready),
@@ -273,14 +272,14 @@ impl Door {
         true
     }
 
-    /// The line of `access`, which entered now, arrives at `ready`.
+    /// Records that the line of `access`, which entered now, arrives at `ready`.
     #[inline]
     fn hit(&mut self, access: &Access, ready: Time) {
         self.latencies.hit(ready.since(access.at), ready.since(self.now));
         self.last = self.last.max(ready);
     }
 
-    /// The waiter of the next access, with a free slot that only a miss takes.
+    /// The waiter of the next access. Its free slot is only taken by a miss.
     fn next_waiter(&mut self) -> Waiter {
         if self.free.is_empty() {
             self.free.push(self.waiting.len() as u32);

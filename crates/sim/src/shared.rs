@@ -1,4 +1,4 @@
-//! [`Shared`]: a warm machine that runs of the same jobs share.
+//! [`Shared`]: a warm machine for several runs of the same jobs.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use crate::kept::{self, LastWarm};
 use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
 
-/// The warm machine of a run, kept for the next run of the same jobs. A run gives exactly the results
-/// of [`Simulation::warmed`], but sooner.
+/// The warm machine of a run, kept for the next run of the same jobs. A run returns exactly the
+/// results of [`Simulation::warmed`], but sooner.
 ///
-/// Only the last warm machine is kept. Plans that differ only in what it does not depend on (core
-/// side, timing, load) should follow one another.
+/// Only the last warm machine is kept. It does not depend on core side, timing or load. Plans that
+/// differ only in these should follow one another.
 #[derive(Default)]
 pub struct Shared {
     last: LastWarm,

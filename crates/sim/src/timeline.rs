@@ -19,7 +19,7 @@ pub struct Timeline {
     pub write: bool,
     /// The whole time.
     pub total_ns: f64,
-    /// The number of misses of which this one is the median.
+    /// The number of misses. This one is their median.
     pub of_misses: usize,
     /// The steps, in the order of their beginnings.
     pub steps: Vec<Step>,
@@ -34,13 +34,13 @@ pub struct Step {
     pub for_ns: f64,
     /// The part of the machine that works or waits.
     pub who: &'static str,
-    /// What it does.
+    /// The action of that part.
     pub what: &'static str,
 }
 
 impl Timeline {
-    /// The miss of median length in `story`, among those that started a flash read and repeated
-    /// their access only once, if there are any.
+    /// The miss of median length in `story`. If possible, it is one of the misses that started a
+    /// flash read and repeated their access only once.
     pub(crate) fn typical(story: &Story) -> Option<Timeline> {
         let plain = |missed: &&Missed| missed.repeats == 0 && read(missed, &story.notes).is_some();
         let mut misses: Vec<&Missed> = story.misses.iter().filter(plain).collect();
@@ -104,7 +104,8 @@ fn steps(missed: &Missed, notes: &[Noted]) -> Vec<Step> {
     steps
 }
 
-/// Consecutive steps, the first from `from` on, each up to its end. Steps of no time are left out.
+/// Consecutive steps, the first one from `from` on, each up to its end. Steps without duration are
+/// left out.
 fn track(
     missed: &Missed,
     from: Time,

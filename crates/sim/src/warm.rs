@@ -12,18 +12,21 @@ use crate::stages;
 /// The end of an untimed warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
-    /// Jobs that took no time.
+    /// Untimed jobs.
     pub untimed_jobs: u64,
-    /// Evictions over pages that came in the last window of those jobs.
+    /// Evictions over arrived pages in the last window of those jobs.
     pub evictions_per_miss: f64,
 }
 
-/// Runs jobs that take no time in `machine`, which `config` describes, until evictions keep up with
-/// the pages that come, whether missed or read ahead. Where pages are promoted, demotions must keep
-/// up with promotions too, because host DRAM is full then. It may never be full if few pages are
-/// promoted; eight pages a frame then end the warm-up. So does a page in 512 jobs, as a cache that is
-/// nearly as large as the data may never be full. `watch` is told the share of the warm-up, as
-/// it usually lasts.
+/// Runs untimed jobs in `machine`, which `config` describes, until evictions keep up with arriving
+/// pages, missed or read ahead. Where pages are promoted, demotions must keep up with promotions
+/// too, because host DRAM is full then. Host DRAM may never fill if few pages are promoted. Eight
+/// arrived pages a frame therefore count as full.
+///
+/// A cache nearly as large as the data may never fill. So the warm-up also ends at fewer than one
+/// arriving page in 512 jobs, or after 4,096 jobs without one.
+///
+/// `watch` receives the completed share of a warm-up of usual length.
 ///
 /// # Errors
 /// [`SimError`].
@@ -64,7 +67,7 @@ pub fn warm_up(
     }
 }
 
-/// Warms `machine` up, which is that of `plan`; `watch` is that of the whole run.
+/// Warms `machine` up. It is the machine of `plan`, and `watch` is the watch of the whole run.
 pub(crate) fn warmed_up(
     machine: &mut Machine,
     plan: &Plan,
@@ -77,8 +80,8 @@ pub(crate) fn warmed_up(
 /// whole run of the FlatFlash paper (§5.4, claim FL24) moves 7.5 pages a frame.
 const FILLS_MAX: u64 = 8;
 
-/// After this many jobs for which no page came, all pages that the program touches are present.
+/// After this many jobs without an arriving page, all pages that the program touches are present.
 const QUIET_JOBS: u64 = 4_096;
 
-/// Pages a frame that have come when the memory is usually in steady state.
+/// Arrived pages a frame when the memory is usually in steady state.
 const PAGES_A_FRAME: u64 = 3;

@@ -1,4 +1,4 @@
-//! Buses: what crosses one takes its time there, whatever the design and the program.
+//! Each transfer takes its time on its bus, for every design and program.
 
 mod common;
 
@@ -12,7 +12,7 @@ use ebbtide_workloads::Kind;
 
 /// A machine whose buses are the narrowest part: fast flash, no computing, one slow controller.
 fn narrow(design: &str) -> Config {
-    // CXL-flash has a modelled SSD, which names its times otherwise.
+    // CXL-flash has a modelled SSD, with other names for its times.
     let flash = if design == "cxl-flash" { "flash.program_us" } else { "flash.write_us" };
     machine(
         design,
@@ -33,7 +33,7 @@ const NARROW: [(&str, &str); 8] = [
     ("workload.theta", "0.2"),
 ];
 
-/// The same over a modelled SSD of one slow channel with so many dies.
+/// The same over a modelled SSD of one slow channel with `dies` dies.
 fn narrow_flash(design: &str, dies: &str) -> Config {
     let flash = [
         ("flash.preset", "ull"),
@@ -69,7 +69,7 @@ fn no_bus_carries_more_than_it_can() {
             let outcome = run(&config, workload);
             let (cache, traffic) = (&outcome.memory.cache, &outcome.memory.traffic);
             let what = format!("{} under {workload}", design.name);
-            // What is under way at the ends of the measured part belongs to it only in part.
+            // Transfers at the two ends of the measured part belong to it only in part.
             let page = config.mos.as_ref().map_or(PAGE_BYTES as u64, |mos| mos.page.0);
             let under_way = (2 * cache.in_flight_peak + 64) * page;
             let [inward, outward] = [traffic.dram_page_lines_in, traffic.dram_page_lines_out]
@@ -105,7 +105,7 @@ fn no_bus_carries_more_than_it_can() {
 
 #[test]
 fn no_channel_and_no_plane_does_more_than_it_can() {
-    // One die is busier than its channel, and eight are less busy.
+    // One die is busier than its channel. Eight are less busy.
     for (design, dies) in designs::ALL.iter().flat_map(|design| [(design, 1), (design, 8)]) {
         let config = narrow_flash(design.name, &dies.to_string());
         if !designs::has_flash(&config).expect("a machine") {
@@ -113,7 +113,7 @@ fn no_channel_and_no_plane_does_more_than_it_can() {
         }
         let outcome = run(&config, Kind::ArraySwap);
         let (flash, time_us) = (&outcome.flash, outcome.simulated_ns as f64 / 1e3);
-        // Commands that were under way at the start belong to it only in part.
+        // Commands in flight at the start belong to the measured part only in part.
         let less = |count: u64| count.saturating_sub(64) as f64;
         let (reads, programs) = (less(flash.array_reads), less(flash.pages_programmed) / 4.0);
         let channel_us = (reads + 4.0 * programs) * PAGE_BYTES as f64 / 400.0;
@@ -175,7 +175,7 @@ fn drives_have_a_link_each_and_a_page_crosses_one() {
             ("link.bandwidth_gb_per_s", "1"),
         ];
         let config = resolve("flash-sync", &keys).expect("a machine that can be built");
-        // Nearly nothing waits, so that a page takes the time of its own link.
+        // Almost no request waits, so a page takes the time of its own link.
         run(&config, Kind::HashTable).device_latency_ns.p99
     };
     let (one, many) = (slow("1"), slow("16"));

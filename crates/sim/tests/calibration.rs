@@ -1,4 +1,5 @@
-//! Calibration: jobs compute so long that they miss at the wanted interval, on any number of cores.
+//! Calibration gives jobs the computing with which they miss at the wanted interval, on any number
+//! of cores.
 
 use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_sim::config::Config;
@@ -33,7 +34,8 @@ fn run(config: Config, workload: Kind) -> Outcome {
     simulate(&plan).expect("jobs end")
 }
 
-/// Every program of AstriFlash misses at the wanted interval, and cores are busy all the time at most.
+/// Checks that programs miss at the wanted interval, and that cores are busy for at most the whole
+/// time.
 fn misses_at_the_wanted_interval(cores: u64, programs: &[Kind]) {
     for &program in programs {
         let outcome = run(machine("dram-only", cores, &[]), program);
@@ -61,7 +63,7 @@ fn jobs_of_16_cores_miss_at_the_wanted_interval() {
 
 #[test]
 fn jobs_of_64_cores_miss_at_the_wanted_interval() {
-    // The others take minutes.
+    // The other programs take minutes.
     misses_at_the_wanted_interval(64, &PROGRAMS[..4]);
 }
 

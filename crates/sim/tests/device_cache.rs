@@ -1,4 +1,4 @@
-//! The CXL-flash device, driven request by request: who waits for what, and what flash is asked.
+//! Tests the CXL-flash device request by request: its waiters and its requests to flash.
 
 use ebbtide_core::{FrameId, PageId, Span, Time};
 use ebbtide_sim::config::Config;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const DRAM: Span = Span::from_ns(46);
 const FLASH: Span = Span::from_us(50);
 
-/// A small device: 16 frames in 4 sets, before flash that reads in 50 us however much it is asked.
+/// A small device: 16 frames in 4 sets, before flash that reads in 50 us at any load.
 fn config(overrides: &[(&str, &str)]) -> Config {
     let small = [
         ("dram_cache.size", "64KiB"),
@@ -36,7 +36,7 @@ fn write(page: u64, thread: u32) -> Request {
     Request { write: true, ..read(page, thread) }
 }
 
-/// Lets everything happen, and gives what was told.
+/// Handles all events, and returns them.
 fn settle(device: &mut DeviceCache) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(due) = device.next_event() {
@@ -192,7 +192,7 @@ fn flash_takes_so_many_commands_and_then_the_device_no_request() {
 fn a_prefetched_page_hits_and_one_still_on_its_way_is_late() {
     let mut device = device(&[("prefetch.policy", "next-n-line")]);
     device.access(Time::ZERO, read(0, 0));
-    // Pages 17 to 20 are on their way.
+    // Pages 17 to 20 are in flight.
     assert_eq!(device.access(Time::ZERO, read(17, 1)), Answer::Miss(Time::ZERO));
     assert_eq!(device.access(Time::ZERO, read(17, 2)), Answer::Miss(Time::ZERO));
     let events = settle(&mut device);
@@ -240,7 +240,7 @@ fn who_watches_is_told_of_every_request_and_every_page_given_up() {
 
 #[test]
 fn folded_addresses_lie_where_the_studys_simulator_puts_them() {
-    // Byte 4 GiB is byte 2 GiB there.
+    // The device maps byte 4 GiB to byte 2 GiB.
     let keys = [("device.fold_addresses", "true"), ("dataset.size", "8GiB")];
     let mut device = device(&keys);
     device.warm(read(1 << 19, 0));
@@ -272,7 +272,7 @@ fn a_device_told_not_to_listen_fetches_nothing_for_a_hint() {
 fn pages_that_feedback_fetched_in_vain_go_before_those_that_were_asked_for() {
     let keys = [("dram_cache.policy", "lru"), ("prefetch.policy", "feedback-directed")];
     let mut device = device(&keys);
-    // All of one set. Page 32 enters it before its most recent half.
+    // All are of one set. Page 32 enters it before its most recent half.
     [0, 4, 8, 12].iter().for_each(|page| device.warm(read(*page, 0)));
     let mut now = Time::ZERO;
     // At a miss of page p, p + 17 and p + 18 are fetched: one of the set, 32.

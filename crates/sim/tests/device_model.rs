@@ -1,5 +1,6 @@
-//! The CXL-flash device against a plain, independent model with the queues and sets of MQSim_CXL, the
-//! study's simulator. And golden counts of every policy and prefetcher.
+//! Compares the CXL-flash device with a simple, independent model. The model has the queues and
+//! sets of MQSim_CXL, the study's simulator. Also checks golden counts of every policy and
+//! prefetcher.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,7 +20,7 @@ const ROW: usize = 65;
 const FLASH: usize = 1_024;
 const PREFETCHES: usize = 1_024;
 
-/// A request: when it is due, its page, whether it writes.
+/// A request: its time, its page, and whether it writes.
 type Request = (u64, u64, bool);
 
 struct Xorshift(u64);
@@ -33,19 +34,19 @@ impl Xorshift {
     }
 }
 
-/// Pages one after the other, 64 lines each, written back a while later.
+/// Pages one after the other, 64 lines each, with later write-backs.
 fn scan(count: u64, gap: u64) -> Vec<Request> {
     let line = |i: u64| if i.is_multiple_of(2) { i / 2 } else { (i / 2).saturating_sub(5_000) };
     (0..count).map(|i| (i * gap, line(i) / 64 % PAGES, i % 2 == 1)).collect()
 }
 
-/// Any page of `pages`, a third written.
+/// Random pages of `pages`. A third of the requests write.
 fn anywhere(count: u64, gap: u64, pages: u64) -> Vec<Request> {
     let mut random = Xorshift(7);
     (0..count).map(|i| (i * gap, random.below(pages), random.below(3) == 0)).collect()
 }
 
-/// Short runs, from pages of which some are wanted again and again.
+/// Short runs of lines. Half of them start at one of 200 hot pages.
 fn mixed(count: u64) -> Vec<Request> {
     let (mut random, mut at, mut page) = (Xorshift(3), 0, 0);
     let step = |_| {
@@ -111,17 +112,17 @@ struct Model {
     prefetches: bool,
     ways: usize,
     now: u64,
-    /// Pages of each set with their dirty marks, the next to go first.
+    /// Pages of each set with their dirty marks. The next victim is first.
     sets: Vec<Vec<(u64, bool)>>,
     rows: BTreeMap<u64, VecDeque<bool>>,
     full_rows: usize,
-    /// What flash will have done when: pages read, or `None` for a flush.
+    /// Completions of flash by time: pages read, or `None` for a flush.
     flash: BTreeMap<(u64, u64), Option<u64>>,
     commands: u64,
     ahead: BTreeSet<u64>,
     prefetched: BTreeSet<u64>,
     untagged: BTreeSet<u64>,
-    /// Pages that came: none of their requests served, or some.
+    /// Arrived pages without a served request, then those with some.
     came: BTreeSet<u64>,
     half_served: BTreeSet<u64>,
     dram_ends: Option<u64>,
@@ -159,7 +160,7 @@ impl Model {
                 self.step();
             }
             self.now = due;
-            // Whatever happens at one time happens before the device opens.
+            // All events of one time come before the device opens.
             while self.is_closed() || self.next().is_some_and(|at| at <= self.now) {
                 self.step();
             }
@@ -198,7 +199,7 @@ impl Model {
         self.serve();
     }
 
-    /// Serves pages that came for as long as the DRAM takes lines.
+    /// Serves arrived pages while the DRAM takes lines.
     fn serve(&mut self) {
         while self.dram_room() > 0 {
             if let Some(page) = self.half_served.first().copied() {
@@ -212,7 +213,7 @@ impl Model {
         }
     }
 
-    /// Takes the first request that waits for `page`; whether it writes.
+    /// Takes the first waiting request for `page`. Returns whether it writes.
     fn pop(&mut self, page: u64) -> Option<bool> {
         let row = self.rows.get_mut(&page)?;
         self.full_rows -= usize::from(row.len() == ROW);
@@ -258,7 +259,7 @@ impl Model {
                 self.command(WRITE_NS, None);
             }
         }
-        // Whoever waited first decides whether it comes dirty, without being a use of it.
+        // The first waiter decides whether the page arrives dirty. It does not count as a use.
         let first = self.pop(page);
         self.sets[set].push((page, first == Some(true)));
         if first.is_some() || by_prefetch {
@@ -372,7 +373,7 @@ fn counts_agree(traces: &[(&str, Vec<Request>)]) {
                     ("flash reads", ours.flash.reads, model.reads),
                     ("flushes", ours.memory.cache.evictions_dirty, model.flushes),
                 ] {
-                    // Where a count is small, a thousandth of all requests.
+                    // If a count is small, a thousandth of all requests.
                     let most = (theirs as f64 * 0.01).max(requests.len() as f64 * 0.001);
                     let close = ours.abs_diff(theirs) as f64 <= most;
                     let on = format!("{name}, {policy_name}, {ways} ways, {prefetcher}");
@@ -433,13 +434,13 @@ fn zipf(count: u64, gap: u64) -> Vec<Request> {
     (0..count).map(|i| (i * gap, page(rank(&mut random)), random.below(4) == 0)).collect()
 }
 
-/// 64 bytes of every KiB, read and written, as the study's program strides.
+/// 64 bytes of every KiB, read and written, like the study's stride program.
 fn stride(count: u64, gap: u64) -> Vec<Request> {
     (0..count).map(|i| (i * gap, i / 2 / 4 % PAGES, i % 2 == 1)).collect()
 }
 
-/// `requests` on the study's device of 8 x 8 chips with the bus of its simulator: hits, hits under miss,
-/// commands to flash, and the time of the last completion in nanoseconds.
+/// Runs `requests` on the study's device of 8 x 8 chips with the bus of its simulator. Returns
+/// hits, hits under miss, commands to flash, and the time of the last completion in nanoseconds.
 fn as_the_study_does(requests: &[Request], keys: &[(&str, &str)]) -> [u64; 4] {
     let device = [("dram_cache.policy", "lru"), ("preset", "atc23"), ("flash.preset", "ull")];
     let keys = [&device[..], &[("flash.bus_mt_per_s", "0")], keys].concat();

@@ -1,4 +1,4 @@
-//! AstriFlash's DRAM cache, driven access by access: who waits for what.
+//! Tests AstriFlash's DRAM cache access by access, and its waiters.
 
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_sim::config::Config;
@@ -22,7 +22,7 @@ fn write(page: u64, thread: u32) -> Request {
     Request { write: true, ..read(page, thread) }
 }
 
-/// Lets everything happen; what was told, and when the last of it was.
+/// Handles all events, and returns them in order of time.
 fn settle(cache: &mut DramCache) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(due) = cache.next_event() {
@@ -80,7 +80,8 @@ fn a_full_miss_table_makes_the_frontside_stall() {
         assert!(matches!(cache.access(Time::ZERO, read(page, page as u32)), Answer::Miss(_)));
     }
     assert_eq!(cache.access(Time::ZERO, read(4, 4)), Answer::Stalled);
-    // Behind a stalled access even a page that is there must wait: the frontside is one machine.
+    // After a stalled access even a present page must wait, as the frontside serves accesses in
+    // order.
     assert_eq!(cache.access(Time::ZERO, read(4, 5)), Answer::Stalled);
     let events = settle(&mut cache);
     let opened = events.iter().filter(|event| matches!(event, Event::Unstalled(..))).count();
@@ -105,7 +106,7 @@ fn a_dirty_victim_never_delays_a_read() {
 
 #[test]
 fn a_victim_of_another_controller_frees_the_evict_buffer_it_was_in() {
-    // Fully associative: a miss of one controller gives up a page of the other's.
+    // Fully associative: a miss of one controller evicts a page of the other's.
     let keys =
         [("dram.controllers", "2"), ("dram_cache.ways", "0"), ("dram_cache.evict_buffer", "1")];
     let mut cache = DramCache::new(&config(&keys)).unwrap();

@@ -1,5 +1,5 @@
-//! Footprint fill: a page comes with the lines that were used of the last page brought alike, and a
-//! line that was left out is fetched when it is wanted.
+//! Tests footprint fill. A page comes with the lines that the last similar page used. A line that
+//! was left out is fetched on access.
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Span, Time};
 use ebbtide_sim::config::Config;
@@ -32,7 +32,8 @@ impl Driven {
         Driven { cache: DramCache::new(&config("astriflash")).unwrap(), now: Time::ZERO }
     }
 
-    /// Site `site` wants line `line` of page `page`. Gives whether it was there; lets it come if not.
+    /// Accesses line `line` of page `page` at site `site`, and waits for it. Returns whether it was
+    /// present.
     fn access(&mut self, site: u32, page: u64, line: u64, write: bool) -> bool {
         let at = Addr(page * PAGE_BYTES as u64 + line * LINE_BYTES as u64);
         let waiter = Waiter { core: 0, thread: 9, slot: 0 };
@@ -59,7 +60,7 @@ impl Driven {
         self.access(site, page, line, false)
     }
 
-    /// Makes page 0 leave its set of four frames; gives what was counted meanwhile.
+    /// Evicts page 0 from its set of four frames. Returns the counts of that time.
     fn evict_page_0(&mut self) -> Counters {
         self.cache.take_counters();
         for page in [4, 8, 12, 16] {
@@ -96,7 +97,7 @@ fn what_moves_is_counted_by_lines() {
     assert_eq!((whole.traffic.dram_pages_in, whole.traffic.dram_page_lines_in), (1, 64));
     assert_eq!((whole.traffic.link_bytes, whole.traffic.device_dram_bytes), (4096, 2 * 4096));
     driven.evict_page_0();
-    // Line 5 alone; then line 30, which was left out, to be written.
+    // Line 5 alone, then a store to line 30, which was left out.
     assert!(!driven.read(1, 0, 5) && !driven.access(1, 0, 30, true));
     let lines = driven.cache.take_counters();
     assert_eq!((lines.traffic.dram_pages_in, lines.traffic.dram_page_lines_in), (2, 2));
@@ -104,7 +105,7 @@ fn what_moves_is_counted_by_lines() {
         (lines.traffic.link_bytes, lines.traffic.device_dram_bytes),
         (2 * 64, 2 * (4096 + 64))
     );
-    // The page goes with the two lines that were there; the SSD writes all of it. Four others come.
+    // The page leaves with its two present lines, and the SSD writes all of it. Four others come.
     let out = driven.evict_page_0();
     assert_eq!((out.traffic.dram_pages_out, out.traffic.dram_page_lines_out), (1, 2));
     let came = 64 * out.traffic.dram_page_lines_in;
@@ -159,7 +160,7 @@ fn a_page_that_leaves_while_a_line_of_it_comes_is_missed_again() {
         driven.cache.access(driven.now, request)
     };
     assert!(matches!(ask(&mut driven, 0, 7), Answer::Miss(_)));
-    // Four more pages for the set, while line 7 of page 0 is on its way.
+    // Four more pages for the set, while line 7 of page 0 is in flight.
     for (thread, page) in [(40, 4), (41, 8), (42, 12), (43, 16)] {
         let answer = ask(&mut driven, page, thread);
         assert!(matches!(answer, Answer::Miss(_) | Answer::Hit(_)), "{answer:?}");

@@ -1,5 +1,5 @@
-//! The whole machine: queues as theory has them, designs as their paper describes them, and the same
-//! result every time.
+//! Tests the whole machine: queues agree with theory, designs with their papers, and results repeat
+//! exactly.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use ebbtide_sim::{
 };
 use ebbtide_workloads::{Kind, Workload, Wrong};
 
-/// Jobs that only compute, for times drawn from an exponential distribution with mean one unit.
+/// Jobs that only compute, for exponentially distributed times with a mean of one unit.
 #[derive(Clone)]
 struct Exponential;
 
@@ -63,8 +63,8 @@ fn a_core_under_poisson_arrivals_is_the_queue_m_m_1() {
     }
 }
 
-/// The chance that all of `servers` are busy when a job comes, at so many jobs in service on the
-/// average (Erlang C).
+/// The chance that a new job finds all of `servers` busy (Erlang C). `offered` is the mean number
+/// of jobs in service.
 fn all_busy(servers: u32, offered: f64) -> f64 {
     let term = |n: u32| (1..=n).fold(1.0, |term, i| term * offered / f64::from(i));
     let waiting = term(servers) / (1.0 - offered / f64::from(servers));
@@ -149,7 +149,7 @@ fn a_run_can_be_broken_off_at_every_stage() {
     let workload = Kind::HashTable;
     let plan = Plan { config, workload, jobs: 4_000, seed: 1, arrivals: Offered::Saturating };
     let told = Mutex::new(Vec::new());
-    // Each run has a seed of its own: the calibration of another would be used again.
+    // Each run has its own seed, because a run with the same seed would reuse the calibration.
     let run = |seed: u64, last: Option<&str>| {
         let plan = Plan { seed, ..plan.clone() };
         let stop = Stop::new();
@@ -214,7 +214,7 @@ fn values_of_a_vertexs_neighbours_arrive_together() {
 
 #[test]
 fn jobs_end_however_few_frames_there_are() {
-    // Sixteen frames under 64 threads: pages are gone again before their threads run.
+    // Sixteen frames under 64 threads: pages are evicted again before their threads run.
     let tiny = [("dram_cache.size", "64KiB")];
     for design in ["astriflash", "astriflash-nops", "astriflash-nodp", "os-swap", "flash-sync"] {
         for workload in [Kind::ArraySwap, Kind::HashTable] {
@@ -248,7 +248,7 @@ fn what_moves_is_counted_where_it_moves_and_who_waits_is_not_busy() {
     for design in ["astriflash", "os-swap", "flash-sync"] {
         let outcome = run(design, Kind::ArraySwap, &[]);
         let counters = &outcome.memory;
-        // Pages on their way when the count begins or ends.
+        // Pages in flight when the count begins or ends.
         let moving = counters.cache.in_flight_peak;
         assert!(
             counters.traffic.dram_pages_in.abs_diff(counters.cache.misses) <= moving,
@@ -278,7 +278,7 @@ fn where_a_job_s_time_goes_adds_up_to_its_service() {
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
         assert!(near(parts.mean.total_ns(), service.mean), "{design}: {parts:?}, {service:?}");
         assert!(parts.slowest.total_ns() >= 0.99 * service.p99 as f64, "{design}: {parts:?}");
-        // Every miss that started a read was waited for, about 50 us.
+        // Each miss that started a read has a waiter, for about 50 us.
         let cache = &outcome.memory.cache;
         let a_miss = parts.mean.memory_ns * outcome.jobs as f64
             / (cache.misses - cache.write_back_misses) as f64;
@@ -327,7 +327,7 @@ fn a_core_that_blocks_tells_what_it_could_have_overlapped() {
     assert_eq!((missed.loads, missed.loads_close, missed.stores), (2_000, 1_000, 1_000));
 }
 
-/// What each job does to a word of a page of its own.
+/// The operation of each job on a word of its own page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Once {
     Load,

@@ -1,4 +1,4 @@
-//! Files that the operating system maps: what it reads and maps beside a faulting page.
+//! Tests mapped files: the pages that the operating system reads and maps around a faulting page.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_sim::config::Config;
@@ -6,7 +6,7 @@ use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, designs, warm_up};
 use ebbtide_workloads::{Workload, Wrong};
 
-/// The order in which jobs load a line of each of their pages.
+/// The order of a job's loads, one line of each of its pages.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     Ascending,
@@ -62,7 +62,7 @@ fn machine(config: &Config, order: Order) -> Machine {
     Machine::new(config, designs::compose(config).unwrap(), Program(order)).unwrap()
 }
 
-/// Microseconds and flash reads of a page, after `warm` jobs in no time.
+/// Microseconds and flash reads of a page, after `warm` untimed jobs.
 fn page(order: Order, read_ahead: &str, warm: u64) -> (f64, f64) {
     let mut machine = machine(&config(read_ahead), order);
     machine.warm(warm, None).unwrap();
@@ -82,7 +82,7 @@ fn pages_loaded_in_order_fault_in_batches_and_are_read_once() {
         // 17 us of software, 3 us of flash, 1 us on the link, 0.3 us into DRAM, and the line and its
         // translation.
         assert!((21.3..22.3).contains(&alone), "{alone} us a page");
-        // A request for 32 pages and about two minor faults a batch remain, and the link.
+        // The rest is a request for 32 pages, about two minor faults a batch, and the link.
         assert!(ahead < 0.15 * alone, "{ahead} us a page with read-ahead, {alone} without");
         assert!((1.0..1.2).contains(&reads), "{reads} reads a page");
     }

@@ -1,4 +1,4 @@
-//! HAMS's memory side, driven access by access: who waits for what, and what moves.
+//! Tests HAMS's memory side access by access: its waiters and its transfers.
 
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_sim::config::Config;
@@ -39,7 +39,7 @@ fn settle(cache: &mut MosCache) -> Vec<Event> {
     events
 }
 
-/// When each thread's page was there, in the order of threads.
+/// The arrival time of each thread's page, in the order of threads.
 fn arrivals(events: &[Event]) -> Vec<Time> {
     let mut arrivals: Vec<(u32, Time)> = events
         .iter()
@@ -52,7 +52,7 @@ fn arrivals(events: &[Event]) -> Vec<Time> {
     arrivals.into_iter().map(|(_, at)| at).collect()
 }
 
-/// How long a clean miss on an idle machine takes.
+/// The time of a clean miss on an idle machine.
 fn idle_miss(design: &str) -> Span {
     let mut cache = cache(design);
     assert!(matches!(cache.access(Time::ZERO, read(0, 0)), Answer::Miss(_)));
@@ -107,7 +107,8 @@ fn the_wanted_part_of_a_mos_page_comes_first_and_ends_the_wait() {
             let due = cache.next_event().unwrap();
             cache.advance(due, &mut events);
         }
-        // The first one and the other that wants the same. The rest of the page is under way.
+        // The first waiter, and the other waiter of the same 4 KiB. The rest of the page is in
+        // flight.
         let first = arrivals(&events)[0];
         assert!(matches!(cache.access(first, sector(20, 4)), Answer::Hit(_)), "{design}");
         assert!(matches!(cache.access(first, sector(0, 5)), Answer::Miss(_)), "{design}");
@@ -140,7 +141,7 @@ fn a_busy_frame_makes_a_second_miss_to_its_set_wait() {
 #[test]
 fn a_page_on_its_way_is_read_once_however_many_wait() {
     let mut cache = cache("lhams-e");
-    // The last two find another page's fill in their frame, and want the same page themselves.
+    // The last two find another page's fill in their frame, and want one page.
     for (thread, page) in [(0, 0), (1, 0), (2, FRAMES), (3, FRAMES)] {
         assert!(matches!(cache.access(Time::ZERO, read(page, thread)), Answer::Miss(_)));
     }
@@ -162,10 +163,10 @@ fn extend_mode_overlaps_misses_and_persist_mode_has_one_under_way() {
         (arrived[0].since(Time::ZERO), arrived[1].since(arrived[0]))
     };
     for (extend, persist) in [("lhams-e", "lhams-p"), ("thams-e", "thams-p")] {
-        // Extended, the second page's flash read is over before the first page is there.
+        // In extend mode, the second page's flash read ends before the first page is present.
         let (first, second) = both(extend);
         assert!(second.as_ps() + Span::from_us(3).as_ps() <= first.as_ps(), "{extend}");
-        // Persistent, the second command goes when the first is finished.
+        // In persist mode, the second command starts when the first is finished.
         let (first, second) = both(persist);
         assert!(second.as_ps().abs_diff(first.as_ps()) < 100_000, "{first:?} {second:?}");
     }

@@ -1,8 +1,8 @@
-//! HAMS's state across hazards and power cuts: whatever happens, no store is lost in persist mode.
+//! Tests HAMS's state across hazards and power cuts. In persist mode no store is lost.
 //!
-//! A model of the data moves bytes only when a command does: at any moment, in any order that the
-//! commands under way allow. So a page that is read before it was written, or overwritten before it
-//! was copied, is found out.
+//! A model of the data moves bytes only when a command does, in any order that the commands in
+//! flight allow. So the test detects a page that is read before it was written, or overwritten
+//! before it was copied.
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use proptest::prelude::*;
 const FRAMES: usize = 3;
 const PAGES: u64 = 9;
 
-/// Where an eviction's data come from.
+/// The source of an eviction's data.
 #[derive(Clone, Copy, PartialEq)]
 enum Source {
     /// The copy in the PRP pool.
     Pool,
-    /// The frame itself, as it would be without a pool.
+    /// The frame itself. A device without a pool would use it.
     Frame,
 }
 
@@ -28,13 +28,13 @@ struct UnderWay {
     moved: bool,
 }
 
-/// The data: a page's contents are the number of the store that last changed it.
+/// The data. The content of a page is the number of the store that last changed it.
 struct Data {
     manager: Manager<(MosPage, Option<u64>)>,
     frames: [u64; FRAMES],
     pool: [u64; 2],
     flash: [u64; PAGES as usize],
-    /// What each page must hold.
+    /// The required content of each page.
     latest: [u64; PAGES as usize],
     copies: VecDeque<Copy>,
     under_way: Vec<UnderWay>,
@@ -46,7 +46,7 @@ struct Data {
     source: Source,
 }
 
-/// What happens next; numbers choose among what can.
+/// The next step. Its numbers choose among the possible ones.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Access { page: u64, store: bool },
@@ -148,7 +148,7 @@ impl Data {
         self.finished.push(command.id);
         let mut arrived = Vec::new();
         self.manager.complete(command.id, |waiter| arrived.push(waiter));
-        // The accesses that waited go first, whatever has begun in their frame since.
+        // The waiting accesses go first, even if another access has started in their frame.
         for (page, value) in arrived {
             self.stored(page, value);
         }
@@ -165,7 +165,7 @@ impl Data {
         self.under_way_peak = self.under_way_peak.max(self.under_way.len());
     }
 
-    /// Lets everything come to its end.
+    /// Completes all commands.
     fn drain(&mut self) {
         while !self.under_way.is_empty() || !self.copies.is_empty() {
             self.copy();
@@ -180,7 +180,8 @@ impl Data {
         }
     }
 
-    /// The NVDIMM and flash keep what they hold; the host and the device forget everything.
+    /// Cuts the power. The NVDIMM and flash keep their contents; the host and the device lose
+    /// everything.
     fn power_cut(&mut self) {
         self.copies.clear();
         self.under_way.clear();
@@ -189,7 +190,7 @@ impl Data {
         self.pump();
     }
 
-    /// The first page that does not hold what it must.
+    /// The first page with a wrong content.
     fn wrong(&self) -> Option<u64> {
         (0..PAGES).find(|page| {
             let at = self.manager.frame_of(MosPage(*page)).index();
@@ -242,7 +243,7 @@ proptest! {
             }
             prop_assert!(data.issued.iter().all(|issued| !finished.contains(issued)));
         }
-        // Everything is finished: another cut replays nothing.
+        // Everything is finished, so another cut replays nothing.
         data.power_cut();
         prop_assert!(data.issued.is_empty());
     }
@@ -250,8 +251,8 @@ proptest! {
 
 #[test]
 fn the_prp_copy_avoids_the_eviction_hazard() {
-    // Page 0 is dirty in its frame; page 3 takes the frame, and is there before the eviction of
-    // page 0 has moved a byte.
+    // Page 0 is dirty in its frame. Page 3 takes the frame, and arrives before the eviction of page
+    // 0 has moved a byte.
     let run = |source| {
         let mut data = Data::new(Mode::Extend, source);
         data.step(Step::Access { page: 0, store: true });

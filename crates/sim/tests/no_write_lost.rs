@@ -1,4 +1,4 @@
-//! What jobs write reaches flash: of every design, as counted from outside.
+//! Tests that written data reaches flash, on every design, as counted from outside.
 
 mod common;
 
@@ -17,19 +17,19 @@ use ebbtide_sim::memory_side::{
 use ebbtide_sim::{CoreSide, Machine};
 use ebbtide_workloads::{Kind, Scatter, Shape};
 
-/// Pages that were written, and how many of those that left were.
+/// Written pages, and the number of written pages among those that left.
 #[derive(Default)]
 struct Written {
     pages: HashSet<u64>,
     left: u64,
 }
 
-/// A memory, and what passes at its door. A page that was written since it last left must be written
-/// to flash when it leaves.
+/// A memory and a record of its written pages. A page that was written since it last left must be
+/// written to flash when it leaves.
 struct Watched {
     memory: Box<dyn MemorySide>,
     written: Rc<RefCell<Written>>,
-    /// Pages of 4 KiB that leave together.
+    /// Number of pages of 4 KiB that leave together.
     together: u64,
 }
 
@@ -129,8 +129,8 @@ fn small(design: &str, overrides: &[(&str, &str)]) -> Config {
     machine(design, &[&size, overrides].concat(), "2MiB", "1MiB")
 }
 
-/// Runs `jobs` jobs on a cold machine. Gives the pages that left and were written, by the count at the
-/// door and by that of the design.
+/// Runs `jobs` jobs on a cold machine. Returns the written pages that left, counted here and by the
+/// design.
 fn written(config: &Config, workload: Kind, jobs: u64) -> (u64, u64) {
     let Parts { core_side, memory_side: memory } = designs::compose(config).expect("a machine");
     let (written, blocks) =

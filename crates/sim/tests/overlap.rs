@@ -1,11 +1,12 @@
-//! What a core has under way at once: stores behind it, independent loads, and lines of a stream.
+//! Tests the overlap of a core's accesses: buffered stores, independent loads, and lines of a
+//! stream.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Span};
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, designs};
 use ebbtide_workloads::{Workload, Wrong};
 
-/// What a job does to a word of each of its own pages, which are cold.
+/// The operation of a job on a word of each of its own cold pages.
 #[derive(Clone, Copy, PartialEq)]
 enum Does {
     /// Loads them one after another.
@@ -26,7 +27,7 @@ enum Does {
 
 const PAGES: u64 = 16;
 
-/// The page that exchanges go to, which is hot.
+/// The hot page of exchanges.
 const HOT: u64 = 0;
 
 #[derive(Clone)]
@@ -43,7 +44,7 @@ impl Workload for Program {
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
         let first = 1 + job * PAGES;
-        // Another line of each page, so that sets of the caches are used evenly.
+        // A different line of each page, so that accesses spread over the sets of the caches.
         let at = |number: u64| Addr((first + number) * PAGE_BYTES as u64 + number * 64);
         let all: Vec<Addr> = (0..PAGES).map(at).collect();
         let mut found = vec![0u64; all.len()];
@@ -98,8 +99,8 @@ fn time(design: &str, does: Does, keys: &[(&str, &str)]) -> Span {
     let config = resolve(design, &[&small, keys].concat()).expect("a design and its keys");
     let parts = designs::compose(&config).expect("a valid configuration");
     let mut machine = Machine::new(&config, parts, Program(does)).expect("a machine");
-    // The first jobs warm what is hot. A job is over when its last store is in the buffer, and the next
-    // waits for room: over many jobs the buffer hides nothing that is not overlapped.
+    // The first jobs warm the hot data. A job ends when its last store is in the buffer, and the
+    // next job waits for room. Over many jobs the buffer hides only overlapped time.
     machine.run(4).expect("jobs end");
     let jobs = 32;
     let time = machine.run(jobs).expect("jobs end");
@@ -138,7 +139,7 @@ fn stores_go_past_misses_until_their_buffer_is_full() {
         let keys = [("cores.store_buffer", entries)];
         reads(time("flash-sync", Does::Stores, &keys))
     };
-    // The buffer never holds more than its entries' worth of the pages' reads.
+    // The buffer never holds more pages' reads than it has entries.
     let (many, few) = (stores("32"), stores("4"));
     assert!(many < 1.0, "two jobs' stores are under way at a time: {many}");
     assert!((3.5..5.0).contains(&few), "four stores at a time: {few}");
@@ -167,7 +168,7 @@ fn nothing_goes_past_a_page_fault() {
 
 #[test]
 fn loads_in_flight_behind_a_miss_have_asked_for_their_pages() {
-    // A core that switches drops them, and finds their pages when it comes back.
+    // A core that switches drops them, and finds their pages when it switches back.
     let keys = [("switch.threads", "1"), ("switch.arrivals", "notified")];
     let together = reads(time("astriflash", Does::LoadsTogether, &keys));
     assert!((0.95..1.5).contains(&together), "{together}");
@@ -177,7 +178,7 @@ fn loads_in_flight_behind_a_miss_have_asked_for_their_pages() {
 
 #[test]
 fn a_stream_prefetcher_hides_the_latency_of_lines_behind_mmio() {
-    // Without promotion, which would move the page to DRAM meanwhile.
+    // Without promotion, because it would move the page to DRAM during the test.
     let with = |lines| {
         let keys =
             [("cores.prefetch_lines", lines), ("link.latency_ns", "2377"), ("flash.read_us", "5")];
@@ -189,8 +190,8 @@ fn a_stream_prefetcher_hides_the_latency_of_lines_behind_mmio() {
 
 #[test]
 fn a_stream_prefetcher_does_not_delay_lines_of_a_page_that_moves_to_dram() {
-    // The first lines that are fetched ahead over MMIO come later than the page's own move brings them,
-    // the last lines sooner.
+    // The first lines that are prefetched over MMIO arrive later than with the page's own move. The
+    // last lines arrive sooner.
     let with = |does, lines| {
         let keys = [
             ("cores.prefetch_lines", lines),

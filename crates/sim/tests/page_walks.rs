@@ -1,4 +1,4 @@
-//! What a page walk asks memory for, seen from memory.
+//! Tests the requests of page walks to memory.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use ebbtide_workloads::{Workload, Wrong};
 /// Pages of the data.
 const PAGES: u64 = 1 << 20;
 
-/// Job `n` loads a word of one page, far from the others'.
+/// Job `n` loads a word of one page, far from the pages of other jobs.
 #[derive(Clone)]
 struct FarApart;
 
@@ -35,7 +35,7 @@ impl Workload for FarApart {
     }
 }
 
-/// Memory that has everything, and remembers which pages of the flat partition were asked for.
+/// Memory that has every page, and records the requested pages of the flat partition.
 struct Recorder(Rc<RefCell<Vec<PageId>>>);
 
 impl MemorySide for Recorder {
@@ -69,7 +69,7 @@ impl Observe for Recorder {
     }
 }
 
-/// Pages of page tables that `jobs` cold jobs ask memory for, under a walk of `levels`.
+/// Pages of page tables that `jobs` cold jobs request from memory, with a walk of `levels`.
 fn walked(levels: &str, jobs: u64) -> Vec<PageId> {
     let config = resolve("dram-only", &[("cores.count", "1"), ("llc.size", "1MiB")]);
     let mut config = config.expect("a design and its keys");
@@ -97,7 +97,7 @@ fn each_level_of_a_walk_asks_for_a_line_of_its_own() {
 
 #[test]
 fn the_root_stays_in_the_last_level_cache() {
-    // A hundred pages that lie far apart share one line of the root, and no leaf.
+    // A hundred distant pages share one line of the root, and no leaf.
     let asked = walked("3", 100);
     let root = asked.iter().filter(|page| page.0 == PAGES + 2_052).count();
     let leaves = asked.iter().filter(|page| page.0 < PAGES + 2_048).count();

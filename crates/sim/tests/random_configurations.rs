@@ -1,4 +1,5 @@
-//! Small machines of any shape: every job ends, and nothing is made up or lost on the way to flash.
+//! Tests small machines of random shape: every job ends, and no data is invented or lost on its way
+//! to flash.
 
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 
 const JOBS: u64 = 300;
 
-/// A machine: numbers that any design has, in powers of two where they must be.
+/// A machine. Its numbers are possible for any design, with powers of two where necessary.
 #[derive(Debug, Clone)]
 struct Shape {
     cores: usize,
@@ -86,7 +87,7 @@ fn run(config: Config, workload: Kind) -> Outcome {
     simulate(&plan).expect("jobs end")
 }
 
-/// What a window of a run may differ by from the whole: what was under way at its two ends.
+/// Whether two counts agree except for requests in flight at the two ends of a run.
 fn about(one: u64, other: u64, under_way: u64) -> bool {
     one.abs_diff(other) <= under_way
 }
@@ -105,10 +106,10 @@ proptest! {
         prop_assert_eq!(outcome.jobs, JOBS);
         let pending = (shape.mshr_sets * shape.mshr_ways) as u64;
         prop_assert!(cache.cache.in_flight_peak <= pending);
-        // Misses that were merged into one under way ask for nothing.
+        // A miss that was merged into another one in flight starts no read.
         prop_assert!(about(flash.reads, cache.cache.misses, pending), "{flash:?} {cache:?}");
-        // A full cache gives a page up for every page it takes, and the warm-up says how far from full
-        // it was left: pages of rarely used sets may still come to frames that were never used.
+        // A full cache evicts a page for each new page. The warm-up reports how far from full the
+        // cache was. Pages of rarely used sets may still take frames that were never used.
         let evictions = cache.cache.evictions_clean + cache.cache.evictions_dirty;
         let unused = (cache.cache.misses as f64 * (1.0 - outcome.warm_up.evictions_per_miss)).max(0.0);
         prop_assert!(evictions <= cache.cache.misses + pending, "{cache:?}");

@@ -1,4 +1,4 @@
-//! What runs have in common is worked out once, and changes nothing.
+//! Tests that runs share their common work, with unchanged results.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! From the `[flash]` table to the parameters of the modelled device.
+//! Converts the `[flash]` table into the parameters of the modelled device.
 
 use ebbtide_core::find_by_name;
 use ebbtide_flash::Config;

@@ -1,4 +1,4 @@
-//! [`Config`]: the parameters of a machine, whose keys carry their units.
+//! [`Config`]: the parameters of a machine. Its keys carry their units.
 
 mod flash;
 mod mos;
@@ -21,7 +21,7 @@ pub use scale::{NoScale, Scale};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Name of the design, which is a composition of parts.
+    /// Name of the design, a composition of parts.
     pub design: String,
     /// Sides of the machine that come from other designs.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
@@ -66,7 +66,7 @@ pub struct Config {
     pub workload: Workload,
 }
 
-/// Sides of the machine that come from other designs than [`Config::design`].
+/// Sides of the machine that come from designs other than [`Config::design`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
@@ -97,9 +97,10 @@ pub struct Cores {
     pub width: u64,
     /// Reorder buffer: hides `rob_entries / width` cycles of a load.
     pub rob_entries: u64,
-    /// Store buffer: stores that go past a miss beyond the chip. With 0 a core waits for each.
+    /// Store buffer: stores that can be pending while the core goes on. With 0 a core waits for
+    /// each store.
     pub store_buffer: usize,
-    /// Miss registers of the private cache: lines under way at a time.
+    /// Miss registers of the private cache: lines that can be in flight at a time.
     pub miss_registers: usize,
     /// How far ahead the stream prefetcher of a core runs, in lines; 0 without one.
     pub prefetch_lines: u16,
@@ -232,9 +233,9 @@ pub struct Device {
     pub dram_ns: u64,
     /// Banks of its DRAM, over which lines are interleaved. 1: it serves one line after another.
     pub dram_banks: u64,
-    /// Part of `dram_ns` in which the line is on the bus that the banks share.
+    /// Part of `dram_ns` that a line takes on the bus. All banks share the bus.
     pub dram_bus_ns: u64,
-    /// Whether pages that come from flash and go to it take that bus, when no line does.
+    /// Whether pages between flash and this DRAM use that bus. They move while no line does.
     pub pages_take_bus: bool,
     /// Lines that can wait for its DRAM. When the queue is full, the device accepts no request.
     pub dram_queue: u64,
@@ -245,8 +246,8 @@ pub struct Device {
     pub flash_commands: u64,
     /// Whether prefetches go to flash before the demand read that caused them.
     pub prefetches_first: bool,
-    /// Whether the bits of an address from 32 on are combined with those from 31 on, as in
-    /// MQSim_CXL, the simulator of the CXL-flash study (ATC'23).
+    /// Whether address bits 32 and up are combined with bits 31 and up. MQSim_CXL, the simulator of
+    /// the CXL-flash study (ATC'23), does so.
     pub fold_addresses: bool,
 }
 
@@ -283,8 +284,8 @@ pub struct Switch {
     pub looks_after_jobs: bool,
     /// How the scheduler learns that a page has arrived.
     pub arrivals: Wakeup,
-    /// Age of a miss after which its page is assumed to be present, if arrivals are guessed. Unless it
-    /// is set, the response of idle flash.
+    /// Age of a miss after which its page is assumed to be present, if arrivals are guessed. By
+    /// default, the response time of idle flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ripe_after_us: Option<f64>,
 }
@@ -309,8 +310,8 @@ pub struct Os {
     pub io_us: u64,
     /// Time from flash's answer until the page is mapped in DRAM.
     pub install_ns: u64,
-    /// Read at a fault on a page that is not cached, of a mapped file, with that page. 0: the page
-    /// alone.
+    /// Bytes that a fault on an uncached page of a mapped file reads, with that page. 0: only the
+    /// page.
     pub read_ahead: Bytes,
     /// The aligned block around a faulting page of a mapped file whose cached pages are mapped with
     /// it.
@@ -357,8 +358,8 @@ pub struct Workload {
     /// Execution between two misses of a plain LRU cache of `lru_share` of the data. The computing
     /// of programs is calibrated to it.
     pub miss_interval_us: f64,
-    /// Size of that cache, as a share of the data. Unless it is set, the share that the design's own
-    /// memory has of its own data. So a size that is varied does not change what jobs compute.
+    /// Size of that cache, as a share of the data. The default is the share that the design's own
+    /// memory holds. So a sweep of memory sizes does not change what jobs compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lru_share: Option<f64>,
     /// Zipf skew of the keys.
@@ -541,8 +542,7 @@ impl Config {
         Ok(())
     }
 
-    /// The parameters of the flash device: those of its preset, with the keys that `[flash]`
-    /// replaces.
+    /// The parameters of the flash device: its preset, with the keys that `[flash]` replaces.
     ///
     /// # Errors
     /// [`ConfigError`] for an unknown preset or key, or an impossible value.
@@ -550,8 +550,8 @@ impl Config {
         flash::flash_config(&self.flash)
     }
 
-    /// Size of the memory that caches the pages of a program, with its key: host DRAM if pages are
-    /// promoted to it, and the DRAM cache otherwise.
+    /// Size of the memory that caches the pages of a program, with its key. It is host DRAM if
+    /// pages are promoted to it, and the DRAM cache otherwise.
     pub(crate) fn memory_size(&self) -> (&'static str, Bytes) {
         match &self.promotion {
             Some(promotion) => ("promotion.size", promotion.size),
@@ -559,19 +559,19 @@ impl Config {
         }
     }
 
-    /// Pages of the plain LRU cache to which programs are calibrated, at least 1.
+    /// Pages of the plain LRU cache that programs are calibrated to, at least 1.
     pub(crate) fn lru_pages(&self) -> u64 {
         let share = self.workload.lru_share.unwrap_or_else(|| self.memory_share());
         ((self.dataset.size.0 as f64 * share / PAGE_BYTES as f64) as u64).max(1)
     }
 
-    /// The share of the data for which the memory has room.
+    /// Size of the memory as a share of the data.
     pub(crate) fn memory_share(&self) -> f64 {
         self.memory_size().1.0 as f64 / self.dataset.size.0 as f64
     }
 
-    /// The same machine with the sizes of dataset, DRAM cache, promotion's DRAM and last-level
-    /// cache multiplied by `numerator / denominator`, so that their ratios stay.
+    /// The same machine with smaller capacities. Multiplies the sizes of the dataset, DRAM cache,
+    /// promotion's DRAM and last-level cache by `numerator / denominator`, so their ratios stay.
     #[must_use]
     pub fn scaled(mut self, numerator: u64, denominator: u64) -> Config {
         let promotion = self.promotion.iter_mut();

@@ -1,4 +1,4 @@
-//! [`Mos`]: what HAMS (ISCA'21) adds to the cache in front of flash.
+//! [`Mos`]: the parameters that HAMS (ISCA'21) adds to the cache in front of flash.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,8 @@ use super::{Config, ConfigError, require};
 pub struct Mos {
     /// The page that moves between flash and the NVDIMM.
     pub page: Bytes,
-    /// Whether the 4 KiB that an access wants come first and end its wait. Else, and always in
-    /// persist mode, it waits for the whole page.
+    /// Whether the wanted 4 KiB of an access come first and end its wait. Otherwise, and always in
+    /// persist mode, the access waits for the whole page.
     pub wanted_first: bool,
     /// How flash is attached.
     pub attachment: Attachment,

@@ -31,20 +31,20 @@ pub struct Promotion {
     pub epoch: u64,
     /// Entries of the promotion look-aside buffer.
     pub look_aside: usize,
-    /// Time in which a page moves to DRAM.
+    /// Time to move a page to DRAM.
     pub move_ns: u64,
     /// Time to update the page-table entry and the TLB.
     pub map_ns: u64,
-    /// Time in which a posted write over the link keeps the core busy.
+    /// Core time of a posted write over the link.
     pub posted_write_ns: u64,
     /// Size of the persist region at the end of the data. Its pages stay in the SSD, and its stores
     /// are verified.
     pub persist: Bytes,
     /// Whether the device's cache survives a power cut.
     pub battery_backed: bool,
-    /// Time from a block's first write in the device's cache until the block is cleaned: read,
-    /// merged with its dirty pages, and written. 0: dirty pages are written one by one when they
-    /// are evicted.
+    /// Time from a block's first write in the device's cache until the block is cleaned. Cleaning
+    /// reads the block, merges its dirty pages, and writes it. With 0, dirty pages are written one
+    /// by one on eviction.
     pub clean_after_us: u64,
     /// Pages of 4 KiB in a block.
     pub block_pages: u64,

@@ -1,4 +1,4 @@
-//! [`Scale`]: a fraction that capacities shrink to.
+//! [`Scale`]: a fraction that multiplies capacities.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! [`Contents`]: the data, in host memory that grows with the lines stored to.
+//! [`Contents`]: the data, in host memory that grows with the number of stored lines.
 
 mod stored;
 
@@ -16,18 +16,18 @@ type Lines = [Line; PAGE_BYTES / LINE_BYTES];
 type Page = [u64; PAGE_BYTES / 8];
 type Image = dyn Fn(PageId, Range<usize>, &mut [u8; PAGE_BYTES]) -> Range<usize>;
 
-/// The image of a program, overlaid with the lines that were stored to.
+/// The image of a program, overlaid with the stored lines.
 ///
-/// A line is regenerated from the image when it is touched, and kept in a direct-mapped cache of
-/// pages in host memory. When a page leaves that cache, only its stored lines are kept. So 256 GiB
-/// of data take as much host memory as a run touches, and results do not depend on the cache.
+/// Contents regenerate a line from the image when it is touched, and keep it in a direct-mapped
+/// cache of pages in host memory. When a page leaves that cache, only its stored lines stay. So 256
+/// GiB of data take as much host memory as a run touches. Results do not depend on the cache.
 pub struct Contents {
     image: Box<Image>,
     size_bytes: u64,
     pages: Vec<Page>,
     slots: Vec<Slot>,
     mask: u64,
-    /// Buffer in which lines are regenerated.
+    /// Buffer for regenerated lines.
     made: Box<Page>,
     stored: Stored,
 }
@@ -46,15 +46,15 @@ impl Slot {
     const EMPTY: Slot = Slot { tag: 0, present: 0, written: 0 };
 }
 
-/// How a line came into its slot.
+/// The source of a line in its slot.
 enum Brought {
     /// It was there.
     Present,
-    /// It was regenerated now, in the buffer for that.
+    /// It was regenerated now, in the buffer for regenerated lines.
     Made,
 }
 
-/// Pages in host memory: 32 MiB. More pages would be regenerated less often but take longer to
+/// Pages in host memory: 32 MiB. A larger cache would regenerate fewer pages but take longer to
 /// access.
 const SLOTS_MAX: u64 = 1 << 13;
 
@@ -69,7 +69,7 @@ impl Contents {
         Contents {
             image: Box::new(image),
             size_bytes,
-            // Zeroed memory from the host, which `vec!` would write.
+            // Zeroed memory from the host: `vec!` would write it.
             pages: spare.unwrap_or_else(|| bytemuck::zeroed_vec(slots as usize)),
             slots: vec![Slot::EMPTY; slots as usize],
             mask: slots - 1,
@@ -78,7 +78,7 @@ impl Contents {
         }
     }
 
-    /// Bytes of the address space in bytes.
+    /// Size of the address space in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -97,8 +97,8 @@ impl Contents {
         self.write(at, bytemuck::bytes_of(&value));
     }
 
-    /// Stores `new` in the word at `at`, which the caller has checked, if that word is `current`. Gives
-    /// the word found: `Ok` if it was exchanged, `Err` if not.
+    /// Stores `new` in the word at `at`, which the caller has checked, if that word is `current`.
+    /// Returns the word found: `Ok` if it was exchanged, `Err` if not.
     pub(crate) fn compare_exchange(
         &mut self,
         at: Addr,
@@ -118,7 +118,7 @@ impl Contents {
     pub(crate) fn read(&mut self, at: Addr, out: &mut [u8]) {
         let (page, offset) = (at.page(), at.page_offset());
         let slot = self.slot_of(page);
-        // A line that is regenerated now is read where that was done, since the slot's is hardly in the
+        // A line that is regenerated now is read from the buffer: the slot's copy is hardly in the
         // host's caches.
         let bytes: &[u8] = match self.brought(slot, page, offset / LINE_BYTES) {
             Brought::Present => bytemuck::cast_slice(&self.pages[slot]),
@@ -138,10 +138,10 @@ impl Contents {
         self.slots[slot].written |= 1 << (offset / LINE_BYTES);
     }
 
-    /// The slot that `page` is kept in.
+    /// The slot of `page`.
     #[inline]
     fn slot_of(&self, page: PageId) -> usize {
-        // Neighbouring pages of a hot region fall into different slots.
+        // Spreads neighbouring pages of a hot region over different slots.
         ((page.0 ^ (page.0 >> 16).wrapping_mul(0x9e37_79b9)) & self.mask) as usize
     }
 
@@ -188,8 +188,9 @@ impl Contents {
 }
 
 thread_local! {
-    /// The host memory of the contents that were dropped last. The next ones use it as it is, since no
-    /// line of it is present: the host takes longer to give fresh memory than a short run takes.
+    /// The host memory of the contents that were dropped last. The next contents use it as it is,
+    /// since no line of it is present. The host takes longer to provide fresh memory than a short
+    /// run takes.
     static SPARE: Cell<Option<Vec<Page>>> = const { Cell::new(None) };
 }
 
@@ -201,7 +202,8 @@ impl Drop for Contents {
 }
 
 impl Contents {
-    /// Puts all lines that were stored to into `archive`, or takes them from there: of the same image.
+    /// Saves all stored lines to `archive`, or restores them from it. Restoring needs the same
+    /// image.
     pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
         for (slot, page) in self.slots.iter_mut().zip(&self.pages) {
             if slot.written != 0 {
@@ -213,7 +215,7 @@ impl Contents {
     }
 }
 
-/// Copies the beginning of `from` to `out`. Words and lines, which are common, need no call.
+/// Copies the beginning of `from` to `out`. Words and lines, the common sizes, need no call.
 #[inline]
 fn copy(out: &mut [u8], from: &[u8]) {
     if let Some(word) = out.as_mut_array::<8>() {
@@ -249,7 +251,7 @@ mod tests {
         (0..pages).for_each(|i| contents.store(at(i), i));
         let bytes = Archive::bytes_of(|archive| contents.state(archive));
         let mut other = of_program();
-        // What is in host memory already must not be taken for what the archive holds.
+        // Lines already in host memory must not be taken for those in the archive.
         let before: Vec<u64> = (0..pages).map(|i| other.load(at(i))).collect();
         assert!(before.iter().zip(0..).any(|(word, i)| *word != i));
         assert!(Archive::restore(&bytes, |archive| other.state(archive)));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Line, Lines, set_bits};
 
-/// Lines by page. All lines are in one block of host memory, so that a line needs no allocation.
+/// Stored lines by page. All lines are in one block of host memory, so a line needs no allocation.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Stored {
     pages: FxHashMap<PageId, Chain>,
@@ -15,7 +15,7 @@ pub(super) struct Stored {
     free: u32,
 }
 
-/// The lines of a page whose bits are set, in order from place `first` on.
+/// The stored lines of a page, one bit each. They are in order from place `first` on.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Chain {
     lines: u64,
@@ -36,7 +36,7 @@ impl Stored {
         Stored { pages: FxHashMap::default(), places: Vec::new(), free: END }
     }
 
-    /// Keeps the lines of `page` whose bits in `lines` are set, out of `all` its lines.
+    /// Keeps the lines of `page` whose bits in `lines` are set. `all` holds all lines of the page.
     pub(super) fn keep(&mut self, page: PageId, lines: u64, all: &Lines) {
         let mut first = END;
         let mut after = None;
@@ -52,7 +52,7 @@ impl Stored {
         }
     }
 
-    /// Moves the kept lines of `page` into `all`. Gives a bit for each of them.
+    /// Moves the kept lines of `page` into `all`. Returns a bit for each of them.
     pub(super) fn take(&mut self, page: PageId, all: &mut Lines) -> u64 {
         let Some(Chain { lines, first }) = self.pages.remove(&page) else { return 0 };
         let mut place = first;

@@ -13,7 +13,7 @@ pub(super) const CXL_FLASH: Design = Design {
     memory_side: lines,
 };
 
-/// A byte-addressable device, with host DRAM over it if there is a `[promotion]`.
+/// A byte-addressable device. With a `[promotion]` section, host DRAM lies over it.
 pub(super) fn lines(config: &Config) -> Result<Box<dyn MemorySide>, ConfigError> {
     let device = DeviceCache::new(config)?;
     if config.promotion.is_none() {

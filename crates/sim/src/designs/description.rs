@@ -8,11 +8,11 @@ use crate::config::ConfigError;
 /// The parts of a design, and the sources of its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Description {
-    /// Its name, or the file that describes it.
+    /// The design's name, or the file that describes it.
     pub design: String,
     /// A description in one line.
     pub description: &'static str,
-    /// What a core does with a miss.
+    /// The reaction of a core to a miss.
     pub core_side: String,
     /// The type of its memory side, of [`memory_side`](crate::memory_side).
     pub memory_side: &'static str,

@@ -1,4 +1,4 @@
-//! DRAM-only: the design with which all others are compared.
+//! DRAM-only: the design that all others are compared with.
 
 use super::Design;
 use crate::core_side::CoreSide;

@@ -1,4 +1,5 @@
-//! HAMS (ISCA'21): an NVDIMM that caches flash in hardware, and the systems it is compared with.
+//! HAMS (ISCA'21): an NVDIMM that caches flash in hardware, and the systems that the paper
+//! compares.
 //!
 //! `lhams` is loosely coupled, to an SSD over PCIe. `thams` is tightly coupled, to flash on its own
 //! DDR bus. `-e` extends memory; `-p` keeps it across power cuts. The four differ only in
@@ -38,7 +39,7 @@ pub(super) const THAMS_P: Design = design(
     mos,
 );
 
-/// A miss costs its core the software of a memory-mapped file and the wait for flash.
+/// A miss costs its core the software time of a memory-mapped file and the wait for flash.
 pub(super) const MMAP: Design = design(
     "hams-mmap",
     "files mapped by the operating system, NVDIMM as page cache (ISCA'21 section II)",

@@ -1,4 +1,4 @@
-//! [`resolve`]: from a design's name or a TOML file, and keys set over it, to a [`Config`].
+//! [`resolve`]: makes a [`Config`] from a design's name or a TOML file, and keys set over it.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -73,7 +73,7 @@ pub(super) fn text_of(given: &str) -> Result<String, ConfigError> {
     std::fs::read_to_string(Path::new(given)).map_err(|error| malformed(given, error.to_string()))
 }
 
-/// A message of the deserialiser with what a TOML file holds in place of Rust's types.
+/// Replaces Rust's types in a message of the deserialiser with the TOML types.
 fn in_words(message: &str) -> String {
     let Some((found, expected)) = message.rsplit_once(", expected ") else {
         return message.to_string();
@@ -94,7 +94,7 @@ fn malformed(file: &str, reason: String) -> ConfigError {
     ConfigError::Malformed { file: file.to_string(), reason }
 }
 
-/// The error of `file` whose `text` is not TOML, with its line.
+/// The error of `file`, whose `text` is not TOML, with its line.
 pub(super) fn malformed_toml(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
     malformed(file, format!("line {line}: {}", error.message()))
@@ -184,7 +184,7 @@ fn merge(
         }
         match (base.get_mut(&key), value) {
             (Some(Value::Table(base)), Value::Table(over)) => {
-                // Another device has other keys: it starts from its own preset alone.
+                // Another device has other keys, so it starts from its own preset alone.
                 if key == "flash" && over.contains_key("preset") {
                     base.clear();
                 }
@@ -200,7 +200,7 @@ fn merge(
     Ok(())
 }
 
-/// Sets the key `path` to `text`, read as a TOML value where it is one and as a string otherwise.
+/// Sets the key `path` to `text`: as a TOML value if it is one, and as a string otherwise.
 fn set(table: &mut Table, path: &str, text: &str) -> Result<(), ConfigError> {
     let value = format!("value = {text}").parse::<Table>().ok();
     let value = value

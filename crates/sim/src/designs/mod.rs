@@ -34,7 +34,7 @@ pub struct Design {
     pub about: &'static str,
     /// Its parameters, as TOML.
     pub config: &'static str,
-    /// What a core does with a miss.
+    /// The reaction of a core to a miss.
     pub core_side: fn(&Config) -> Result<CoreSide, ConfigError>,
     /// The memory behind the chip.
     pub memory_side: fn(&Config) -> Result<Box<dyn MemorySide>, ConfigError>,
@@ -60,14 +60,14 @@ impl Design {
 
 /// The parts of a machine that differ between designs.
 pub struct Parts {
-    /// What a core does with a miss.
+    /// The reaction of a core to a miss.
     pub core_side: CoreSide,
     /// The memory behind the chip.
     pub memory_side: Box<dyn MemorySide>,
 }
 
-/// Composes the machine that `config` describes: from the parts of its design, or of the designs
-/// that its `[parts]` names for a side.
+/// Composes the machine that `config` describes. Its parts come from its design. A side that
+/// `[parts]` names comes from the design named there.
 ///
 /// # Errors
 /// When a design does not exist, or a part cannot have these parameters.

@@ -1,4 +1,4 @@
-//! Designs with a policy or a prefetcher of the caller's own.
+//! Designs with the caller's own policy or prefetcher.
 
 use ebbtide_core::prefetch::Prefetcher;
 use ebbtide_core::replacement::{Geometry, Replacement};
@@ -7,8 +7,8 @@ use super::{Parts, compose};
 use crate::config::{Config, ConfigError, require};
 use crate::memory_side::{DeviceCache, DramCache};
 
-/// The machine that `config` describes, with a replacement policy of the caller's own in its
-/// hardware DRAM cache. The policy is told of hits as touches.
+/// The machine that `config` describes, with the caller's own replacement policy in its hardware
+/// DRAM cache. The cache reports hits to the policy as touches.
 ///
 /// # Errors
 /// As [`compose`], and when the machine has no hardware DRAM cache.
@@ -24,7 +24,7 @@ pub fn with_policy(
     Ok(Parts { memory_side: Box::new(DramCache::with_policy(config, policy)?), ..parts })
 }
 
-/// The machine that `config` describes, with a prefetcher of the caller's own in its device.
+/// The machine that `config` describes, with the caller's own prefetcher in its device.
 ///
 /// # Errors
 /// As [`compose`], and when the machine has no device that prefetches.

@@ -14,7 +14,7 @@ pub struct Parameter {
     pub key: String,
     /// The value, as TOML.
     pub value: String,
-    /// The source, from the comment beside it. Empty if there is none.
+    /// The source, from the comment on the key's line. Empty if there is none.
     pub source: String,
 }
 
@@ -27,8 +27,9 @@ pub struct Sources {
     pub parameters: Vec<Parameter>,
 }
 
-/// The parameters of `given`, a design's name or a file as [`resolve`](super::resolve) takes it,
-/// each with the source that the file which sets it last gives. The flash preset's are among them.
+/// The parameters of `given`, a design's name or a file as [`resolve`](super::resolve) takes it.
+/// The source of each is from the file that sets it last. The parameters of the flash preset are
+/// included.
 ///
 /// # Errors
 /// [`ConfigError`] for unknown names and files that are not TOML.
@@ -57,7 +58,7 @@ fn add_text(sources: &mut Sources, given: &str, text: &str) -> Result<(), Config
     sources.notes.push(head(text));
     let flash = table.get("flash").and_then(|flash| flash.get_ref().as_table());
     if let Some(preset) = flash.and_then(|flash| flash.get("preset")?.get_ref().as_str()) {
-        // Another device has other keys: it starts from its own preset alone.
+        // Another device has other keys, so it starts from its own preset alone.
         sources.parameters.retain(|parameter| !parameter.key.starts_with("flash."));
         let text = FlashConfig::preset_text(preset)?;
         let keys = DeTable::parse(text).expect("presets are TOML, as their tests show");
@@ -69,7 +70,7 @@ fn add_text(sources: &mut Sources, given: &str, text: &str) -> Result<(), Config
 }
 
 fn add_table(parameters: &mut Vec<Parameter>, section: &str, table: &DeTable<'_>, text: &str) {
-    // A table is in the order of its keys; a file's own order says more.
+    // A table is sorted by its keys. The file's own order is more useful.
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     for (key, value) in entries {
@@ -119,12 +120,12 @@ mod tests {
             assert!(found.notes.iter().all(|note| !note.is_empty()), "{}", design.name);
             let config = resolve(design.name, &[]).unwrap();
             let mut all = keys("", &toml::from_str(&toml::to_string(&config).unwrap()).unwrap());
-            // It follows from sizes that have a source.
+            // It follows from sizes, and those have a source.
             all.remove("workload.lru_share");
             let named: BTreeSet<String> = found.parameters.iter().map(|p| p.key.clone()).collect();
             assert!(all.is_subset(&named), "{}: {:?}", design.name, all.difference(&named));
             for Parameter { key, source, .. } in &found.parameters {
-                // Names of parts and of presets are no numbers.
+                // Names of parts and of presets are not numbers.
                 let name = key == "design" || key == "flash.kind" || key.starts_with("parts.");
                 assert!(name || !source.is_empty(), "{}: {key}", design.name);
             }

@@ -1,6 +1,6 @@
 //! [`Directory`]: the private caches that hold each line. AstriFlash Table I has directory MESI.
-//! The protocol is that of Nagarajan, Sorin, Hill and Wood, "A Primer on Memory Consistency and
-//! Cache Coherence", 2nd edition, §8.2.
+//! The protocol follows Nagarajan, Sorin, Hill and Wood, "A Primer on Memory Consistency and Cache
+//! Coherence", 2nd edition, §8.2.
 
 use ebbtide_trace::LineId;
 use serde::{Deserialize, Serialize};
@@ -16,16 +16,17 @@ pub(super) enum Held {
     /// One core, which may write the line without a request: states E and M.
     Owned(Core),
     /// A number of cores, which may only read the line: state S. A directory in hardware has a bit
-    /// for each core. Here the caches themselves know, and only a store asks them. So an entry has
+    /// for each core. Here the caches know their lines, and only a store asks them. So an entry has
     /// 8 bytes.
     Shared(u16),
 }
 
-/// The directories of all tiles. Caches report every eviction, so the directory is exact, and has
-/// no more entries than the caches have lines.
+/// The directories of all tiles. Caches report every eviction, so the directory is exact. It has at
+/// most as many entries as the caches have lines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Directory {
-    /// A hash table by linear probing, at most half full: most look-ups read one line of host memory.
+    /// A hash table with linear probing, at most half full. Most lookups read one line of host
+    /// memory.
     entries: Vec<Entry>,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Directory {
 struct Entry(u64);
 
 /// The lowest bits of an entry: the number of sharers, or the owner with this bit on top. There is
-/// always a sharer, so that no entry is 0.
+/// always a sharer, so no entry is 0.
 const OWNED: u64 = 1 << (HOLDERS_BITS - 1);
 const HOLDERS_BITS: u32 = 12;
 
@@ -66,7 +67,7 @@ impl Entry {
 impl Directory {
     /// An empty directory for caches with `lines` lines in all.
     pub(super) fn new(lines: usize) -> Directory {
-        // A line that a cache takes enters before the one that it evicts leaves.
+        // A line that a cache takes enters the directory before the evicted line leaves it.
         Directory { entries: vec![Entry::EMPTY; (2 * (lines + 1)).next_power_of_two()] }
     }
 
@@ -85,7 +86,7 @@ impl Directory {
     }
 
     /// Adds `core` as a reader of `line`, which it did not hold. It owns the line if no other core
-    /// holds it. Gives the previous owner, which now shares the line.
+    /// holds it. Returns the previous owner, which now shares the line.
     #[inline]
     pub(super) fn read(&mut self, core: usize, line: LineId) -> Option<usize> {
         let place = self.find(line);
@@ -106,7 +107,7 @@ impl Directory {
         }
     }
 
-    /// Makes `core` the owner of `line`. Gives the previous holders, which may include `core`.
+    /// Makes `core` the owner of `line`. Returns the previous holders, which may include `core`.
     #[inline]
     pub(super) fn own(&mut self, core: usize, line: LineId) -> Option<Held> {
         let place = self.find(line);
@@ -115,7 +116,7 @@ impl Directory {
         (before != Entry::EMPTY).then(|| before.held())
     }
 
-    /// Removes all holders of `line`. Gives them.
+    /// Removes all holders of `line` and returns them.
     pub(super) fn clear(&mut self, line: LineId) -> Option<Held> {
         let place = self.find(line);
         let before = self.entries[place];
@@ -156,7 +157,7 @@ impl Directory {
         place
     }
 
-    /// Empties `place`, and moves back what is behind it.
+    /// Empties `place`, and moves back the entries behind it.
     fn remove(&mut self, place: usize) {
         let mut hole = place;
         while let Some(moved) = follower(hole, self.entries.len(), |place| {
@@ -183,7 +184,8 @@ mod tests {
         ) {
             let mut directory = Directory::new(16);
             let mut model: FxHashMap<LineId, Held> = FxHashMap::default();
-            // Lines of few homes, so that some are far from theirs, with the highest number.
+            // Lines with few home places, so some are far from theirs, and the line with the
+            // highest number.
             let lines: Vec<LineId> = (0..)
                 .map(|i| i * 7 + (1 << 51))
                 .filter(|line| directory.home(*line) >= 62 || directory.home(*line) < 2)

@@ -49,8 +49,8 @@ impl Noc {
         if from == to { 0 } else { 2 * self.message_cycles(from, to) + self.line_cycles }
     }
 
-    /// Cycles for a request from tile `from` to the line's `home`, on to the tile `owner`, and for
-    /// the line from `owner` to `from`.
+    /// Cycles of three messages: a request from tile `from` to the line's `home`, on to the tile
+    /// `owner`, and the line from `owner` to `from`.
     pub(super) fn forward_cycles(&self, from: usize, home: usize, owner: usize) -> u64 {
         let ways = [(from, home), (home, owner), (owner, from)];
         let messages: u64 = ways.iter().map(|(from, to)| self.message_cycles(*from, *to)).sum();
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_line_from_its_owner_takes_three_ways() {
         let noc = mesh(16);
-        // From corner 0 two hops to tile 5, four to the corner 15, six back, and the line.
+        // Two hops from corner 0 to tile 5, four to corner 15, six back, and the line.
         assert_eq!(noc.forward_cycles(0, 5, 15), (2 + 4 + 6) * 3 + 4);
         assert_eq!(noc.forward_cycles(0, 0, 1), (1 + 1) * 3 + 4);
     }

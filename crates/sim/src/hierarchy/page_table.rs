@@ -8,7 +8,8 @@ const ENTRY_BYTES: u64 = 8;
 /// Entries of a node, which is a page.
 const NODE_ENTRIES: u64 = PAGE_BYTES as u64 / ENTRY_BYTES;
 
-/// The lowest levels of a radix tree over the data's pages, one after another behind the data.
+/// The lowest levels of a radix tree over the data's pages. They lie one after another behind the
+/// data.
 #[derive(Debug, Clone)]
 pub(crate) struct PageTable {
     /// The first page of each level, from the leaves up, and the page behind the last level.
@@ -32,7 +33,7 @@ impl PageTable {
         self.starts.len() - 1
     }
 
-    /// The entry of `level` on the way to `page`. Level 0 is the leaves.
+    /// The entry of `level` in the walk to `page`. Level 0 is the leaves.
     pub(crate) fn entry(&self, level: usize, page: PageId) -> Addr {
         let index = page.0 / NODE_ENTRIES.pow(level as u32);
         Addr(self.starts[level].start().0 + index * ENTRY_BYTES)

@@ -1,5 +1,5 @@
-//! Removal from hash tables by linear probing (Knuth, The Art of Computer Programming 3, section 6.4,
-//! Algorithm R). The tables have a power of two of slots.
+//! Removal from hash tables with linear probing (Knuth, The Art of Computer Programming 3, section
+//! 6.4, Algorithm R). The number of slots is a power of two.
 
 /// The slot behind `slot` in a table of `slots`.
 #[inline]
@@ -7,8 +7,9 @@ pub(super) fn after(slot: usize, slots: usize) -> usize {
     (slot + 1) & (slots - 1)
 }
 
-/// The first slot behind `hole` whose entry must move into it, lest a search for that entry ends there.
-/// `home` gives where the search for a slot's entry begins, and `None` for an empty slot.
+/// The first slot behind `hole` whose entry must move into it. Otherwise a search for that entry
+/// would end at the hole. `home` returns the first slot of the search for a slot's entry, and
+/// `None` for an empty slot.
 #[inline]
 pub(super) fn follower(
     hole: usize,

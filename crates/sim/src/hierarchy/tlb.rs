@@ -71,18 +71,18 @@ impl Tlb {
     }
 }
 
-/// A fully associative set under exact LRU: a list of its places in the order of their last use, and a
-/// table that finds the place of a key.
+/// A fully associative set under exact LRU. A list has its places in the order of their last use,
+/// and a table finds the place of a key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct FirstLevel {
     /// `page + 1` of each place, or 0 where a page was dropped or none was.
     keys: Vec<u64>,
-    /// The places used just before and just after each place, in a ring through all of them.
+    /// The places used just before and just after each place, in a ring of all places.
     older: Vec<Place>,
     newer: Vec<Place>,
     /// The place that was used last.
     last: Place,
-    /// Places by key, by linear probing. At most a quarter is in use.
+    /// Places by key, by linear probing. At most a quarter of the table is in use.
     table: Vec<Place>,
 }
 
@@ -104,8 +104,8 @@ impl FirstLevel {
         }
     }
 
-    /// Looks `key` up and makes it the most recently used one, in place of the least recently used if it
-    /// was absent. Gives whether it was present.
+    /// Looks `key` up and makes it the most recently used. An absent key replaces the least
+    /// recently used. Returns whether it was present.
     #[inline]
     fn touch(&mut self, key: u64) -> bool {
         if self.keys[self.last as usize] == key {
@@ -117,7 +117,8 @@ impl FirstLevel {
             self.use_now(place);
             return true;
         }
-        // Of a ring, the oldest is behind the newest. A dropped entry is replaced in its turn.
+        // In the ring, the oldest place follows the newest. A dropped entry is replaced in its
+        // turn.
         let place = self.newer[self.last as usize];
         self.unlist(self.keys[place as usize]);
         self.keys[place as usize] = key;
@@ -173,7 +174,7 @@ impl FirstLevel {
         }
     }
 
-    /// Removes `key` from the table, if it is there, and moves back what is behind it.
+    /// Removes `key` from the table, if it is there, and moves back the entries behind it.
     #[inline]
     fn unlist(&mut self, key: u64) {
         let Some(mut hole) = self.slot_of(key) else { return };
@@ -188,7 +189,7 @@ impl FirstLevel {
     }
 }
 
-/// Moves `key` to the front, and evicts the last key if it was absent. Gives whether it was
+/// Moves `key` to the front, and evicts the last key if it was absent. Returns whether it was
 /// present.
 #[inline]
 fn move_to_front(entries: &mut [u64], key: u64) -> bool {
@@ -213,7 +214,7 @@ mod tests {
         let mut tlb = tlb();
         assert_eq!(tlb.look_up(PageId(0)), Translation::Walk);
         assert_eq!(tlb.look_up(PageId(0)), Translation::First);
-        // Two more push it out of the first level; all even pages share a set of the second.
+        // Two more pages evict it from the first level. All even pages share a set of the second.
         for page in [1, 3] {
             tlb.look_up(PageId(page));
         }

@@ -39,15 +39,16 @@ pub(crate) struct Chip {
     pub(crate) latencies: Latencies,
     /// The first job that read something wrong.
     pub(crate) wrong: Option<Wrong>,
-    /// The journal of single misses, if it is kept.
+    /// The journal of single misses, if one is kept.
     pub(crate) journal: Option<Box<Journal>>,
     page_tables: PageTables,
     page_table: PageTable,
     /// Pages whose stores are flushed one by one.
     durable: Range<PageId>,
-    /// Whether cores go past misses: they wait for memory, and memory does not fault.
+    /// Whether a core continues past a miss: it waits for memory, and memory does not fault.
     goes_past: bool,
-    /// Whether a miss is a fault, and a page that leaves takes its lines on the chip with it.
+    /// Whether a miss is a fault. A page that leaves memory then takes its lines on the chip with
+    /// it.
     faults: bool,
     /// Buffer for pages that left.
     left: Vec<PageId>,
@@ -60,10 +61,10 @@ pub(crate) enum Op {
     Load,
     /// A store, through the store buffer: the core goes on.
     Store,
-    /// A compare-and-exchange: a store whose outcome the core needs, like that of a load. It waits for
-    /// all stores before it.
+    /// A compare-and-exchange: a store whose outcome the core needs, like the outcome of a load. It
+    /// waits for all stores before it.
     Exchange,
-    /// A load of a batch, on which no other load of the batch depends.
+    /// A load of a batch. No other load of the batch depends on it.
     Batched,
 }
 
@@ -102,14 +103,14 @@ pub(crate) struct Core {
     window: Window,
 }
 
-/// Accesses that missed, and how many of them a core could have overlapped at most. AstriFlash's
-/// cores (Table I) have 128 entries in the reorder buffer and 32 in the store buffer.
+/// Accesses that missed, with upper bounds of the accesses that a core could have overlapped.
+/// AstriFlash's cores (Table I) have 128 entries in the reorder buffer and 32 in the store buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MissedAccesses {
-    /// Loads and exchanges, whose outcome the core needs.
+    /// Loads and exchanges. The core needs their outcome.
     pub loads: u64,
     /// Loads that began within a reorder buffer of the end of the last miss. They could have
-    /// overlapped with it if they did not depend on it. Only counted on cores that run one job at a
+    /// overlapped with it unless they depended on it. Only counted on cores that run one job at a
     /// time.
     pub loads_close: u64,
     /// Stores, which a store buffer could hold.
@@ -139,12 +140,12 @@ pub(crate) enum Reach {
     Missed(Time),
     /// Memory accepts no access now.
     Stalled,
-    /// The core's own registers or its store buffer accept no access now.
+    /// The core's miss registers or its store buffer accept no access now.
     Held,
 }
 
 impl Chip {
-    /// The chip of `config` over `memory`. `blocks` says whether a core waits for a miss.
+    /// The chip of `config` over `memory`. `blocks` is true if a core waits for a miss.
     pub(crate) fn new(
         config: &Config,
         contents: Contents,
@@ -209,7 +210,7 @@ impl Chip {
         self.cores[core].now += Span::from_ps((share / u128::from(WORK_UNITS)) as u64);
     }
 
-    /// Accesses a line to do `op` to `words` of it, one bit each.
+    /// Does `op` on `words` of a line, one bit each.
     #[inline]
     pub(crate) fn reach(&mut self, request: Request, op: Op, words: u8) -> Reach {
         let Request { page, write, waiter, .. } = request;
@@ -238,7 +239,7 @@ impl Chip {
         let core = &mut self.cores[number];
         let line = request.line_id();
         if write && self.durable.contains(&page) {
-            // A store and the flush of its line: the private cache keeps a clean copy if it has
+            // A store and the flush of its line. The private cache keeps a clean copy if it has
             // one.
             let start = core.now;
             if let Err(reach) = self.ask(request, start, start) {
@@ -251,7 +252,7 @@ impl Chip {
                 let alone = self.caches.own(number, line);
                 self.wait(number, op, self.cores[number].now + self.span(alone));
             } else if write && self.cores[number].window.is_storing() {
-                // It leaves behind the stores before it.
+                // It leaves the buffer after the stores before it.
                 let core = &mut self.cores[number];
                 core.window.store(core.now, core.now);
             }
@@ -290,15 +291,16 @@ impl Chip {
         !self.faults && !self.durable.contains(&page)
     }
 
-    /// When `words` of a line in the private cache of `core` really arrive, if they are under way.
+    /// When `words` of a line in the private cache of `core` really arrive, if they are still in
+    /// flight.
     #[inline]
     fn still_coming(&self, core: usize, line: LineId, words: u8) -> Option<Time> {
         let core = &self.cores[core];
         core.window.arrival(line, words, core.now)
     }
 
-    /// Lets stores leave the buffer of `core` until a store, or all before an exchange, has room. Gives
-    /// whether that needs no page.
+    /// Drains stores from the buffer of `core`. A store needs room for one entry, an exchange an
+    /// empty buffer. Returns whether that is possible without an absent page.
     fn makes_room(&mut self, core: usize, op: Op) -> bool {
         let Core { now, window, .. } = &mut self.cores[core];
         loop {
@@ -314,8 +316,8 @@ impl Chip {
         }
     }
 
-    /// Fetches a line that is not in the private cache, and puts it there. The access to `words` of it
-    /// began at `begun`.
+    /// Fetches a line that is not in the private cache, and puts it there. The access to `words` of
+    /// the line began at `begun`.
     fn fetch(
         &mut self,
         line: LineId,
@@ -342,7 +344,7 @@ impl Chip {
         let looked = start + self.span(cycles);
         let mut is_kept = true;
         let ready = if found {
-            // A line that was fetched ahead may still be under way.
+            // A line that was fetched ahead may still be in flight.
             self.cores[number].window.arrival(line, words, looked).unwrap_or(looked)
         } else {
             let goes_past = self.goes_past && !op.is_awaited();
@@ -405,8 +407,8 @@ impl Chip {
         Reach::Done
     }
 
-    /// Fetches the lines that the core's prefetcher expects after an access to the line of `request`
-    /// at `now`, if they are not on the chip. They come into the last level.
+    /// Fetches the lines that the core's prefetcher expects after an access to the line of
+    /// `request` at `now`, if they are not on the chip. They enter the last level.
     fn fetch_ahead(&mut self, request: Request, now: Time) {
         let Request { page, waiter, .. } = request;
         let number = waiter.core as usize;
@@ -426,15 +428,15 @@ impl Chip {
         }
     }
 
-    /// Every load of the batch of `core` has its line, at the core's clock.
+    /// Ends the batch of `core`. Every load of it has its line, at the core's clock.
     pub(crate) fn end_batch(&mut self, core: usize) -> Reach {
         let Some(ready) = self.cores[core].window.batch_over() else { return Reach::Held };
         self.wait(core, Op::Load, ready);
         Reach::Done
     }
 
-    /// Asks for the pages of loads that were in flight when another load of their batch missed. The
-    /// core drops these loads and makes them again.
+    /// Requests the pages of loads that were in flight when another load of their batch missed. The
+    /// core drops these loads and repeats them.
     pub(crate) fn asked_already(&mut self, core: usize, requests: impl Iterator<Item = Request>) {
         // The load that missed has a register itself.
         let others = self.cores[core].window.registers().saturating_sub(1);
@@ -450,8 +452,8 @@ impl Chip {
         }
     }
 
-    /// The page arrived at `at` that the register of `waiter` waits for. Gives whether the core was
-    /// blocked for it.
+    /// Handles the arrival at `at` of the page that the register of `waiter` waits for. Returns
+    /// whether the core was blocked for it.
     pub(crate) fn line_arrived(&mut self, waiter: Waiter, at: Time) -> bool {
         let number = waiter.core as usize;
         let Some(register) = self.cores[number].window.register(waiter.slot) else { return false };
@@ -478,8 +480,9 @@ impl Chip {
         window.is_over()
     }
 
-    /// Lets `core` wait for its line, which is `ready` then. The core does not wait for a store,
-    /// which leaves through the store buffer. The reorder buffer hides a part of any other wait.
+    /// Makes `core` wait for its line, which arrives at `ready`. The core does not wait for a
+    /// store, because the store leaves through the store buffer. The reorder buffer hides a part of
+    /// any other wait.
     #[inline]
     fn wait(&mut self, core: usize, op: Op, ready: Time) {
         let core = &mut self.cores[core];
@@ -499,7 +502,8 @@ impl Chip {
         Span::from_ps(cycles * self.timing.cycle.as_ps())
     }
 
-    /// Fetches the page-table entries of `page` one after another. Nothing hides that time.
+    /// Fetches the page-table entries of `page` one after another. The core hides none of that
+    /// time.
     #[cold]
     fn walk(&mut self, waiter: Waiter, page: PageId) -> Reach {
         let number = waiter.core as usize;
@@ -531,8 +535,9 @@ impl Chip {
         Reach::Done
     }
 
-    /// Asks memory for a line that is not on the chip, which is known at `looked`. The access was
-    /// issued at `start`. Gives when the line arrives, or the outcome of the access if it does not.
+    /// Requests from memory a line that the chip does not hold, as known at `looked`. The access
+    /// was issued at `start`. Returns when the line arrives, or the outcome of the access if it
+    /// does not.
     fn ask(&mut self, request: Request, start: Time, looked: Time) -> Result<Ready, Reach> {
         let reach = match self.memory_access(request, looked) {
             Answer::Hit(at) => return Ok(Ready { at, posted: false }),
@@ -556,7 +561,7 @@ impl Chip {
         self.enter_memory(request, at)
     }
 
-    /// Makes `request` of memory, which first does what is due by then.
+    /// Sends `request` to memory, which first handles its events up to then.
     fn enter_memory(&mut self, request: Request, at: Time) -> Answer {
         self.advance_memory(at);
         let answer = self.memory.access(at, request);
@@ -574,7 +579,7 @@ impl Chip {
         }
     }
 
-    /// Writes the dirty lines that left the chip back to memory. `core` has taken their places.
+    /// Writes the dirty lines that left the chip back to memory. Fetches of `core` evicted them.
     #[inline]
     fn write_back(&mut self, core: usize) {
         while let Some(line) = self.caches.take_leaving() {
@@ -584,7 +589,7 @@ impl Chip {
         }
     }
 
-    /// Drops the lines of pages that left memory with them.
+    /// Drops the lines of pages that left memory. The lines left with them.
     #[inline]
     fn drop_left(&mut self) {
         if self.faults {
@@ -593,7 +598,7 @@ impl Chip {
         }
     }
 
-    /// An access that takes no time and fills every cache on its way.
+    /// Does an untimed access that fills every cache on its way.
     pub(crate) fn warm(&mut self, request: Request) {
         let Request { page, write, waiter, .. } = request;
         let request = Request { keeps: self.keeps(page), ..request };
@@ -630,8 +635,8 @@ impl Chip {
         }
     }
 
-    /// Puts all that a warm-up changes into `archive`, or takes it from there: of a chip in which a warm-up
-    /// does the same.
+    /// Saves all state that a warm-up changes to `archive`, or restores it from there. Restoring
+    /// needs a chip that warms up in the same way.
     pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
         self.memory.state(archive);
         self.contents.state(archive);
@@ -641,7 +646,7 @@ impl Chip {
         }
     }
 
-    /// Lets `enter` change the journal's entry of a thread's current miss, if there is one.
+    /// Calls `enter` on the journal's entry of a thread's current miss, if there is one.
     pub(crate) fn tell(&mut self, core: usize, thread: usize, enter: impl FnOnce(&mut Missed)) {
         if let Some(journal) = &mut self.journal {
             let waiter = Waiter { core: core as u32, thread: thread as u32, slot: 0 };
@@ -651,7 +656,7 @@ impl Chip {
         }
     }
 
-    /// Lets the thread wait until the word at `at` changes.
+    /// Parks the thread until the word at `at` changes.
     pub(crate) fn park(&mut self, waiter: Waiter, at: Addr) {
         self.parked.entry(at).or_default().push(waiter);
     }
@@ -679,7 +684,7 @@ impl Chip {
     }
 }
 
-/// The request that writes `line` back for `core`.
+/// The request for the write-back of `line` by `core`.
 fn written_back(core: usize, line: LineId) -> Request {
     let waiter = Waiter { core: core as u32, thread: 0, slot: NOBODY };
     Request::new(Addr(line * LINE_BYTES as u64), true, waiter)

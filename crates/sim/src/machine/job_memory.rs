@@ -1,4 +1,4 @@
-//! [`JobMemory`]: the memory that the real code of a job uses in virtual time.
+//! [`JobMemory`]: the memory that a job's real code uses in virtual time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub(crate) enum Leave {
     Missed(Time),
     /// Memory accepts no access now.
     Stalled,
-    /// The core's own registers or its store buffer accept no access now.
+    /// The core's miss registers or its store buffer accept no access now.
     Held,
     /// The job waits for a word to change.
     Waits,
@@ -39,7 +39,7 @@ pub(crate) struct JobMemory<'a> {
 
 impl JobMemory<'_> {
     /// Charges `op` until its line is there, then does `access`. Leaves the fiber as often as
-    /// needed.
+    /// necessary.
     #[inline]
     fn reach<R>(
         &mut self,
@@ -77,7 +77,7 @@ impl JobMemory<'_> {
         Request { site: self.accesses, ..Request::new(at, op.writes(), self.waiter) }
     }
 
-    /// Issues the loads at `at`, and leaves the fiber as often as needed until every line is there.
+    /// Issues the loads at `at`, and leaves the fiber until every line is there.
     fn reach_all(&mut self, at: &[Addr], bytes: usize) {
         let core = self.waiter.core as usize;
         for (number, &one) in at.iter().enumerate() {
@@ -105,7 +105,7 @@ impl JobMemory<'_> {
     }
 }
 
-/// The words of their line that `bytes` bytes at `at` are, one bit each.
+/// The words of their line that `bytes` bytes at `at` cover, one bit each.
 #[inline]
 fn words(at: Addr, bytes: usize) -> u8 {
     let (first, count) = (at.0 as usize % LINE_BYTES / 8, bytes / 8);
@@ -177,7 +177,7 @@ impl AnyMemory for JobMemory<'_> {
     }
 }
 
-/// The same memory for warming up, where accesses take no time and one job runs at a time.
+/// The memory of a job in a warm-up. Accesses take no time, and one job runs at a time.
 pub(crate) struct WarmMemory<'a> {
     pub(crate) chip: &'a mut Chip,
     pub(crate) core: usize,

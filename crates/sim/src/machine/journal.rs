@@ -79,7 +79,7 @@ impl Journal {
         self.open.get_mut(&key(waiter))
     }
 
-    /// The access of `waiter` is complete.
+    /// Ends the access of `waiter`, which is complete.
     pub(crate) fn end(&mut self, waiter: Waiter, at: Time) {
         if let Some(missed) = self.open.remove(&key(waiter)) {
             self.over.push(Missed { done: at, ..missed });

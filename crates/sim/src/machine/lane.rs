@@ -14,13 +14,13 @@ use crate::any_memory::Jobs;
 use crate::core_side::{CoreSide, Switching};
 use crate::memory_side::Waiter;
 
-/// The threads of a core, and what they wait for.
+/// The threads of a core, and the events that they wait for.
 pub(crate) struct Lane {
     threads: Vec<Thread>,
     free: Vec<usize>,
     scheduler: Option<Scheduler<usize>>,
     looks_after_jobs: bool,
-    /// Whether the last thread that ran has halted, and not finished its job.
+    /// Whether the last thread that ran has halted before the end of its job.
     has_halted: bool,
     pub(crate) current: Option<usize>,
     pub(crate) state: State,
@@ -33,7 +33,7 @@ pub(crate) enum State {
     Queued,
     /// Its current thread waits, and blocks the core.
     Blocked,
-    /// It has nothing to run until its turn in the queue, if it has one.
+    /// It has nothing to run until its turn in the queue, if it has a turn.
     Idle,
 }
 
@@ -44,7 +44,7 @@ struct Thread {
     started: Time,
     /// Whether the thread waits for an event.
     waits: bool,
-    /// What the thread waits for, since when, and when that ended.
+    /// The cause of the thread's wait, its start, and its end.
     stopped: Option<(WaitsFor, Time, Option<Time>)>,
     waited: Waited,
     /// When the access that the thread waits for was issued.
@@ -108,7 +108,7 @@ impl Lane {
         self.threads.len()
     }
 
-    /// The thread to run, given whether a new job is available.
+    /// The thread to run. `new_job` is true if a new job is available.
     pub(crate) fn choose(&mut self, now: Time, new_job: bool) -> Option<Chosen> {
         let next = match &mut self.scheduler {
             Some(scheduler) if self.looks_after_jobs || self.has_halted => {
@@ -149,15 +149,15 @@ impl Lane {
         leave
     }
 
-    /// The job of `thread` is done. Gives the times since its start and since its arrival, and what
-    /// it waited for.
+    /// Ends the job of `thread`. Returns the times since its start and since its arrival, and its
+    /// waits.
     pub(crate) fn finish(&mut self, thread: usize, now: Time) -> (Span, Span, Waited) {
         self.free.push(thread);
         let thread = &self.threads[thread];
         (now.since(thread.started), now.since(thread.arrived), thread.waited)
     }
 
-    /// Lets `thread` block its core from `now` on, waiting for `page` if it missed one.
+    /// Blocks the core from `now` on for `thread`, which waits for `page` if it missed one.
     pub(crate) fn block(&mut self, thread: usize, page: Option<PageId>, what: WaitsFor, now: Time) {
         self.stop(thread, what, now);
         self.threads[thread].wanted = page;
@@ -171,7 +171,7 @@ impl Lane {
         thread.stopped = Some((what, now, None));
     }
 
-    /// Lets `thread` wait from `now` on while others run.
+    /// Halts `thread` from `now` on while others run.
     pub(crate) fn halt(&mut self, thread: usize, what: WaitsFor, now: Time) {
         self.stop(thread, what, now);
         self.current = None;
@@ -180,12 +180,13 @@ impl Lane {
         self.has_halted = true;
     }
 
-    /// The page that `thread` blocked its core for. Only the first call gives it.
+    /// The page that `thread` blocked its core for. Only the first call returns it.
     pub(crate) fn take_wanted(&mut self, thread: usize) -> Option<PageId> {
         self.threads[thread].wanted.take()
     }
 
-    /// `thread` can continue at `at`. Gives when its access was issued, if it waited for a page.
+    /// Marks `thread` as ready at `at`. Returns when its access was issued, if it waited for a
+    /// page.
     pub(crate) fn arrived(&mut self, thread: usize, at: Time) -> Option<Time> {
         if !std::mem::replace(&mut self.threads[thread].waits, false) {
             return None;

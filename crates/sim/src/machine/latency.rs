@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::spent::{ServiceParts, Spent, Waited};
 
-/// Latencies of accesses that left the chip, and of jobs.
+/// Latencies of jobs, and of accesses that left the chip.
 pub(crate) struct Latencies {
     /// Of accesses, from their issue until the line arrives, with stalls.
     access: Times,
@@ -27,12 +27,12 @@ impl Default for Latencies {
     }
 }
 
-/// Nanoseconds to three digits, up to a minute. Picoseconds would not fit the buckets.
+/// Buckets of nanoseconds with three digits, up to a minute. Picoseconds would not fit.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds")
 }
 
-/// A histogram that short times enter cheaply, which most accesses take.
+/// A histogram with a cheap path for short times, as most accesses are short.
 struct Times {
     /// Counts by nanosecond.
     short: Box<[u64; SHORT_NS]>,
@@ -87,24 +87,24 @@ pub struct Distribution {
 }
 
 impl Latencies {
-    /// An access that memory answered at once.
+    /// Counts an access that memory answered at once.
     #[inline]
     pub(crate) fn hit(&mut self, access: Span, device: Span) {
         self.access.record(access);
         self.device.record(device);
     }
 
-    /// An access that missed and is complete.
+    /// Counts an access that missed and is complete.
     pub(crate) fn missed(&mut self, access: Span) {
         self.access.record(access);
     }
 
-    /// A page arrived that an access waited for.
+    /// Counts the arrival of a page that an access waited for.
     pub(crate) fn arrived(&mut self, device: Span) {
         self.device.record(device);
     }
 
-    /// A job is complete.
+    /// Counts a complete job.
     pub(crate) fn job(&mut self, service: Span, response: Span, waited: Waited) {
         self.service.saturating_record(service.as_ns());
         let bucket = self.service.highest_equivalent(service.as_ns());

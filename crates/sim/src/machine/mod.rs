@@ -47,7 +47,7 @@ pub enum Load {
         /// Seed of the arrival times.
         seed: u64,
     },
-    /// Poisson arrivals into one queue, from which any core takes its next job.
+    /// Poisson arrivals into one queue for all cores. A free core takes the next job.
     PoissonShared {
         /// Mean arrivals per second.
         jobs_per_s: f64,
@@ -88,7 +88,7 @@ pub struct Machine {
     arrivals: Vec<Arrivals>,
     switching: Option<Switching>,
     run_ahead: Span,
-    /// Time that a core loses to an interrupt of another.
+    /// Time that a core loses to an interrupt by another core.
     interrupt: Span,
     /// When each queued core continues, or [`NEVER`].
     turns: Vec<Time>,
@@ -115,14 +115,14 @@ impl Arrivals {
     }
 }
 
-/// Instructions that every job computes. They take the time that [`Machine::set_work`] sets.
+/// Instructions that every job computes. [`Machine::set_work`] sets the time that they take.
 pub const WORK_UNITS: u64 = 1 << 20;
 
 /// Size of a simulated thread's stack in bytes.
 const STACK_BYTES: usize = 64 * 1024;
 
 impl Machine {
-    /// The machine that `config` describes, made of `parts`, before its first job of `program`.
+    /// The machine of `config`, made of `parts`, before its first job of `program`.
     ///
     /// # Errors
     /// [`SimError`] when it cannot be built.
@@ -164,7 +164,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// [`new`](Machine::new) for a program that is chosen by its name. All programs are compiled here, and
+    /// [`new`](Machine::new) for a program chosen by its name. All programs are compiled here, and
     /// not again in every crate that builds machines.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Machine {
         self.completed
     }
 
-    /// Runs `jobs` jobs that take no time, to fill all caches, and `lru` if it is given.
+    /// Runs `jobs` untimed jobs, to fill all caches, and `lru` if it is given.
     ///
     /// # Errors
     /// [`SimError::Wrong`].
@@ -203,8 +203,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Puts all that [`warm`](Machine::warm) changes into `archive`, or takes it from there: of a machine in
-    /// which a warm-up does the same.
+    /// Saves all state that [`warm`](Machine::warm) changes to `archive`, or restores it from
+    /// there. Restoring needs a machine that warms up in the same way.
     pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
         self.chip.borrow_mut().state(archive);
         archive.part(&mut self.next_job);
@@ -232,13 +232,13 @@ impl Machine {
         self.arrivals = (0..queues).map(queue).collect();
     }
 
-    /// The queue from which `core` takes its jobs, if there is one.
+    /// The queue that `core` takes its jobs from, if there is one.
     fn queue_of(&mut self, core: usize) -> Option<&mut Arrivals> {
         let last = self.arrivals.len().checked_sub(1)?;
         Some(&mut self.arrivals[core.min(last)])
     }
 
-    /// Runs until `jobs` more jobs are complete. Gives the simulated time that took.
+    /// Runs until `jobs` more jobs are complete. Returns the simulated time that took.
     ///
     /// # Errors
     /// [`SimError::Wrong`] and [`SimError::Stuck`].
@@ -271,10 +271,10 @@ impl Machine {
         Ok(self.now.since(start))
     }
 
-    /// When the next core continues and which it is, of several the first; and when the one after it
-    /// does.
+    /// The first core to continue, with its time, and the time of the core after it. Of several
+    /// cores with equal times, the one with the lowest number is first.
     fn next_turns(&self) -> (Option<(Time, usize)>, Option<Time>) {
-        // There are few cores, so that looking at all is faster than keeping an order.
+        // There are few cores, so looking at all is faster than a priority queue.
         let (mut first, mut second) = ((NEVER, 0), NEVER);
         for (&at, core) in self.turns.iter().zip(0..) {
             second = second.min(at.max(first.0));
@@ -285,7 +285,7 @@ impl Machine {
         ((first.0 < NEVER).then_some(first), (second < NEVER).then_some(second))
     }
 
-    /// Lets `core` run from `at` until its clock passes `limit` or it has nothing to run.
+    /// Runs `core` from `at` until its clock passes `limit` or it has nothing to run.
     fn take_turn(&mut self, core: usize, at: Time, limit: Time) {
         {
             let mut chip = self.chip.borrow_mut();
@@ -367,7 +367,7 @@ impl Machine {
         self.completed += 1;
     }
 
-    /// Handles a miss of `thread`. Gives whether it blocks the core.
+    /// Handles a miss of `thread`. Returns whether it blocks the core.
     fn missed(&mut self, core: usize, thread: usize, reply: Time) -> bool {
         let mut chip = self.chip.borrow_mut();
         let clock = &mut chip.cores[core];
@@ -432,8 +432,8 @@ impl Machine {
         }
     }
 
-    /// Every core that runs, but the one that shot down translations, handles the interrupt. One that
-    /// waits does so meanwhile.
+    /// Charges the interrupt to every running core except `by`, which shot down translations. A
+    /// waiting core handles it while it waits.
     fn interrupted(&mut self, by: Option<u32>) {
         let mut chip = self.chip.borrow_mut();
         for (core, lane) in self.lanes.iter().enumerate() {
@@ -443,7 +443,7 @@ impl Machine {
         }
     }
 
-    /// `core` was blocked for its own registers or its store buffer, and can go on at `at`.
+    /// Lets `core` continue at `at`. It was blocked for its miss registers or its store buffer.
     fn go_on(&mut self, core: usize, at: Time) {
         if let Some(thread) = self.lanes[core].current {
             self.lanes[core].arrived(thread, at);
@@ -457,7 +457,7 @@ impl Machine {
         }
     }
 
-    /// Queues `core` for `at`, or for its clock if that is later, and for no other time.
+    /// Queues `core` for `at`, or for its clock if that is later. It then has no other turn.
     fn enqueue(&mut self, core: usize, at: Time) {
         let at = at.max(self.clock(core));
         let lane = &mut self.lanes[core];
@@ -469,7 +469,8 @@ impl Machine {
         self.chip.borrow().cores[core].now
     }
 
-    /// Runs up to `jobs` more jobs, until the journal has `enough` single misses. Gives them.
+    /// Runs up to `jobs` more jobs, until the journal has `enough` single misses. Returns the
+    /// misses.
     ///
     /// # Errors
     /// As [`Machine::run`].
@@ -498,7 +499,7 @@ impl Machine {
         self.chip.borrow_mut().memory.take_counters()
     }
 
-    /// What the flash device counted since the start, if there is one.
+    /// The flash device's counters since the start, if there is a device.
     pub(crate) fn flash_counters(&self) -> Option<ebbtide_flash::Counters> {
         self.chip.borrow().memory.flash().map(|flash| *flash.counters())
     }

@@ -10,16 +10,16 @@ use serde::Serialize;
 pub struct Breakdown {
     /// The job runs on its core, with switches to and from it.
     pub running_ns: f64,
-    /// The job waits for a page, or for memory to accept its access. This may block its core.
+    /// The job waits for a page, or until memory accepts its access. This may block its core.
     pub memory_ns: f64,
     /// The job could continue, but its core runs another job.
     pub core_ns: f64,
-    /// The job waits for a word that another job changes, mostly a latch.
+    /// The job waits until another job changes a word, mostly a latch.
     pub latch_ns: f64,
 }
 
 impl Breakdown {
-    /// The whole time.
+    /// The total time.
     pub fn total_ns(&self) -> f64 {
         self.running_ns + self.memory_ns + self.core_ns + self.latch_ns
     }
@@ -34,7 +34,7 @@ pub struct ServiceParts {
     pub slowest: Breakdown,
 }
 
-/// What a thread that does not run waits for.
+/// The reason why a thread does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitsFor {
     Memory,
@@ -50,8 +50,8 @@ pub(crate) struct Waited {
 }
 
 impl Waited {
-    /// The job continues at `now`, after it waited since `since` for something that arrived at
-    /// `over`. A job that is resumed earlier did not wait for its core.
+    /// Adds a wait that ends at `now`. The job waited since `since` for something that arrived at
+    /// `over`. A job that is resumed before `over` did not wait for its core.
     pub(crate) fn add(&mut self, what: WaitsFor, since: Time, over: Option<Time>, now: Time) {
         let over = over.unwrap_or(now).clamp(since, now.max(since));
         let waited = match what {
@@ -98,12 +98,12 @@ impl Sum {
 }
 
 impl Spent {
-    /// A job took `total`, in the bucket up to `bucket` nanoseconds.
+    /// Adds a job that took `total`, in the bucket up to `bucket` nanoseconds.
     pub(crate) fn job(&mut self, bucket: u64, total: Span, waited: Waited) {
         self.0.entry(bucket).or_default().add(&Sum { jobs: 1, total, waited });
     }
 
-    /// The parts over all jobs, and over those from the bucket up to `p99` nanoseconds on.
+    /// The parts of all jobs, and of those from the bucket up to `p99` nanoseconds on.
     pub(crate) fn parts(&self, p99: u64) -> ServiceParts {
         let over = |from: u64| {
             let mut sum = Sum::default();
@@ -124,7 +124,7 @@ mod tests {
         let mut waited = Waited::default();
         waited.add(WaitsFor::Memory, at(10), Some(at(60)), at(75));
         waited.add(WaitsFor::Word, at(80), Some(at(81)), at(81));
-        // Resumed on a guess, before the page was there.
+        // Resumed on a guess, before the page arrived.
         waited.add(WaitsFor::Memory, at(90), None, at(100));
         let expected =
             Waited { memory: Span::from_us(60), core: Span::from_us(15), word: Span::from_us(1) };

@@ -1,10 +1,10 @@
-//! [`Window`]: what a core has under way beside the access that it waits for.
+//! [`Window`]: the accesses of a core in flight, other than the one that it waits for.
 //!
-//! A core has miss registers, one for each line on its way from beyond the chip, and a store buffer,
-//! which stores leave in program order. AstriFlash (HPCA'23) Table I has 32 of either. Independent
-//! loads overlap up to the miss registers; a program says which those are
-//! ([`Memory::load_all`](ebbtide_core::Memory::load_all)). Lines that a stream prefetcher has asked for
-//! take registers too.
+//! A core has a miss register for each line on its way from beyond the chip. Its store buffer
+//! releases stores in program order. AstriFlash (HPCA'23) Table I has 32 of either. Independent
+//! loads overlap up to the miss registers. A program states which loads are independent
+//! ([`Memory::load_all`](ebbtide_core::Memory::load_all)). Prefetched lines of a stream take
+//! registers too.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ use ebbtide_trace::LineId;
 use crate::config::Cores;
 use crate::memory_side::{Request, Waiter};
 
-/// The lines that a core has under way.
+/// The lines of a core in flight.
 pub(crate) struct Window {
     /// Lines whose page is absent. Register `n` has slot `n + 1` in its [`Waiter`].
     registers: Vec<Option<Register>>,
     held: usize,
-    /// Lines that are known to arrive. Those that arrived are dropped when room is needed.
+    /// Lines with a known time of arrival. Arrived ones are dropped when room is needed.
     coming: Vec<Coming>,
     /// When the last of them arrives.
     last: Time,
@@ -28,7 +28,7 @@ pub(crate) struct Window {
     stores_max: usize,
     /// When the last load of the batch has its line.
     batch: Time,
-    /// What the core is blocked for.
+    /// The reason why the core is blocked.
     waits: Option<Waits>,
     streams: Streams,
 }
@@ -62,7 +62,7 @@ enum Entry {
     For(u32),
 }
 
-/// What a core is blocked for.
+/// The reason why a core is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// Room in the store buffer.
@@ -91,7 +91,7 @@ impl Window {
         }
     }
 
-    /// Whether stores go past a miss.
+    /// Whether stores continue past a miss.
     pub(crate) fn buffers(&self) -> bool {
         self.stores_max > 0 && !self.registers.is_empty()
     }
@@ -101,20 +101,20 @@ impl Window {
         self.registers.len()
     }
 
-    /// Whether a store is under way.
+    /// Whether a store is in flight.
     #[inline]
     pub(crate) fn is_storing(&self) -> bool {
         !self.stores.is_empty()
     }
 
-    /// Whether a line of an absent page is under way.
+    /// Whether a line of an absent page is in flight.
     #[inline]
     pub(crate) fn is_missing(&self) -> bool {
         self.held > 0
     }
 
-    /// Lets stores leave until `now`. Gives when the buffer has room: `now` or later, or `None` if that
-    /// takes a page.
+    /// Releases stores until `now`. Returns when the buffer has room: `now` or later, or `None` if
+    /// an absent page must come first.
     pub(crate) fn room(&mut self, now: Time) -> Option<Time> {
         self.leave(now);
         if self.stores.len() < self.stores_max {
@@ -129,7 +129,7 @@ impl Window {
         }
     }
 
-    /// When the store buffer is empty: `now` or later, or `None` if that takes a page.
+    /// When the store buffer is empty: `now` or later, or `None` if an absent page must come first.
     pub(crate) fn drained(&mut self, now: Time) -> Option<Time> {
         let mut last = now;
         for entry in &self.stores {
@@ -153,7 +153,7 @@ impl Window {
         {}
     }
 
-    /// A store at `now`, whose line is at the core at `at`, passes through the buffer.
+    /// Passes a store at `now` through the buffer. Its line is at the core at `at`.
     #[inline]
     pub(crate) fn store(&mut self, now: Time, at: Time) {
         if self.stores_max > 0 && (at > now || !self.stores.is_empty()) {
@@ -161,7 +161,8 @@ impl Window {
         }
     }
 
-    /// When a further line can be asked for: `now` or later, or `None` if that takes a page.
+    /// When a further line can be requested: `now` or later, or `None` if an absent page must come
+    /// first.
     pub(crate) fn register_from(&mut self, now: Time) -> Option<Time> {
         if self.held + self.coming.len() < self.registers.len() || self.registers.is_empty() {
             return Some(now);
@@ -183,7 +184,7 @@ impl Window {
         self.registers.len().saturating_sub(self.held + self.coming.len())
     }
 
-    /// The waiter for a line that may be absent, on behalf of `core`. [`Window::register_from`] has said
+    /// The waiter of `core` for a line that may be absent. [`Window::register_from`] has confirmed
     /// that there is a register.
     pub(crate) fn waiter(&self, waiter: Waiter) -> Waiter {
         let free = self.registers.iter().position(Option::is_none);
@@ -191,8 +192,9 @@ impl Window {
         Waiter { slot: free as u32 + 1, ..waiter }
     }
 
-    /// The page of `request`, whose waiter came from [`Window::waiter`], is absent: its line is under way
-    /// since `issued`, for a store of `words` or for a load of the batch.
+    /// Occupies a register for the line of `request`, whose page is absent. Its waiter came from
+    /// [`Window::waiter`]. The line is in flight since `issued`, for a store of `words` or for a
+    /// load of the batch.
     pub(crate) fn hold(&mut self, request: Request, words: Option<u8>, issued: Time) {
         let slot = request.waiter.slot;
         let place = &mut self.registers[slot as usize - 1];
@@ -212,7 +214,7 @@ impl Window {
             .find(|(_, register)| register.request.line_id() == line)
     }
 
-    /// Whether a store of `words` of `line` joins one that is under way.
+    /// Whether a store of `words` of `line` joins a store in flight.
     pub(crate) fn joins(&mut self, line: LineId, words: u8) -> bool {
         let Some((slot, register)) = self.holding(line) else { return false };
         register.words |= words;
@@ -227,7 +229,7 @@ impl Window {
         self.holding(line).is_some_and(|(_, register)| register.words & words == words)
     }
 
-    /// Whether a load of the batch waits for the line already.
+    /// Whether a load of the batch already waits for the line.
     pub(crate) fn shares(&mut self, line: LineId) -> bool {
         let Some((_, register)) = self.holding(line) else { return false };
         register.loaded = true;
@@ -242,8 +244,8 @@ impl Window {
         }
     }
 
-    /// When `line`, which is marked as present, really arrives, if `words` of it are still under way at
-    /// `now`.
+    /// When `line`, which is marked as present, really arrives. `None` unless `words` of it are
+    /// still in flight at `now`.
     #[inline]
     pub(crate) fn arrival(&self, line: LineId, words: u8, now: Time) -> Option<Time> {
         if self.last <= now {
@@ -253,12 +255,13 @@ impl Window {
         found.filter(|coming| coming.words & words != words).map(|coming| coming.at)
     }
 
-    /// A load of the batch has its line at `ready`.
+    /// Records that a load of the batch has its line at `ready`.
     pub(crate) fn loads_until(&mut self, ready: Time) {
         self.batch = self.batch.max(ready);
     }
 
-    /// When every load of the batch has its line, or `None` if that takes a page. The next batch begins.
+    /// When every load of the batch has its line, or `None` if an absent page must come first. The
+    /// next batch begins.
     pub(crate) fn batch_over(&mut self) -> Option<Time> {
         if self.registers.iter().flatten().any(|register| register.loaded) {
             self.waits = Some(Waits::Batch);
@@ -267,7 +270,7 @@ impl Window {
         Some(std::mem::replace(&mut self.batch, Time::ZERO))
     }
 
-    /// The line of `slot` is at the core at `ready`.
+    /// Records that the line of `slot` is at the core at `ready`.
     pub(crate) fn arrived(&mut self, slot: u32, ready: Time) {
         let Some(register) = self.registers[slot as usize - 1].take() else { return };
         self.held -= 1;
@@ -284,7 +287,7 @@ impl Window {
         self.registers.get(slot as usize - 1)?.as_ref()
     }
 
-    /// Whether what the core is blocked for has come about. Then it is blocked no more.
+    /// Whether the reason for the core's block has ended. If so, the core is not blocked any more.
     pub(crate) fn is_over(&mut self) -> bool {
         let over = match self.waits {
             None => false,
@@ -299,7 +302,8 @@ impl Window {
         over
     }
 
-    /// Lines of `page` to fetch ahead after an access to `line` of it that was not in the private cache.
+    /// Lines of `page` to prefetch after an access to `line` of it. That access missed the private
+    /// cache.
     pub(crate) fn streamed(&mut self, now: Time, page: PageId, line: u8) -> Ahead {
         match self.streams.depth {
             0 => Ahead::NONE,
@@ -312,7 +316,8 @@ impl Window {
 }
 
 impl Window {
-    /// Memory took only the first `asked` lines of `ahead`, which [`Window::streamed`] gave last.
+    /// Records that memory took only the first `asked` lines of `ahead`, the last result of
+    /// [`Window::streamed`].
     pub(crate) fn not_streamed(&mut self, ahead: Ahead, asked: u16) {
         if let Some(stream) = self.streams.pages.first_mut() {
             stream.ahead -= ahead.count - asked;
@@ -320,7 +325,7 @@ impl Window {
     }
 }
 
-/// Lines of a page: from one on, with a step, a number of them.
+/// Lines of a page: the first, a step, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ahead {
     from: i16,
@@ -337,8 +342,9 @@ impl Ahead {
     }
 }
 
-/// Streams of accesses, each within a page, as a core's prefetcher follows them: Intel's L2 streamer
-/// has one a page, 32 of them, and runs up to 20 lines ahead (64-ia-32 optimization manual, §2.3.5.4).
+/// Streams of accesses that a core's prefetcher follows, each within a page. As in Intel's L2
+/// streamer (64-ia-32 optimization manual, §2.3.5.4), there are 32 streams, one a page. Intel's
+/// prefetcher runs up to 20 lines ahead.
 struct Streams {
     /// The latest first.
     pages: Vec<Stream>,
@@ -352,7 +358,7 @@ struct Stream {
     step: i16,
     /// Accesses in a row with that step.
     confirmed: u8,
-    /// Lines ahead of `last` that were asked for already.
+    /// Lines ahead of `last` that were already requested.
     ahead: u16,
 }
 
@@ -365,7 +371,7 @@ impl Streams {
         Streams { pages: Vec::new(), depth }
     }
 
-    /// Notes an access to `line` of `page`, and gives the lines to ask for, at most `room`.
+    /// Notes an access to `line` of `page`. Returns the lines to request, at most `room`.
     fn train(&mut self, page: PageId, line: u8, room: usize) -> Ahead {
         let line = i16::from(line);
         let Some(place) = self.pages.iter().position(|stream| stream.page == page) else {
@@ -387,7 +393,7 @@ impl Streams {
         }
         stream.last = line;
         stream.confirmed = stream.confirmed.saturating_add(1);
-        // The next line is worth asking for at once, another step once it has come twice.
+        // The next line is requested at once, another step once it was seen twice.
         if step != 1 && stream.confirmed < 2 {
             return Ahead::NONE;
         }

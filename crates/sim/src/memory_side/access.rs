@@ -1,9 +1,9 @@
-//! What passes between the chip and its memory: requests, answers and events.
+//! Messages between the chip and its memory: requests, answers and events.
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Time};
 use ebbtide_trace::LineId;
 
-/// A thread of a core, which waits for a page.
+/// A thread of a core that waits for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiter {
     /// The core.
@@ -15,7 +15,7 @@ pub struct Waiter {
     pub slot: u32,
 }
 
-/// The slot of a request whose outcome nobody waits for.
+/// The slot of a request without a waiter.
 pub const NOBODY: u32 = u32::MAX;
 
 /// An access to a line.
@@ -30,9 +30,10 @@ pub struct Request {
     pub site: u32,
     /// Whether the access is a store.
     pub write: bool,
-    /// Whether the chip keeps what is stored, and writes the line back when it leaves the chip.
+    /// Whether the chip keeps the stored data. It then writes the line back when the line leaves
+    /// the chip.
     pub keeps: bool,
-    /// The thread that is told when the page arrives.
+    /// The thread to notify when the page arrives.
     pub waiter: Waiter,
 }
 
@@ -62,18 +63,18 @@ impl Request {
 pub enum Answer {
     /// The line arrives at this time.
     Hit(Time),
-    /// The core is busy with the access until this time and then goes on. A store has carried its
-    /// data, so that the chip keeps the line clean.
+    /// The core is busy with the access until this time and then continues. A store has carried its
+    /// data, so the chip keeps the line clean.
     Posted(Time),
-    /// The page is absent, and the core learns that at this time. [`Event::Arrived`] tells the
+    /// The page is absent, and the core learns that at this time. [`Event::Arrived`] notifies the
     /// waiter when to repeat the access.
     Miss(Time),
-    /// Memory accepts no access now. [`Event::Unstalled`] tells the waiter when to repeat it, unless
-    /// that is [`NOBODY`].
+    /// Memory accepts no access now. [`Event::Unstalled`] notifies the waiter when to repeat it,
+    /// unless the waiter is [`NOBODY`].
     Stalled,
 }
 
-/// What memory reports later.
+/// Later reports of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The page that the waiter missed is present.
@@ -86,7 +87,7 @@ pub enum Event {
     Interrupted(Option<u32>),
 }
 
-/// A stage of a missed page's way to DRAM, in order.
+/// A stage of a missed page on its way to DRAM. The stages are in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// A backside controller took the miss.

@@ -17,7 +17,7 @@ enum Mark {
     Hit,
 }
 
-/// A prefetcher for a cache, with the pages that it has in flight and those that it brought.
+/// A prefetcher for a cache, its pages in flight, and the pages that it fetched.
 pub(super) struct Ahead {
     prefetching: Prefetching,
     in_flight: FxHashSet<PageId>,
@@ -42,8 +42,8 @@ impl Ahead {
         !self.in_flight.is_empty() && self.in_flight.contains(&page)
     }
 
-    /// A demand access hit the page in `frame`. Gives what the prefetcher learns from it, if the
-    /// page was prefetched.
+    /// Counts a demand hit on the page in `frame`. Returns what the prefetcher learns from it, if
+    /// the page was prefetched.
     #[inline]
     pub(super) fn hit(&mut self, frame: FrameId) -> Option<Demand> {
         let mark = &mut self.marks[frame.index()];
@@ -57,10 +57,10 @@ impl Ahead {
         Some(demand)
     }
 
-    /// The pages to prefetch at a demand access, without those that are `known` to be cached or in
+    /// The pages to prefetch at a demand access, except pages that are `known` to be cached or in
     /// flight. Flash has `room` for that many commands, with the access's own.
     ///
-    /// The prefetcher is not asked when there is no room for any prefetch.
+    /// The prefetcher is not asked if there is no room for any prefetch.
     pub(super) fn wanted(
         &mut self,
         page: PageId,
@@ -79,32 +79,32 @@ impl Ahead {
         new.take(places).collect()
     }
 
-    /// Prefetches that there is room for.
+    /// The number of prefetches that there is room for.
     pub(super) fn places(&self, room: u64) -> usize {
         let own = self.in_flight_max.saturating_sub(self.in_flight.len() as u64);
         own.min(room.saturating_sub(1)) as usize
     }
 
-    /// Only counts a demand access.
+    /// Counts a demand access, without prefetching.
     pub(super) fn count(&mut self, page: PageId, demand: Demand) {
         self.prefetching.count(page, demand);
     }
 
-    /// A prefetch of `page` was issued.
+    /// Records that a prefetch of `page` was issued.
     pub(super) fn issued(&mut self, page: PageId) {
         self.in_flight.insert(page);
         self.prefetching.issued();
     }
 
-    /// `page` arrived. Gives whether a prefetch fetched it.
+    /// Records that `page` arrived. Returns whether a prefetch fetched it.
     pub(super) fn arrived(&mut self, page: PageId) -> bool {
         let prefetched = !self.in_flight.is_empty() && self.in_flight.remove(&page);
         self.prefetching.arrived(page, prefetched);
         prefetched
     }
 
-    /// A page that arrived is in `frame`, and was `awaited` if an access waited for it. Gives where
-    /// it enters the cache's order, if it was not accessed yet.
+    /// Records that an arrived page is in `frame`. `awaited` is true if an access waited for it.
+    /// Returns its position in the cache's order, if it was not accessed yet.
     pub(super) fn installed(
         &mut self,
         frame: FrameId,
@@ -120,7 +120,8 @@ impl Ahead {
         (mark == Mark::Unused).then(|| self.prefetching.position())
     }
 
-    /// `page` was evicted from `frame`, for a prefetched page if `by_prefetch`.
+    /// Records that `page` was evicted from `frame`. `by_prefetch` is true if a prefetched page
+    /// evicted it.
     pub(super) fn evicted(&mut self, frame: FrameId, page: PageId, by_prefetch: bool) {
         let origin = match self.marks[frame.index()] {
             Mark::Demanded => Origin::Demand,

@@ -45,7 +45,7 @@ impl Warm for AllDram {
 
     fn warm_back(&mut self, _request: Request) {}
 
-    /// A warm-up changes nothing in it.
+    /// A warm-up changes nothing here.
     fn state(&mut self, _archive: &mut Archive<'_>) {}
 }
 

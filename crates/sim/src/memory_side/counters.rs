@@ -1,10 +1,10 @@
-//! [`Counters`]: what a memory counts.
+//! [`Counters`]: the counters of a memory.
 
 use ebbtide_core::LINE_BYTES;
 use serde::Serialize;
 
-/// What a memory counted since its counters were last taken. A part that a memory does not have
-/// counts nothing.
+/// Events of a memory since its counters were last taken. The counters of a part that it does not
+/// have stay zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// The cache of pages in front of flash.
@@ -27,7 +27,7 @@ pub struct Counters {
     pub relocation: RelocationCounters,
 }
 
-/// What a cache of pages counts.
+/// Counters of a cache of pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CacheCounters {
     /// Accesses to resident pages.
@@ -36,10 +36,9 @@ pub struct CacheCounters {
     pub hits_under_miss: u64,
     /// Accesses that started a read of a page from flash.
     pub misses: u64,
-    /// Those of the misses that no access waits for: a dirty line left the chip, and its page was
-    /// absent.
+    /// Misses that no access waits for. A dirty line left the chip, and its page was absent.
     pub write_back_misses: u64,
-    /// Pages that the operating system read beside those that were wanted.
+    /// Pages that the operating system read in addition to the requested ones.
     pub read_ahead: u64,
     /// Misses on pages in flight, in a memory that does not merge them.
     pub repeated_reads: u64,
@@ -53,17 +52,17 @@ pub struct CacheCounters {
     pub in_flight_peak: u64,
 }
 
-/// What a cache counts that fetches footprints instead of whole pages.
+/// Counters of a cache that fetches footprints instead of whole pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FootprintCounters {
-    /// Accesses to absent lines of resident pages. Each started a read that is not among the
-    /// misses.
+    /// Accesses to absent lines of resident pages. Each started a read, and that read is not among
+    /// the misses.
     pub underpredictions: u64,
     /// Bytes fetched from flash.
     pub refilled_bytes: u64,
 }
 
-/// What moves through DRAM and over the link.
+/// Data that moves through DRAM and over the link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TrafficCounters {
     /// Bytes read and written within host DRAM to make copies.
@@ -84,7 +83,7 @@ pub struct TrafficCounters {
     pub link_bytes: u64,
 }
 
-/// What promotion to host DRAM counts.
+/// Counters of promotion to host DRAM.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PromotionCounters {
     /// Pages that began to move from the device to host DRAM.
@@ -97,7 +96,7 @@ pub struct PromotionCounters {
     pub demotions_written: u64,
 }
 
-/// What a device counts whose cache is durable.
+/// Counters of a device whose cache is durable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct DurabilityCounters {
     /// Stores that were durable when the core went on.
@@ -108,7 +107,7 @@ pub struct DurabilityCounters {
     pub pages_carried: u64,
 }
 
-/// What a device counts that moves pages which page tables point to.
+/// Counters of a device that moves pages while page tables point to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RelocationCounters {
     /// Pages that a write or a garbage collection moved in flash.
@@ -127,7 +126,7 @@ impl CacheCounters {
 }
 
 impl Counters {
-    /// Pages that came into the cache in front of flash.
+    /// Pages that entered the cache in front of flash.
     pub(crate) fn came(&self) -> u64 {
         self.cache.misses + self.cache.read_ahead
     }
@@ -139,14 +138,14 @@ impl Counters {
 }
 
 impl TrafficCounters {
-    /// Adds `count` pages that came over the link into host DRAM, with `lines` of their lines.
+    /// Adds `count` pages that came over the link into host DRAM, with `lines` lines in all.
     pub(super) fn pages_in(&mut self, count: u64, lines: u64) {
         self.dram_pages_in += count;
         self.dram_page_lines_in += lines;
         self.link_bytes += lines * LINE_BYTES as u64;
     }
 
-    /// Adds `count` pages that went over the link out of host DRAM, with `lines` of their lines.
+    /// Adds `count` pages that went over the link out of host DRAM, with `lines` lines in all.
     pub(super) fn pages_out(&mut self, count: u64, lines: u64) {
         self.dram_pages_out += count;
         self.dram_page_lines_out += lines;

@@ -1,4 +1,5 @@
-//! [`Device`]: the flash device behind its link, which carries whole pages or some of their lines.
+//! [`Device`]: the flash device behind its link. The link carries whole pages or some of their
+//! lines.
 
 use std::collections::VecDeque;
 
@@ -39,7 +40,7 @@ pub(super) fn flash(config: &Config) -> Result<Flash, ConfigError> {
 /// Lines of a page.
 pub(super) const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// The tag of a command: its page, and the number of lines that are wanted.
+/// The tag of a command: its page, and the number of wanted lines.
 fn tag(page: PageId, lines: u64) -> u64 {
     page.0 * (LINES + 1) + lines
 }
@@ -49,25 +50,25 @@ fn told(tag: u64) -> (PageId, u64) {
     (PageId(tag / (LINES + 1)), tag % (LINES + 1))
 }
 
-/// The link of a drive: until when its lane out, for commands and pages, and its lane in, for pages,
-/// are occupied.
+/// The link of a drive: when its lanes are free. Commands and pages leave by the lane out, and
+/// pages come by the lane in.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lanes {
     out_free: Time,
     in_free: Time,
 }
 
-/// Inserts `item`, which arrives at `at`, among those in flight in the order of their arrival.
+/// Inserts `item`, which arrives at `at`, into the queue in flight, in the order of arrival.
 fn in_order<T>(flight: &mut VecDeque<T>, at: Time, arrival: impl Fn(&T) -> Time, item: T) {
     let place = flight.iter().rposition(|other| arrival(other) <= at).map_or(0, |last| last + 1);
     flight.insert(place, item);
 }
 
-/// Flash and its links. Pages are striped over the drives, and each drive has a link of its own.
+/// Flash and its links. Pages are striped over the drives, and each drive has its own link.
 ///
-/// A read ends when its page arrives in the host. A write ends when the device has acknowledged it,
-/// which a modelled SSD does when its write buffer has room. Flat flash takes any number of writes, so
-/// that there a write ends when its page arrives in the device.
+/// A read ends when its page arrives in the host. A write ends when the device has acknowledged it.
+/// A modelled SSD acknowledges it when its write buffer has room. Flat flash takes any number of
+/// writes, so a write there ends when its page arrives in the device.
 pub(super) struct Device {
     flash: Flash,
     /// Whether the flash is flat.
@@ -81,9 +82,9 @@ pub(super) struct Device {
     /// Pages in flight to the host, with their number of lines.
     inbound: VecDeque<(Time, PageId, u64)>,
     done: Vec<Done>,
-    /// The latest time that flash was told.
+    /// The latest time that flash has reached.
     flash_now: Time,
-    /// Time of the next event, which is read far more often than it changes.
+    /// Time of the next event. It is read far more often than it changes.
     next: Option<Time>,
     traffic: TrafficCounters,
     /// Notes on pages in flight to the host, if they are kept.
@@ -124,7 +125,7 @@ impl Device {
         self.send(now, Kind::Read, page, lines);
     }
 
-    /// Carries `lines` lines of `page` and writes the page. The device adds the other lines.
+    /// Sends `lines` lines of `page` and writes the page. The device adds the other lines.
     pub(super) fn write_lines(&mut self, now: Time, page: PageId, lines: u64) {
         self.send(now, Kind::Write, page, lines);
     }
@@ -164,8 +165,8 @@ impl Device {
         next.map(|at| at.max(self.flash_now))
     }
 
-    /// Handles everything at `now`, which is [`next_event`](Device::next_event). Appends what
-    /// crossed the link to `transfers`.
+    /// Handles everything at `now`, which is [`next_event`](Device::next_event). Appends the data
+    /// that crossed the link to `transfers`.
     pub(super) fn step(&mut self, now: Time, transfers: &mut Vec<Transfer>) {
         self.flash_now = now;
         self.flash.advance(now, &mut self.done);
@@ -175,7 +176,7 @@ impl Device {
             match kind {
                 Kind::Write => {
                     self.traffic.pages_out(1, lines);
-                    // The SSD's DRAM puts the page together and holds it until flash has it.
+                    // The SSD's DRAM assembles the page and holds it until flash has it.
                     self.traffic.device_dram_bytes += 2 * PAGE_BYTES as u64;
                     if self.takes_all {
                         transfers.push(Transfer { page, kind, lines, at });
@@ -223,7 +224,7 @@ impl Device {
         }
     }
 
-    /// Starts or stops keeping notes. Gives those until now.
+    /// Starts or stops keeping notes. Returns those until now.
     pub(super) fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
         let notes = std::mem::replace(&mut self.notes, keep.then(Vec::new));
         notes.unwrap_or_default()

@@ -10,17 +10,17 @@ use crate::config::Config;
 ///
 /// An access takes `RAS + CAS + commands` until its line arrives (AstriFlash §IV-B1). It occupies
 /// the data bus of its controller only for its columns, because rows of different banks open in
-/// parallel. Pages move over the same bus. Lines go first, as a core waits for them, and so a page
-/// that moves is delayed by every line that comes meanwhile.
+/// parallel. Pages move over the same bus. Lines go first, because a core waits for them. So each
+/// line delays the pages that move.
 #[derive(Debug, Clone)]
 pub(super) struct Controllers {
     buses: Vec<Bus>,
-    /// Pages that move over any bus.
+    /// Number of pages that move over any bus.
     moving: usize,
     latency: Span,
     bus: Span,
     tag_latency: Span,
-    /// Lines read and written and tag lookups since the last call of `take_lines`.
+    /// Lines read, lines written and tag lookups since the last call of `take_lines`.
     lines: u64,
     /// Writing a whole page into DRAM.
     pub(super) fill: Span,
@@ -41,7 +41,7 @@ struct Bus {
 /// A page that moves over a bus.
 #[derive(Debug, Clone, Copy)]
 struct Move {
-    /// When it has moved, less the bus's delay at that time.
+    /// When it will have moved, less the bus's delay at that time.
     undelayed: Span,
     moved: Moved,
 }
@@ -53,14 +53,14 @@ pub(super) struct Moved {
     pub(super) page: PageId,
     /// Number of its lines.
     pub(super) lines: u64,
-    /// Whether it moved into DRAM, and not out of it.
+    /// True if it moved into DRAM, false if out of it.
     pub(super) into: bool,
-    /// When the move was asked for.
+    /// When the move was requested.
     pub(super) since: Time,
 }
 
 impl Bus {
-    /// When `moving` has moved if no further line comes.
+    /// When `moving` will have moved if no further line comes.
     fn end(&self, moving: &Move) -> Time {
         Time::ZERO + moving.undelayed + self.delay
     }
@@ -97,7 +97,7 @@ impl Controllers {
         self.buses.len()
     }
 
-    /// Moves a page from `moved.since` on. [`Controllers::pop_moved`] tells when it has.
+    /// Moves a page from `moved.since` on. [`Controllers::pop_moved`] returns it when it has moved.
     pub(super) fn carry(&mut self, moved: Moved) {
         let number = self.of(moved.page);
         let bus = &mut self.buses[number];
@@ -108,7 +108,7 @@ impl Controllers {
         self.moving += 1;
     }
 
-    /// When the next page has moved.
+    /// When the next page will have moved.
     #[inline]
     pub(super) fn next_move(&self) -> Option<Time> {
         if self.moving == 0 {
@@ -117,7 +117,7 @@ impl Controllers {
         self.buses.iter().filter_map(Bus::next_end).min().map(|end| end + self.row)
     }
 
-    /// A page that has moved by `now`, with the time.
+    /// A page that has moved by `now`, with its time.
     pub(super) fn pop_moved(&mut self, now: Time) -> Option<(Time, Moved)> {
         let ends = self.buses.iter_mut().filter_map(|bus| Some((bus.next_end()?, bus)));
         let (end, bus) = ends.min_by_key(|(end, _)| *end)?;
@@ -135,17 +135,17 @@ impl Controllers {
         Span::from_ps(self.fill.as_ps() - self.row.as_ps())
     }
 
-    /// Reads a line of `page` without tags. Gives when it arrives.
+    /// Reads a line of `page` without tags. Returns when it arrives.
     pub(super) fn plain(&mut self, now: Time, page: PageId) -> Time {
         self.occupy(now, self.of(page), self.bus) + self.latency
     }
 
-    /// Reads a line whose tags match. Gives when it arrives.
+    /// Reads a line whose tags match. Returns when it arrives.
     pub(super) fn hit(&mut self, now: Time, controller: usize) -> Time {
         self.occupy(now, controller, self.bus + self.tag_latency) + self.latency + self.tag_latency
     }
 
-    /// Reads tags that do not match. Gives when that is known.
+    /// Reads tags that do not match. Returns when the mismatch is known.
     pub(super) fn probe(&mut self, now: Time, controller: usize) -> Time {
         let line = self.bus;
         let start = self.occupy(now, controller, self.tag_latency);
@@ -162,7 +162,7 @@ impl Controllers {
         self.occupy(now, controller, self.bus + self.tag_latency);
     }
 
-    /// Occupies the bus for `span`. Gives when that begins.
+    /// Occupies the bus for `span`. Returns when that time begins.
     fn occupy(&mut self, now: Time, controller: usize, span: Span) -> Time {
         let bus = &mut self.buses[controller];
         let start = now.max(bus.lines_until);
@@ -174,7 +174,7 @@ impl Controllers {
         start
     }
 
-    /// Lines read and written and tag lookups since the last call.
+    /// Lines read, lines written and tag lookups since the last call.
     pub(super) fn take_lines(&mut self) -> u64 {
         std::mem::take(&mut self.lines)
     }
@@ -208,7 +208,7 @@ mod tests {
         let mut controllers = Controllers::new(&resolve("dram-only", &[]).unwrap());
         let cycles = |count: u64| Time::from_ps(count * 500);
         let moved = |page| Moved { page: PageId(page), lines: 64, into: true, since: Time::ZERO };
-        // A line takes 24 cycles, a page 64 times that, and its row 55.
+        // A line takes 24 cycles, a page 64 times that, and the page's row 55.
         controllers.carry(moved(0));
         controllers.carry(moved(4));
         controllers.carry(moved(1));

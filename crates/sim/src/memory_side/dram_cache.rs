@@ -24,17 +24,17 @@ use crate::config::{Config, ConfigError, Fill, require};
 /// queue, looks them up in the miss status table, evicts a page and reads from flash. A frontside
 /// stalls while the queue of its backside is full.
 ///
-/// A page in flight has an entry in the miss status table. The table is set-associative: a miss
-/// that needs an entry of a full set waits for a flash completion, and so do all misses behind it.
+/// A page in flight has an entry in the miss status table, which is set-associative. If a miss
+/// needs an entry of a full set, it waits for a flash completion. All misses behind it wait, too.
 /// The victim is chosen while the page is in flight. A dirty victim moves through the evict buffer
 /// to flash, behind the read.
 ///
-/// With [`Fill::Footprint`] the cache fetches only the lines of a page that are expected to be
-/// used. An access to another line is a miss for that line alone. Meanwhile the page keeps its
-/// frame, unless another page takes it. Flash still reads and writes whole pages.
+/// With [`Fill::Footprint`] the cache fetches only the expected lines of a page. An access to
+/// another line is a miss for that line alone. The page keeps its frame during that miss, unless
+/// another page takes it. Flash still reads and writes whole pages.
 pub struct DramCache {
     pages: Paged,
-    /// The lines that each frame holds, if it holds parts of pages.
+    /// The lines that each frame holds, if frames hold parts of pages.
     partial: Option<PartialPages>,
     backsides: Vec<Backside>,
     /// Pages in flight by set of the miss status table.
@@ -73,7 +73,8 @@ impl DramCache {
         DramCache::over(config, Residency::new(config)?)
     }
 
-    /// The DRAM cache under another replacement policy, which is told of hits as touches.
+    /// The DRAM cache under another replacement policy. The cache reports hits to the policy as
+    /// touches.
     ///
     /// # Errors
     /// [`ConfigError`] when it cannot be built as described.
@@ -111,7 +112,7 @@ impl DramCache {
         page.index() % self.mshr_used.len()
     }
 
-    /// Lets backside controller `number` handle misses until its queue is empty or it must wait.
+    /// Handles misses of backside controller `number` until its queue is empty or it must wait.
     fn drain(&mut self, number: usize, now: Time) {
         while let Some(&miss) = self.backsides[number].queue.front() {
             let start = now.max(miss.at).max(self.backsides[number].free);
@@ -127,7 +128,7 @@ impl DramCache {
         }
     }
 
-    /// Handles `miss` if there is room for it. Gives whether there is.
+    /// Handles `miss` if there is room for it. Returns whether there was room.
     fn take(&mut self, number: usize, start: Time, miss: Miss) -> bool {
         let (Request { page, line, waiter, .. }, write) = (miss.request, miss.request.dirties());
         let searched = start + self.backside_step;
@@ -137,7 +138,7 @@ impl DramCache {
             self.find(page, line).is_some()
         };
         if is_there {
-            // It arrived while the miss was queued.
+            // It arrived while the miss was in the queue.
             self.told.push(Event::Arrived(waiter, searched));
             self.backsides[number].free = searched;
             return true;
@@ -174,8 +175,8 @@ impl DramCache {
         true
     }
 
-    /// Makes room for what `request` misses. Gives the lines to fetch, and the page that had to
-    /// leave with those of its lines that were present. `None` if there is no room now.
+    /// Makes room for the missing page or line of `request`. Returns the lines to fetch, and the
+    /// evicted page with its present lines. `None` if there is no room now.
     fn make_room(
         &mut self,
         number: usize,
@@ -209,7 +210,7 @@ impl DramCache {
         there.then_some(frame)
     }
 
-    /// Takes a dirty `line` of `page` that left the chip. Gives whether the page is resident.
+    /// Writes a dirty `line` of `page` that left the chip. Returns whether the page is resident.
     fn absorbs(&mut self, page: PageId, line: u8) -> bool {
         let Some(frame) = self.pages.residency.find(page) else { return false };
         self.pages.residency.mark_dirty(frame);
@@ -265,7 +266,7 @@ impl MemorySide for DramCache {
         self.pages.controllers.plain(now, page)
     }
 
-    /// The chip's buffers hold the lines for which the queue of the backside has no room.
+    /// Keeps lines in the chip's buffers while the queue of the backside has no room for them.
     fn write_back(&mut self, now: Time, request: Request) {
         let number = self.pages.controllers.of(request.page);
         if self.absorbs(request.page, request.line) {

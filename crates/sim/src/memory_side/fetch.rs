@@ -8,22 +8,22 @@ use ebbtide_flash::Kind;
 use super::device::{Device, LINES, Transfer};
 use super::dram::{Controllers, Moved};
 
-/// A flash device, and the pages that arrived from it and are being installed.
+/// A flash device, and the arrived pages that are being installed.
 pub(super) struct Fetch {
     pub(super) device: Device,
     /// When each page is installed, in order.
     installs: VecDeque<(Time, PageId)>,
     /// Least time from the arrival of a page until it is installed.
     install: Span,
-    /// What the device finished at its last step, from last to first.
+    /// Transfers that the device finished at its last step, from last to first.
     transfers: Vec<Transfer>,
 }
 
-/// What ended.
+/// A finished transfer.
 pub(super) enum Ended {
     /// This page is installed.
     Install(PageId),
-    /// The device has taken this page, which left host DRAM.
+    /// The device has taken this page. The page had left host DRAM.
     WriteBack(PageId),
 }
 
@@ -56,7 +56,7 @@ impl Fetch {
         install.into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// The next thing that ends up to `now`, with its time.
+    /// The next transfer that ends by `now`, with its time.
     pub(super) fn step(
         &mut self,
         now: Time,
@@ -76,7 +76,7 @@ impl Fetch {
             match controllers.pop_moved(at) {
                 Some((at, Moved { page, into: true, since, .. })) => {
                     let due = at.max(since + self.install);
-                    // A few lines are installed sooner than a page that arrived just before.
+                    // A few lines are installed sooner than a page that arrived just before them.
                     let place = self.installs.partition_point(|(other, _)| *other <= due);
                     self.installs.insert(place, (due, page));
                 }

@@ -1,5 +1,5 @@
-//! The miss table (AstriFlash's MSRs, CXL-flash's MSHRs): which pages are on their way from flash,
-//! and who waits for each. A page in flight is read once, however many ask for it.
+//! The miss table (AstriFlash's MSRs, CXL-flash's MSHRs): the pages on their way from flash, with
+//! their waiters. A page in flight is read only once, for all its waiters.
 
 use std::collections::hash_map::Entry;
 
@@ -7,19 +7,19 @@ use rustc_hash::FxHashMap;
 
 use ebbtide_core::PageId;
 
-/// What to do for a job that missed on a page.
+/// The outcome of a miss in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Begin {
-    /// Nobody had asked: the caller starts the read.
+    /// The page was not in flight: the caller starts the read.
     Started,
     /// The page is in flight: the waiter was added to its entry.
     Merged,
-    /// No entry is free, or the page's entry holds as many waiters as it can: the waiter was *not*
-    /// added and must try again after a completion.
+    /// No entry is free, or the page's entry has no room for a waiter. The waiter was *not* added
+    /// and must try again after a completion.
     Full,
 }
 
-/// Pages in flight with their waiters, bounded in both.
+/// Pages in flight with their waiters. Both numbers are bounded.
 ///
 /// `W` identifies a waiter.
 #[derive(Debug)]
@@ -28,13 +28,13 @@ pub(crate) struct MissTable<W> {
     spare: Vec<Vec<W>>,
     entries_max: usize,
     waiters_max: usize,
-    /// Entries with as many waiters as they can hold.
+    /// Entries without room for another waiter.
     filled: usize,
 }
 
 impl<W> MissTable<W> {
-    /// A table of `entries_max` pages with `waiters_max` waiters each (the one that starts the read
-    /// included).
+    /// A table of `entries_max` pages with `waiters_max` waiters each, including the one that
+    /// starts the read.
     ///
     /// # Panics
     /// If either bound is zero.
@@ -50,7 +50,7 @@ impl<W> MissTable<W> {
         }
     }
 
-    /// A miss on `page` by `waiter`.
+    /// Enters a miss on `page` by `waiter`.
     pub(crate) fn begin(&mut self, page: PageId, waiter: W) -> Begin {
         let in_flight = self.entries.len();
         match self.entries.entry(page) {
@@ -73,9 +73,9 @@ impl<W> MissTable<W> {
         }
     }
 
-    /// The read of `page` has ended, well or badly: frees its entry and hands each waiter, in the
-    /// order they came, to `wake`. Says whether there was an entry; a page that was fetched ahead of
-    /// any demand has none.
+    /// Frees the entry of `page`, whose read has ended, with or without an error. Passes each
+    /// waiter, in the order of arrival, to `wake`. Returns whether there was an entry. A prefetched
+    /// page has none.
     pub(crate) fn complete(&mut self, page: PageId, wake: impl FnMut(W)) -> bool {
         let Some(mut waiters) = self.entries.remove(&page) else { return false };
         self.filled -= usize::from(waiters.len() == self.waiters_max);
@@ -94,8 +94,7 @@ impl<W> MissTable<W> {
         self.entries.len()
     }
 
-    /// Whether some miss would find no room: no entry is free, or one holds as many waiters as it
-    /// can.
+    /// Whether some miss would find no room: no entry is free, or one has no room for a waiter.
     pub(crate) fn is_full(&self) -> bool {
         self.entries.len() == self.entries_max || self.filled > 0
     }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the obvious model: a list of (page, waiter) pairs.
+        /// Compares with the simple model: a list of (page, waiter) pairs.
         #[test]
         fn every_waiter_is_woken_exactly_once(
             steps in prop::collection::vec((0u64..6, any::<bool>()), 0..200)

@@ -1,4 +1,4 @@
-//! Memory sides: what a design puts behind the caches of the chip.
+//! Memory sides: the part of a design behind the caches of the chip.
 
 mod access;
 mod ahead;
@@ -41,51 +41,53 @@ pub use software_cache::{SoftwareCache, SoftwareCosts};
 
 /// Memory behind the caches of the chip, in virtual time.
 ///
-/// Every call carries the time. Time runs back by no more than cores run ahead of each other.
+/// Every call carries the time. Times may go back by at most the distance that cores run ahead of
+/// each other.
 pub trait MemorySide: Warm + Observe {
     /// Accesses a line.
     fn access(&mut self, now: Time, request: Request) -> Answer;
 
-    /// Accesses a line that is always present, such as one of the partition for page tables. Gives
-    /// when the line arrives. `page` selects the memory controller.
+    /// Accesses a line that is always present, such as one of the partition for page tables.
+    /// Returns when the line arrives. `page` selects the memory controller.
     fn flat(&mut self, now: Time, page: PageId) -> Time;
 
-    /// A dirty line leaves the chip, which does not wait for that. If its page is absent, memory
-    /// fetches the page to change it.
+    /// Takes a dirty line that leaves the chip. The chip does not wait. If its page is absent,
+    /// memory fetches the page to change it.
     fn write_back(&mut self, now: Time, request: Request);
 
-    /// A cache on the chip holds a newer line of `page`. Only a memory that
+    /// Notes that a cache on the chip holds a newer line of `page`. Only a memory that
     /// [faults](Capabilities::faults) marks the page as dirty now. Others do so when the line is
     /// [written back](MemorySide::write_back).
     fn dirtied(&mut self, _page: PageId) {}
 
     /// Appends the pages that left their frames since the last call. Only a memory that
-    /// [faults](Capabilities::faults) tells them. Another page takes the frame, so that the chip must
-    /// drop their lines. Those that were dirty left with the page.
+    /// [faults](Capabilities::faults) reports them. Another page takes the frame, so the chip must
+    /// drop their lines. Their dirty lines left with the page.
     fn take_left(&mut self, _left: &mut Vec<PageId>) {}
 
     /// Time of the next event, or [`Time::ZERO`] if events are ready.
     fn next_event(&self) -> Option<Time>;
 
-    /// Handles everything up to `now`, in order, and appends what happened to `events`.
+    /// Handles everything up to `now`, in order, and appends the events to `events`.
     fn advance(&mut self, now: Time, events: &mut Vec<Event>);
 
-    /// The program announces that it will need `page` soon. Gives until when the announcement keeps
+    /// Announces that the program will need `page` soon. Returns until when the announcement keeps
     /// the core busy. Most memories ignore it.
     fn hint(&mut self, now: Time, _page: PageId) -> Time {
         now
     }
 
-    /// What this memory can do.
+    /// The capabilities of this memory.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
-    /// Enters `accesses` of a trace one after another, each at its time or at `now` if that is later,
-    /// until one does not hit, or an event is due before one, or one is a hint. Appends to `ready` when
-    /// the line of each that hit arrives, and gives the answer to the first that did not hit.
+    /// Enters `accesses` of a trace one after another, each at its time or at `now` if that is
+    /// later. Stops at a hint, at an access that does not hit, or when an event is due before an
+    /// access. Appends to `ready` when the line of each hit arrives. Returns the answer to the
+    /// first access that did not hit.
     ///
-    /// The calls of a memory within are not virtual.
+    /// The memory's calls within it are not virtual.
     fn enter_hits(
         &mut self,
         mut now: Time,
@@ -107,14 +109,14 @@ pub trait MemorySide: Warm + Observe {
     }
 }
 
-/// What a memory can do beyond what every memory does.
+/// Capabilities beyond those of every memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
     /// Fetches less than a whole page.
     pub fetches_lines: bool,
-    /// A miss is a fault, which stops the access before it is complete. Nothing goes past it.
+    /// A miss is a fault. It stops the access before it is complete, and nothing goes past it.
     pub faults: bool,
-    /// Answers lines where they are, without moving their page.
+    /// Serves lines in place, without moving their page.
     pub byte_addressable: bool,
     /// Pages whose stores are durable once they are posted. Caches on the chip keep no dirty line
     /// of them.
@@ -136,14 +138,15 @@ pub trait Warm {
     /// [`MemorySide::write_back`] in no time.
     fn warm_back(&mut self, request: Request);
 
-    /// Puts all that a warm-up changes into `archive`, or takes it from there: of a memory in which a warm-up
-    /// does the same. By default it cannot, and every machine is warmed anew.
+    /// Saves all state that a warm-up changes to `archive`, or restores it from there. Restoring
+    /// needs a memory that warms up in the same way. By default it is impossible, and every machine
+    /// is warmed anew.
     fn state(&mut self, archive: &mut Archive<'_>) {
         archive.cannot();
     }
 }
 
-/// What can be seen of a memory from outside.
+/// Observations of a memory from outside.
 pub trait Observe {
     /// Name of the memory's type.
     fn name(&self) -> &'static str {
@@ -159,17 +162,17 @@ pub trait Observe {
         None
     }
 
-    /// Pages fetched ahead of demand and what came of them, if the memory does that.
+    /// Metrics of pages fetched ahead of demand, if the memory does that.
     fn prefetched(&self) -> Option<&Metrics> {
         None
     }
 
-    /// Starts or stops noting the stages that missed pages pass. Gives what was noted until now.
+    /// Starts or stops noting the stages of missed pages. Returns the notes until now.
     fn keep_notes(&mut self, _keep: bool) -> Vec<Noted> {
         Vec::new()
     }
 
-    /// Loads what is known of `page` into the caches of the host, ahead of an access. The simulated
+    /// Loads the state of `page` into the caches of the host, ahead of an access. The simulated
     /// memory does not change.
     fn expect(&self, _page: PageId) {}
 

@@ -10,8 +10,8 @@ use super::residency::{Residency, Victim};
 use super::{Event, Request, Waiter};
 use crate::config::Config;
 
-/// What every cache of pages in host DRAM has: frames, a miss table, waiters and counters. The
-/// memory around it decides what a miss costs and how a page arrives.
+/// The parts of every cache of pages in host DRAM: frames, a miss table, waiters and counters. The
+/// memory around it decides the cost of a miss and the arrival of a page.
 pub(super) struct Paged {
     pub(super) controllers: Controllers,
     pub(super) residency: Residency,
@@ -19,7 +19,7 @@ pub(super) struct Paged {
     misses: MissTable<Waiter>,
     arriving: FxHashMap<PageId, Arriving>,
     stalled: Vec<Waiter>,
-    /// Absent pages that were written. They are dirty when they come again.
+    /// Absent pages that were written. They are dirty when they arrive again.
     pub(super) owed: FxHashSet<PageId>,
 }
 
@@ -32,17 +32,18 @@ struct Arriving {
     refill: Option<u8>,
 }
 
-/// What an access found.
+/// The result of an access.
 pub(super) enum Found {
     /// The page is resident.
     Hit(FrameId),
     /// The page is in flight, and another access waits for it.
     Merged,
-    /// The page is in flight ahead of demand, and this access is the first that waits for it.
+    /// The page is in flight ahead of demand, and this access is its first waiter.
     Ahead,
-    /// No frame or entry of the miss table is free. The waiter is told when to repeat the access.
+    /// No frame or entry of the miss table is free. The waiter is notified when to repeat the
+    /// access.
     Stalled,
-    /// The page is absent. This frame is reserved for it, which held the victim.
+    /// The page is absent. This frame is reserved for it. The frame held the victim.
     Absent(FrameId, Option<Victim>),
 }
 
@@ -60,7 +61,7 @@ impl Paged {
         }
     }
 
-    /// Looks `request` up and counts it. A miss is in the miss table afterwards.
+    /// Looks `request` up and counts it. Afterwards a miss is in the miss table.
     pub(super) fn access(&mut self, request: Request) -> Found {
         let (Request { page, waiter, .. }, write) = (request, request.dirties());
         if let Some(frame) = self.residency.find(page) {
@@ -94,7 +95,7 @@ impl Paged {
         self.residency.hit(frame, write);
     }
 
-    /// Lets `waiter` wait for `page`, if a miss on it is in flight.
+    /// Adds `waiter` for `page`, if a miss on it is in flight. Returns whether one is.
     pub(super) fn merge(&mut self, page: PageId, waiter: Waiter) -> bool {
         let merges = self.misses.contains(page);
         if merges {
@@ -112,8 +113,8 @@ impl Paged {
         self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
     }
 
-    /// Reserves a frame for `page`, which arrives dirty or clean. Gives the frame and the page that
-    /// it held; `None` if every frame waits for a page already.
+    /// Reserves a frame for `page`, which arrives dirty or clean. Returns the frame and the page
+    /// that it held. `None` if every frame already waits for a page.
     pub(super) fn reserve(
         &mut self,
         page: PageId,
@@ -126,7 +127,7 @@ impl Paged {
         Some((frame, victim))
     }
 
-    /// Fetches only `line` of `page`, which `frame` holds without it.
+    /// Fetches only `line` of `page`. `frame` holds the page without that line.
     pub(super) fn refill(&mut self, page: PageId, frame: FrameId, line: u8, dirty: bool) {
         self.arriving.insert(page, Arriving { frame, dirty, refill: Some(line) });
     }
@@ -136,7 +137,7 @@ impl Paged {
         self.residency.find(page).is_some() || self.arriving.contains_key(&page)
     }
 
-    /// A store waits for `page`, which is in flight: it arrives dirty.
+    /// Marks `page`, which is in flight, as dirty on arrival, because a store waits for it.
     pub(super) fn arrives_dirty(&mut self, page: PageId) {
         self.arriving.get_mut(&page).expect("the page is in flight").dirty = true;
     }
@@ -147,8 +148,8 @@ impl Paged {
         Found::Stalled
     }
 
-    /// Puts `page`, which has arrived, into its frame. Gives the frame, and the line that was
-    /// refilled if the frame still holds the page.
+    /// Puts `page`, which has arrived, into its frame. Returns the frame, and the refilled line if
+    /// the frame still holds the page.
     pub(super) fn install(&mut self, page: PageId) -> (FrameId, Option<u8>) {
         let arriving = self.arriving.remove(&page).expect("the page is in flight");
         let Arriving { frame, dirty, refill } = arriving;
@@ -165,8 +166,7 @@ impl Paged {
         (frame, refill)
     }
 
-    /// Wakes all who wait for `page`, and all who were stalled. Gives whether any waited for the
-    /// page.
+    /// Wakes all waiters of `page` and all stalled waiters. Returns whether the page had any.
     pub(super) fn wake(&mut self, page: PageId, at: Time, events: &mut Vec<Event>) -> bool {
         let before = events.len();
         self.misses.complete(page, |waiter| events.push(Event::Arrived(waiter, at)));
@@ -175,7 +175,7 @@ impl Paged {
         awaited
     }
 
-    /// Marks `page` as dirty, now or when it comes.
+    /// Marks `page` as dirty, now or when it arrives.
     pub(super) fn dirtied(&mut self, page: PageId) {
         if self.residency.mark(page) {
             return;
@@ -191,7 +191,7 @@ impl Paged {
         self.residency.warm(request.page, request.dirties(), &mut self.counters);
     }
 
-    /// The counters since the last call, with what else was `moved`.
+    /// The counters since the last call, including the given `moved`.
     pub(super) fn take_counters(&mut self, moved: TrafficCounters) -> Counters {
         let cache = std::mem::take(&mut self.counters);
         let traffic = TrafficCounters { dram_lines: self.controllers.take_lines(), ..moved };

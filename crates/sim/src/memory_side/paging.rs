@@ -18,9 +18,11 @@ use crate::config::{Config, ConfigError, require};
 ///
 /// A fault costs its core `os.fault_us + os.io_us`. Then the read starts, and the page is mapped
 /// `os.install_ns` after flash has answered. Evicted pages are unmapped in batches. Each batch is a
-/// broadcast that the faulting core waits for and that interrupts the others. With `os.read_ahead`
-/// the data is a mapped file: one request reads the pages around the faulting one, which become
-/// the most recently used, and a fault on a page that is cached costs `os.minor_fault_ns`.
+/// broadcast that the faulting core waits for and that interrupts the others.
+///
+/// With `os.read_ahead` the data is a mapped file. One request reads the pages around the faulting
+/// page, and they become the most recently used. A fault on a cached page costs
+/// `os.minor_fault_ns`.
 pub struct Paging {
     pages: Paged,
     fetch: Fetch,
@@ -33,7 +35,7 @@ pub struct Paging {
     minor: Span,
     /// Events between calls of `advance`.
     told: Vec<Event>,
-    /// Pages that left since they were last taken.
+    /// Pages that left since the last `take_left`.
     left: Vec<PageId>,
 }
 
@@ -63,7 +65,7 @@ impl Paging {
 }
 
 impl Paging {
-    /// Unmaps `victim` at `now` for a fault of `core`. Gives the time that it costs the core.
+    /// Unmaps `victim` at `now` for a fault of `core`. Returns the time that it costs the core.
     fn evict(&mut self, now: Time, core: u32, victim: Victim) -> Span {
         self.fetch.device.note(victim.page, Stage::Left, now);
         if let Some(ahead) = &mut self.ahead {
@@ -80,8 +82,8 @@ impl Paging {
         self.shootdown
     }
 
-    /// Asks for the pages of `wanted` at `at`, in their order, with one request of `core`. `missed`,
-    /// which is among them, has its frame already. Gives when the core has done so.
+    /// Reads the pages of `wanted` at `at`, in their order, with one request of `core`. `missed`,
+    /// one of them, already has its frame. Returns when the core has sent the request.
     fn read(&mut self, mut at: Time, core: u32, wanted: Wanted, missed: Option<PageId>) -> Time {
         at += self.io;
         let mut pages = Vec::with_capacity((wanted.pages.end - wanted.pages.start) as usize);
@@ -112,8 +114,8 @@ impl Paging {
         at
     }
 
-    /// A fault of `request` on a page that is cached or on its way, `at` the time when the kernel has
-    /// found it. Gives when the core has asked for what is read ahead then.
+    /// Handles a fault of `request` on a page that is cached or in flight. The kernel has found it
+    /// at `at`. Returns when the core has sent the request for read-ahead.
     fn found(&mut self, at: Time, request: Request) -> Time {
         let Paging { ahead: Some(ahead), pages, .. } = self else { return at };
         let cached = |page| pages.residency.find(page).is_some();
@@ -245,7 +247,8 @@ impl Warm for Paging {
 
     fn state(&mut self, archive: &mut Archive<'_>) {
         self.pages.residency.state(archive);
-        // A kernel marks pages at other times than hardware does, which has no such part.
+        // A kernel marks pages as dirty at other times than hardware does. Hardware memories have
+        // no such part.
         archive.part(&mut self.pages.owed);
         if let Some(ahead) = &mut self.ahead {
             archive.part(ahead);

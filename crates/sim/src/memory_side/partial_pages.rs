@@ -1,5 +1,4 @@
-//! [`PartialPages`]: frames that hold only those lines of their pages that were expected to be
-//! used.
+//! [`PartialPages`]: frames that hold only the expected lines of their pages.
 
 use ebbtide_core::{Archive, Footprints, FrameId, LINE_BYTES, Lines, Trigger};
 
@@ -7,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::FootprintCounters;
 
-/// The lines that each frame holds, which of them were used, and the predictor that learns from it.
+/// The lines of each frame, the used ones among them, and the predictor that learns from these.
 pub(super) struct PartialPages {
     footprints: Footprints,
     frames: Vec<Held>,
     pub(super) counters: FootprintCounters,
 }
 
-/// What a frame holds of its page.
+/// The lines of a page in a frame.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Held {
     lines: Lines,
@@ -32,13 +31,14 @@ impl PartialPages {
         }
     }
 
-    /// Puts the lines and what was learnt into `archive`, or takes them from there: of as many frames.
+    /// Saves the lines and the predictor's state to `archive`, or restores them. Restoring needs as
+    /// many frames.
     pub(super) fn state(&mut self, archive: &mut Archive<'_>) {
         archive.part(&mut self.footprints);
         archive.part(&mut self.frames);
     }
 
-    /// Looks for `line` of the page in `frame`. Gives whether it is present.
+    /// Looks for `line` of the page in `frame`. Returns whether it is present.
     pub(super) fn take_line(&mut self, frame: FrameId, line: u8) -> bool {
         let held = &mut self.frames[frame.index()];
         let present = held.lines.contains(line);
@@ -48,14 +48,14 @@ impl PartialPages {
         present
     }
 
-    /// Starts to fetch a page for `trigger` into `frame`. Gives the lines to fetch.
+    /// Starts to fetch a page for `trigger` into `frame`. Returns the lines to fetch.
     pub(super) fn fetch(&mut self, frame: FrameId, trigger: Trigger) -> Lines {
         let lines = self.bring(frame, trigger);
         self.counters.refilled_bytes += lines.count() * LINE_BYTES as u64;
         lines
     }
 
-    /// Puts a page for `trigger` into `frame`, without counting. Gives the lines that it brings.
+    /// Puts a page for `trigger` into `frame`, without counting. Returns its lines.
     pub(super) fn bring(&mut self, frame: FrameId, trigger: Trigger) -> Lines {
         let lines = self.footprints.expected(trigger);
         self.frames[frame.index()] = Held { lines, used: Lines::one(trigger.line), trigger };
@@ -75,7 +75,7 @@ impl PartialPages {
         held.used = held.used.and(Lines::one(line));
     }
 
-    /// The page in `frame` leaves. Gives the lines of it that were present.
+    /// Removes the page from `frame`. Returns its present lines.
     pub(super) fn leave(&mut self, frame: FrameId) -> Lines {
         let Held { lines, used, trigger } = self.frames[frame.index()];
         self.footprints.left(trigger, used);

@@ -1,4 +1,4 @@
-//! [`ReadAhead`]: what Linux reads and maps beside a faulting page of a mapped file.
+//! [`ReadAhead`]: the pages that Linux reads and maps around a faulting page of a mapped file.
 
 use std::ops::Range;
 
@@ -11,32 +11,33 @@ use crate::config::Os;
 /// The kernel's decisions at a fault on a mapped file (Linux, `mm/filemap.c` and `mm/readahead.c`),
 /// without time.
 ///
-/// A fault on a page that is not cached reads the pages around it, half of them before it, and marks
-/// one in the last quarter. A fault on the marked page reads as many pages again, behind those that
-/// are cached. A fault for a load also maps the cached pages of the aligned block around it. Faults
-/// on absent pages are counted, and pages that were found cached are taken off; while more than
-/// [`MISSES_MAX`] are left, only the faulting page is read. All threads share this state, as they
-/// share an open file.
+/// A fault on an uncached page reads the pages around it, half of them before it. It marks one page
+/// in the last quarter. A fault on the marked page reads as many pages again, behind the cached
+/// ones. A fault for a load also maps the cached pages of the aligned block around it.
+///
+/// Faults on absent pages add to a count, and faults on cached pages subtract from it. While the
+/// count is above [`MISSES_MAX`], only the faulting page is read. All threads share this state, as
+/// they share an open file.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ReadAhead {
     /// Pages read at once.
     pages: u64,
-    /// Pages in a block that is mapped at once.
+    /// Pages in a block. A block is mapped at once.
     block: u64,
     /// Pages of the file.
     end: u64,
     misses: u64,
-    /// Pages that are cached or on their way and not mapped, and whether they are marked.
+    /// Pages that are cached or in flight and not mapped, and whether they are marked.
     unmapped: FxHashMap<PageId, bool>,
 }
 
-/// From this many misses on, read-ahead is taken to be of no use (`MMAP_LOTSAMISS`).
+/// Above this many misses, read-ahead counts as useless (`MMAP_LOTSAMISS`).
 const MISSES_MAX: u64 = 100;
 
 /// Misses are counted up to this number.
 const COUNTED_MAX: u64 = 10 * MISSES_MAX;
 
-/// Pages to read, one of which is marked.
+/// Pages to read. One of them is marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) pages: Range<u64>,
@@ -44,7 +45,7 @@ pub(super) struct Wanted {
 }
 
 impl ReadAhead {
-    /// What `os` says for a file of `pages` pages, or `None` if nothing is read ahead.
+    /// The state of `os` for a file of `pages` pages, or `None` if nothing is read ahead.
     pub(super) fn new(os: &Os, pages: u64) -> Option<ReadAhead> {
         let whole = |bytes: u64| bytes / PAGE_BYTES as u64;
         (whole(os.read_ahead.0) > 0).then(|| ReadAhead {
@@ -62,7 +63,7 @@ impl ReadAhead {
         self.unmapped.contains_key(&page)
     }
 
-    /// A fault on `page`, which is absent. Gives what to read, `page` among it.
+    /// Handles a fault on `page`, which is absent. Returns the pages to read, including `page`.
     pub(super) fn absent(&mut self, page: PageId) -> Wanted {
         self.misses = (self.misses + 1).min(COUNTED_MAX);
         if self.misses > MISSES_MAX {
@@ -73,8 +74,8 @@ impl ReadAhead {
         Wanted { pages: start..(start + self.pages).min(self.end), marked }
     }
 
-    /// A fault on `page`, which is cached or on its way. `is_cached` tells pages that have arrived,
-    /// `is_known` also those on their way. Gives what to read.
+    /// Handles a fault on `page`, which is cached or in flight. `is_cached` is true for pages that
+    /// have arrived, `is_known` also for pages in flight. Returns the pages to read.
     pub(super) fn cached(
         &mut self,
         page: PageId,
@@ -110,12 +111,12 @@ impl ReadAhead {
         }
     }
 
-    /// `page` is being read ahead.
+    /// Records that `page` is being read ahead.
     pub(super) fn reads(&mut self, page: PageId, marked: bool) {
         self.unmapped.insert(page, marked);
     }
 
-    /// `page` has left DRAM, or the thread that waited for it maps it.
+    /// Forgets `page`. It has left DRAM, or its waiting thread maps it.
     pub(super) fn forget(&mut self, page: PageId) {
         self.unmapped.remove(&page);
     }
@@ -128,16 +129,16 @@ mod tests {
 
     use super::*;
 
-    /// What Linux reads and maps unless it is told otherwise.
+    /// The defaults of Linux.
     const LINUX: [(&str, &str); 2] = [("os.read_ahead", "128KiB"), ("os.fault_around", "64KiB")];
 
-    /// The page cache of a file of which nothing leaves, and of which what is read is there at once.
+    /// The page cache of a file. No page leaves it, and each read page arrives at once.
     struct File {
         ahead: ReadAhead,
         cached: RefCell<BTreeSet<u64>>,
     }
 
-    /// What a load of a page cost.
+    /// The cost of a load of a page.
     #[derive(Debug, PartialEq, Eq)]
     enum Cost {
         Nothing,
@@ -185,7 +186,7 @@ mod tests {
         let costs: Vec<Cost> = (1_600..1_920).map(|page| file.load(page)).collect();
         let reads: Vec<_> =
             (1_600..).zip(&costs).filter(|(_, cost)| matches!(cost, Cost::Read(_))).collect();
-        // 16 pages before the first one and 16 from it on, and from then on 32 at each mark.
+        // 16 pages before the first page and 16 from it on, and then 32 at each mark.
         let places: Vec<u64> = reads.iter().map(|(page, _)| *page).collect();
         assert_eq!(places[..4], [1_600, 1_608, 1_616, 1_648]);
         assert!(reads.iter().all(|(_, cost)| **cost == Cost::Read(32)), "{reads:?}");

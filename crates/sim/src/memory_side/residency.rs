@@ -18,7 +18,7 @@ pub(super) struct Residency {
     geometry: Geometry,
     policy: Box<dyn Replacement>,
     every_hit: bool,
-    /// The state of each frame in one word: a set of four is half a line of host memory.
+    /// The state of each frame in one word. A set of four is half a line of host memory.
     frames: Vec<Entry>,
     /// Frames by page, if sets are too large to search.
     index: Option<FxHashMap<PageId, FrameId>>,
@@ -26,8 +26,9 @@ pub(super) struct Residency {
     vacated: FxHashMap<usize, Vec<FrameId>>,
 }
 
-/// The state of a frame: its page plus one, or [`RESERVED`], or 0 if it was never used; whether the
-/// page is [dirty](DIRTY); and, in the bits between, the number of touches.
+/// The state of a frame. It is the page plus one, or [`RESERVED`], or 0 if the frame was never
+/// used. One bit tells whether the page is [dirty](DIRTY), and the bits between hold the number of
+/// touches.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, bytemuck::Zeroable)]
 struct Entry(u64);
 
@@ -72,7 +73,7 @@ impl Residency {
         Ok(Residency::of(Residency::geometry(config)?, kind, config))
     }
 
-    /// The same cache under another policy, which is told of hits as touches.
+    /// The same cache under another policy. The cache reports hits to the policy as touches.
     ///
     /// # Errors
     /// When the number of sets is not a power of two.
@@ -84,7 +85,7 @@ impl Residency {
         Ok(Residency::empty(geometry, policy(geometry), false))
     }
 
-    /// The same cache under `policy`, which is given the pages that `admission` admits.
+    /// The same cache under `policy`. The policy is given only the pages that `admission` admits.
     ///
     /// # Errors
     /// When the number of sets is not a power of two.
@@ -131,15 +132,15 @@ impl Residency {
             geometry,
             policy,
             every_hit,
-            // Zeroed memory from the host, which `vec!` would write.
+            // Zeroed memory from the host: `vec!` would write it.
             frames: bytemuck::zeroed_vec(geometry.frames()),
             index: (geometry.ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),
             vacated: FxHashMap::default(),
         }
     }
 
-    /// Puts the pages and what the policy knows into `archive`, or takes them from there: of a cache of the
-    /// same size, ways and policy.
+    /// Saves the pages and the policy's state to `archive`, or restores them. Restoring needs a
+    /// cache of the same size, ways and policy.
     pub(super) fn state(&mut self, archive: &mut Archive<'_>) {
         let is_new = archive.part(&mut self.frames);
         archive.part(&mut self.vacated);
@@ -157,8 +158,8 @@ impl Residency {
         self.frames.len() as u64
     }
 
-    /// Loads the state of `page`'s set into the host's caches. Host memory serves many such loads
-    /// in parallel, where accesses would wait for them one by one.
+    /// Loads the state of `page`'s set into the host's caches. The host serves many such loads in
+    /// parallel, but accesses would wait for them one by one.
     #[inline]
     pub(super) fn expect(&self, page: PageId) {
         let set = self.set(page);
@@ -173,13 +174,13 @@ impl Residency {
         }
         let first = self.set(page) * self.geometry.ways;
         let ways = &self.frames[first..first + self.geometry.ways];
-        // Looks at all ways, which is faster than a mispredicted branch.
+        // Compares all ways, which is faster than a mispredicted branch.
         let held = ways.iter().enumerate().filter(|(_, entry)| entry.holds(page));
         let way = held.fold(None, |_, (way, _)| Some(way))?;
         Some(FrameId((first + way) as u32))
     }
 
-    /// A hit on the page in `frame`.
+    /// Records a hit on the page in `frame`.
     #[inline]
     pub(super) fn hit(&mut self, frame: FrameId, write: bool) {
         let entry = &mut self.frames[frame.index()];
@@ -197,13 +198,13 @@ impl Residency {
         self.frames[frame.index()].0 |= DIRTY;
     }
 
-    /// Marks `page` as dirty, if it is present. Gives whether it is.
+    /// Marks `page` as dirty, if it is present. Returns whether it is.
     pub(super) fn mark(&mut self, page: PageId) -> bool {
         let frame = self.find(page);
         frame.inspect(|frame| self.frames[frame.index()].0 |= DIRTY).is_some()
     }
 
-    /// Marks `page` as clean. Gives whether it was present and dirty.
+    /// Marks `page` as clean. Returns whether it was present and dirty.
     pub(super) fn clean(&mut self, page: PageId) -> bool {
         let Some(frame) = self.find(page) else { return false };
         let entry = &mut self.frames[frame.index()];
@@ -219,7 +220,7 @@ impl Residency {
     }
 
     /// Whether a page must be evicted for `page`, because its set has no unused frame. The victim
-    /// is not known before it is evicted.
+    /// is unknown until its eviction.
     pub(super) fn is_full(&self, page: PageId) -> bool {
         // Frames of a set are used in order.
         let set = self.set(page);
@@ -227,9 +228,9 @@ impl Residency {
         self.frames[last] != Entry(0) && !self.vacated.contains_key(&set)
     }
 
-    /// Reserves a frame for `page`, which is empty until the page is
-    /// [installed](Residency::install). Gives the frame and the victim; `None` if every frame of
-    /// the set is already reserved.
+    /// Reserves a frame for `page`. The frame is empty until the page is
+    /// [installed](Residency::install). Returns the frame and the victim, or `None` if every frame
+    /// of the set is already reserved.
     pub(super) fn reserve(&mut self, page: PageId) -> Option<(FrameId, Option<Victim>)> {
         let set = self.set(page);
         if let Some(frame) = self.take_vacated(set) {
@@ -274,7 +275,7 @@ impl Residency {
         }
     }
 
-    /// Removes `page`. Gives its frame, and whether it was dirty; `None` if it is absent.
+    /// Removes `page`. Returns its frame, and whether it was dirty, or `None` if it is absent.
     pub(super) fn remove(&mut self, page: PageId) -> Option<(FrameId, bool)> {
         let frame = self.find(page)?;
         let entry = std::mem::replace(&mut self.frames[frame.index()], Entry(RESERVED));
@@ -295,7 +296,7 @@ impl Residency {
         frame
     }
 
-    /// Puts `page`, which is absent, into a frame at once. Gives the frame and the victim.
+    /// Puts `page`, which is absent, into a frame at once. Returns the frame and the victim.
     pub(super) fn bring(&mut self, page: PageId, dirty: bool) -> (FrameId, Option<Victim>) {
         let (frame, victim) = self.reserve(page).expect("a warm-up reserves no frame for long");
         self.install(frame, page, dirty);
@@ -329,21 +330,21 @@ impl CacheCounters {
     }
 }
 
-/// A plain LRU cache of all frames of a machine. The computing of jobs is calibrated to its misses.
+/// A plain LRU cache of all frames of a machine. Its misses calibrate the computing of jobs.
 pub struct PlainLru {
     residency: Residency,
     counters: CacheCounters,
 }
 
 impl PlainLru {
-    /// An empty, fully associative cache of `workload.lru_share` of the data, at least of a page.
+    /// An empty, fully associative cache of `workload.lru_share` of the data, at least one page.
     pub fn new(config: &Config) -> PlainLru {
         let size = Bytes(config.lru_pages() * PAGE_BYTES as u64);
         let residency = Residency::fully_associative(config, size, PolicyKind::Lru);
         PlainLru { residency, counters: CacheCounters::default() }
     }
 
-    /// An access of a job to `page`.
+    /// Records a job's access to `page`.
     #[inline]
     pub fn access(&mut self, page: PageId) {
         self.residency.warm(page, false, &mut self.counters);

@@ -21,7 +21,7 @@ pub struct SoftwareCosts {
     pub frames: u64,
     /// The replacement policy.
     pub policy: PolicyKind,
-    /// Which pages the policy is given.
+    /// The admission of pages to the policy.
     pub admission: Admission,
     /// The prefetcher, as its own paper defines it.
     pub prefetcher: PrefetcherKind,
@@ -43,7 +43,7 @@ pub struct SoftwareCosts {
 }
 
 impl SoftwareCosts {
-    /// Time of a transfer when `in_flight` transfers are in flight. Beyond the deepest measured
+    /// Time of a transfer while `in_flight` transfers are in flight. Beyond the deepest measured
     /// point the device's throughput is constant, so the time grows in proportion.
     fn transfer(&self, in_flight: usize) -> Span {
         let depth = in_flight.max(1) as f64;
@@ -74,9 +74,9 @@ pub struct SoftwareCache {
     ahead: Ahead,
     /// When each transfer in flight ends, with the page if it is a read.
     in_flight: BinaryHeap<Reverse<(Time, Option<PageId>)>>,
-    /// Dirty pages that were evicted and wait for a write to carry them.
+    /// Dirty pages that were evicted and wait for a write.
     unsent: f64,
-    /// Pages that left since they were last taken.
+    /// Pages that left since the last `take_left`.
     left: Vec<PageId>,
 }
 
@@ -115,7 +115,7 @@ impl SoftwareCache {
         self.in_flight.push(Reverse((now + takes, page)));
     }
 
-    /// Reads `page` into `frame`, which held `victim`. Gives when the core has done its part.
+    /// Reads `page` into `frame`, which held `victim`. Returns when the core has done its part.
     fn fetch(
         &mut self,
         now: Time,
@@ -141,7 +141,7 @@ impl SoftwareCache {
         asked
     }
 
-    /// Fetches `page` ahead of demand, if there is a frame. Gives until when that keeps the core
+    /// Fetches `page` ahead of demand, if there is a frame. Returns until when that keeps the core
     /// busy.
     fn fetch_ahead(&mut self, now: Time, page: PageId) -> Time {
         let Some((frame, victim)) = self.pages.reserve(page, false) else { return now };
@@ -150,8 +150,8 @@ impl SoftwareCache {
         asked
     }
 
-    /// Prefetches after an access to `page` whose outcome was `demand`. Gives until when that keeps
-    /// the core busy.
+    /// Prefetches after an access to `page` whose outcome was `demand`. Returns until when that
+    /// keeps the core busy.
     fn look_ahead(&mut self, now: Time, page: PageId, demand: Demand) -> Time {
         let pages = &self.pages;
         let known = |page| pages.is_known(page);
@@ -165,7 +165,7 @@ impl MemorySide for SoftwareCache {
         let page = request.page;
         match self.pages.access(request) {
             Found::Hit(frame) => {
-                // Software notices the first use of a page fetched ahead, and no hit after it.
+                // Software notices the first use of a prefetched page, and no later hit.
                 let first = self.ahead.hit(frame).filter(|demand| demand.is_first_use());
                 let after = first.map(|demand| self.look_ahead(now, page, demand));
                 let ready = self.pages.controllers.plain(after.unwrap_or(now), page);
@@ -216,7 +216,7 @@ impl MemorySide for SoftwareCache {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // A miss is a branch of the program: nothing after it goes on.
+        // A miss is a branch of the program: nothing after it continues.
         Capabilities { faults: true, ..Capabilities::default() }
     }
 
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(events.len(), 2, "both waiters are told: {events:?}");
         cache.access(at(100), request(2, false));
         cache.advance(at(200), &mut events);
-        // Page 1 goes, which was written, then page 2, which was not.
+        // Page 1, which was written, is evicted, then page 2, which was not.
         assert_eq!(cache.access(at(200), request(3, false)), Answer::Miss(at(208)));
         cache.advance(at(400), &mut events);
         assert_eq!(cache.access(at(400), request(4, false)), Answer::Miss(at(403)));
@@ -322,7 +322,8 @@ mod tests {
             writes_under_way.push(writes);
             cache.advance(at(1_000 * page + 900), &mut events);
         }
-        // The first two found free frames. Of the others, the second and the third filled a write.
+        // The first two found free frames. Of the others, the second and the third completed a
+        // write.
         assert_eq!(writes_under_way, [0, 0, 0, 1, 1]);
         assert_eq!(cache.take_counters().cache.evictions_dirty, 3);
     }
@@ -332,7 +333,7 @@ mod tests {
         let (mut cache, mut events) = (cache(), Vec::new());
         assert_eq!(cache.hint(at(0), PageId(1)), at(3));
         assert_eq!(cache.hint(at(3), PageId(1)), at(3), "it is on its way");
-        // Whoever asks before it is there waits for it, and starts no read.
+        // An access before its arrival waits for it, and starts no read.
         assert_eq!(cache.access(at(10), request(1, false)), Answer::Miss(at(10)));
         cache.advance(at(63), &mut events);
         assert_eq!(events.len(), 1);

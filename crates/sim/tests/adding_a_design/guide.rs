@@ -1,4 +1,4 @@
-//! `docs/ADDING_A_DESIGN.md` as data: the files that it shows, and the changes to files there are.
+//! The content of `docs/ADDING_A_DESIGN.md`: new files, and changes to existing files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub struct Block {
     pub language: String,
     /// The file that the line before the block names.
     pub path: String,
-    /// What stands in it.
+    /// The text in the block.
     pub text: String,
 }
 
@@ -40,8 +40,8 @@ pub fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// Whether the change that `diff` shows can be made in `text`: the lines that stay or go follow each
-/// other there, once.
+/// Whether `diff` applies to `text`. The kept and removed lines of `diff` follow each other there,
+/// exactly once.
 pub fn applies(diff: &str, text: &str) -> bool {
     let old = diff.lines().filter_map(|line| match line.split_at_checked(1) {
         Some((" " | "-", rest)) => Some(rest),

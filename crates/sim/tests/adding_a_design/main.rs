@@ -1,8 +1,8 @@
-//! What `docs/ADDING_A_DESIGN.md` promises: a design of one's own is one short file and one TOML, a
-//! policy or a prefetcher one file, and a mixture of designs a TOML alone.
+//! Tests the promises of `docs/ADDING_A_DESIGN.md`. A new design is one short file and one TOML
+//! file. A policy or a prefetcher is one file. A mixture of designs is a TOML file alone.
 //!
-//! The guide's files lie here under `sim` and `core` and are compiled as the guide shows them, so
-//! this crate has modules of the names that they find in those crates.
+//! The guide's files are under `sim` and `core` here, and are compiled as the guide shows them. So
+//! this crate has modules with the names that they use in those crates.
 
 /// Stands for `ebbtide_core::addr`.
 mod addr {
@@ -40,7 +40,7 @@ use ebbtide_sim::{Offered, Outcome, Plan, Simulation};
 use ebbtide_workloads::Kind;
 use memory_side::DramCache;
 
-/// A machine whose runs take moments.
+/// A machine whose runs are short.
 const SMALL: Overrides<'_> = &[
     ("cores.count", "2"),
     ("llc.size", "256KiB"),
@@ -127,8 +127,8 @@ fn a_policy_of_ones_own_decides_what_a_design_misses() {
     assert_ne!(own.memory.cache.misses, lru.memory.cache.misses, "the policy decides");
 }
 
-/// Misses of a memory whose pages are asked for from the last to the first, each when all before
-/// are there.
+/// Misses of a memory on a scan of its pages from the last to the first. Each request waits for the
+/// pages before it.
 fn backwards(memory: &mut dyn MemorySide, pages: u64) -> u64 {
     let (mut now, mut events) = (Time::ZERO, Vec::new());
     for page in (0..pages).rev() {

@@ -1,11 +1,11 @@
-//! A small FlatFlash, driven access by access.
+//! A small FlatFlash with a clock, for tests access by access.
 
 use ebbtide_core::{LINE_BYTES, PageId, Span, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
 
-/// Of a line that the SSD-Cache has.
+/// Time of a line in the SSD-Cache.
 pub const MMIO_READ: Span = Span::from_ns(4_800);
 pub const POSTED_WRITE: Span = Span::from_ns(600);
 pub const FLASH: Span = Span::from_us(20);
@@ -30,7 +30,7 @@ pub fn request(page: u64, line: u64, write: bool) -> Request {
     Request::new(at, write, Waiter { core: 3, thread: 0, slot: 0 })
 }
 
-/// A memory at a point in time, with what it told.
+/// A memory at a point in time, with its events.
 pub struct Driven {
     pub memory: Box<dyn MemorySide>,
     pub now: Time,
@@ -45,7 +45,7 @@ impl Driven {
 
     pub fn access(&mut self, page: u64, line: u64, write: bool) -> Answer {
         let answer = self.memory.access(self.now, request(page, line, write));
-        // What an access starts is due at once.
+        // The events that an access starts are due at once.
         self.pass(Span::ZERO);
         answer
     }
@@ -63,7 +63,7 @@ impl Driven {
         self.memory.advance(self.now, &mut self.events);
     }
 
-    /// Reads line 0 of `page`, which the SSD-Cache has, until the seventh access promotes it.
+    /// Reads line 0 of `page` from the SSD-Cache, until the seventh access promotes the page.
     pub fn promote(&mut self, page: u64) {
         self.memory.warm(request(page, 0, false));
         (0..6).for_each(|_| assert!(self.waits_for_ssd(page, 0)));

@@ -1,4 +1,5 @@
-//! FlatFlash's memory, driven access by access: what moves to DRAM, when, and what is used meanwhile.
+//! Tests FlatFlash's memory access by access: the pages that move to DRAM, the time of moves, and
+//! accesses during a move.
 
 mod driven;
 mod persistence;
@@ -36,7 +37,7 @@ fn a_write_is_posted_and_the_device_fetches_its_page_by_itself() {
 fn the_seventh_access_starts_a_promotion_off_the_critical_path() {
     let mut driven = Driven::new(&[]);
     driven.promote(3);
-    // It is on its way: a line that was not sent yet is read from the SSD.
+    // The page is in flight: a line that was not sent yet is read from the SSD.
     assert!(driven.waits_for_ssd(3, 63));
     driven.pass(MOVE + MAP);
     assert!(driven.unmapped(3), "the core walks to its new place");
@@ -84,7 +85,8 @@ fn full_dram_demotes_the_least_recently_used_page_and_writes_it_only_if_dirty() 
             if page == 4 {
                 let answer = driven.access(0, 9, dirty);
                 assert!(matches!(answer, Answer::Hit(ready) if ready - driven.now < POSTED_WRITE));
-                // Page 0 was used last now; page 1 is next to go, and then 0 would be.
+                // Page 0 is now the most recently used. Page 1 is the next victim, and then 0 would
+                // be.
                 (1..4).for_each(|page| assert!(!driven.waits_for_ssd(page, 0)));
             }
             driven.memory.access(driven.now, request(page, 0, false));
@@ -105,7 +107,7 @@ fn full_dram_demotes_the_least_recently_used_page_and_writes_it_only_if_dirty() 
 #[test]
 fn a_promoted_page_frees_its_place_in_the_ssd_cache() {
     let mut driven = Driven::new(&[("promotion.threshold_max", "1")]);
-    // Pages of one set of four ways: each leaves it for DRAM, so nothing is ever given up.
+    // Pages of one set of four ways. Each leaves the set for DRAM, so none is evicted.
     for page in [0, 4, 8, 12] {
         driven.read(page, 0);
         driven.pass(FLASH + MOVE + MAP);
@@ -135,7 +137,7 @@ fn what_cannot_be_composed_is_refused_with_the_reason() {
 
 #[test]
 fn an_astriflash_core_runs_over_a_cxl_device_with_promotion() {
-    // Every section that the parts need comes from the designs it is made of.
+    // Each section that the parts need comes from their own designs.
     let config = resolve("flatflash", &[("parts.core_side", "astriflash")]).unwrap();
     let parts = compose(&config).unwrap();
     assert!(parts.memory_side.capabilities().byte_addressable);

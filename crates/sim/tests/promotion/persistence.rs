@@ -1,4 +1,4 @@
-//! The persist region: where its pages stay, what a store there costs, and what a power cut takes.
+//! Tests the persist region: the place of its pages, the cost of its stores, and power cuts.
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::Machine;
@@ -26,7 +26,7 @@ fn a_persist_page_is_never_promoted_and_its_stores_are_verified() {
     assert_eq!(driven.memory.take_counters().promotion.promotions, 1);
 }
 
-/// Stores to one word of the last page, over and over.
+/// Stores to one word of the last page, many times.
 #[derive(Clone)]
 struct Log {
     pages: u64,
@@ -74,7 +74,7 @@ fn every_store_to_the_persist_region_is_flushed_and_verified() {
     };
     let (cached, none) = time("0B");
     let (durable, all) = time("512KiB");
-    // The core has perhaps begun the next job.
+    // The core may have begun the next job.
     assert!(none == 0 && (10 * STORES..11 * STORES).contains(&all), "{none} {all}");
     // Without persistence all but the first stay in the core's cache.
     let flushed = Span::from_ps(10 * STORES * (POSTED_WRITE + MMIO_READ).as_ps());
@@ -100,13 +100,13 @@ fn a_power_cut_takes_what_was_written_in_host_dram_and_never_a_persist_page() {
                 memory.advance(now, &mut events);
             }
         };
-        // A write promotes each page that may move, and the next one is done in DRAM.
+        // A write promotes each page that may move. The next write is done in DRAM.
         let (volatile, persistent) = (3, 200);
         write(&mut memory, volatile, 2);
         write(&mut memory, persistent, 2);
         let lost = memory.lost_in_power_cut();
         assert!(lost.contains(&PageId(volatile)));
-        // Without a persist region that page is like any other.
+        // Without a persist region that page is an ordinary page.
         assert_eq!(lost.contains(&PageId(persistent)), !battery_backed);
     }
 }

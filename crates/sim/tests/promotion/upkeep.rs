@@ -1,11 +1,12 @@
-//! What the SSD does by itself: it cleans its cache, and has page tables mended that point into it.
+//! Tests background work of the SSD: it cleans its cache, and makes the host update stale page
+//! tables.
 
 use ebbtide_core::Span;
 use ebbtide_sim::memory_side::Answer;
 
 use crate::driven::{Driven, FLASH, MMIO_READ};
 
-/// Of a line of the device's DRAM, where it finds out where a page has moved to.
+/// Time of a line of the device's DRAM, where the device looks up a moved page.
 const LOOK: Span = Span::from_ns(46);
 
 /// Blocks of four pages, cleaned a millisecond after their first write.
@@ -31,7 +32,7 @@ fn a_block_is_read_merged_with_its_dirty_pages_and_written() {
     assert_eq!((counters.durability.pages_cleaned, counters.durability.pages_carried), (2, 2));
     let flash = driven.memory.flash().unwrap().counters();
     assert_eq!((flash.reads - before.reads, flash.writes - before.writes), (2, 4));
-    // They are clean now: nothing more is written until the next store.
+    // They are clean now: no further write before the next store.
     driven.pass(Span::from_us(5_000));
     assert_eq!(driven.memory.take_counters().durability.pages_cleaned, 0);
     driven.write(6, 3);
@@ -41,7 +42,7 @@ fn a_block_is_read_merged_with_its_dirty_pages_and_written() {
 
 #[test]
 fn a_dirty_page_that_left_before_its_block_was_due_is_written_once() {
-    // A cache of one set of four pages, filled with others after the write.
+    // A cache of one set of four pages. Other pages fill it after the write.
     let mut driven = by_blocks(&[("dram_cache.size", "16KiB")]);
     driven.write(0, 0);
     driven.pass(FLASH);
@@ -57,7 +58,7 @@ fn a_dirty_page_that_left_before_its_block_was_due_is_written_once() {
 
 #[test]
 fn a_page_that_moved_in_flash_is_served_by_its_old_place_until_a_batch_is_mended() {
-    // A block moves: its four pages are less than a batch. The next block makes it one.
+    // A block moves. Its four pages are less than a batch, and the next block completes it.
     let mut driven = by_blocks(&[("promotion.mend_batch", "8")]);
     for page in [4, 8] {
         driven.read(page, 0);

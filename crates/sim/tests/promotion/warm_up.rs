@@ -1,5 +1,5 @@
-//! Runs once began when the device's cache was full, with host DRAM over it nearly empty: what was
-//! measured was a machine on its way to a steady state.
+//! A warm-up must fill host DRAM as well as the device's cache. Otherwise the measured machine is
+//! not in a steady state.
 
 use ebbtide_core::Watch;
 use ebbtide_sim::designs::compose;

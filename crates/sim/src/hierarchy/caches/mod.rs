@@ -1,4 +1,4 @@
-//! [`Caches`]: the private caches and the last level, kept coherent. They give cycles, not times.
+//! [`Caches`]: the private caches and the last level, kept coherent. They return cycles, not times.
 
 #[cfg(test)]
 mod tests;
@@ -12,11 +12,11 @@ use super::noc::Noc;
 use crate::config::{Cache, Config, ConfigError};
 
 /// The caches of the chip. The home tile of a line has a slice of the last level, and a directory
-/// of the cores that hold the line. It looks up both in parallel, in the same time.
+/// of the cores that hold the line. It looks both up in parallel, in the same time.
 ///
-/// The last level is neither inclusive nor exclusive (AstriFlash Table I). It receives lines that
-/// come from memory, and dirty lines that their owner evicts or shares. A shared line comes from
-/// the last level or from memory, never from a private cache.
+/// The last level is neither inclusive nor exclusive (AstriFlash Table I). It receives lines from
+/// memory, and dirty lines that their owner evicts or shares. A shared line comes from the last
+/// level or from memory, never from a private cache.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Caches {
     own: Vec<LineCache>,
@@ -29,7 +29,7 @@ pub(crate) struct Caches {
     controllers: usize,
     coherence: Coherence,
     written_back: u64,
-    /// Dirty lines that left the chip and are not taken yet.
+    /// Dirty lines that left the chip and that memory has not taken yet.
     #[serde(skip)]
     leaving: Vec<LineId>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Caches {
 /// Counters of cache coherence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coherence {
-    /// Lines that a private cache, their owner, gave another core.
+    /// Lines that the private cache of their owner sent to another core.
     pub forwards: u64,
     /// Lines that a private cache lost because another core stored to them.
     pub invalidations: u64,
@@ -50,8 +50,8 @@ pub struct Coherence {
 pub(crate) struct Looked {
     /// Whether it is on the chip.
     pub found: bool,
-    /// Cycles until the line is at the core. If it is not on the chip: cycles of the request to the
-    /// memory controller and of the answer back.
+    /// Cycles until the line is at the core. For a line that is not on the chip: cycles of the
+    /// request to the memory controller and of the answer back.
     pub cycles: u64,
 }
 
@@ -79,15 +79,15 @@ impl Caches {
     }
 
     /// Looks `line` up in the private cache of `core`, makes it the most recently used, and marks
-    /// it dirty if `write`. Gives whether it was dirty before, or `None` if it is absent. A store
+    /// it dirty if `write`. Returns whether it was dirty before, or `None` if it is absent. A store
     /// to a clean line must then [own](Caches::own) it.
     #[inline]
     pub(crate) fn touch(&mut self, core: usize, line: LineId, write: bool) -> Option<bool> {
         self.own[core].touch(line, write)
     }
 
-    /// Makes `core` the owner of `line`, which is clean in its private cache. Gives the cycles
-    /// until no other core holds it: 0 if none does, which the private cache knows.
+    /// Makes `core` the owner of `line`, which is clean in its private cache. Returns the cycles
+    /// until no other core holds the line. They are 0 if none does: the private cache knows that.
     pub(crate) fn own(&mut self, core: usize, line: LineId) -> u64 {
         if self.directory.owner(line) == Some(core) {
             return 0;
@@ -130,7 +130,7 @@ impl Caches {
     }
 
     /// Puts `line`, which was found on the chip or came from memory, into the private cache of
-    /// `core`. For a store, gives the cycles after the lookup until no other core holds the line.
+    /// `core`. For a store, returns the cycles after the lookup until no other core holds the line.
     #[inline]
     pub(crate) fn fill(&mut self, core: usize, line: LineId, write: bool) -> u64 {
         let cycles = if write {
@@ -148,7 +148,7 @@ impl Caches {
         cycles
     }
 
-    /// Puts `line`, which comes from memory and is not in the last level, into it.
+    /// Puts `line`, which comes from memory, into the last level, which does not hold it.
     pub(crate) fn bring(&mut self, line: LineId) {
         let slice = &mut self.slices[self.noc.home(line)];
         if let Some(Evicted { dirty: true, line }) = slice.install(line, false) {
@@ -162,7 +162,8 @@ impl Caches {
         self.leaving.push(line);
     }
 
-    /// A dirty line that left the chip, each once. Memory must take them all.
+    /// The next dirty line that left the chip. Each is returned once, and memory must take them
+    /// all.
     #[inline]
     pub(crate) fn take_leaving(&mut self) -> Option<LineId> {
         self.leaving.pop()
@@ -173,7 +174,7 @@ impl Caches {
         self.own[core].clean(line);
     }
 
-    /// Drops all lines of `page`, which has left memory with them.
+    /// Drops all lines of `page`. The page has left memory with them.
     pub(crate) fn drop_page(&mut self, page: PageId) {
         const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
         for line in page.0 * LINES..(page.0 + 1) * LINES {
@@ -198,8 +199,8 @@ impl Caches {
         }
     }
 
-    /// `core` stores to `line` without keeping it dirty: its private cache keeps a clean copy if it
-    /// has one, and no other cache does.
+    /// `core` stores to `line` without keeping it dirty. Its private cache keeps a clean copy if it
+    /// has one, and no other cache keeps any.
     pub(crate) fn store_past(&mut self, core: usize, line: LineId) {
         let before = if self.own[core].holds(line) {
             self.directory.own(core, line)
@@ -219,7 +220,7 @@ impl Caches {
         std::mem::take(&mut self.written_back)
     }
 
-    /// Makes `core` a reader of `line`. If the line has an owner, that shares it now, and the last
+    /// Makes `core` a reader of `line`. An owner of the line shares it from now on, and the last
     /// level receives its dirty data.
     fn share(&mut self, core: usize, line: LineId) {
         if let Some(owner) = self.directory.read(core, line)
@@ -229,14 +230,14 @@ impl Caches {
         }
     }
 
-    /// Makes `core` the owner of `line`, which all other holders lose. Gives the cycles that the
+    /// Makes `core` the owner of `line`. All other holders lose it. Returns the cycles that the
     /// home tile waits for the answers of sharers. The answer of an owner is the line itself.
     fn take(&mut self, core: usize, line: LineId) -> u64 {
         let before = self.directory.own(core, line);
         self.invalidate(core, line, before)
     }
 
-    /// Takes `line` from all holders `before` except `core`. Gives the cycles that the home tile
+    /// Takes `line` from all holders `before` except `core`. Returns the cycles that the home tile
     /// waits for the answers of sharers.
     fn invalidate(&mut self, core: usize, line: LineId, before: Option<Held>) -> u64 {
         let home = self.noc.home(line);
@@ -261,7 +262,7 @@ impl Caches {
     }
 }
 
-/// The tags of one of the `slices` of `cache`. Errors name it `key`.
+/// The tags of one of the `slices` of `cache`. Errors name the cache by `key`.
 fn tags(cache: &Cache, slices: usize, key: &'static str) -> Result<LineCache, ConfigError> {
     let lines = cache.size.0 / LINE_BYTES as u64 / slices as u64;
     LineCache::new(lines, cache.ways).ok_or_else(|| ConfigError::Value {

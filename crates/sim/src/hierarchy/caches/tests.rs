@@ -1,4 +1,4 @@
-//! Coherence against the plain definition of its states, and what it takes on the mesh.
+//! Tests coherence against the plain definition of its states, and its time on the mesh.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::designs::resolve;
 
-/// Own caches of two sets of two lines on so many cores, and a last level that loses nothing.
+/// Private caches of two sets of two lines on `cores` cores, and a last level that evicts nothing.
 fn caches(cores: usize) -> Caches {
     let (count, llc) = (cores.to_string(), (cores * (64 << 10)).to_string());
     let keys = [
@@ -19,7 +19,7 @@ fn caches(cores: usize) -> Caches {
     Caches::new(&resolve("astriflash", &keys).unwrap()).unwrap()
 }
 
-/// `core` loads `line` or stores to it. Gives how long it takes until that is done.
+/// `core` loads `line` or stores to it. Returns the cycles until that is done.
 fn access(caches: &mut Caches, core: usize, line: LineId, write: bool) -> u64 {
     match caches.touch(core, line, write) {
         Some(false) if write => caches.own(core, line),
@@ -94,7 +94,7 @@ impl Model {
     }
 }
 
-/// So many accesses: core, line, whether it is a store.
+/// A number of cores, and accesses: core, line, whether it is a store.
 fn accesses() -> impl Strategy<Value = (usize, Vec<(usize, LineId, bool)>)> {
     (1..6usize).prop_flat_map(|cores| {
         let access = (0..cores, 0..8u64, any::<bool>());
@@ -138,7 +138,7 @@ fn line_at(caches: &Caches, tile: usize) -> LineId {
     (0..).find(|line| caches.noc.home(*line) == tile).unwrap()
 }
 
-/// Looking in the core's own cache and in the last level: 2 and 6 cycles.
+/// Lookup in the core's own cache and in the last level: 2 and 6 cycles.
 const BOTH: u64 = 2 + 6;
 
 #[test]
@@ -146,11 +146,11 @@ fn a_line_that_another_core_owns_comes_from_there() {
     let mut caches = caches(16);
     let line = line_at(&caches, 5);
     access(&mut caches, 15, line, true);
-    // Two hops to its home, four to its owner, six back, of 3 cycles; the owner's look; 4 for 64
-    // bytes.
+    // Two hops to its home, four to its owner, six back, 3 cycles each; the owner's lookup; 4 for
+    // 64 bytes.
     assert_eq!(access(&mut caches, 0, line, false), BOTH + (2 + 4 + 6) * 3 + 2 + 4);
     assert_eq!(caches.take_coherence(), Coherence { forwards: 1, ..Coherence::default() });
-    // The last level has what was written: it is the same way as for any line of it.
+    // The last level has the written data, so the path is that for any line of it.
     assert_eq!(access(&mut caches, 4, line, false), BOTH + 2 * 3 + 4);
     assert_eq!(caches.slices[5].touch(line, false), Some(true), "written");
     assert!(!caches.own[15].clean(line), "no longer written here alone");
@@ -164,12 +164,12 @@ fn a_store_waits_until_the_furthest_sharer_has_lost_the_line() {
         access(&mut caches, core, line, false);
     });
     caches.take_coherence();
-    // A new holder: the way to the last level and back with the line, and from there to tile 15.
+    // A new holder: the path to the last level and back with the line, and from there to tile 15.
     let missed = BOTH + (2 * 3 + 4) + (2 * 4 * 3 + 2);
     assert_eq!(access(&mut caches, 6, line, true), missed);
     let three = Coherence { invalidations: 3, ..Coherence::default() };
     assert_eq!(caches.take_coherence(), three);
-    // The next one takes it from that.
+    // The next core takes the line from that holder.
     assert_eq!(access(&mut caches, 7, line, true), BOTH + (2 + 1 + 1) * 3 + 2 + 4);
     let one = Coherence { forwards: 1, invalidations: 1, ..Coherence::default() };
     assert_eq!(caches.take_coherence(), one);
@@ -197,7 +197,7 @@ fn a_last_sharer_asks_as_well_but_waits_for_nobody() {
     [0, 15].into_iter().for_each(|core| {
         access(&mut caches, core, line, false);
     });
-    // Two more lines of the set drive it out of one of the caches.
+    // Two more lines of the set evict it from one of the caches.
     [2, 4].into_iter().for_each(|more| {
         access(&mut caches, 15, line + more, false);
     });
@@ -222,12 +222,12 @@ fn a_store_past_the_caches_leaves_a_line_to_its_own_core_at_most() {
 /// Whether a cache of the chip holds `line` dirty.
 fn holds_dirty(caches: &Caches, line: LineId) -> bool {
     let all = caches.own.iter().chain(&caches.slices);
-    // A clone, as only an access tells.
+    // A clone, since only an access reveals the state.
     all.clone().any(|cache| cache.clone().touch(line, false) == Some(true))
 }
 
 proptest! {
-    /// A store is on the chip until its line is given to memory, however cores pass it on.
+    /// A store stays on the chip until memory has its line, however cores pass the line on.
     #[test]
     fn no_dirty_line_disappears(
         steps in prop::collection::vec((0usize..3, 0u64..24, any::<bool>()), 1..200),

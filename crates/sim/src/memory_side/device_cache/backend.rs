@@ -7,10 +7,10 @@ use ebbtide_flash::{Command, Done, Flash, Kind};
 pub(super) struct Backend {
     flash: Flash,
     commands_max: u64,
-    /// The latest time that flash was told. Cores that run ahead of each other may send commands
+    /// The latest time that flash has reached. Cores that run ahead of each other may send commands
     /// before it.
     now: Time,
-    /// Time of the next event, which is read far more often than it changes.
+    /// Time of the next event. It is read far more often than it changes.
     next: Option<Time>,
 }
 
@@ -20,7 +20,8 @@ impl Backend {
         Backend { flash, commands_max, now: Time::ZERO, next }
     }
 
-    /// Commands that there is room for. Flushes are never delayed, so they may exceed the limit.
+    /// The number of commands that there is room for. Flushes are never delayed, so they may exceed
+    /// the limit.
     #[inline]
     pub(super) fn room(&self) -> u64 {
         self.commands_max.saturating_sub(self.flash.outstanding())
@@ -55,7 +56,7 @@ impl Backend {
         self.next = self.flash.next_event();
     }
 
-    /// The latest time that flash was told.
+    /// The latest time that flash has reached.
     pub(super) fn now(&self) -> Time {
         self.now
     }

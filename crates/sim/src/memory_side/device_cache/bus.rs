@@ -1,9 +1,9 @@
-//! [`Bus`]: a bus of the device, over which lines go first and pages take what they leave.
+//! [`Bus`]: a bus of the device. Lines go first, and pages take the remaining time.
 
 use ebbtide_core::{Span, Time};
 
-/// A bus or a direction of a link. Lines take turns. Pages move in order while no line does, so that
-/// each line delays those that wait.
+/// A bus or a direction of a link. Lines take turns. Pages move in order while no line does, so
+/// each line delays the pages that wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bus {
     /// Until when it is taken.
@@ -13,8 +13,8 @@ pub(super) struct Bus {
 }
 
 impl Bus {
-    /// Carries a line, which begins to come at `now` at the earliest and has come at `ready`, for
-    /// `span`. Gives when it is across.
+    /// Carries a line for `span`. Its transfer begins at `now` at the earliest and ends at `ready`
+    /// at the earliest. Returns when it is across.
     #[inline]
     pub(super) fn line(&mut self, now: Time, ready: Time, span: Span) -> Time {
         self.rest(now);
@@ -22,14 +22,14 @@ impl Bus {
         self.free
     }
 
-    /// Carries a page for `span` from `now` on. Gives when it is across if no further line comes.
+    /// Carries a page for `span` from `now` on. Returns when it is across if no further line comes.
     pub(super) fn page(&mut self, now: Time, span: Span) -> Time {
         self.rest(now);
         self.owed = self.owed + span;
         now.max(self.free) + self.owed
     }
 
-    /// The time without lines until `now` has moved pages.
+    /// Moves pages in the time without lines until `now`.
     #[inline]
     fn rest(&mut self, now: Time) {
         if self.owed > Span::ZERO && now > self.free {

@@ -8,12 +8,12 @@ use super::super::device::LINES;
 use super::bus::Bus;
 use crate::config::Device;
 
-/// DRAM with a queue. A line occupies its bank for as long as it takes, and the bus for the end of
-/// that time. Lines leave in the order of their requests, and pages move between them. With one bank
+/// DRAM with a queue. A line occupies its bank for its whole time, and the bus for the end of that
+/// time. Lines leave in the order of their requests, and pages move between them. With one bank
 /// lines take turns, as in the simulator of the CXL-flash study (ATC'23).
 ///
-/// A full queue accepts no line from the host. Data from flash is served nonetheless, and the host
-/// waits for it.
+/// A full queue accepts no line from the host. It still serves data from flash, and the host waits
+/// for that.
 #[derive(Debug)]
 pub(super) struct DramServer {
     line: Span,
@@ -23,7 +23,7 @@ pub(super) struct DramServer {
     /// When each bank is free.
     banks: Vec<Time>,
     bus: Bus,
-    /// Ends of the last lines, as many as may be in the banks and in the queue.
+    /// Ends of the last lines, as many as fit in the banks and the queue.
     ends: VecDeque<Time>,
     lines_max: usize,
 }
@@ -44,7 +44,7 @@ impl DramServer {
         }
     }
 
-    /// Serves line `line` of `page`, requested at `now`. Gives when the line is served.
+    /// Serves line `line` of `page`, requested at `now`. Returns when the line is served.
     #[inline]
     pub(super) fn serve(&mut self, now: Time, page: PageId, line: u64) -> Time {
         let number = (page.0 * LINES + line) as usize % self.banks.len();
@@ -58,8 +58,8 @@ impl DramServer {
         end
     }
 
-    /// Moves a page between DRAM and flash from `now` on. Gives when the move begins: its lines then
-    /// pass as flash takes or gives them.
+    /// Moves a page between DRAM and flash from `now` on. Returns when the move begins. Its lines
+    /// then move at the speed of flash.
     pub(super) fn move_page(&mut self, now: Time) -> Time {
         let end = self.bus.page(now, self.page);
         Time::from_ps(end.as_ps() - self.page.as_ps())
@@ -86,7 +86,7 @@ mod tests {
     fn a_line_waits_for_those_before_it_and_a_full_queue_for_the_first_to_end() {
         let mut dram = dram("1");
         let now = Time::from_ns(1_000);
-        // One in service and eight that wait.
+        // One line in service and eight that wait.
         let served: Vec<u64> = (0..9).map(|n| dram.serve(now, PageId(n), n).as_ns()).collect();
         assert_eq!(served[..3], [1_046, 1_092, 1_138]);
         assert_eq!(dram.open_from(), Time::from_ns(1_046));

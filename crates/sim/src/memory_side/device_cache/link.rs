@@ -14,7 +14,7 @@ pub(in super::super) enum Towards {
     Device,
 }
 
-/// A link, on which data to the host and data to the device do not meet.
+/// A link. Data to the host and data to the device do not delay each other.
 #[derive(Debug)]
 pub(super) struct Link {
     /// The way to the device and back.
@@ -36,14 +36,13 @@ impl Link {
         }
     }
 
-    /// Carries a line that the device serves at `ready`, at the same time as it is served. Gives when
-    /// the host has it.
+    /// Carries a line while the device serves it, until `ready`. Returns when the host has it.
     #[inline]
     pub(super) fn line(&mut self, now: Time, ready: Time, towards: Towards) -> Time {
         self.ways[towards as usize].line(now, ready, self.line) + self.latency
     }
 
-    /// Carries a page from `now` on. Gives when it has arrived.
+    /// Carries a page from `now` on. Returns when it has arrived.
     pub(super) fn page(&mut self, now: Time, towards: Towards) -> Time {
         self.ways[towards as usize].page(now, self.page)
     }

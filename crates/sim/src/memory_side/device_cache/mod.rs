@@ -29,13 +29,15 @@ use super::{
 };
 use crate::config::{Config, ConfigError, needed, require};
 
-/// The device of the CXL-flash study (ATC'23): a set-associative cache of pages in front of flash,
-/// miss status registers that merge requests for a page in flight, and a prefetcher.
+/// The device of the CXL-flash study (ATC'23). A set-associative cache of pages lies in front of
+/// flash. Miss status registers merge requests for a page in flight. A prefetcher fetches pages
+/// ahead.
 ///
 /// The device accepts a request unless its registers, its DRAM queue or its flash commands are
-/// full. A request that is not accepted waits in the host. (The study's queue of 32 requests in
-/// front of the device has no effect: it delays the same requests as a longer queue.) A page that
-/// arrives from flash takes its frame, and evicts another page, when the DRAM queue has room. Until
+/// full. Any other request waits in the host. The study's queue of 32 requests in front of the
+/// device has no effect, as a longer queue would delay the same requests. So it is left out.
+///
+/// A page from flash takes its frame, and evicts another page, when the DRAM queue has room. Until
 /// then the device accepts no request.
 ///
 /// Without a cache (`dram_cache.size = 0`) every request is a flash command. Without registers
@@ -56,12 +58,12 @@ pub struct DeviceCache {
     /// Lines written back that were not accepted. The host's buffers hold them.
     owed: VecDeque<Request>,
     /// Pages that flash has read and that wait for room in the DRAM queue. The lowest page goes
-    /// first, and without registers the first that came, as in the study's simulator.
+    /// first. Without registers, the first to arrive does, as in the study's simulator.
     came: BinaryHeap<Reverse<(u64, PageId)>>,
     /// Pages that had to wait.
     waited: u64,
     done: Vec<Done>,
-    /// What happened in frames, if they are watched.
+    /// Events in frames, if they are watched.
     seen: Option<Vec<Seen>>,
     /// Pages that left their frames, if notes are kept.
     notes: Option<Vec<Noted>>,
@@ -70,14 +72,14 @@ pub struct DeviceCache {
     counters: Counters,
 }
 
-/// What happened in a frame of a [`DeviceCache`].
+/// An event in a frame of a [`DeviceCache`], with its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// The frame. Its set is `frame / ways`.
     pub frame: FrameId,
     /// The page.
     pub page: PageId,
-    /// What happened.
+    /// The event.
     pub what: Happened,
 }
 
@@ -103,7 +105,7 @@ type Waiting = (Waiter, bool);
 
 /// Requests that wait for flash.
 enum Misses {
-    /// Without a cache: each waits for its own command, whose tag is its place here.
+    /// Without a cache: each waits for its own command. The tag of the command is the index here.
     Single { waiting: Vec<Waiting>, free: Vec<u64> },
     /// Without registers: each waits for its own read, by page, in order.
     Repeated(FxHashMap<PageId, VecDeque<Waiting>>),
@@ -125,7 +127,7 @@ impl DeviceCache {
         DeviceCache::over(config, is_cached.then(cache).transpose()?)
     }
 
-    /// The device with `prefetcher` instead of the one that `config.prefetch` names.
+    /// The device with `prefetcher` instead of the prefetcher of `config.prefetch`.
     ///
     /// # Errors
     /// [`ConfigError`] when it cannot be built as described.
@@ -166,20 +168,20 @@ impl DeviceCache {
         })
     }
 
-    /// Records from now on what happens in frames.
+    /// Records events in frames from now on.
     pub fn watch(&mut self) {
         self.seen.get_or_insert_default();
         self.backend.watch_moves();
     }
 
-    /// What happened in frames since the last call, in order. Empty unless they are
+    /// Events in frames since the last call, in order. Empty unless frames are
     /// [watched](DeviceCache::watch).
     pub fn take_seen(&mut self) -> Vec<Seen> {
         self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Removes `page` from the cache. Gives its frame, and whether it was dirty; `None` if it is
-    /// absent.
+    /// Removes `page` from the cache. Returns its frame, and whether it was dirty, or `None` if it
+    /// is absent.
     pub(super) fn forget(&mut self, page: PageId) -> Option<(FrameId, bool)> {
         self.cache.as_mut()?.residency.remove(page)
     }
@@ -190,7 +192,8 @@ impl DeviceCache {
         self.backend.take_moved()
     }
 
-    /// Marks `page` as clean, because its contents go to flash. Gives whether it was dirty.
+    /// Marks `page` as clean, because its contents are written to flash. Returns whether it was
+    /// dirty.
     pub(super) fn clean(&mut self, page: PageId) -> bool {
         let cache = self.cache.as_mut();
         cache.is_some_and(|cache| cache.residency.clean(page))
@@ -220,13 +223,13 @@ impl DeviceCache {
         open.then(|| self.dram.open_from())
     }
 
-    /// Whether a request must wait for those before it or for room.
+    /// Whether a request must wait for earlier requests or for room.
     fn is_closed(&self, now: Time) -> bool {
         let waits = !self.stalled.is_empty() || !self.owed.is_empty();
         waits || self.open_from().is_none_or(|from| from > now)
     }
 
-    /// When the DRAM has room for an arrived page, or else for a request that waits.
+    /// When the DRAM has room for an arrived page, or else for a waiting request.
     #[inline]
     fn room_from(&self) -> Option<Time> {
         match (self.came.is_empty(), self.stalled.is_empty() && self.owed.is_empty()) {
@@ -236,7 +239,7 @@ impl DeviceCache {
         }
     }
 
-    /// The DRAM has room for an arrived page, or for stalled requests.
+    /// Uses room in the DRAM for an arrived page, or for stalled requests.
     fn room(&mut self, now: Time, events: &mut Vec<Event>) {
         if let Some(Reverse((_, page))) = self.came.pop() {
             return self.arrived(now, page, events);
@@ -331,20 +334,20 @@ impl DeviceCache {
         self.counters.cache.in_flight_peak = self.counters.cache.in_flight_peak.max(in_flight);
     }
 
-    /// Serves the host `line` of `page` from the device's DRAM. Gives when the line arrives.
+    /// Serves the host `line` of `page` from the device's DRAM. Returns when the line arrives.
     fn serve(&mut self, now: Time, page: PageId, line: u64, write: bool) -> Time {
         self.counters.traffic.device_dram_bytes += LINE_BYTES as u64;
         let served = self.dram.serve(now, page, line);
         self.cross(now, served, write)
     }
 
-    /// Carries a line that the device serves at `ready` over the link. Gives when it arrives.
+    /// Carries a line that the device serves at `ready` over the link. Returns when it arrives.
     fn cross(&mut self, now: Time, ready: Time, write: bool) -> Time {
         self.counters.traffic.link_bytes += LINE_BYTES as u64;
         self.link.line(now, ready, if write { Towards::Device } else { Towards::Host })
     }
 
-    /// Carries a page over the link from `now` on. Gives when it has arrived.
+    /// Carries a page over the link from `now` on. Returns when it has arrived.
     pub(super) fn carry(&mut self, now: Time, towards: Towards) -> Time {
         self.link.page(now, towards)
     }
@@ -365,7 +368,7 @@ impl DeviceCache {
         }
     }
 
-    /// A flash command ended.
+    /// Handles the end of a flash command.
     fn ended(&mut self, done: Done, events: &mut Vec<Event>) {
         if done.tag == FLUSH {
             return;
@@ -386,7 +389,7 @@ impl DeviceCache {
         }
     }
 
-    /// `page`, which flash has read, enters the DRAM.
+    /// Moves `page`, which flash has read, into the DRAM.
     fn arrived(&mut self, now: Time, page: PageId, events: &mut Vec<Event>) {
         let mut waiting = std::mem::take(&mut self.waiting);
         match &mut self.misses {
@@ -407,8 +410,8 @@ impl DeviceCache {
         self.waiting = waiting;
     }
 
-    /// `page` arrived for all who are `waiting`. The DRAM serves each of them, or the page once if
-    /// none waits.
+    /// Delivers the arrived `page` to all of `waiting`. The DRAM serves each of them, or the page
+    /// once if none waits.
     fn deliver(&mut self, now: Time, page: PageId, waiting: &[Waiting], events: &mut Vec<Event>) {
         let writes = waiting.first().is_some_and(|(_, write)| *write);
         let (frame, moves) = self.install(now, page, writes, !waiting.is_empty());
@@ -420,15 +423,15 @@ impl DeviceCache {
                 let cache = self.cache.as_mut().expect("pages arrive in a cache");
                 cache.residency.hit(frame, write);
             }
-            // Its line is among those of the page that comes, one of many.
+            // Its line is among those of the arriving page.
             let arrives = self.serve(now, page, number as u64, write).max(moves);
             events.push(Event::Arrived(waiter, arrives));
             self.tell(frame, page, Happened::Served { write });
         }
     }
 
-    /// Puts `page` into the cache, unless an earlier read did. Gives its frame, and when the DRAM begins
-    /// to take the page.
+    /// Puts `page` into the cache, unless an earlier read did. Returns its frame, and when the DRAM
+    /// begins to receive the page.
     fn install(&mut self, now: Time, page: PageId, dirty: bool, awaited: bool) -> (FrameId, Time) {
         let Cache { residency, ahead } = self.cache.as_mut().expect("pages arrive in a cache");
         let prefetched = ahead.arrived(page);
@@ -461,7 +464,7 @@ impl DeviceCache {
         (frame, moves)
     }
 
-    /// The page of the device that holds `page`.
+    /// The device's page for `page`.
     #[inline]
     fn mapped(&self, page: PageId) -> PageId {
         if self.fold_addresses { folded(page) } else { page }
@@ -500,7 +503,8 @@ fn configured_prefetcher(config: &Config) -> Result<Box<dyn Prefetcher>, ConfigE
     })
 }
 
-/// Prefetching needs miss status registers, which know the pages in flight.
+/// Checks that there are miss status registers. Prefetching needs them, because they know the pages
+/// in flight.
 fn require_merging(config: &Config, policy: &str) -> Result<(), ConfigError> {
     let expected = "none, where dram_cache.mshr = 0: prefetching needs miss status registers";
     require(config.dram_cache.mshr > 0, "prefetch.policy", policy, expected)
@@ -520,7 +524,7 @@ impl Misses {
         }
     }
 
-    /// A place for a waiter with a command of its own.
+    /// A slot for a waiter with its own command.
     fn place(&mut self, waiting: Waiting) -> u64 {
         let Misses::Single { waiting: all, free } = self else { return FLUSH };
         let place = free.pop().unwrap_or(all.len() as u64);
@@ -533,7 +537,7 @@ impl Misses {
     }
 }
 
-/// The page of an address whose bits from 32 on are combined with those from 31 on.
+/// The page of an address whose bits 32 and up are combined with bits 31 and up.
 fn folded(page: PageId) -> PageId {
     const LOW: u32 = u32::BITS - PAGE_BYTES.ilog2();
     PageId(page.0 & ((1 << LOW) - 1) | page.0 >> LOW << (LOW - 1))
@@ -643,7 +647,7 @@ impl Observe for DeviceCache {
         counters
     }
 
-    /// Only of [`Stage::Left`].
+    /// Notes only [`Stage::Left`].
     fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
         std::mem::replace(&mut self.notes, keep.then(Vec::new)).unwrap_or_default()
     }

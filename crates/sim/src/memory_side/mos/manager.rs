@@ -1,4 +1,4 @@
-//! [`Manager`]: HAMS's address manager, a state machine without time. It knows the page in each
+//! [`Manager`]: HAMS's address manager, a state machine without time. It holds the page of each
 //! frame of the NVDIMM and the waiters, and turns misses into NVMe commands.
 
 use std::collections::VecDeque;
@@ -16,12 +16,13 @@ use crate::memory_side::counters::CacheCounters;
 pub enum Found {
     /// The page is present.
     Hit,
-    /// The page is already in flight. The waiter is told when it arrives.
+    /// The page is already in flight. The waiter is notified when it arrives.
     Merged,
-    /// A miss, whose commands are in the queue. The waiter is told when the page arrives.
+    /// A miss, whose commands are in the queue. The waiter is notified when the page arrives.
     Started,
     /// A miss that waits in the wait queue, because its frame waits for another page or there is no
-    /// room for its commands. It starts by itself, and the waiter is told when the page arrives.
+    /// room for its commands. The manager starts it later, and notifies the waiter when the page
+    /// arrives.
     Queued,
     /// The wait queue is full. The access must be repeated later.
     Full,
@@ -63,7 +64,7 @@ struct Waiting<W> {
 /// A frame whose page is in flight. A sector is 4 KiB of it.
 #[derive(Debug, Clone)]
 struct Filling<W> {
-    /// Sectors that are there, if that is told.
+    /// Sectors that have arrived, if arrivals of single sectors are reported.
     landed: Vec<u64>,
     /// Waiters, each with its sector.
     waiters: Vec<(u64, W)>,
@@ -77,11 +78,13 @@ impl<W> Filling<W> {
 
 /// The inclusive, direct-mapped cache of the MoS address space. `W` identifies a waiter.
 ///
-/// A miss gives its frame the tag of the new page and marks it busy. A dirty victim is copied into
-/// the PRP pool, so that the fill and the eviction can be in flight together. A frame receives no
-/// data before its copy is made. An access to another page of a busy frame waits for the fill, so
-/// no page is evicted or filled twice. Each call is one transition of the state in the NVDIMM. A
-/// power cut falls between two calls.
+/// A miss writes the tag of the new page into its frame and marks the frame busy. A dirty victim is
+/// copied into the PRP pool, so the fill and the eviction can be in flight together. A frame
+/// receives no data before its copy is made.
+///
+/// An access to another page of a busy frame waits for the fill, so no page is evicted or filled
+/// twice. Each call is one transition of the state in the NVDIMM. A power cut falls between two
+/// calls.
 #[derive(Debug, Clone)]
 pub struct Manager<W> {
     frames: Vec<Frame>,
@@ -119,7 +122,8 @@ impl<W> Manager<W> {
         }
     }
 
-    /// Starts or stops watching which pages leave their frames. Gives those that left until now.
+    /// Starts or stops watching which pages leave their frames. Returns the pages that left until
+    /// now.
     pub(super) fn watch(&mut self, watch: bool) -> Vec<MosPage> {
         std::mem::replace(&mut self.left, watch.then(Vec::new)).unwrap_or_default()
     }
@@ -129,8 +133,8 @@ impl<W> Manager<W> {
         self.access_sector(page, 0, write, waiter)
     }
 
-    /// The same for a line of the given sector of `page`. It need not wait for the other sectors if
-    /// [`Manager::landed`] tells of each.
+    /// The same for a line of the given sector of `page`. The access need not wait for the other
+    /// sectors if [`Manager::landed`] reports each sector.
     pub fn access_sector(&mut self, page: MosPage, sector: u64, write: bool, waiter: W) -> Found {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
@@ -140,7 +144,7 @@ impl<W> Manager<W> {
                 self.counters.hits += 1;
                 return Found::Hit;
             }
-            // After a power cut a frame may be busy for nobody.
+            // After a power cut a frame may be busy without a waiter.
             let filling = self.filling.entry(number).or_insert_with(Filling::new);
             if filling.landed.contains(&sector) {
                 self.counters.hits += 1;
@@ -161,8 +165,9 @@ impl<W> Manager<W> {
         Found::Queued
     }
 
-    /// A dirty line of the given sector of `page` leaves the chip. [`Found::Hit`] if the page is
-    /// present or in flight. Otherwise it is fetched, and `waiter` is told as if it had accessed it.
+    /// Takes a dirty line of the given sector of `page` that leaves the chip. Returns
+    /// [`Found::Hit`] if the page is present or in flight. Otherwise the page is fetched, and
+    /// `waiter` is notified as for an access.
     pub fn write_back(&mut self, page: MosPage, sector: u64, waiter: W) -> Found {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
@@ -190,7 +195,8 @@ impl<W> Manager<W> {
         self.queue.issue()
     }
 
-    /// A sector of fill `id` is in its frame. Calls `arrived` for each waiter for it.
+    /// Records that a sector of fill `id` is in its frame. Calls `arrived` for each waiter of the
+    /// sector.
     pub fn landed(&mut self, id: u64, sector: u64, mut arrived: impl FnMut(W)) {
         let Kind::Fill { frame } = self.queue.command(id).kind else { return };
         let filling = self.filling.entry(frame).or_insert_with(Filling::new);
@@ -199,8 +205,8 @@ impl<W> Manager<W> {
         filling.waiters.extract_if(.., came).for_each(|(_, waiter)| arrived(waiter));
     }
 
-    /// Command `id` is complete. Calls `arrived` for each waiter whose page is present now, and
-    /// retries the accesses in the wait queue.
+    /// Ends command `id`. Calls `arrived` for each waiter whose page is present now, and retries
+    /// the accesses in the wait queue.
     pub fn complete(&mut self, id: u64, mut arrived: impl FnMut(W)) {
         match self.queue.complete(id).kind {
             Kind::Evict { slot } => self.pool.push(slot),
@@ -242,7 +248,7 @@ impl<W> Manager<W> {
         filling.waiters.push((miss.sector, miss.waiter));
     }
 
-    /// An access that takes no time, while no command is in flight.
+    /// An untimed access while no command is in flight.
     pub fn warm(&mut self, page: MosPage, write: bool) {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
@@ -257,7 +263,7 @@ impl<W> Manager<W> {
         self.counters.filled(old);
     }
 
-    /// A dirty line of `page` leaves the chip, in no time.
+    /// An untimed write-back of a dirty line of `page` from the chip.
     pub fn warm_back(&mut self, page: MosPage) {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
@@ -269,14 +275,15 @@ impl<W> Manager<W> {
         self.warm(page, true);
     }
 
-    /// Puts all that [`warm`](Manager::warm) changes into `archive`, or takes it from there.
+    /// Saves all state that [`warm`](Manager::warm) changes to `archive`, or restores it from
+    /// there.
     pub(super) fn warm_state(&mut self, archive: &mut Archive<'_>) {
         archive.part(&mut self.frames);
     }
 
     /// Restores the state after a power cut. In persist mode the NVDIMM keeps its contents, and
-    /// every unfinished command is issued again. In extend mode everything is empty. All waiters
-    /// are gone.
+    /// every unfinished command is issued again. In extend mode everything is empty. No waiter
+    /// remains.
     pub fn power_up(&mut self) {
         self.filling.clear();
         self.wait_queue.clear();
@@ -319,7 +326,7 @@ impl<W> Manager<W> {
 }
 
 impl CacheCounters {
-    /// Counts a miss that fills a frame which held `old`.
+    /// Counts a miss that fills a frame. The frame held `old`.
     fn filled(&mut self, old: Frame) {
         self.misses += 1;
         match old {

@@ -1,7 +1,7 @@
 //! [`MosCache`]: HAMS's memory-over-storage (ISCA'21), an NVDIMM that caches flash in hardware.
 //!
 //! [`Manager`] and its queue are state machines without time. `nvdimm` and `nvme` model the time of
-//! what they decide.
+//! their decisions.
 
 mod manager;
 mod nvdimm;
@@ -25,14 +25,14 @@ use nvme::{Burst, Nvme, Over};
 /// flash. Hardware turns a miss into NVMe commands, and the MMU retries the access when its page is
 /// present.
 ///
-/// In `[dram_cache]`, `mshr` is the size of the submission queue, `evict_buffer` that of the PRP
-/// pool in MoS pages, and `backside_queue` that of the wait queue.
+/// Three keys of `[dram_cache]` are sizes: `mshr` of the submission queue, `evict_buffer` of the
+/// PRP pool in MoS pages, and `backside_queue` of the wait queue.
 pub struct MosCache {
     manager: Manager<Waiter>,
     nvdimm: Nvdimm<Burst>,
     nvme: Nvme,
     pages_per_frame: u64,
-    /// Whether an access goes on when its 4 KiB have come, ahead of the rest of their page.
+    /// Whether an access continues when its 4 KiB have arrived, before the rest of their page.
     wanted_first: bool,
     /// Time to build a command.
     command: Span,
@@ -76,7 +76,8 @@ impl MosCache {
             nvdimm: Nvdimm::new(config, Span::from_ns(mos.lock_ns)),
             nvme: Nvme::new(config, mos)?,
             pages_per_frame: mos.page.0 / PAGE_BYTES as u64,
-            // A fill that a power cut breaks off is repeated, and would undo stores to what had come.
+            // After a power cut an unfinished fill is repeated. It would overwrite stores to the
+            // sectors that had arrived.
             wanted_first: mos.wanted_first && mos.mode == Mode::Extend,
             command: config.cores.cycles(dram_cache.backside_cycles),
             stalled: Vec::new(),
@@ -92,18 +93,18 @@ impl MosCache {
         MosPage(page.0 / self.pages_per_frame)
     }
 
-    /// The sector of `page` in its MoS page, if an access does not wait for the others.
+    /// The sector of `page` in its MoS page, if an access does not wait for the other sectors.
     fn sector(&self, page: PageId) -> u64 {
         if self.wanted_first { page.0 % self.pages_per_frame } else { 0 }
     }
 
-    /// A dirty line left the chip. Gives whether there was room for it.
+    /// Takes a dirty line that left the chip. Returns whether there was room for it.
     fn takes_back(&mut self, request: Request) -> bool {
         let (page, sector) = (self.mos_page(request.page), self.sector(request.page));
         self.manager.write_back(page, sector, request.waiter) != Found::Full
     }
 
-    /// Passes the manager's decisions on.
+    /// Passes the manager's commands to the NVMe controller.
     fn pump(&mut self, now: Time) {
         self.now = self.now.max(now);
         let at = now + self.command;
@@ -218,7 +219,7 @@ impl Observe for MosCache {
         Counters { cache, traffic, ..Counters::default() }
     }
 
-    /// Only of [`Stage::Left`], for the first 4 KiB of each page that left.
+    /// Notes only [`Stage::Left`], for the first 4 KiB of each page that left.
     fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
         let note = |page: MosPage| Noted {
             page: PageId(page.0 * self.pages_per_frame),

@@ -7,21 +7,21 @@ use ebbtide_core::{PageId, Span, Time};
 use crate::config::Config;
 use crate::memory_side::dram::Controllers;
 
-/// The NVDIMM behind its bus, which has one master at a time. The host reads lines. Transfers move
-/// 4 KiB in a burst, one after another, and the end of each gives its `T`.
+/// The NVDIMM behind its bus. The bus has one master at a time. The host reads lines. Transfers
+/// move 4 KiB in a burst, one after another, and the end of each returns its `T`.
 ///
 /// A burst is never interrupted. The host waits for its end and then precedes the next burst. If
 /// the NVMe controller is on the same bus, a lock register passes the NVDIMM from one master to the
-/// other, which takes [`lock`](Nvdimm::new) each way.
+/// other. Each pass takes [`lock`](Nvdimm::new).
 pub(super) struct Nvdimm<T> {
     controllers: Controllers,
     lock: Span,
-    /// The current burst, and when it has ended and the NVDIMM is handed back.
+    /// The current burst, and when the burst and the hand-back of the NVDIMM end.
     burst: Option<(Time, T)>,
     waiting: VecDeque<(Span, T)>,
-    /// When the host has received all lines that it asked for.
+    /// When the host has received all lines that it requested.
     host_until: Time,
-    /// Time in which the host's own controller moves a page over the bus.
+    /// Time of the host's own controller to move a page over the bus.
     pub(super) page_time: Span,
     /// Time of a page on the bus alone.
     pub(super) page_bus: Span,
@@ -42,7 +42,7 @@ impl<T> Nvdimm<T> {
         }
     }
 
-    /// The host reads a line of `page` with its tag, after the current burst. Gives when it has
+    /// The host reads a line of `page` with its tag, after the current burst. Returns when it has
     /// both.
     pub(super) fn line(&mut self, now: Time, page: PageId) -> Time {
         let start = self.burst.as_ref().map_or(now, |(end, _)| now.max(*end));
@@ -104,8 +104,8 @@ mod tests {
         nvdimm.transfer(Time::ZERO, burst, 2);
         let first_end = Time::ZERO + lock + burst + lock;
         assert_eq!(nvdimm.next_event(), Some(first_end));
-        // The host asks in the middle of the first burst: it waits for its end, and the second
-        // burst waits for the host.
+        // The host's request comes in the middle of the first burst. It waits for the end of that
+        // burst, and the second burst waits for the host.
         let idle = self::nvdimm(5).line(Time::ZERO, PageId(0)).since(Time::ZERO);
         let line = nvdimm.line(Time::from_ns(50), PageId(0));
         assert_eq!(line, first_end + idle);

@@ -16,7 +16,7 @@ use crate::memory_side::device::flash;
 /// Lines of 4 KiB.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// What the end of a burst on the NVDIMM's bus completes.
+/// The effect of the end of a burst on the NVDIMM's bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Burst {
     /// A part of a copy, with `left` pages to go.
@@ -27,7 +27,7 @@ pub(super) enum Burst {
     Pulled { id: u64, page: PageId },
 }
 
-/// What a burst brought about that the manager must know.
+/// The end of a burst, as the manager must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
     /// The copy for this eviction is complete.
@@ -51,7 +51,8 @@ enum Step {
     Finished { id: u64 },
 }
 
-/// The tag of a flash command of `id`: a mark in the lowest bit, the 4 KiB within the page, the number.
+/// The tag of a flash command of `id`: a mark in the lowest bit, the number of the 4 KiB in the
+/// page, and `id`.
 fn tag(id: u64, sector: u64) -> u64 {
     id << ID_SHIFT | sector << 1
 }
@@ -80,7 +81,7 @@ impl Lane {
         Lane { free: Time::ZERO, page: Span::from_ps(ps) }
     }
 
-    /// Carries a page. Gives when it arrives.
+    /// Carries a page. Returns when it arrives.
     fn pass(&mut self, now: Time) -> Time {
         self.free = self.free.max(now) + self.page;
         self.free
@@ -90,13 +91,14 @@ impl Lane {
 /// Everything behind the NVDIMM's bus (HAMS §III-B).
 ///
 /// *Loosely coupled*, over PCIe: the doorbell is a write over the link, the controller fetches the
-/// command and later writes the completion. Data pass through the SSD's internal DRAM, the link,
-/// and then the NVDIMM's bus under the host's memory controller. *Tightly coupled*, on the DDR bus:
-/// one burst writes the command into registers. Data pass between flash and the NVDIMM in bursts on
-/// the NVDIMM's own bus, at the link's bandwidth.
+/// command and later writes the completion. Data passes through the SSD's internal DRAM, the link,
+/// and then the NVDIMM's bus under the host's memory controller.
+///
+/// *Tightly coupled*, on the DDR bus: one burst writes the command into registers. Data passes
+/// between flash and the NVDIMM in bursts on the NVDIMM's own bus, at the link's bandwidth.
 pub(super) struct Nvme {
     flash: Flash,
-    /// The latest time that flash was told.
+    /// The latest time that flash has reached.
     flash_now: Time,
     attachment: Attachment,
     latency: Span,
@@ -104,9 +106,9 @@ pub(super) struct Nvme {
     lookup: Span,
     inbound: Lane,
     outbound: Lane,
-    /// Every page is written into it and read from it.
+    /// The SSD's DRAM. Every page is written into it and read from it.
     ssd_dram: Lane,
-    /// Written pages in the SSD's DRAM, which count as stored.
+    /// Written pages in the SSD's DRAM. They count as stored.
     buffered: u64,
     buffered_max: u64,
     /// Pages of 4 KiB in a MoS page.
@@ -131,7 +133,7 @@ impl Nvme {
             attachment: mos.attachment,
             latency: Span::from_ns(config.link.latency_ns),
             command_trips: match mos.attachment {
-                // The doorbell, and the fetch of the command there and back.
+                // The doorbell, and the fetch of the command over the link and back.
                 Attachment::Pcie => 3,
                 // The registers hold the whole command.
                 Attachment::Ddr => 1,
@@ -222,7 +224,7 @@ impl Nvme {
         let first = self.first_page(command).0;
         match command.kind {
             Kind::Fill { .. } => {
-                // From the wanted 4 KiB on to the end, and then those before them.
+                // From the wanted 4 KiB on to the end, and then the 4 KiB before them.
                 for sector in (command.wanted..left).chain(0..command.wanted.min(left)) {
                     let (tag, page) = (tag(id, sector), PageId(first + sector));
                     self.ask(at, FlashCommand { tag, kind: FlashKind::Read, page });
@@ -237,7 +239,7 @@ impl Nvme {
         self.flash.submit(self.flash_now, command);
     }
 
-    /// Flash read 4 KiB of a fill.
+    /// Handles the read of 4 KiB of a fill from flash.
     fn read(&mut self, tag: u64, at: Time) {
         let (id, sector) = (tag >> ID_SHIFT, tag >> 1 & SECTOR_MASK);
         let buffered = self.through_ssd_dram(at);
@@ -248,7 +250,7 @@ impl Nvme {
         self.schedule(at_bus, Step::AtBus { id, sector });
     }
 
-    /// Passes 4 KiB through the SSD's DRAM, if there is one. Gives when they leave it.
+    /// Passes 4 KiB through the SSD's DRAM, if there is one. Returns when they leave it.
     fn through_ssd_dram(&mut self, at: Time) -> Time {
         if self.buffered_max == 0 {
             return at;
@@ -271,12 +273,12 @@ impl Nvme {
         }
     }
 
-    /// The next 4 KiB of an eviction leave the PRP pool.
+    /// Pulls the next 4 KiB of an eviction from the PRP pool.
     fn pull(&mut self, id: u64, page: PageId, at: Time, nvdimm: &mut Nvdimm<Burst>) {
         nvdimm.transfer(at, self.burst(nvdimm), Burst::Pulled { id, page });
     }
 
-    /// A burst ended. Gives what the manager must know of it.
+    /// Handles the end of a burst. Returns its result for the manager.
     pub(super) fn burst_over(&mut self, burst: Burst, at: Time) -> Option<Over> {
         match burst {
             Burst::Copied { id, left } => return (left == 0).then_some(Over::Copied { id }),
@@ -323,7 +325,7 @@ impl Nvme {
         }
     }
 
-    /// 4 KiB were programmed to flash.
+    /// Handles the end of the programming of 4 KiB.
     fn programmed(&mut self, tag: u64, at: Time) {
         if tag & 1 == 1 {
             self.buffered -= 1;

@@ -10,7 +10,7 @@ use crate::config::Mode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MosPage(pub u64);
 
-/// What an NVMe command moves.
+/// The move of an NVMe command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A page from flash into its frame.
@@ -32,9 +32,9 @@ pub struct Command {
     pub id: u64,
     /// The page it moves.
     pub page: MosPage,
-    /// What the command moves.
+    /// The move.
     pub kind: Kind,
-    /// The 4 KiB of a fill, counted within its page, that the access wanted.
+    /// The 4 KiB that the access wanted, counted within the page of a fill.
     pub wanted: u64,
 }
 
@@ -53,9 +53,9 @@ pub struct Copy {
 #[derive(Debug, Clone)]
 struct Entry {
     command: Command,
-    /// The journal tag, by which persist mode finds the commands to replay after a power cut.
+    /// The journal tag. In persist mode it marks the commands to replay after a power cut.
     journal: bool,
-    /// The frame from which the command's page must be copied first.
+    /// The frame that the command's page must first be copied from.
     uncopied: Option<FrameId>,
     issued: bool,
 }
@@ -87,7 +87,7 @@ impl Queue {
         self.mode
     }
 
-    /// Number of commands that there is room for.
+    /// Number of further commands that the queue has room for.
     pub(super) fn room(&self) -> usize {
         self.capacity - self.entries.len()
     }
@@ -134,7 +134,7 @@ impl Queue {
     }
 
     /// Whether the command at `index` can be issued. NVMe does not order commands, so a command
-    /// waits for those before it on the same page.
+    /// waits for earlier commands on the same page.
     fn may_go(&self, index: usize) -> bool {
         let entry = &self.entries[index];
         let page = entry.command.page;
@@ -152,7 +152,7 @@ impl Queue {
     }
 
     /// Restores the queue after a power cut. Commands without a journal tag are lost. The others
-    /// are unissued again, and unfinished copies are made again. Gives the remaining commands.
+    /// are unissued again, and unfinished copies are made again. Returns the remaining commands.
     pub(super) fn power_up(&mut self) -> impl Iterator<Item = &Command> {
         self.entries.retain(|entry| entry.journal);
         self.outstanding = 0;

@@ -1,4 +1,4 @@
-//! [`Promotion`]: host DRAM over a byte-addressable device, to which hot pages move (FlatFlash,
+//! [`Promotion`]: host DRAM over a byte-addressable device. Hot pages move to that DRAM (FlatFlash,
 //! ASPLOS'19).
 
 mod upkeep;
@@ -26,11 +26,14 @@ use crate::config::{Config, ConfigError, WriteBack, needed};
 ///
 /// A page is in DRAM or in the SSD, and the core accesses its lines there. Reads of the SSD wait
 /// for the line; writes are posted. The SSD counts its accesses to each page in the device's cache,
-/// and [`Adaptive`] decides which access promotes the page. The page then moves to DRAM while
-/// accesses go on, which [`LookAside`] keeps correct. When all its lines are in DRAM it is mapped
-/// there, and its frame in the device's cache is free. A promotion is dropped if pages in flight
-/// occupy the whole look-aside buffer or all frames. A request that nobody waits for, as a prefetcher
-/// makes, is not passed on to the SSD if the page's move brings the line sooner (an assumption).
+/// and [`Adaptive`] decides which access promotes the page.
+///
+/// The page then moves to DRAM while accesses go on, which [`LookAside`] keeps correct. When all
+/// its lines are in DRAM it is mapped there, and its frame in the device's cache is free. A
+/// promotion is dropped if pages in flight occupy the whole look-aside buffer or all frames.
+///
+/// A prefetcher's request has no waiter. It is not passed on to the SSD if the page's move brings
+/// the line sooner (an assumption).
 ///
 /// Pages of the persist region are not counted, so they stay where a store is durable. A store
 /// there waits for the read that verifies it. It survives a power cut, because the device's cache
@@ -60,7 +63,7 @@ pub struct Promotion {
     read: Span,
     posted_write: Span,
     verified_write: Span,
-    /// Finding a page that moved in flash.
+    /// Time to find a page that moved in flash.
     redirect: Span,
     told: Vec<Event>,
     device_events: Vec<Event>,
@@ -77,7 +80,7 @@ struct Moving {
     dirty: bool,
 }
 
-/// The core number in requests of posted writes, which have no waiter. The thread number is then
+/// The core number in requests of posted writes. They have no waiter, and their thread number is
 /// the core.
 const POSTED: u32 = u32::MAX;
 
@@ -123,8 +126,9 @@ impl Promotion {
         })
     }
 
-    /// Pages whose latest contents a power cut now would lose: dirty pages in host DRAM, and in the
-    /// device's cache if that has no battery. Dirty lines in the chip's caches are not included.
+    /// Pages whose latest contents a power cut now would lose. These are dirty pages in host DRAM,
+    /// and in the device's cache if it has no battery. Dirty lines in the chip's caches are not
+    /// included.
     pub fn lost_in_power_cut(&self) -> Vec<PageId> {
         let moving = self.moving.iter().filter(|(_, moving)| moving.dirty).map(|(page, _)| *page);
         let mut lost: Vec<PageId> = self.host.dirty().chain(moving).collect();
@@ -172,7 +176,7 @@ impl Promotion {
         self.moving[&page].since + Span::from_ps(moved)
     }
 
-    /// Moves the lines of `page`, which is in flight, that arrive until `now`.
+    /// Moves the lines of `page`, which is in flight, that arrive by `now`.
     fn send(&mut self, now: Time, page: PageId) {
         let moving = self.moving.get_mut(&page).expect("the page is in flight");
         let since = now.since(moving.since).as_ps().min(self.move_time.as_ps());
@@ -184,7 +188,7 @@ impl Promotion {
         moving.sent = moving.sent.max(due);
     }
 
-    /// Handles what happened in the device, and promotes pages.
+    /// Handles the events in the device, and promotes pages.
     fn observe(&mut self, now: Time) {
         self.upkeep.observe(&mut self.device, &mut self.told, &mut self.counters);
         for Seen { frame, page, what } in self.device.take_seen() {
@@ -230,7 +234,7 @@ impl Promotion {
         }
     }
 
-    /// A page has moved over the bus of host DRAM.
+    /// Handles the end of a page's move over the bus of host DRAM.
     fn moved(&mut self, at: Time, moved: Moved) {
         if moved.into {
             return self.arrive(at, moved.page);
@@ -239,7 +243,7 @@ impl Promotion {
         self.device.write_page(carried, moved.page);
     }
 
-    /// All lines of `page` are in DRAM: maps the page there.
+    /// Maps `page` in DRAM, where all its lines are now.
     fn arrive(&mut self, at: Time, page: PageId) {
         self.send(at, page);
         let moving = self.moving.remove(&page).expect("the page is in flight");
@@ -340,7 +344,7 @@ impl MemorySide for Promotion {
             events.append(&mut self.told);
             let Some(at) = self.next_event().filter(|at| *at <= now) else { return };
             if let Some((at, page)) = self.arrivals.pop_front_if(|(due, _)| *due <= at) {
-                // Its lines came one by one, so that the last is written when it is there.
+                // Its lines arrived one by one, so the last line is written at its arrival.
                 let since = Time::from_ps(at.as_ps().saturating_sub(self.controllers.fill.as_ps()));
                 self.controllers.carry(Moved { page, lines: LINES as u64, into: true, since });
             } else if let Some((at, moved)) = self.controllers.pop_moved(at) {
@@ -423,7 +427,7 @@ impl Observe for Promotion {
         Counters { promotion, durability, relocation, ..counters }
     }
 
-    /// Only of [`Stage::Left`].
+    /// Notes only [`Stage::Left`].
     fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
         let mut notes = self.device.keep_notes(keep);
         let own = std::mem::replace(&mut self.notes, keep.then(Vec::new));

@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 use super::super::{Counters, DeviceCache, Event};
 use crate::config::{Config, Promotion};
 
-/// Cleaning of the SSD's cache by whole blocks, if that is on, and pages that moved in flash. The
-/// SSD finds such a page by its old place until the host updates a batch of page-table entries
+/// Cleaning of the SSD's cache by whole blocks, if that is on, and the pages that moved in flash.
+/// The SSD finds such a page by its old place until the host updates a batch of page-table entries
 /// (FlatFlash §3.2).
 pub(super) struct Upkeep {
     cleaning: Option<Cleaning>,
@@ -31,20 +31,20 @@ impl Upkeep {
         }
     }
 
-    /// Puts the blocks that are to be cleaned into `archive`, or takes them from there. Nothing else changes
-    /// in a warm-up.
+    /// Saves the blocks that wait for cleaning to `archive`, or restores them. A warm-up changes
+    /// nothing else.
     pub(super) fn state(&mut self, archive: &mut Archive<'_>) {
         archive.part(&mut self.cleaning);
     }
 
-    /// `page` was written in the SSD.
+    /// Records that `page` was written in the SSD.
     pub(super) fn written(&mut self, now: Time, page: PageId) {
         if let Some(cleaning) = &mut self.cleaning {
             cleaning.written(now, page);
         }
     }
 
-    /// The host writes `page` back and updates its page-table entry.
+    /// Records that the host writes `page` back and updates its page-table entry.
     pub(super) fn demoted(&mut self, page: PageId) {
         self.demoted.insert(page);
     }
@@ -60,7 +60,7 @@ impl Upkeep {
     }
 
     /// Cleans the block that is due at `now`: reads it, merges the dirty pages of the cache, and
-    /// writes it. Nothing waits for that.
+    /// writes it. No access waits for that.
     pub(super) fn clean(&mut self, now: Time, device: &mut DeviceCache, counters: &mut Counters) {
         let due = self.cleaning.as_mut().and_then(|cleaning| cleaning.take_due(now));
         let Some(block) = due.map(|block| block.start..block.end.min(self.pages)) else { return };
@@ -77,7 +77,7 @@ impl Upkeep {
         block.for_each(|page| device.write_page(now, PageId(page)));
     }
 
-    /// Records the pages that moved in flash, and updates page tables once they are a batch.
+    /// Records the pages that moved in flash. Updates page tables once these pages are a batch.
     pub(super) fn observe(
         &mut self,
         device: &mut DeviceCache,

@@ -1,4 +1,4 @@
-//! Stands for `crates/core/src/prefetch/mod.rs`, where the guide puts its prefetcher.
+//! Stands for `crates/core/src/prefetch/mod.rs`, the guide's place for its prefetcher.
 
 mod page_before;
 
