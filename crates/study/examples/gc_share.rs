@@ -1,13 +1,14 @@
-//! The share of requests that garbage collection blocks on AstriFlash's SSD, at the simulated size
-//! and with four times the planes (AstriFlash §VI-D), over fill, request rate and write share.
+//! Prints the share of requests that garbage collection blocks on AstriFlash's SSD (AstriFlash
+//! §VI-D). The SSD has the simulated size, and four times the planes. Fill, request rate and write
+//! share vary.
 //!
 //!     cargo run --release -p ebbtide-study --example gc_share
 
 use ebbtide_flash::ConfigError;
 use ebbtide_study::gc_share::{AgedSsd, GcShare};
 
-/// Shares of the raw capacity that hold valid data: what Tiny-Tail's configuration ages a device
-/// to, and more.
+/// Shares of the raw capacity that hold valid data: the share in Tiny-Tail's configuration, and
+/// more.
 const VALID_PERCENTS: [f64; 3] = [33.0, 50.0, 66.0];
 const RATES: [u64; 4] = [50_000, 100_000, 200_000, 400_000];
 const WRITE_PERCENTS: [f64; 4] = [1.0, 5.0, 10.0, 20.0];

@@ -25,7 +25,7 @@ pub struct GcShare {
     pub write_percent: f64,
     /// Percent of them that collections blocked; `None` if the device could not keep up.
     pub blocked_percent: Option<f64>,
-    /// The same of reads.
+    /// The same percentage for reads only.
     pub reads_blocked_percent: Option<f64>,
 }
 
@@ -52,7 +52,7 @@ impl AgedSsd {
         let Config::Ssd(config) = Config::preset(preset)? else {
             panic!("{preset} has no planes");
         };
-        // Collections keep free what the threshold says, or half of what holds no data.
+        // Collections keep the threshold's share free, or half of the space without data.
         let free_percent = config.gc_start_free_percent.min((100.0 - valid_percent) / 2.0);
         let invalid_percent = 100.0 - valid_percent - free_percent;
         let config = SsdConfig { valid_percent, invalid_percent, ..*config };
@@ -64,7 +64,8 @@ impl AgedSsd {
         Ok(aged)
     }
 
-    /// Overwrites `count` random pages as fast as the device takes them, and lets it come to rest.
+    /// Overwrites `count` random pages as fast as the device accepts them, and waits until it is
+    /// idle.
     fn overwrite(&mut self, count: u64) {
         let mut random = Pcg64::seed_from_u64(2);
         let mut done = Vec::new();
@@ -126,7 +127,7 @@ impl AgedSsd {
     }
 }
 
-/// What was counted after `before`, as far as shares need it.
+/// The counts since `before` that shares need.
 fn since(counters: &Counters, before: &Counters) -> Counters {
     Counters {
         reads: counters.reads - before.reads,

@@ -1,10 +1,11 @@
-//! Experiments on models. Each verb of the `ebbtide` command that simulates or computes has a module.
+//! Experiments on models. Each verb of the `ebbtide` command that simulates or computes has a
+//! module.
 //!
 //! * [`simulate`]: one design on one program or trace (`ebbtide sim`).
 //! * [`compare`]: every design on the same work and the same machine (`ebbtide compare`).
 //! * [`sweep`]: the cross product of designs, programs and parameters (`ebbtide sweep`).
 //! * [`size`]: the DRAM that a program needs, its cost, and the lifetime of the SSD (`ebbtide size`).
-//! * [`commits`]: durable transactions on a modelled SSD (the example `commits`).
+//! * [`commits`]: durable transactions on a modelled SSD (`ebbtide commits`).
 //! * [`predict`]: the simulator's prediction of a bench (`ebbtide bench --predict`).
 //!
 //! Other modules serve several of these and the reproduction of papers:
@@ -12,9 +13,9 @@
 //! * [`analytic`]: closed formulas for queues, bandwidth, cost and lifetime.
 //! * [`energy`]: the energy of a run, from its counters and a table of energies per operation.
 //! * [`claims`]: a paper's claim, its tolerance, and the verdict on a result.
-//! * [`market`]: what memory costs and which drives hold the data.
+//! * [`market`]: the prices of memory, and the drives that hold the data.
 //! * [`gc_share`]: the share of requests that garbage collection blocks.
-//! * [`side_by_side`]: runs on host threads with results that do not depend on their number.
+//! * [`side_by_side`]: runs on host threads. Their number does not change the results.
 //!
 //! Every experiment takes options, reports its progress to a [`Watch`](ebbtide_core::Watch), and
 //! returns a result that implements [`Report`](ebbtide_report::Report): text, JSON and a page.

@@ -1,4 +1,4 @@
-//! [`Market`]: what memory costs and how long flash lasts, for sizings and comparisons alike.
+//! [`Market`]: prices of memory and lifetimes of flash, for sizings and comparisons.
 
 use serde::Serialize;
 use thiserror::Error;
@@ -9,11 +9,11 @@ use crate::analytic::lifetime::Cells;
 /// Prices of memory, and the drives that hold the data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Market {
-    /// Dollars a GB. The data's part of a drive is paid for.
+    /// Dollars a GB. Only the data's part of a drive is paid for.
     pub prices: Prices,
-    /// The kind of flash cells, which says how often they can be written.
+    /// The kind of flash cells. It determines the number of writes that they endure.
     pub cells: Cells,
-    /// Capacity of a drive in bytes. As many drives are taken as hold the data.
+    /// Capacity of a drive in bytes. The number of drives is the least that holds the data.
     pub drive_bytes: u64,
 }
 
@@ -25,15 +25,15 @@ impl Default for Market {
     }
 }
 
-/// Something that no market has.
+/// The error of an impossible price or capacity.
 #[derive(Debug, Error, PartialEq)]
 #[error("{option} {given}: expected {expected}")]
 pub struct MarketError {
     /// The option of the command line.
     pub option: &'static str,
-    /// What was given.
+    /// The given value.
     pub given: String,
-    /// What was expected.
+    /// The expected values.
     pub expected: &'static str,
 }
 

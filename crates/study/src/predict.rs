@@ -1,9 +1,9 @@
 //! The simulator's prediction of a bench, from the measured costs of a miss on this machine.
 //!
 //! The program's real code runs on the simulated machine with the engine's own replacement policy.
-//! The inputs from the bench are the program, the DRAM and the calibrated length of a job. The
-//! costs of a miss come from a [`Profile`](ebbtide_measure::bench::Profile), measured with other
-//! programs; no parameter is fitted to the bench.
+//! The bench provides the program, the DRAM and the calibrated length of a job. The costs of a miss
+//! come from a [`Profile`](ebbtide_measure::bench::Profile), measured with other programs. No
+//! parameter is fitted to the bench.
 
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
@@ -19,10 +19,10 @@ use ebbtide_workloads::Workload;
 use ebbtide_measure::bench::{BenchRun, Conditions, Effect, Mode, ModeCosts, ReadsAt};
 use thiserror::Error;
 
-/// Why the simulator cannot predict a bench.
+/// The reason why the simulator cannot predict a bench.
 #[derive(Debug, Error)]
 pub enum PredictError {
-    /// The simulator cannot be set up as the bench was, or fails.
+    /// The simulator cannot reproduce the bench's setup, or it fails.
     #[error("cannot predict: {0}")]
     Simulation(String),
     /// The prediction was stopped.
@@ -36,11 +36,11 @@ impl From<SimError> for PredictError {
     }
 }
 
-/// Adds a prediction to each outcome of `measured`, and the simulated effect to each technique that
-/// was tried.
+/// Adds a prediction to each outcome of `measured`, and the simulated effect to each tested
+/// technique.
 ///
 /// # Errors
-/// [`PredictError`] when the simulator cannot be set up as the bench was.
+/// [`PredictError`] when the simulator cannot reproduce the bench's setup.
 pub fn predict(measured: &mut BenchRun, watch: Watch<'_>) -> Result<(), PredictError> {
     let BenchRun { report, conditions } = measured;
     let (mut expected, count) = (Vec::new(), conditions.len() as f64);
@@ -77,25 +77,25 @@ struct Prediction<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Expected {
     jobs_per_s: f64,
-    /// Reads from flash that a job waits for; none in DRAM.
+    /// Reads from flash that a job waits for. Zero in DRAM.
     misses_per_job: f64,
 }
 
-/// Jobs a core whose time in simulated DRAM is taken, and as many to warm up.
+/// Jobs a core to measure in simulated DRAM. As many warm up.
 const BARE_JOBS: u64 = 5_000;
 
-/// No more jobs a core than this warm up, or are measured, however long the bench is: this bounds
-/// how long a prediction takes.
+/// The most jobs a core that warm up or are measured, for a bench of any length. This bounds the
+/// time of a prediction.
 const JOBS_MAX: u64 = 300_000;
 
-/// Jobs a core between two looks at the simulated clock.
+/// Jobs a core between two checks of the simulated clock.
 const STRETCH: u64 = 64;
 
 impl Prediction<'_> {
-    /// What comes of the mode of the setup; `None` if its costs are not known.
+    /// The prediction for the mode of the setup. `None` if its costs are unknown.
     ///
     /// # Errors
-    /// [`PredictError`] when the simulator cannot be set up so.
+    /// [`PredictError`] when the simulator cannot reproduce that setup.
     fn expected(&self) -> Result<Option<Expected>, PredictError> {
         let cores = self.conditions.setup.cpus.len();
         if self.conditions.setup.mode == Mode::Dram {
@@ -116,12 +116,12 @@ impl Prediction<'_> {
         Ok(Some(self.measured(&mut machine, cores as u64)?))
     }
 
-    /// Frames of the mode's DRAM cache, and who manages them.
+    /// Frames of the mode's DRAM cache, and the policy that manages them.
     fn cache(&self, costs: &ModeCosts) -> Result<(u64, PolicyKind), PredictError> {
         let pages = self.conditions.program.size_bytes() / PAGE_BYTES as u64;
         if self.conditions.setup.mode == Mode::Paging {
             let bytes = self.conditions.setup.dram_bytes.saturating_sub(costs.lost_bytes);
-            // The kernel's two lists and their second chances are nearest to CLOCK (assumption).
+            // CLOCK is most similar to the kernel's two lists with second chances (assumption).
             return Ok(((bytes / PAGE_BYTES as u64).clamp(16, pages), PolicyKind::Clock));
         }
         let options = self.conditions.engine_options();
@@ -130,10 +130,10 @@ impl Prediction<'_> {
         Ok((budget.frames as u64, options.tuning.replacement))
     }
 
-    /// A machine of as many cores whose memory is only DRAM and `frames` of cache. Its own caches
-    /// and the DRAM behind them are next to nothing: software looks up the page of every access, so
-    /// one that hits in a cache must count for the policy too, and how long accesses take is in the
-    /// calibrated length of a job.
+    /// A machine of as many cores, whose memory is DRAM with a cache of `frames` frames. Its own
+    /// caches, and the DRAM behind them, take nearly no time. Software looks up the page of every
+    /// access, so the policy must see the accesses that hit in a cache. The time of accesses is
+    /// part of the calibrated length of a job.
     fn config(&self, frames: u64) -> Result<Config, PredictError> {
         let lines = |count: usize| Bytes((count * LINE_BYTES) as u64);
         let mut config = resolve("astriflash", &[])
@@ -142,7 +142,7 @@ impl Prediction<'_> {
         config.llc.size = lines(config.llc.ways * self.conditions.setup.cpus.len());
         config.dram.ras_cycles = 1;
         config.cores.count = self.conditions.setup.cpus.len();
-        // What overlaps on this machine is in its measured costs.
+        // The measured costs already include the overlap on this machine.
         (config.cores.store_buffer, config.cores.miss_registers) = (0, 0);
         config.dataset.size = Bytes(self.conditions.program.size_bytes());
         config.dram_cache.size = Bytes(frames * PAGE_BYTES as u64);
@@ -182,7 +182,7 @@ impl Prediction<'_> {
             _ => Discipline::Priority,
         };
         let core_side = match self.conditions.setup.mode {
-            // The read is in what a miss costs.
+            // The cost of a miss includes the read.
             Mode::Dram | Mode::Sync => CoreSide::Block,
             Mode::Paging | Mode::Ebbtide | Mode::Plain | Mode::Durable => {
                 CoreSide::Switch(Switching {
@@ -190,7 +190,7 @@ impl Prediction<'_> {
                     discipline,
                     looks_after_jobs: true,
                     arrivals: Arrive::Notified,
-                    // Switches are in what a miss costs.
+                    // The cost of a miss includes switches.
                     flush: Span::ZERO,
                     switch_out: Span::ZERO,
                     switch_in: Span::ZERO,
@@ -208,7 +208,7 @@ impl Prediction<'_> {
                 .map(|at: &ReadsAt| (at.in_flight, us(at.mean_us)))
                 .collect(),
         };
-        // What the engine does about misses, the kernel does not.
+        // The kernel has none of the engine's techniques against misses.
         let (admission, prefetcher, hints, ahead_max) = match self.conditions.setup.mode {
             Mode::Dram | Mode::Paging => (Admission::Always, PrefetcherKind::None, false, 0),
             Mode::Sync | Mode::Ebbtide | Mode::Plain | Mode::Durable => {
@@ -238,7 +238,7 @@ impl Prediction<'_> {
         Ok(Parts { core_side, memory_side: Box::new(memory_side) })
     }
 
-    /// What `machine`, which starts empty as the mode did, does in the bench's time.
+    /// The result of `machine` in the bench's time. It starts empty, as the mode did.
     fn measured(&self, machine: &mut Machine, cores: u64) -> Result<Expected, SimError> {
         run_for(machine, self.conditions.warm_up_s, cores)?;
         machine.take_counters();
@@ -251,7 +251,7 @@ impl Prediction<'_> {
     }
 }
 
-/// Lets `machine` run for as many simulated `seconds`. Gives the jobs that ended and their time.
+/// Runs `machine` for `seconds` of simulated time. Returns the jobs that ended and their time.
 fn run_for(machine: &mut Machine, seconds: f64, cores: u64) -> Result<(u64, Span), SimError> {
     let (mut jobs, mut time) = (0, Span::ZERO);
     while (time.as_ps() as f64) < seconds * 1e12 && jobs < JOBS_MAX * cores {

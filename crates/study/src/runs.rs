@@ -1,4 +1,4 @@
-//! [`run_all`]: many runs of the simulator, which share what they have in common.
+//! [`run_all`]: many runs of the simulator, with their common work done once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,17 +9,17 @@ use thiserror::Error;
 
 use crate::side_by_side::side_by_side_by_cost;
 
-/// Why a run has no outcome.
+/// The reason why a run has no outcome.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The run failed.
     #[error("{design} under {workload}: {error}")]
     Failed {
-        /// The design it ran on.
+        /// The design.
         design: String,
-        /// The program it ran.
+        /// The program.
         workload: &'static str,
-        /// What failed.
+        /// The error.
         error: Box<SimError>,
     },
     /// The user stopped the run.
@@ -28,7 +28,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The error of a run of `workload` on `design` that ended in `error`.
+    /// The error of a run of `workload` on `design`.
     pub fn new(design: &str, workload: &'static str, error: SimError) -> RunError {
         match error {
             SimError::Stopped(stopped) => stopped.into(),
@@ -38,7 +38,7 @@ impl RunError {
         }
     }
 
-    /// The error of a run of `plan` that ended in `error`.
+    /// The error of a run of `plan`.
     pub fn of(plan: &Plan, error: SimError) -> RunError {
         RunError::new(&plan.config.design, plan.workload.name(), error)
     }
@@ -48,7 +48,7 @@ impl RunError {
 /// and plans over the same jobs share their warm-up.
 ///
 /// # Errors
-/// The error of the first plan that failed, or [`RunError::Stopped`] once `watch` says stop.
+/// The error of the first failed plan, or [`RunError::Stopped`] if `watch` requests a stop.
 pub fn run_all(plans: &[Plan], threads: usize, watch: Watch<'_>) -> Result<Vec<Outcome>, RunError> {
     let groups = groups(plans);
     let counts: Vec<f64> = groups.iter().map(|group| group.len() as f64).collect();
@@ -64,9 +64,9 @@ fn first(plans: &[Plan], plan: &Plan) -> usize {
     plans.iter().position(|other| other == plan).unwrap_or(0)
 }
 
-/// The groups in which [`run_all`] runs `plans`, by their numbers: plans over the same jobs, those
-/// with the same warm-up next to one another. The largest group begins first: one that begins last
-/// would keep a host core waiting for it.
+/// Groups `plans` for [`run_all`], by their numbers. A group has plans over the same jobs. Plans
+/// with the same warm-up are next to each other. The largest group begins first: if it began last,
+/// other host cores would wait for it.
 fn groups(plans: &[Plan]) -> Vec<Vec<usize>> {
     let numbers = (0..plans.len()).filter(|n| first(plans, &plans[*n]) == *n).collect();
     let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
@@ -100,7 +100,7 @@ fn same_jobs(a: &Plan, b: &Plan) -> bool {
     a.workload == b.workload && a.seed == b.seed && dataset(a) == dataset(b)
 }
 
-/// `items` in groups that are `alike`; items and groups keep the given order.
+/// Groups `items` that are `alike`. Items and groups keep the given order.
 fn together<T>(items: Vec<T>, alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     for item in items {

@@ -29,12 +29,11 @@ pub fn side_by_side<T: Send, E: Send>(
 }
 
 /// Calls `run` with the number of each of `costs`, on up to `threads` threads, and returns the
-/// results in the order of their numbers. The watch given to a run reports the progress of all runs
-/// together; a run counts by its cost, the time that it takes in any unit.
+/// results in the order of their numbers. The watch given to a run reports the progress of all
+/// runs. Each run counts by its cost, its time in any unit.
 ///
 /// # Errors
-/// The error of the lowest number that has one. After an error no run begins, and those that have
-/// begun finish.
+/// The error with the lowest number. After an error no run begins, and the current runs finish.
 ///
 /// # Panics
 /// When `run` does.

@@ -1,4 +1,4 @@
-//! [`Watched`]: a trace whose reading can be stopped.
+//! [`Watched`]: a trace that can be stopped while it is read.
 
 use ebbtide_core::Watch;
 use ebbtide_trace::{Access, Source, TraceError};

@@ -1,4 +1,5 @@
-//! What is predicted of durable transactions follows from the SSD, the flush and the policy.
+//! Tests that predictions of durable transactions depend on the SSD, the flush and the policy as
+//! they must.
 
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{Bytes, Span, Watch};

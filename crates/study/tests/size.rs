@@ -1,4 +1,4 @@
-//! What `size` promises of a simulated design is what `sim` gives.
+//! Tests that `size` and `sim` have equal figures for a simulated design.
 
 use ebbtide_core::Watch;
 use ebbtide_sim::designs::resolve;
@@ -23,7 +23,7 @@ fn sized(name: Kind, designs: &[&str]) -> Vec<SizedDesign> {
 
 /// The design with the DRAM of `need`, as `ebbtide sim` runs it.
 fn ran(design: &str, workload: Kind, need: &Need, arrivals: Offered) -> Outcome {
-    // Where all data are in DRAM, the size of a cache does not matter.
+    // If all data is in DRAM, the size of a cache does not matter.
     let dram = if need.dram_bytes < DATA { need.dram_bytes } else { DATA / 2 };
     // The last-level cache keeps its share of the data, in whole sets of lines of 64 bytes.
     let own = resolve(design, &[]).expect("a design");
@@ -48,7 +48,7 @@ fn holds(program: Kind, designs: &[&str]) {
     for SizedDesign { anatomy, need, refuted, .. } in sized(program, designs) {
         let what = format!("{} under {program}", anatomy.design);
         let Some(need) = need else {
-            // The largest memory below all data, by whole sets, is not enough.
+            // The largest memory below all data, in whole sets, is not enough.
             let tried = refuted.unwrap_or_else(|| panic!("{what}: no model found a size"));
             let late = tried.p99_us.is_none_or(|us| us > SLO_US);
             assert!(late || tried.throughput_kept <= LOAD, "{what}: {tried:?}");
@@ -67,7 +67,7 @@ fn holds(program: Kind, designs: &[&str]) {
     }
 }
 
-/// A design with large pages, one with slow faults, and the one that is recommended.
+/// A design with large pages, one with slow faults, and the recommended one.
 const THREE: [&str; 3] = ["lhams-e", "hams-mmap", "astriflash"];
 
 #[test]

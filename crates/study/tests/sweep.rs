@@ -1,4 +1,5 @@
-//! A sweep gives the same bytes on any number of threads, and whether or not it was broken off.
+//! Tests that a sweep writes the same bytes on any number of threads, with and without
+//! interruptions.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use ebbtide_study::sweep::{
     Sweep, SweepError, SweepOptions, Swept, merge, run, run_point, run_shard,
 };
 
-/// Twelve runs that take moments.
+/// Twelve short runs.
 const SMALL: &str = "
     design = [\"astriflash\", \"os-swap\", \"dram-only\"]
     workload = \"array-swap\"
@@ -29,12 +30,12 @@ fn options(folder: &Path, threads: usize) -> SweepOptions {
     SweepOptions { folder: folder.to_path_buf(), program, threads, force: false }
 }
 
-/// Runs the sweep until `runs` runs were begun; all of it without.
+/// Runs the sweep until `runs` runs have begun, or to its end.
 fn sweep(folder: &Path, threads: usize, runs: Option<usize>) -> Result<(), SweepError> {
     let (stop, begun) = (Stop::new(), AtomicUsize::new(0));
     let show = |stage: &str, share: f64| {
         assert!((0.0..=1.0).contains(&share), "{share}");
-        // The last thing that a run tells before it ends.
+        // The last stage that a run reports before it ends.
         let measuring = stage.ends_with("measuring");
         let number = begun.fetch_add(usize::from(measuring), Ordering::Relaxed);
         if measuring && runs.is_some_and(|runs| number >= runs) {
@@ -48,7 +49,7 @@ fn sweep(folder: &Path, threads: usize, runs: Option<usize>) -> Result<(), Sweep
         .map_err(SweepError::from)
 }
 
-/// The bytes of every file that `folder` has but the one of kept runs, by name.
+/// The bytes of every file in `folder` by name, except the file of kept runs.
 fn results(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .expect("a folder")
@@ -85,7 +86,7 @@ fn results_are_the_same_bytes_on_any_number_of_threads_and_after_any_break() {
     }
     sweep(broken, 2, None).expect("it ends");
     assert!(results(broken) == expected);
-    // Everything is there: no run begins any more.
+    // Everything is present, so no run begins.
     sweep(broken, 1, Some(0)).expect("nothing is left to run");
 }
 

@@ -1,4 +1,4 @@
-//! Every warning about a run is given where it is due, and not where it is not.
+//! Tests that each warning about a run appears when it is due, and only then.
 
 use ebbtide_core::Watch;
 use ebbtide_sim::designs::resolve;

@@ -3,23 +3,23 @@
 
 use serde::Serialize;
 
-/// How many times cheaper memory is when all of the data lies on flash and `dram_share` of it in
-/// DRAM as well, where flash is `price_ratio` times cheaper a byte than DRAM (AstriFlash §II-A).
+/// The factor by which memory is cheaper with all data on flash and `dram_share` of it in DRAM as
+/// well. A byte of flash costs `1 / price_ratio` of a byte of DRAM (AstriFlash §II-A).
 pub fn saving(dram_share: f64, price_ratio: f64) -> f64 {
     1.0 / (dram_share + 1.0 / price_ratio)
 }
 
-/// Two ways to hold a dataset, priced as FlatFlash §5.7 does: all in DRAM, or in a little DRAM
+/// Two ways to hold a dataset, with the prices of FlatFlash §5.7: all in DRAM, or in a little DRAM
 /// and an SSD.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Purchase {
-    /// GB of DRAM that hold all of it, the paper's X.
+    /// GB of DRAM for all data, the paper's X.
     pub all_dram_gb: f64,
-    /// GB of DRAM beside the SSD, D.
+    /// GB of DRAM in front of the SSD, D.
     pub dram_gb: f64,
     /// GB of SSD, S.
     pub ssd_gb: f64,
-    /// Price of a server for that much DRAM beyond the price of its memory, in dollars.
+    /// Extra price of a server for that amount of DRAM, beyond the price of its memory, in dollars.
     pub extra_dollars: f64,
 }
 
@@ -33,8 +33,8 @@ pub struct Prices {
 }
 
 impl Default for Prices {
-    /// About the prices of servers' memory modules and NVMe drives in 2024: an assumption, which
-    /// options replace.
+    /// Approximate prices of memory modules for servers and NVMe drives in 2024: an assumption,
+    /// which options replace.
     fn default() -> Prices {
         Prices { dram: 3.0, flash: 0.1 }
     }
@@ -46,12 +46,12 @@ pub(crate) const DRAM_DOLLARS_PER_GB: f64 = 30.0;
 /// Dollars for a GB of SSD (FlatFlash §5.7).
 pub(crate) const SSD_DOLLARS_PER_GB: f64 = 2.0;
 
-/// Dollars added to a server that takes so much DRAM (FlatFlash §5.7).
+/// Extra price in dollars of a server that can hold that amount of DRAM (FlatFlash §5.7).
 pub const BIG_SERVER_DOLLARS: f64 = 1500.0;
 
 impl Purchase {
-    /// An SSD of `ratio` times the DRAM, `dram_gb`, against as much DRAM as the SSD holds, without
-    /// the price of the bigger server.
+    /// An SSD of `ratio` times the DRAM, `dram_gb`, against as much DRAM as the SSD holds. The
+    /// price of the larger server is not included.
     pub fn ssd_to_dram(ratio: f64, dram_gb: f64) -> Purchase {
         let ssd_gb = ratio * dram_gb;
         Purchase { all_dram_gb: ssd_gb, dram_gb, ssd_gb, extra_dollars: 0.0 }
@@ -70,8 +70,8 @@ pub fn effectiveness(saving: f64, slowdown: f64) -> f64 {
     saving / slowdown
 }
 
-/// Performance for the money against DRAM-only where `share` of the requests are as fast as DRAM
-/// and the rest count for nothing (CXL-flash, ATC'23, observation 3).
+/// Performance for the money relative to DRAM-only. `share` of the requests are as fast as DRAM,
+/// and the rest count as nothing (CXL-flash, ATC'23, observation 3).
 pub fn performance_per_dollar(
     share: f64,
     dram_dollars_per_gb: f64,

@@ -1,8 +1,7 @@
-//! The queues of [`super::queueing`] as seeded simulations, and what they leave out: a core with
-//! flash behind it, where the order of service matters.
+//! Seeded simulations of the queues of [`super::queueing`], and of a core with flash behind it.
+//! There the order of service matters.
 //!
-//! Both run several independent replications, each warmed up, so that an estimate comes with its
-//! standard error.
+//! Both run several independent replications, each warmed up, so an estimate has a standard error.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,9 +17,9 @@ use super::queueing::Queue;
 pub struct Effort {
     /// Independent replications, at least two.
     pub replications: u32,
-    /// Jobs of each that count; a tenth as many before them do not.
+    /// Counted jobs of each replication. A tenth as many run before them and are not counted.
     pub jobs: u32,
-    /// The seed of the first replication; each has its own.
+    /// The seed of the first replication. Each has its own seed.
     pub seed: u64,
 }
 
@@ -34,7 +33,7 @@ pub struct Replicated {
 }
 
 impl Effort {
-    /// The p99 of the responses that `respond` gives, job by job in order of arrival or end.
+    /// The p99 of the response times that `respond` returns, job by job in order of arrival or end.
     fn p99<S: FnMut() -> f64>(self, start: impl Fn(Pcg64) -> S) -> Replicated {
         assert!(self.replications >= 2 && self.jobs >= 100, "{self:?} is too little");
         let p99s: Vec<f64> = (0..self.replications)
@@ -62,7 +61,7 @@ fn exponential(mean: f64, random: &mut Pcg64) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// The p99 response of `queue` when `arrivals` jobs come in a unit of time, simulated.
+/// The simulated p99 response of `queue` at `arrivals` jobs in a unit of time.
 pub fn p99(queue: Queue, arrivals: f64, effort: Effort) -> Replicated {
     assert!(arrivals > 0.0 && arrivals < queue.capacity(), "{arrivals} arrivals at {queue:?}");
     effort.p99(|mut random| {
@@ -83,30 +82,30 @@ pub fn p99(queue: Queue, arrivals: f64, effort: Effort) -> Replicated {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Those back from flash before new ones, as priority with ageing comes to.
+    /// Returned jobs before new ones, which is the result of priority with ageing.
     ReturnedFirst,
-    /// In the order in which they became ready, new or back from flash.
+    /// Oldest ready job first, new or returned from flash.
     OneQueue,
-    /// New ones before those back from flash.
+    /// New jobs before those returned from flash.
     NewFirst,
 }
 
-/// How long flash takes.
+/// The distribution of flash's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlashTime {
     /// Exponentially distributed.
     Exponential,
-    /// Always the same.
+    /// A constant time.
     Fixed,
 }
 
-/// How often a job misses.
+/// The number of misses of a job.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Misses {
-    /// Once, between two parts.
+    /// One, between two parts.
     Once,
-    /// So often on average, at random moments of its execution: after each part a job either ends
-    /// or misses, whatever it did before.
+    /// This number on average, at random moments of its execution. After each part a job either
+    /// ends or misses, independent of its past.
     Random(f64),
 }
 
@@ -121,34 +120,34 @@ impl Misses {
 }
 
 /// A core that runs jobs in parts with a read of flash between them. It switches to another job
-/// meanwhile and runs each part to its end.
+/// during a read, and runs each part to its end.
 ///
-/// A core that waits for flash instead is one whose every miss costs it the read, and whose reads
-/// take no more time.
+/// A core that waits for flash is modelled in the same way. There the time of the read is part of
+/// the cost of a miss, and a read takes no further time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Core {
-    /// Mean execution of a job, all its parts together, each exponentially distributed.
+    /// Mean execution time of a job, the sum of its parts. Each part is exponentially distributed.
     pub execution: f64,
-    /// How often a job misses.
+    /// The number of misses of a job.
     pub misses: Misses,
-    /// What a miss costs the core besides.
+    /// Core time that a miss costs in addition.
     pub overhead: f64,
-    /// Mean of the read.
+    /// Mean time of a read.
     pub flash: f64,
-    /// How the read is distributed.
+    /// The distribution of that time.
     pub flash_time: FlashTime,
-    /// Which job runs next.
+    /// The next job to run.
     pub order: Order,
 }
 
 impl Core {
-    /// The share of DRAM-only's throughput that it can do.
+    /// The maximum throughput, relative to DRAM-only.
     pub fn capacity(&self) -> f64 {
         self.execution / (self.execution + (self.misses.parts() - 1.0) * self.overhead)
     }
 
-    /// The p99 response at `load`, a share of DRAM-only's throughput and below the core's
-    /// [capacity](Core::capacity), simulated.
+    /// The simulated p99 response at `load`, a share of DRAM-only's throughput. `load` must be
+    /// below the core's [capacity](Core::capacity).
     pub fn p99(self, load: f64, effort: Effort) -> Replicated {
         assert!(load > 0.0 && load < self.capacity(), "load {load} of {self:?}");
         effort.p99(|random| {
@@ -158,25 +157,25 @@ impl Core {
     }
 }
 
-/// A job that is ready since `ready` and arrived at `arrived`.
+/// A job that arrived at `arrived` and is ready since `ready`.
 #[derive(Clone, Copy)]
 struct Job {
     ready: f64,
     arrived: f64,
 }
 
-/// A core at work.
+/// A simulated core.
 struct Run {
     core: Core,
     random: Pcg64,
     interval: f64,
     now: f64,
     next_arrival: f64,
-    /// Ready jobs that have not run, in the order in which they became ready.
+    /// Ready jobs that have not run, oldest ready first.
     new: VecDeque<Job>,
-    /// Ready jobs back from flash, in the order in which they became ready.
+    /// Ready jobs that returned from flash, oldest ready first.
     returned: VecDeque<Job>,
-    /// Jobs that wait for flash: when each is ready, and when it arrived.
+    /// Jobs that wait for flash: when each becomes ready, and when it arrived.
     in_flight: BinaryHeap<Reverse<(Moment, Moment)>>,
 }
 
@@ -188,7 +187,7 @@ impl Run {
         Run { core, random, interval, now: 0.0, next_arrival, new, returned, in_flight }
     }
 
-    /// Runs until a job ends, and says how long after its arrival.
+    /// Runs until a job ends. Returns its response time.
     fn next_response(&mut self) -> f64 {
         loop {
             self.admit();
@@ -225,7 +224,7 @@ impl Run {
         }
     }
 
-    /// Queues every job that has arrived or come back by now.
+    /// Queues every job that has arrived or returned by now.
     fn admit(&mut self) {
         while self.next_arrival <= self.now {
             let arrived = self.next_arrival;
@@ -283,7 +282,8 @@ mod tests {
             for load in [0.3, 0.7, 0.85] {
                 let arrivals = load * capacity;
                 let (found, expected) = (p99(queue, arrivals, EFFORT), queue.p99(arrivals));
-                // Fifteen degrees of freedom: beyond four errors one time in a thousand.
+                // With fifteen degrees of freedom, an estimate is off by more than four errors one
+                // time in a thousand.
                 let away = (found.mean - expected).abs() / found.error;
                 assert!(away < 4.0, "{queue:?} at {load}: {found:?}, expected {expected}");
                 assert!(found.error < 0.05 * expected, "{queue:?} at {load}: {found:?}");
@@ -304,8 +304,8 @@ mod tests {
         Core { execution: 1.0, misses, overhead: 0.0, flash: 5.0, flash_time, order }
     }
 
-    /// The closed formula's figures, and the same from 24 replications of 2,000,000 jobs with seed
-    /// 7, whose standard errors are below 0.15.
+    /// The results of the closed formula, and of 24 replications of 2,000,000 jobs with seed 7. The
+    /// standard errors of the latter are below 0.15.
     const ORDERS: [(Order, FlashTime, f64, f64); 6] = [
         (Order::ReturnedFirst, FlashTime::Exponential, 34.0, 33.96),
         (Order::ReturnedFirst, FlashTime::Fixed, 29.0, 29.21),
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_core_that_waits_for_exponential_flash_is_slower_by_its_misses() {
-        // Two misses of one execution each leave a third of the throughput.
+        // Two misses of one execution each reduce the throughput to a third.
         let order = Order::ReturnedFirst;
         let waits = Core {
             misses: Misses::Random(2.0),
@@ -356,8 +356,8 @@ mod tests {
         };
         assert!((waits.capacity() - 1.0 / 3.0).abs() < 1e-12);
         let idle = waits.p99(1e-3, EFFORT);
-        // Geometric misses of one unit each and an exponential execution: between the p99 of the
-        // misses alone (11) and that of both added up (16).
+        // Geometric misses of one unit each and an exponential execution. The p99 lies between that
+        // of the misses alone (11) and that of their sum (16).
         assert!((11.0..16.0).contains(&idle.mean), "{idle:?}");
         assert!(waits.p99(0.3, EFFORT).mean > 2.0 * idle.mean);
     }

@@ -12,14 +12,14 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The longest p99 response that is drawn, in mean services of DRAM-only.
+/// The longest p99 response in the figure, in mean services of DRAM-only.
 pub(crate) const P99_MAX: f64 = 200.0;
 
 /// Points along each curve.
 const POINTS: u32 = 100;
 
-/// p99 response, in mean services of DRAM-only, over load, relative to DRAM-only's capacity, for
-/// one core. Each curve ends where it leaves the figure at `P99_MAX`.
+/// The p99 response of one core over load. The response is in mean services of DRAM-only, the load
+/// relative to DRAM-only's capacity. Each curve ends where it leaves the figure at `P99_MAX`.
 pub fn p99_over_load(systems: &[System]) -> Vec<Series> {
     let points = |system: System| {
         let queue = system.queue(1);
@@ -30,8 +30,8 @@ pub fn p99_over_load(systems: &[System]) -> Vec<Series> {
     systems.iter().map(|&s| Series { name: s.name(), points: points(s) }).collect()
 }
 
-/// Throughput relative to DRAM-only's capacity with the p99 response within each of `limits`, in
-/// mean services of DRAM-only, on `cores` cores.
+/// Throughput on `cores` cores with the p99 response within each of `limits`. The throughput is
+/// relative to DRAM-only's capacity, the limits are in mean services of DRAM-only.
 pub fn throughput_over_limit(systems: &[System], cores: u32, limits: &[f64]) -> Vec<Series> {
     let points = |system: System| {
         let queue = system.queue(cores);

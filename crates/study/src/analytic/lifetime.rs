@@ -1,13 +1,13 @@
 //! The lifetime of flash, by the formula of the CXL-flash authors' simulator (ATC'23, observation
 //! 2).
 //!
-//! The paper's years are working years of 2,080 hours (40 a week), in which the device is written
-//! to; a device in use round the clock lasts less than a quarter as long. Wear is taken to be even
-//! and write amplification to be 1.
+//! The paper's years are working years of 2,080 hours (40 a week). The device is only written to in
+//! these hours, so a device in continuous use lasts less than a quarter as long. Wear is assumed to
+//! be even, and write amplification to be 1.
 
 use ebbtide_core::choice;
 
-/// Hours of a year in use round the clock.
+/// Hours of a year of continuous use.
 const HOURS: f64 = 24.0 * 365.0;
 
 /// Hours of the paper's year.
@@ -36,18 +36,18 @@ impl Cells {
             Cells::Ull | Cells::Slc => 100_000.0,
             Cells::Mlc => 10_000.0,
             Cells::Tlc => 3_000.0,
-            // Not in the table: what makers of such drives state, an assumption.
+            // Not in the table: makers of such drives state it, an assumption.
             Cells::Qlc => 1_000.0,
         }
     }
 }
 
-/// A device and what a run writes to it.
+/// A device and the writes of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wear {
-    /// Program and erase cycles a block survives, as [`Cells::endurance_cycles`] has them.
+    /// Program and erase cycles that a block survives, as in [`Cells::endurance_cycles`].
     pub cycles: f64,
-    /// Bytes the device holds.
+    /// Capacity of the device in bytes.
     pub device_bytes: f64,
     /// Pages of 4 KiB written to flash in the run.
     pub pages_written: f64,
@@ -61,12 +61,12 @@ impl Wear {
         self.hours() / WORKING_HOURS
     }
 
-    /// Years in use round the clock.
+    /// Years of continuous use.
     pub fn years(&self) -> f64 {
         self.hours() / HOURS
     }
 
-    /// The pages written in the run that wear the device out in `working_years`.
+    /// The number of pages that each such run writes if the device lasts exactly `working_years`.
     pub fn pages_for(&self, working_years: f64) -> f64 {
         self.pages_written * self.working_years() / working_years
     }

@@ -1,5 +1,5 @@
-//! Closed formulas that evaluate the papers' claims without a simulated machine, and two small
-//! event models that check the formulas.
+//! Closed formulas that evaluate the papers' claims without a simulated machine. Two small event
+//! models check the formulas.
 //!
 //! * [`bandwidth`]: flash bandwidth by miss ratio (AstriFlash, Eq. 1).
 //! * [`cost`]: the cost of memory, and performance per dollar.

@@ -1,16 +1,17 @@
 //! Service times without priority for jobs whose page has arrived: AstriFlash-noPS (AstriFlash
 //! §VI-B, Table II).
 //!
-//! A halted job is looked at again only when the running one misses, and waits its turn behind
-//! every other thread's, so a miss takes a round of all threads unless flash takes longer.
+//! The core looks at a halted job only when the running job misses. The halted job then waits
+//! behind every other thread. So a miss takes one round of all threads, or the flash read if that
+//! is longer.
 
-/// What a miss takes a job without priority, from one miss to the next, in µs: its own execution,
-/// then flash or a round of the other `threads`, whichever is longer.
+/// Time of a job without priority from one miss to the next, in µs. It is the job's own execution
+/// plus the longer of two times: the flash read, and a round of the other `threads`.
 pub fn miss_us(execution_us: f64, flash_us: f64, threads: u32) -> f64 {
     execution_us + flash_us.max(f64::from(threads.saturating_sub(1)) * execution_us)
 }
 
-/// Service time against Flash-Sync's, where the core waits for flash alone.
+/// Service time relative to Flash-Sync's, where the core waits for flash alone.
 pub fn slowdown(execution_us: f64, flash_us: f64, threads: u32) -> f64 {
     miss_us(execution_us, flash_us, threads) / (execution_us + flash_us)
 }

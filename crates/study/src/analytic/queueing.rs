@@ -6,7 +6,7 @@
 pub struct Queue {
     /// Servers, at least one.
     pub servers: u32,
-    /// Jobs a server completes in a unit of time while it is busy.
+    /// Jobs that a busy server completes in a unit of time.
     pub rate: f64,
 }
 
@@ -16,12 +16,12 @@ impl Queue {
         f64::from(self.servers) * self.rate
     }
 
-    /// The probability that a job finds every server busy when `arrivals` come in a unit of time,
-    /// by Erlang's formula C. Below capacity only.
+    /// The probability that a job finds every server busy at `arrivals` jobs in a unit of time, by
+    /// Erlang's formula C. Only valid below capacity.
     pub fn waits(&self, arrivals: f64) -> f64 {
         let offered = arrivals / self.rate;
         let servers = f64::from(self.servers);
-        // Erlang's formula B, server by server, which neither overflows nor cancels.
+        // Erlang's formula B, server by server. It neither overflows nor cancels.
         let add = |blocked: f64, server: u32| {
             let busy = offered * blocked;
             busy / (f64::from(server) + busy)
@@ -32,8 +32,8 @@ impl Queue {
 
     /// The probability that a response takes longer than `time` (waiting and service).
     ///
-    /// `(1 − C)·e^(−μt) + C·(μe^(−θt) − θe^(−μt))/(μ − θ)` with θ = kμ − λ, written so that
-    /// nothing cancels where θ is near μ: `e^(−μt) + C·μ·(e^(−θt) − e^(−μt))/(μ − θ)`.
+    /// `(1 − C)·e^(−μt) + C·(μe^(−θt) − θe^(−μt))/(μ − θ)` with θ = kμ − λ. It is computed as
+    /// `e^(−μt) + C·μ·(e^(−θt) − e^(−μt))/(μ − θ)`, so nothing cancels where θ is near μ.
     pub fn exceeds(&self, arrivals: f64, time: f64) -> f64 {
         if arrivals >= self.capacity() {
             return 1.0;
@@ -45,7 +45,7 @@ impl Queue {
         served + self.waits(arrivals) * self.rate * (-slow * time).exp() * growth
     }
 
-    /// The time that 99% of responses stay below; infinite at capacity and above.
+    /// The time that 99% of responses stay below. Infinite at capacity and above.
     pub fn p99(&self, arrivals: f64) -> f64 {
         if arrivals >= self.capacity() {
             return f64::INFINITY;
@@ -57,15 +57,15 @@ impl Queue {
         bisect(0.0, longest, |time| self.exceeds(arrivals, time) > 0.01)
     }
 
-    /// The most arrivals in a unit of time at which the p99 response stays within `limit`; 0 when
-    /// even an idle queue is slower.
+    /// The most arrivals in a unit of time with a p99 response within `limit`. 0 if even an idle
+    /// queue is slower.
     pub(crate) fn throughput_within(&self, limit: f64) -> f64 {
         bisect(0.0, self.capacity(), |arrivals| self.p99(arrivals) <= limit)
     }
 }
 
 /// The point between `low` and `high` where `holds` turns from true to false, to the last bits of
-/// `high`; `low` if it holds nowhere.
+/// `high`. `low` if it holds nowhere.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..f64::MANTISSA_DIGITS {
         let middle = f64::midpoint(low, high);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_tail_is_smooth_where_the_two_rates_meet() {
-        // θ = μ at λ = (k − 1)μ: there the printed form divides zero by zero.
+        // θ = μ at λ = (k − 1)μ. There the printed form divides zero by zero.
         let queue = Queue { servers: 6, rate: 1.0 };
         let at = |arrivals: f64| queue.exceeds(arrivals, 3.0);
         let exact = (1.0 + queue.waits(5.0) * 3.0) * (-3.0_f64).exp();

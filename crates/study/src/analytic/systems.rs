@@ -1,8 +1,10 @@
 //! The four systems of AstriFlash §III-A as M/M/k queues.
 //!
-//! The unit of time is a job's mean execution, 10 µs, in which it misses once: what a job takes in
-//! DRAM-only. A blocked core is one slow server; a core that switches on a miss is as many slow
-//! servers as jobs overlap, together no faster than the core.
+//! The unit of time is the mean execution of a job, 10 µs. That is the time of a job on DRAM-only,
+//! and a job misses once in it.
+//!
+//! A blocked core is one slow server. A core that switches on a miss is one slow server for each
+//! overlapping job. Together these servers are no faster than the core.
 
 use super::queueing::Queue;
 
@@ -12,17 +14,17 @@ pub(crate) const EXECUTION_US: f64 = 10.0;
 /// Mean flash read, in µs.
 pub(crate) const FLASH_US: f64 = 50.0;
 
-/// What OS-Swap loses of a core's time a miss, in µs (AstriFlash, slide 15).
+/// Core time that OS-Swap loses a miss, in µs (AstriFlash, slide 15).
 pub(crate) const OS_SWAP_OVERHEAD_US: f64 = 10.0;
 
-/// A way to run jobs that miss, on one core.
+/// How one core runs jobs that miss.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum System {
     /// All data in DRAM: nothing misses.
     DramOnly,
     /// The core switches to another job, at a cost.
     AstriFlash {
-        /// What a miss costs the core, in µs.
+        /// Core time that a miss costs, in µs.
         overhead_us: f64,
     },
     /// The operating system switches to another thread.
@@ -32,7 +34,7 @@ pub enum System {
 }
 
 impl System {
-    /// The four in the order of the figure, AstriFlash without overhead.
+    /// The four in the order of the figure. AstriFlash has no overhead.
     pub const ALL: [System; 4] = [
         System::DramOnly,
         System::AstriFlash { overhead_us: 0.0 },
@@ -50,7 +52,7 @@ impl System {
         }
     }
 
-    /// `cores` cores that run jobs this way, as one queue.
+    /// One queue of `cores` cores that run jobs this way.
     pub fn queue(self, cores: u32) -> Queue {
         let one = match self {
             System::DramOnly => Queue { servers: 1, rate: 1.0 },
@@ -64,28 +66,28 @@ impl System {
     }
 }
 
-/// A core that runs other jobs while one waits for flash: enough servers to keep it busy, each so
-/// slow that together they are as fast as the core. A job executes for `execution`, which is the
-/// queue's unit of time, loses `overhead` of the core's and waits for `flash`; all in one unit.
+/// A core that runs other jobs while one waits for flash. It is modelled by enough slow servers to
+/// keep it busy, together as fast as the core. A job executes for `execution`, the queue's unit of
+/// time. It loses `overhead` of the core's time and waits for `flash`, both in one unit.
 pub(crate) fn overlapping(execution: f64, overhead: f64, flash: f64) -> Queue {
     let busy = execution + overhead;
     let servers = ((busy + flash) / busy).ceil();
     Queue { servers: servers as u32, rate: execution / busy / servers }
 }
 
-/// What `system` does not reach of DRAM-only's throughput when both keep the p99 response within
-/// `limit` (in units of `EXECUTION_US`) on `cores` cores; 1 if it reaches nothing.
+/// The share of DRAM-only's throughput that `system` does not reach on `cores` cores. Both keep the
+/// p99 response within `limit` (in units of `EXECUTION_US`). 1 if `system` reaches nothing.
 ///
 /// # Panics
-/// When the limit is ln 100 or less: then DRAM-only reaches nothing either.
+/// When the limit is ln 100 or less, as DRAM-only then reaches nothing either.
 pub fn gap(system: System, cores: u32, limit: f64) -> f64 {
     assert!(limit > 100_f64.ln(), "a p99 limit of {limit} mean services admits nothing");
     let throughput = |system: System| system.queue(cores).throughput_within(limit);
     1.0 - throughput(system) / throughput(System::DramOnly)
 }
 
-/// The tightest p99 limit (in units of `EXECUTION_US`) at which one core of `system` is within
-/// `gap` of DRAM-only. `None` if no limit up to 1000 is loose enough.
+/// The tightest p99 limit (in units of `EXECUTION_US`) with one core of `system` within `wanted` of
+/// DRAM-only. `None` if even a limit of 1000 is too tight.
 pub fn limit_for_gap(system: System, wanted: f64) -> Option<f64> {
     let (mut tight, mut loose) = (100_f64.ln(), 1000.0);
     if gap(system, 1, loose) > wanted {
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn figure_ten_needs_a_capacity_near_ninety_seven_percent() {
-        // AstriFlash at 93% load answers as DRAM-only at 96% (AstriFlash Fig. 10).
+        // AstriFlash at 93% load has the response time of DRAM-only at 96% (AstriFlash Fig. 10).
         let dram = System::DramOnly.queue(1).p99(0.96);
         let flash = |capacity: f64| Queue { servers: 6, rate: capacity / 6.0 }.p99(0.93);
         assert!(flash(0.965) > dram && flash(0.975) < dram);

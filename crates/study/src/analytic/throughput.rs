@@ -1,7 +1,7 @@
 //! Throughput, relative to DRAM-only, of a core that loses time at every miss (AstriFlash §III-A).
 
-/// Throughput relative to DRAM-only of a core that executes `execution_us` between misses and
-/// loses `lost_us` at each.
+/// Throughput relative to DRAM-only of a core that executes `execution_us` between misses and loses
+/// `lost_us` at each miss.
 pub fn share(execution_us: f64, lost_us: f64) -> f64 {
     execution_us / (execution_us + lost_us)
 }
@@ -12,8 +12,8 @@ pub fn mean_share(shortest_us: f64, longest_us: f64, lost_us: f64) -> f64 {
     1.0 - lost_us / spread * ((longest_us + lost_us) / (shortest_us + lost_us)).ln()
 }
 
-/// The time lost at each miss, in µs, at which [`mean_share`] is `wanted`, a share above 0 and
-/// below 1.
+/// The time lost at each miss, in µs, for which [`mean_share`] is `wanted`. `wanted` is a share
+/// above 0 and below 1.
 pub fn loss_for(shortest_us: f64, longest_us: f64, wanted: f64) -> f64 {
     let (mut least, mut most) = (0.0, 2.0 * longest_us / wanted);
     while most - least > 1e-9 * most {

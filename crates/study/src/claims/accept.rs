@@ -6,18 +6,18 @@ use serde::Serialize;
 
 /// The tolerance of a claim. Numbers are in the unit of the claim's part.
 ///
-/// A gain is never met by a loss: where a number above one is given a relative tolerance that goes
-/// below one, ours must still be one or more.
+/// A loss never meets a gain. If the claimed number is above one, ours must be one or more, even if
+/// a relative tolerance goes below one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Accept {
-    /// The number, to which ours must round with this many decimals.
+    /// The number. Ours must round to it with this many decimals.
     Rounds(f64, i32),
     /// The number, plus or minus this much (percentage points where the unit is %).
     Near(f64, f64),
     /// The number, plus or minus this share of it.
     Relative(f64, f64),
-    /// A range from the first number to the second: the least of ours is within this share of the
-    /// first, and the most of ours within this share of the second. One number is both.
+    /// A range from the first number to the second. Our least number must be within this share of
+    /// the first, and our largest within this share of the second. One number counts as both.
     Ends(f64, f64, f64),
     /// From the first number to the second.
     Between(f64, f64),
@@ -29,19 +29,20 @@ pub enum Accept {
     Above(f64),
     /// Less than the number.
     Below(f64),
-    /// The order of magnitude: from the first number to the second, half a decade beyond either.
+    /// The order of magnitude: from the first number to the second, plus half a decade at either
+    /// end.
     Order(f64, f64),
-    /// The claim's statement must hold. The word says what it is: a sign, a shape or a rank.
+    /// The claim's statement must hold. The word names its kind: a sign, a shape or a rank.
     Holds(&'static str),
     /// No tolerance: the claim is an input of the models.
     Input,
-    /// No tolerance: the paper says it in passing, and no model covers it.
+    /// No tolerance: the paper mentions it in passing, and no model covers it.
     Context,
     /// No tolerance: the claim cannot be tested, for this reason.
     NotTestable(&'static str),
 }
 
-/// Our result: a number in the unit of the claim's part, a range of them, or whether a statement
+/// Our result: a number in the unit of the claim's part, a range of numbers, or whether a statement
 /// holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Ours {
@@ -58,7 +59,7 @@ impl Ours {
     pub fn range(numbers: impl IntoIterator<Item = f64>) -> Ours {
         let (mut from, mut to) = (f64::NAN, f64::NAN);
         for number in numbers {
-            // A number that is none makes the range none, which is outside of every tolerance.
+            // A NaN makes the whole range NaN, which is outside of every tolerance.
             if number.is_nan() {
                 return Ours::Range(f64::NAN, f64::NAN);
             }
@@ -89,17 +90,17 @@ pub enum Verdict {
     /// Our result is outside of the tolerance.
     #[serde(rename = "outside")]
     Outside,
-    /// Our result is within the tolerance, but could not have been elsewhere: it is an input, it
+    /// Our result is within the tolerance, but no other result is possible. It is an input, it
     /// follows from inputs, or both sides are the same formula.
     #[serde(rename = "by construction")]
     ByConstruction,
-    /// The paper's own numbers bound the value away from what it claims.
+    /// The paper's own numbers exclude its claimed value.
     #[serde(rename = "inconsistent")]
     Inconsistent,
-    /// Our result is not known well enough to be judged.
+    /// Our result is not exact enough for a verdict.
     #[serde(rename = "not converged")]
     NotConverged,
-    /// The claim is decided by a trace or a number that is not at hand.
+    /// A trace or a number that we do not have decides the claim.
     #[serde(rename = "needs input")]
     NeedsInput,
     /// The claim is an input, and has no result of ours.
@@ -128,7 +129,7 @@ impl fmt::Display for Verdict {
 /// Half a decade.
 const HALF_DECADE: f64 = 3.162_277_660_168_379_5;
 
-/// Whether `ours` is within the share `by` of `of`, and no loss where `of` is a gain.
+/// Whether `ours` is within the share `by` of `of`. If `of` is a gain, `ours` must not be a loss.
 fn near(ours: f64, of: f64, by: f64) -> bool {
     let loss = of > 1.0 && ours < 1.0;
     (ours - of).abs() <= of.abs() * by * (1.0 + 1e-9) && !loss
@@ -155,8 +156,8 @@ impl Accept {
         if within { Verdict::Within } else { Verdict::Outside }
     }
 
-    /// Whether several choices allow what is claimed: within if one result is, or if the claimed
-    /// number lies between two of them.
+    /// Whether several choices permit the claim. It is within if one result is, or if the claimed
+    /// number lies between two results.
     ///
     /// # Panics
     /// As [`Accept::judge`].
@@ -183,7 +184,7 @@ impl Accept {
         }
     }
 
-    /// Whether numbers from `from` to `to` are within.
+    /// Whether numbers from `from` to `to` are within the tolerance.
     fn takes(self, from: f64, to: f64) -> bool {
         match self {
             Accept::Ends(low, high, by) => near(from, low, by) && near(to, high, by),
@@ -238,7 +239,7 @@ impl Accept {
 mod tests {
     use super::*;
 
-    /// For each kind, what is just within and what is just outside.
+    /// For each kind, numbers just within and just outside.
     const EDGES: [(Accept, &[f64], &[f64]); 10] = [
         (Accept::Rounds(1.6, 1), &[1.55, 1.6, 1.6404], &[1.549, 1.651, 16.0, -1.6]),
         (Accept::Near(95.0, 2.0), &[93.0, 95.0, 97.0], &[92.99, 97.01, -95.0]),

@@ -16,40 +16,40 @@ pub enum Method {
 /// A claim of a paper.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Claim {
-    /// Its id, which never changes.
+    /// Its id. It never changes.
     pub id: &'static str,
     /// The place in the paper.
     pub source: &'static str,
     /// The quantity.
     pub quantity: &'static str,
     values: Values,
-    /// How it can be tested. Empty for inputs and for claims that cannot be tested.
+    /// The ways to test it. Empty for inputs and for claims that cannot be tested.
     pub by: &'static [Method],
-    /// The experiment in a line.
+    /// The experiment in one line.
     pub experiment: &'static str,
-    /// A note, such as on a contradiction in the paper; often empty.
+    /// A note, such as on a contradiction in the paper. Often empty.
     pub note: &'static str,
-    /// Why no part of it can come out elsewhere, if that is so.
+    /// The reason why every part can only have the claimed result, if so.
     constructed: Option<&'static str>,
 }
 
 /// One value of a claim.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Part {
-    /// Its name, such as a workload; empty if the claim has one value.
+    /// Its name, such as a workload. Empty if the claim has one value.
     pub name: &'static str,
     /// The value as printed.
     pub theirs: &'static str,
-    /// The unit of our number, with a space before it where one belongs.
+    /// The unit of our number, with a space before it if it needs one.
     pub unit: &'static str,
     /// The tolerance.
     pub accept: Accept,
-    /// Why it cannot come out elsewhere, if that is so.
+    /// The reason why only the claimed result is possible, if so.
     constructed: Option<&'static str>,
 }
 
 impl Part {
-    /// The part, which can only come out as claimed, for the reason `why`.
+    /// The part, for which only the claimed result is possible, because of `why`.
     pub const fn by_construction(self, why: &'static str) -> Part {
         Part { constructed: Some(why), ..self }
     }
@@ -74,7 +74,7 @@ pub const fn part(
     Part { name, theirs, unit, accept, constructed: None }
 }
 
-/// A claim, whose values and tests follow.
+/// A claim. Its values and tests follow.
 pub const fn claim(id: &'static str, source: &'static str, quantity: &'static str) -> Claim {
     Claim {
         id,
@@ -98,7 +98,7 @@ pub const fn input(
     claim(id, source, quantity).value(theirs, "", Accept::Input)
 }
 
-/// A claim that cannot be tested, for `reason`.
+/// A claim that cannot be tested, because of `reason`.
 pub const fn not_testable(
     id: &'static str,
     source: &'static str,
@@ -110,8 +110,8 @@ pub const fn not_testable(
 }
 
 impl Claim {
-    /// The claim with the value `theirs`. `unit` is that of our number, with a space before it where
-    /// one belongs.
+    /// The claim with the value `theirs`. `unit` belongs to our number and begins with a space if
+    /// it needs one.
     pub const fn value(self, theirs: &'static str, unit: &'static str, accept: Accept) -> Claim {
         Claim { values: Values::One(part("", theirs, unit, accept)), ..self }
     }
@@ -131,13 +131,13 @@ impl Claim {
         Claim { note, ..self }
     }
 
-    /// The claim, which can only come out as claimed, for the reason `why`: it is an input of ours,
-    /// it follows from inputs, or both sides are the same formula.
+    /// The claim, for which only the claimed result is possible, because of `why`. It is an input
+    /// of ours, it follows from inputs, or both sides are the same formula.
     pub const fn by_construction(self, why: &'static str) -> Claim {
         Claim { constructed: Some(why), ..self }
     }
 
-    /// Why `part`, one of its own, can only come out as claimed, if that is so.
+    /// The reason why `part`, a part of this claim, can only have the claimed result, if so.
     pub fn constructed(&self, part: &Part) -> Option<&'static str> {
         part.constructed.or(self.constructed)
     }
@@ -150,7 +150,7 @@ impl Claim {
         }
     }
 
-    /// The part called `name`; the only part is called "".
+    /// The part called `name`. A single part has the name "".
     pub fn part(&self, name: &str) -> Option<&Part> {
         self.parts().iter().find(|part| part.name == name)
     }
@@ -158,16 +158,15 @@ impl Claim {
     /// The verdict on `ours` for the part called `part`.
     ///
     /// # Panics
-    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
+    /// When there is no such part, or when one side is a number and the other a statement.
     pub fn judge(&self, part: &str, ours: impl Into<Ours>) -> Verdict {
         self.known_part(part).accept.judge(ours)
     }
 
-    /// The verdict on all of `ours` together for the part called `part`, as [`Accept::judge_range`]
-    /// has it.
+    /// The joint verdict on all of `ours` for the part called `part`, as [`Accept::judge_range`].
     ///
     /// # Panics
-    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
+    /// When there is no such part, or when one side is a number and the other a statement.
     pub fn judge_range(&self, part: &str, ours: &[Ours]) -> Verdict {
         self.known_part(part).accept.judge_range(ours)
     }

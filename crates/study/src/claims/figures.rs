@@ -5,7 +5,7 @@ use ebbtide_report::{BarChart, Page, Range, Table};
 
 use super::finding::Findings;
 
-/// A number of a [`Grid`], as the page shows it and as plain text does.
+/// A number of a [`Grid`], with its form on the page and its form in plain text.
 #[derive(Clone, Debug)]
 pub struct Cell {
     range: Option<Range>,
@@ -16,7 +16,7 @@ impl Cell {
     /// A cell without a number.
     pub const EMPTY: Cell = Cell { range: None, text: String::new() };
 
-    /// `value`, which plain text shows as `text`.
+    /// `value`, with the form `text` in plain text.
     pub fn new(value: f64, text: String) -> Cell {
         Cell { range: Some(Range::single(value)), text }
     }
@@ -80,7 +80,7 @@ impl Grid {
         })
     }
 
-    /// A group of bars for each row, with a bar for each number. `label` says what the numbers are.
+    /// A group of bars for each row, with a bar for each number. `label` describes the numbers.
     pub fn bars(&self, label: &str) -> BarChart {
         let chart = BarChart::new(&self.caption, label);
         self.rows.iter().fold(chart, |chart, (labels, cells)| {
@@ -145,12 +145,12 @@ impl Figures {
         self.text(&grid.text()).page(|page| page.table(grid.table()))
     }
 
-    /// Adds a table of which the page keeps the CSV file alone.
+    /// Adds a table. The page keeps only its CSV file.
     pub fn data(self, grid: &Grid) -> Figures {
         self.text(&grid.text()).page(|page| page.data(grid.table()))
     }
 
-    /// Adds a table in plain text, which the page shows in the way that `draw` adds.
+    /// Adds a table in plain text. On the page, `draw` adds it.
     pub fn drawn(self, grid: &Grid, draw: impl FnOnce(Page) -> Page) -> Figures {
         self.text(&grid.text()).page(draw)
     }
@@ -161,13 +161,13 @@ impl Figures {
         self.page(|page| page.section(&format!("Parameters: {design}")).preformatted(config))
     }
 
-    /// Adds to the plain text alone.
+    /// Adds to the plain text only.
     pub fn text(mut self, text: &str) -> Figures {
         self.text += text;
         self
     }
 
-    /// Adds to the page alone.
+    /// Adds to the page only.
     pub fn page(self, add: impl FnOnce(Page) -> Page) -> Figures {
         Figures { page: add(self.page), ..self }
     }

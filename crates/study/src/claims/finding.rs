@@ -1,11 +1,11 @@
-//! [`Finding`]: a part of a claim beside our result.
+//! [`Finding`]: a part of a claim with our result.
 
 use serde::Serialize;
 
 use super::accept::{Accept, Ours, Verdict};
 use super::claim::{Claim, Part};
 
-/// A part of a claim beside our result.
+/// A part of a claim with our result.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Finding {
     /// The id of the claim.
@@ -23,9 +23,9 @@ pub struct Finding {
     pub tolerance: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether our value rests on a stand-in for a trace that is not at hand.
+    /// Whether our value depends on a stand-in for a trace that we do not have.
     pub stand_in: bool,
-    /// A note; often empty.
+    /// A note. Often empty.
     pub note: String,
 }
 
@@ -37,7 +37,7 @@ impl Finding {
         };
         let verdict = match ours {
             Some(ours) => part.accept.judge(ours),
-            // Only parts with a verdict beforehand have no result.
+            // Only parts with a known verdict have no result.
             None => part.accept.verdict_beforehand().unwrap_or(Verdict::Outside),
         };
         let finding = Finding {
@@ -58,8 +58,8 @@ impl Finding {
         }
     }
 
-    /// The finding, which could only come out as claimed, for the reason `why`. A finding that is
-    /// outside all the same stays so.
+    /// The finding, for which only the claimed result is possible, because of `why`. A finding
+    /// outside of the tolerance stays outside.
     pub fn by_construction(self, why: &str) -> Finding {
         match self.verdict {
             Verdict::Within => Finding { verdict: Verdict::ByConstruction, ..self }.note(why),
@@ -67,8 +67,8 @@ impl Finding {
         }
     }
 
-    /// The finding without a value and without a verdict on it, for the reason `why`. Inputs and what
-    /// cannot be tested stay as they are.
+    /// The finding without a value and a verdict, because of `why`. Inputs and claims that cannot
+    /// be tested stay unchanged.
     pub fn not_converged(self, why: &str) -> Finding {
         match self.verdict {
             Verdict::Input | Verdict::NotTestable => self,
@@ -76,8 +76,8 @@ impl Finding {
         }
     }
 
-    /// The finding of a value from which the paper's own numbers bound it away, as `bound` says. A
-    /// finding that is within all the same stays so.
+    /// The finding of a value that the paper's own numbers exclude, as `bound` explains. A finding
+    /// within the tolerance stays within.
     pub fn inconsistent(self, bound: &str) -> Finding {
         match self.verdict {
             Verdict::Outside => Finding { verdict: Verdict::Inconsistent, ..self }.note(bound),
@@ -85,13 +85,13 @@ impl Finding {
         }
     }
 
-    /// The finding of a claim that is decided by an input that is not at hand, as `input` says. What we
-    /// have without it is not judged.
+    /// The finding of a claim that `input` decides, which we do not have. Our result without it
+    /// gets no verdict.
     pub fn needs_input(self, input: &str) -> Finding {
         Finding { verdict: Verdict::NeedsInput, ..self }.note(input)
     }
 
-    /// The finding, whose value is of a stand-in for the trace that `input` names.
+    /// The finding, whose value comes from a stand-in for the trace `input`.
     pub fn stand_in(self, input: &str) -> Finding {
         Finding { stand_in: true, ..self }.needs_input(input)
     }
@@ -102,7 +102,7 @@ impl Finding {
         if self.stand_in { format!("{verdict} (stand-in)") } else { verdict.to_string() }
     }
 
-    /// The finding without `beginning`, if its note begins with it.
+    /// The finding without `beginning` at the start of its note, if it is there.
     pub fn without(self, beginning: &str) -> Finding {
         let rest = self.note.strip_prefix(beginning).map(|rest| rest.trim_start().to_string());
         Finding { note: rest.unwrap_or_else(|| self.note.clone()), ..self }
@@ -120,10 +120,10 @@ impl Finding {
 }
 
 impl Claim {
-    /// The finding that the part called `part` is `ours`.
+    /// The finding for the part called `part`, with the result `ours`.
     ///
     /// # Panics
-    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
+    /// When there is no such part, or when one side is a number and the other a statement.
     pub fn finding(&self, part: &str, ours: impl Into<Ours>) -> Finding {
         Finding::new(self, self.known_part(part), Some(ours.into()))
     }
@@ -148,7 +148,7 @@ fn written(ours: Ours, part: &Part) -> String {
     }
 }
 
-/// `number` with three digits, or with all digits before the point.
+/// `number` with three digits, or with all digits before the decimal point.
 fn digits(number: f64) -> String {
     let decimals = match number.abs() {
         size if size >= 99.95 => 0,
@@ -167,7 +167,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// How many have the verdict `verdict`.
+    /// The number of findings with the verdict `verdict`.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|finding| finding.verdict == verdict).count()
     }
@@ -185,14 +185,14 @@ const COUNTED: [Verdict; 7] = [
 ];
 
 impl Findings {
-    /// How many parts of claims have each verdict, in a line. Inputs are left out.
+    /// The number of parts of claims with each verdict, in one line. Inputs are left out.
     pub fn summary(&self) -> String {
         let counts = COUNTED.map(|verdict| format!("{} {verdict}", self.count(verdict)));
         let of = COUNTED.map(|verdict| self.count(verdict)).iter().sum::<usize>();
         format!("{of} parts of claims: {}.", counts.join(", "))
     }
 
-    /// The findings of the claims that `wanted` takes by their ids.
+    /// The findings of the claims with ids that `wanted` accepts.
     pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Findings {
         self.claims.retain(|finding| wanted(finding.id));
         self

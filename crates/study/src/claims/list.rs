@@ -5,7 +5,7 @@ use ebbtide_report::statistics::Estimate;
 use super::claim::Claim;
 use super::finding::{Finding, Findings};
 
-/// A tail is known if its 95% interval over seeds reaches no further than this share of its mean to
+/// A tail has converged if its 95% interval over seeds reaches at most this share of its mean to
 /// either side.
 pub const CONVERGED: f64 = 0.10;
 
@@ -28,15 +28,15 @@ impl Claims {
         found.unwrap_or_else(|| panic!("no claim is called '{id}'"))
     }
 
-    /// The findings of every claim, in the order of the claims: the `decided` ones, and for a claim
-    /// without any what is known without an experiment.
+    /// The findings of every claim, in the order of the claims. They are the `decided` ones. A
+    /// claim without a decided finding gets the finding that is known without an experiment.
     pub fn findings(self, decided: impl IntoIterator<Item = Finding>) -> Findings {
         let decided: Vec<Finding> = decided.into_iter().collect();
         let mut all = Vec::new();
         for claim in self.iter() {
             let before = all.len();
             let parts = decided.iter().filter(|finding| finding.id == claim.id).cloned();
-            // The claim's own note stands with its first part.
+            // The claim's own note is shown with its first part.
             let once = |(number, part): (usize, Finding)| match number {
                 0 => part,
                 _ => part.without(claim.note),
@@ -51,8 +51,8 @@ impl Claims {
 }
 
 impl Claim {
-    /// The finding that a tail, the part called `part`, is `ours` over several seeds. Unless the
-    /// interval over the seeds is within [`CONVERGED`] of the mean, it has not converged.
+    /// The finding for a tail, the part called `part`, with the result `ours` over several seeds.
+    /// It has not converged unless the interval over the seeds is within [`CONVERGED`] of the mean.
     ///
     /// # Panics
     /// As [`Claim::finding`].

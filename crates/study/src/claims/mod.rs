@@ -3,7 +3,7 @@
 //! * [`Claims`]: the claims of one paper.
 //! * [`Claim`]: one claim of a paper, with an id that never changes.
 //! * [`Accept`]: the tolerance of a claim, and its [`Verdict`].
-//! * [`Finding`]: a claim beside our result; [`Findings`] prints them as a table or as JSON.
+//! * [`Finding`]: a claim with our result; [`Findings`] prints them as a table or as JSON.
 //! * [`Figures`]: a paper's figures and tables, as plain text and as a page.
 
 mod accept;

@@ -9,10 +9,11 @@ use super::accept::{Accept, Verdict};
 use super::finding::{Finding, Findings};
 use super::list::Claims;
 
-/// Letters in a line.
+/// Characters in a line.
 const COLUMNS: usize = 100;
 
-/// The columns: their names and widths in letters. With two blanks between them they fill a line.
+/// The columns: their names and widths in characters. With two blanks between them they fill a
+/// line.
 const HEADER: [(&str, usize); 6] =
     [("id", 5), ("quantity", 29), ("theirs", 18), ("ours", 11), ("tolerance", 12), ("verdict", 15)];
 
@@ -26,7 +27,7 @@ impl fmt::Display for Findings {
         for (index, finding) in self.claims.iter().enumerate() {
             let before = index.checked_sub(1).and_then(|before| self.claims.get(before));
             write_finding(f, finding, before)?;
-            // A source and a note that parts share stand once, below the last part.
+            // Parts with the same source and note show them once, below the last part.
             let next = self.claims.get(index + 1);
             if next.is_none_or(|next| next.id != finding.id || next.note != finding.note) {
                 for line in wrap(&remark(finding), COLUMNS - INDENT) {
@@ -43,7 +44,7 @@ const LISTED: [(&str, usize); 5] =
     [("id", 5), ("source", 16), ("quantity", 33), ("theirs", 18), ("tested by", 20)];
 
 impl fmt::Display for Claims {
-    /// Every claim with its values and how it is tested.
+    /// Every claim with its values and its test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_columns(f, LISTED, LISTED.map(|(name, _)| name))?;
         writeln!(f, "{}", "─".repeat(COLUMNS))?;
@@ -87,7 +88,7 @@ impl Findings {
     }
 }
 
-/// Writes the row of `finding`. After another part of the same claim, it begins with the part.
+/// Writes the row of `finding`. If the row before has the same claim, it begins with the part.
 fn write_finding(
     f: &mut fmt::Formatter<'_>,
     finding: &Finding,
@@ -115,7 +116,7 @@ fn write_row(f: &mut fmt::Formatter<'_>, cells: [&str; HEADER.len()]) -> fmt::Re
     write_columns(f, HEADER, cells)
 }
 
-/// One row, each cell wrapped in its column of `header`.
+/// One row. Each cell is wrapped in its column of `header`.
 fn write_columns<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     header: [(&str, usize); N],
@@ -135,7 +136,7 @@ fn write_columns<const N: usize>(
     Ok(())
 }
 
-/// `text` in lines of at most `width` letters, broken at blanks where it can be.
+/// `text` in lines of at most `width` characters, broken at blanks if possible.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,9 +1,9 @@
 //! [`Machine`]: jobs, a cache and the journal of `ebbtide_core::durability` over a modelled SSD, in
 //! virtual time.
 //!
-//! One core runs jobs one after the other; a job that waits for a page or for the log leaves it to the
-//! others. The journal is the engine's own: this is a driver of it, as the engine's log writer is, whose
-//! device is [`Flash`] and whose clock is that of the events. Pages have no contents.
+//! One core runs jobs one after the other. A job that waits for a page or for the log yields the
+//! core. The journal is the engine's own, and this machine drives it, as the engine's log writer
+//! does. Its device is [`Flash`], and its clock is the time of the events. Pages have no contents.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -18,26 +18,26 @@ use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What a transaction of TPC-B's kind stores: some words of an account, a teller and a branch, and a row
-/// of the history. 104 bytes.
+/// Words that a transaction like TPC-B's stores: of an account, a teller and a branch, and a row of
+/// the history. 104 bytes.
 const WORDS: [usize; 4] = [3, 3, 3, 4];
 
-/// What is reserved in the log for it, in bytes of words.
+/// Bytes of words that are reserved in the log for a transaction.
 const RESERVED_BYTES: usize = 104;
 
-/// Pages of tellers, branches and the history's present end, which all jobs store to.
+/// Pages of tellers, branches and the current end of the history. All jobs store to them.
 const HOT_PAGES: u64 = 12;
 
 /// The log is flushed at least this often, as in the engine.
 const FLUSH_EVERY: Span = Span::from_us(1_000_000);
 
-/// Log blocks in DRAM that were not written yet or are reserved.
+/// Maximum of log blocks in DRAM that are reserved or not yet written.
 const BUFFER_BLOCKS_MAX: u64 = 4096;
 
-/// A transaction that takes longer, a minute, counts as this long.
+/// A transaction that takes more than a minute counts as a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// A store in plain memory, for making the journal of a new one.
+/// A store in plain memory, to create the journal of a new store.
 struct Blocks(HashMap<Block, Box<Page>>);
 
 impl Disk for Blocks {
@@ -72,7 +72,7 @@ pub(super) struct Setting {
     pub(super) seed: u64,
 }
 
-/// What has been done since the machine began.
+/// Counts since the machine began.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) commits: u64,
@@ -82,7 +82,7 @@ pub(super) struct Tally {
     pub(super) page_reads: u64,
 }
 
-/// What a command of the device is for.
+/// The purpose of a command of the device.
 #[derive(Debug, Clone, Copy)]
 enum Purpose {
     Read(PageId),
@@ -94,7 +94,7 @@ enum Purpose {
 enum Event {
     /// The job has computed.
     Computed(usize),
-    /// A flush that began then.
+    /// A flush that began at this time has ended.
     FlushEnded(Time),
     /// Something may be due.
     Look,
@@ -107,7 +107,7 @@ enum Stage {
     /// Waits for pages.
     Fetching,
     Computing,
-    /// Has computed, and waits for pages that are being written, or for slots.
+    /// Has computed, and waits for slots or for pages that are being written.
     Computed,
     /// Waits until its transaction may be acknowledged.
     Committed(Lsn),
@@ -123,14 +123,14 @@ struct Job {
 #[derive(Debug, Default)]
 struct Frame {
     used: u64,
-    /// Jobs that need it until they have committed.
+    /// Jobs that pin the page until they have committed.
     pins: usize,
     dirty: bool,
-    /// On its way to flash, or from there.
+    /// In flight to or from flash.
     busy: bool,
 }
 
-/// Everything in motion.
+/// The state of the whole machine.
 pub(super) struct Machine {
     setting: Setting,
     geometry: Geometry,
@@ -142,22 +142,22 @@ pub(super) struct Machine {
     next_tag: u64,
     jobs: Vec<Job>,
     frames: HashMap<PageId, Frame>,
-    /// Frames that may be given up, least recently used first.
+    /// Frames that may be evicted, least recently used first.
     idle: BTreeSet<(u64, PageId)>,
     uses: u64,
-    /// When the core is free.
+    /// When the core becomes free.
     free_at: Time,
-    /// Commands of the journal's present write that are under way.
+    /// Commands in flight of the journal's current write.
     journal_writes: usize,
-    /// Whether the journal's last request is under way.
+    /// Whether the journal's last request is in flight.
     busy: bool,
-    /// Pages that are being written because the journal has asked for it.
+    /// Pages that are being written on request of the journal.
     cleaning: usize,
     behind_since: Option<Time>,
     history: u64,
     random: Pcg64Mcg,
     pub(super) tally: Tally,
-    /// From the beginning of a transaction to its acknowledgement, in ns.
+    /// Time from the beginning of a transaction to its acknowledgement, in ns.
     pub(super) latencies: Histogram<u64>,
 }
 
@@ -221,14 +221,14 @@ impl Machine {
         &self.flash
     }
 
-    /// Forgets what was counted so far.
+    /// Resets the counts.
     pub(super) fn forget(&mut self) {
         self.tally = Tally::default();
         self.latencies.reset();
     }
 
-    /// Runs until `commits` more transactions are acknowledged. False if nothing goes on before: the log or
-    /// the cache is too small for the jobs.
+    /// Runs until `commits` more transactions are acknowledged. Returns false if the machine stops
+    /// earlier: the log or the cache is too small for the jobs.
     pub(super) fn run(&mut self, commits: u64) -> bool {
         let until = self.tally.commits + commits;
         let mut done = Vec::new();
@@ -279,11 +279,11 @@ impl Machine {
         Job { began: self.now, pages, stage: Stage::Starved }
     }
 
-    /// Lets a job go on that waits for room or begins.
+    /// Continues a job that waits for room or begins.
     fn begin(&mut self, index: usize) {
         match self.journal.try_reserve(RESERVED_BYTES) {
             Ok(true) => {}
-            // The device does not fail here.
+            // The modelled device does not fail.
             Ok(false) | Err(_) => return,
         }
         self.jobs[index].stage = Stage::Fetching;
@@ -293,7 +293,7 @@ impl Machine {
         self.compute_if_ready(index);
     }
 
-    /// Pins a page, and reads it unless it is there.
+    /// Pins a page, and reads it unless it is present.
     fn fetch(&mut self, page: PageId) {
         if let Some(frame) = self.frames.get_mut(&page) {
             self.idle.remove(&(frame.used, page));
@@ -320,7 +320,7 @@ impl Machine {
         self.jobs[index].pages.iter().all(is_there)
     }
 
-    /// Lets a job go on that may have waited for something that has come.
+    /// Continues a job that may have waited for an event that has come.
     fn go_on(&mut self, index: usize) {
         match self.jobs[index].stage {
             Stage::Starved => self.begin(index),
@@ -343,7 +343,7 @@ impl Machine {
     fn commit(&mut self, index: usize) {
         self.jobs[index].stage = Stage::Computed;
         if !self.has_pages(index) {
-            // One of them is being written: its copy must be of one moment.
+            // One of them is being written, and its copy must be consistent.
             return;
         }
         let pages = self.jobs[index].pages;
@@ -398,7 +398,7 @@ impl Machine {
         self.begin(index);
     }
 
-    /// Gives up frames until as many are left as there may be, and writes those that are dirty.
+    /// Evicts frames down to the limit, and writes the dirty ones.
     fn give_up_frames(&mut self) {
         let mut excess = self.frames.len().saturating_sub(self.setting.frames);
         while excess > 0
@@ -413,7 +413,7 @@ impl Machine {
         }
     }
 
-    /// Writes a page, if a slot is free. Nobody stores to it meanwhile.
+    /// Writes a page, if a slot is free. No job stores to it during the write.
     fn write(&mut self, page: PageId, cleans: bool) -> bool {
         let Some(frame) = self.frames.get_mut(&page) else { return false };
         let Some(run) = self.journal.take_slots(1) else {
@@ -464,7 +464,7 @@ impl Machine {
         }
     }
 
-    /// Starts what the journal wants next, unless something is under way.
+    /// Starts the next request of the journal, unless one is in flight.
     fn drive_journal(&mut self) {
         if self.busy {
             return;
@@ -503,7 +503,7 @@ impl Machine {
                 self.at(self.now + self.setting.flush, Event::FlushEnded(self.now));
             }
             None => {
-                // One look is enough, whenever the last that was asked for comes.
+                // One event at that time is enough.
                 let due_at = due_at.filter(|at| *at > self.now);
                 let asked = |at: &Time| {
                     self.events.iter().any(|Reverse(known)| *known == (*at, Event::Look))

@@ -1,12 +1,13 @@
-//! Durable transactions a second and what they write, predicted for a modelled SSD.
+//! Predicts the rate of durable transactions and their writes on a modelled SSD.
 //!
-//! A run is the engine's own protocol (`ebbtide_core::durability`) in virtual time: its log, map, slots,
-//! checkpoints and bounds. What is modelled is around it: a core, jobs like those of TPC-B (an account
-//! drawn evenly, a teller, a branch and a row of a history: 104 bytes on four pages), a cache of frames,
-//! and the SSD.
+//! A run is the engine's own protocol (`ebbtide_core::durability`) in virtual time: its log, map,
+//! slots, checkpoints and bounds. The model has a core, jobs, a cache of frames, and the SSD. Jobs
+//! are like TPC-B's: an account drawn evenly, a teller, a branch and a row of a history. A job
+//! stores 104 bytes on four pages.
 //!
-//! With *capacitors* what is in the SSD's write buffer survives a loss of power: a write is done when it is
-//! there. Without, it is done when it is programmed. A flush takes what it is given in addition.
+//! With *capacitors* the SSD's write buffer survives a loss of power, so a write is done when it is
+//! in the buffer. Without them it is done when it is programmed. The time of a flush is added to
+//! that.
 
 mod machine;
 
@@ -21,13 +22,13 @@ use thiserror::Error;
 
 use machine::{Machine, Setting};
 
-/// The preset whose write buffer a device without one gets.
+/// The preset whose write buffer is used for a device without one.
 const BUFFERED: &str = "astriflash-256g";
 
 /// The fewest pages of data.
 const PAGES_MIN: u64 = 1024;
 
-/// What is asked.
+/// The options of a prediction.
 #[derive(Debug, Clone)]
 pub struct CommitOptions {
     /// The preset of the SSD.
@@ -40,41 +41,41 @@ pub struct CommitOptions {
     pub log: Bytes,
     /// Jobs at once.
     pub jobs: usize,
-    /// What a transaction computes.
+    /// Computing time of a transaction.
     pub cpu: Span,
-    /// When a transaction is acknowledged; each is tried.
+    /// When a transaction is acknowledged. Each policy is tried.
     pub policies: Vec<Policy>,
-    /// What a flush takes beside the writes before it; each is tried.
+    /// Time of a flush in addition to the writes before it. Each is tried.
     pub flushes: Vec<Span>,
-    /// Transactions that are counted. As many come before them.
+    /// Counted transactions. As many run before them.
     pub transactions: u64,
-    /// What accounts are drawn from.
+    /// Seed of the accounts.
     pub seed: u64,
 }
 
-/// Why there is no prediction.
+/// The reason why there is no prediction.
 #[derive(Debug, Error)]
 pub enum CommitError {
     /// The SSD is impossible.
     #[error(transparent)]
     Device(#[from] ConfigError),
-    /// The SSD is not modelled so that it could.
+    /// The model of the SSD has no write buffer.
     #[error("{0} has fixed latencies and no buffer: expected an SSD such as {BUFFERED}")]
     Flat(String),
     /// A size is out of its range.
     #[error("{what} is {given}: expected {expected}")]
     Size {
-        /// Which.
+        /// The size.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         given: String,
-        /// What it could be.
+        /// The possible values.
         expected: String,
     },
     /// The store is impossible.
     #[error(transparent)]
     Store(#[from] RecoveryError),
-    /// It was stopped.
+    /// The prediction was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -86,13 +87,13 @@ pub struct Predicted {
     pub policy: Policy,
     /// Whether the write buffer survives a loss of power.
     pub capacitors: bool,
-    /// What a flush takes beside the writes before it.
+    /// Time of a flush in addition to the writes before it.
     pub flush_us: f64,
     /// Acknowledged transactions a second.
     pub commits_per_s: f64,
-    /// From beginning to acknowledgement, in the middle.
+    /// Median time from the beginning to the acknowledgement.
     pub p50_us: f64,
-    /// And of all but one in a hundred.
+    /// 99th percentile of that time.
     pub p99_us: f64,
     /// Transactions that one flush makes durable.
     pub commits_per_flush: f64,
@@ -102,9 +103,9 @@ pub struct Predicted {
     pub pages_written: f64,
     /// Pages read for each transaction.
     pub pages_read: f64,
-    /// Bytes programmed to flash for each transaction, those of collections included.
+    /// Bytes programmed to flash for each transaction, with those of garbage collections.
     pub flash_bytes: f64,
-    /// How long the flash lasts at this rate, in years.
+    /// Lifetime of the flash at this rate, in years.
     pub years: f64,
 }
 
@@ -119,16 +120,16 @@ pub struct Commits {
     pub dram_bytes: u64,
     /// Jobs at once.
     pub jobs: usize,
-    /// What a transaction computes.
+    /// Computing time of a transaction.
     pub cpu_us: f64,
     /// Each policy with each flush, with capacitors and without.
     pub predicted: Vec<Predicted>,
 }
 
-/// Predicts what `options` ask.
+/// Predicts for all policies and flushes of `options`.
 ///
 /// # Errors
-/// When a size or the SSD is impossible, or it was stopped.
+/// When a size or the SSD is impossible, or when the prediction was stopped.
 pub fn predict(options: &CommitOptions, watch: Watch<'_>) -> Result<Commits, CommitError> {
     let combinations: Vec<(Policy, Span, bool)> = options
         .policies
@@ -185,7 +186,7 @@ fn run(
         Err(CommitError::Size { what, given, expected })
     };
     size("the data", options.dataset.0, PAGES_MIN * page, pages_max * page)?;
-    // Each job may have four pages in use.
+    // Each job may use four pages at a time.
     size("the DRAM cache", options.dram.0, 8 * options.jobs as u64 * page, u64::MAX)?;
     // A quarter of the log is kept for map records, and a job may reserve two blocks.
     size("the log", options.log.0, (64 + 8 * options.jobs as u64) * page, u64::MAX)?;

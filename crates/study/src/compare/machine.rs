@@ -11,21 +11,21 @@ use super::{BASELINE, CompareError, CompareOptions, LeftOut, REFERENCE};
 use crate::energy::Meter;
 use ebbtide_report::each_leaf;
 
-/// Sections and keys that all designs have in common with [`REFERENCE`]; and its amount of DRAM.
+/// Sections and keys of [`REFERENCE`] that all designs get. They also get its amount of DRAM.
 const IN_COMMON: [&str; 7] =
     ["cores", "l1", "llc", "noc", "dataset", "workload.miss_interval_us", "workload.theta"];
 
-/// The key for a design's DRAM; where promotion has it, for the cache of its device.
+/// The key of a design's DRAM. With promotion, it is the key of its device's cache.
 const DRAM: &str = "dram_cache.size";
 
 /// A design on the common machine.
 pub(super) struct Machine {
     pub(super) design: String,
-    /// As it is run.
+    /// Its parameters in the run.
     pub(super) config: Config,
-    /// Of its memory in full.
+    /// The price of its full memory.
     pub(super) price: Price,
-    /// Likewise, if the table of energies is for it.
+    /// Its meter of energy, if the table covers it.
     pub(super) meter: Option<Meter>,
 }
 
@@ -113,8 +113,8 @@ fn machine(
     })
 }
 
-/// The size of a device's cache, as near to its share of the data as its ways and a power of two of
-/// sets permit. The data of a trace have any size, and the share of one has any, too.
+/// The size of a device's cache. It is as near to its share of the data as its ways and a power of
+/// two of sets permit. A trace has data of any size, and so has the share.
 fn in_whole_sets(cache: &DramCache) -> Bytes {
     let page_bytes = PAGE_BYTES as u64;
     let ways = cache.ways.max(1) as u64;
@@ -127,7 +127,7 @@ fn in_whole_sets(cache: &DramCache) -> Bytes {
     }
 }
 
-/// The design `given`, whose parameters are `own`, with those of `settings` that it has.
+/// The design `given`, whose parameters are `own`, with those `settings` that it has.
 fn resolve_with(given: &str, own: &Config, settings: &[Setting]) -> Result<Config, ConfigError> {
     let taken = settings.iter().filter(|setting| has(own, setting));
     let taken: Vec<(&str, &str)> =
@@ -135,7 +135,7 @@ fn resolve_with(given: &str, own: &Config, settings: &[Setting]) -> Result<Confi
     resolve(given, &taken)
 }
 
-/// Whether a design has the section that the key is in; any can take its parts from another.
+/// Whether a design has the key's section. Any design can take its parts from another.
 fn has(own: &Config, (key, _): &Setting) -> bool {
     let section = key.split('.').next().unwrap_or(key);
     section == "parts" || as_json(own).get(section).is_some()

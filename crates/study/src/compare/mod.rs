@@ -1,9 +1,9 @@
 //! `ebbtide compare`: every design on the same work and the same machine.
 //!
 //! Each published system has a machine of its own. A comparison gives all of them the cores,
-//! caches, data and amount of DRAM of one, [`REFERENCE`]. A design keeps its core side, its memory
-//! side, its link and its flash device. Jobs compute the same amount on all designs: plain LRU
-//! would miss at the given interval on the reference.
+//! caches, data and amount of DRAM of one design, [`REFERENCE`]. A design keeps its core side, its
+//! memory side, its link and its flash device. Jobs compute the same amount on all designs. With
+//! it, plain LRU would miss at the given interval on the reference.
 
 mod machine;
 mod page;
@@ -51,14 +51,14 @@ pub struct CompareOptions {
     pub work: Work,
     /// Parameters set for every design that has them.
     pub set: Vec<(String, String)>,
-    /// Scale of capacities in the runs; prices are of the full size. Without one, programs run at
-    /// [`USUAL_SCALE`], and a trace runs on as much data as it touches.
+    /// Scale of capacities in the runs. Prices are those of the full size. By default, programs run
+    /// at [`USUAL_SCALE`], and a trace runs on as much data as it touches.
     pub scale: Option<Scale>,
     /// Number of concurrent runs, which does not change the result.
     pub threads: usize,
-    /// What operations take.
+    /// The energy of operations.
     pub energy: EnergyTable,
-    /// What memory costs, and which drives lifetimes by formula are of.
+    /// The prices of memory, and the drives for lifetimes by formula.
     pub market: Market,
 }
 
@@ -75,8 +75,8 @@ impl CompareOptions {
 /// The scale of programs.
 pub const USUAL_SCALE: Scale = Scale { numerator: 1, denominator: 64 };
 
-/// The least data of a machine that is fitted to a trace, in pages. Smaller ones have fewer frames than
-/// some designs need.
+/// The least data of a machine that is fitted to a trace, in pages. With less, some designs have
+/// too few frames.
 const FITTED_PAGES_MIN: u64 = 1024;
 
 /// The work of every design.
@@ -84,14 +84,14 @@ const FITTED_PAGES_MIN: u64 = 1024;
 pub enum Work {
     /// Runs a program.
     Program {
-        /// Which.
+        /// The program.
         workload: Kind,
         /// Jobs measured.
         jobs: u64,
-        /// Of layout and job stream.
+        /// Seed of layout and job stream.
         seed: u64,
     },
-    /// Replays a trace, directly into the memory side.
+    /// Replays a trace directly into the memory side.
     Trace(PathBuf, Option<Format>),
 }
 
@@ -104,17 +104,17 @@ pub struct Comparison {
     pub unit: &'static str,
     /// Scale of capacities.
     pub scale: String,
-    /// The pages that a trace touches, to which the machine is fitted unless options say otherwise.
+    /// The pages that a trace touches. By default, the machine is fitted to them.
     pub touched_pages: Option<u64>,
-    /// What memory costs, and which drives lifetimes by formula are of.
+    /// The prices of memory, and the drives for lifetimes by formula.
     pub market: Market,
-    /// Computing time of a job beside its accesses, in microseconds; `None` for a trace.
+    /// Computing time of a job in addition to its accesses, in microseconds. `None` for a trace.
     pub work_us: Option<f64>,
     /// The results, in the order of [`designs::ALL`].
     pub designs: Vec<ComparedDesign>,
     /// Designs that are incompatible with the common machine or with a parameter that was set.
     pub left_out: Vec<LeftOut>,
-    /// What of the trace is not read.
+    /// Parts of the trace that are not read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -122,9 +122,9 @@ pub struct Comparison {
 /// A design that could not be built.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// Which.
+    /// The design.
     pub design: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -137,21 +137,21 @@ pub struct ComparedDesign {
     pub throughput_per_s: f64,
     /// Throughput relative to DRAM-only.
     pub ratio_to_dram: f64,
-    /// Median of service of a job, or of an access.
+    /// Median service time of a job, or latency of an access.
     pub p50_us: f64,
-    /// Its 99th percentile.
+    /// The 99th percentile of that time.
     pub p99_us: f64,
     /// Read from flash, in MB a second.
     pub flash_read_mb_per_s: f64,
     /// Written to flash by the host, in MB a second.
     pub flash_write_mb_per_s: f64,
-    /// Lifetime of its flash, if it has any and it is written to.
+    /// Lifetime of its flash. `None` without flash or without writes.
     pub lifetime: Option<Life>,
     /// Energy of a job or an access, if the table covers the design.
     pub energy: Option<Energy>,
     /// Price of its memory.
     pub price: Price,
-    /// Price of DRAM-only over this price.
+    /// Price of DRAM-only divided by this price.
     pub saving: f64,
     /// Performance per dollar relative to DRAM-only (FlatFlash, Table 3).
     pub effectiveness: f64,
@@ -173,7 +173,7 @@ pub struct Life {
 /// Why a comparison failed.
 #[derive(Debug, Error)]
 pub enum CompareError {
-    /// A design that does not exist.
+    /// A design does not exist.
     #[error(transparent)]
     Unknown(#[from] UnknownName),
     /// No design can be built.
@@ -181,29 +181,29 @@ pub enum CompareError {
     NoneFits {
         /// The first of them.
         design: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The parameters of the machine are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A price or a drive that makes no sense.
+    /// A price or a drive is impossible.
     #[error(transparent)]
     Market(#[from] MarketError),
     /// A run failed.
     #[error("{design}: {error}")]
     Run {
-        /// On which design.
+        /// The design.
         design: String,
-        /// Why.
+        /// The reason.
         error: Box<SimError>,
     },
     /// The trace cannot be replayed.
     #[error("{design}: {error}")]
     Replay {
-        /// On which design.
+        /// The design.
         design: String,
-        /// Why.
+        /// The reason.
         error: Box<ReplayError>,
     },
     /// The trace cannot be opened.
@@ -267,7 +267,7 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
         .collect();
     let place = |row: &ComparedDesign| {
         let shipped = designs::ALL.iter().position(|design| design.name == row.design);
-        // Designs from files stand behind those that are shipped.
+        // Designs from files come after shipped ones.
         shipped.unwrap_or(usize::MAX)
     };
     rows.sort_by_key(place);
@@ -290,7 +290,8 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
     })
 }
 
-/// The pages that the trace of `options` touches, if they have one, and what of it is not read.
+/// The pages that the trace of `options` touches, if there is a trace, and the parts of it that are
+/// not read.
 fn footprint(
     options: &CompareOptions,
     watch: Watch<'_>,
@@ -305,8 +306,9 @@ fn footprint(
     Ok(Some((footprint, trace.remark())))
 }
 
-/// `options` with as much data as holds `touched_pages`, a power of two, and [`REFERENCE`]'s share of
-/// DRAM; `None` where they say how large the machine is, or no trace does.
+/// `options` with the least power of two of data that holds `touched_pages`, and with
+/// [`REFERENCE`]'s share of DRAM. `None` if `options` set the size of the machine, or without a
+/// trace.
 fn fitted(
     options: &CompareOptions,
     touched_pages: Option<u64>,
@@ -327,7 +329,7 @@ fn fitted(
     Ok(Some(fitted))
 }
 
-/// The results that a program and a trace have in common.
+/// The common results of a program and a trace.
 struct Ran {
     /// Jobs or accesses.
     count: u64,
@@ -360,7 +362,7 @@ fn run(
             })
         }
         Work::Trace(path, format) => {
-            // The length of a trace is not known before its end.
+            // The length of a trace is unknown before its end.
             watch.tell("replaying", 0.5)?;
             let mut trace = Watched::new(Paged::new(ebbtide_trace::open_as(path, *format)?), watch);
             let replayed = match footprint {
@@ -432,8 +434,8 @@ fn row(
     }
 }
 
-/// The lifetime by the device's model of wear; without one, by the formula, of the drives that hold
-/// the data at its full size.
+/// The lifetime by the device's model of wear. Without one, it is by the formula, for the drives
+/// that hold the data at its full size.
 fn life(machine: &Machine, ran: &Ran, seconds: f64, market: Market) -> Option<Life> {
     if let Some(years) = &ran.lifetime {
         return Some(Life { years: years.clone(), modelled: true });

@@ -1,12 +1,12 @@
-//! A comparison as a page: what was found, throughput and tail by design, and every figure.
+//! A comparison as a page: the result in words, throughput and tail by design, and every figure.
 
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, figure, microseconds};
 use serde_json::Value;
 
 use super::{BASELINE, ComparedDesign, Comparison};
 
-/// Designs and the systems that they belong to, by the start of their names. A name that has none of
-/// these is a design of the user's own.
+/// The systems of designs, by the start of their names. Any other name is a design of the user's
+/// own.
 const FAMILIES: [(&str, &[&str]); 6] = [
     ("DRAM", &["dram-only"]),
     ("AstriFlash", &["astriflash"]),
@@ -23,8 +23,8 @@ const OWN: &str = "from files";
 const SAME_PRICE: f64 = 1.25;
 
 impl PageReport for Comparison {
-    /// What was found, charts of throughput and tail, of cost where it differs, and of flash
-    /// traffic, and the table.
+    /// The result in words, charts of throughput, tail and flash traffic, a chart of cost if it
+    /// differs, and the table.
     fn page(&self) -> Page {
         let mut page = Page::new(&format!("Every design under {}", self.work))
             .paragraph(&self.finding())
@@ -95,7 +95,7 @@ impl Comparison {
         self.designs.iter().filter(|row| row.design != BASELINE)
     }
 
-    /// What was found, in a sentence.
+    /// The result in one sentence.
     pub(super) fn finding(&self) -> String {
         let by = |figure: fn(&ComparedDesign) -> f64| {
             self.others().min_by(|a, b| figure(a).total_cmp(&figure(b)))
@@ -124,19 +124,19 @@ impl Comparison {
         )
     }
 
-    /// Whether what holds the data costs more in some designs than in others, DRAM-only aside.
+    /// Whether the memory of some designs costs more than that of others. DRAM-only does not count.
     fn prices_differ(&self) -> bool {
         let prices = self.others().map(|row| row.price.dollars);
         let most = prices.clone().fold(0.0, f64::max);
         prices.clone().any(|price| price * SAME_PRICE < most)
     }
 
-    /// A bar a design, grouped by family, the best of a family first.
+    /// A bar for each design, grouped by family, the best of a family first.
     fn by_design(&self, title: &str, label: &str, of: fn(&ComparedDesign) -> f64) -> BarChart {
         self.grouped(BarChart::new(title, label), |row| Some(of(row)))
     }
 
-    /// The share of time in which cores execute, where the work is a program.
+    /// The share of time that cores execute, if the work is a program.
     fn busy(&self) -> Option<BarChart> {
         let share = |row: &ComparedDesign| row.outcome["busy_share"].as_f64();
         self.designs.iter().any(|row| share(row).is_some()).then(|| {

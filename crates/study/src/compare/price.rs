@@ -13,9 +13,9 @@ pub(super) const GIB: f64 = (1u64 << 30) as f64;
 pub struct Price {
     /// All DRAM, in front of flash and inside the SSD. Memory that replaces DRAM is priced as DRAM.
     pub dram_gib: f64,
-    /// Flash, which holds all the data where there is any.
+    /// Flash. If there is any, it holds all data.
     pub flash_gib: f64,
-    /// At the prices of the comparison, without the server around it.
+    /// The price in dollars at the prices of the comparison, without the server around it.
     pub dollars: f64,
 }
 

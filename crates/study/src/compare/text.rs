@@ -51,7 +51,7 @@ impl Comparison {
         self.market.flash_bytes((data_gib * super::GIB) as u64)
     }
 
-    /// What was done on which machine.
+    /// The work and the machine.
     pub(super) fn heading(&self) -> String {
         if let Some(pages) = self.touched_pages {
             let config = &self.designs[0].outcome["config"];
@@ -74,7 +74,7 @@ impl Comparison {
         )
     }
 
-    /// How to read the table.
+    /// Explanations of the table.
     pub(super) fn notes(&self) -> Vec<String> {
         let unit = if self.work_us.is_some() { "job" } else { "access" };
         let mut notes = vec![format!(

@@ -1,9 +1,9 @@
-//! What a run takes in energy: how often each operation was done, by its counters, times what the
-//! operation takes, by an [`EnergyTable`].
+//! The energy of a run: the counts of its operations, multiplied by the energies of an
+//! [`EnergyTable`].
 //!
-//! Nothing is simulated here: another table gives other energies of the same run. The inputs of the
-//! papers are not published, so the shipped table is not theirs (HAMS §I cannot be tested); what it
-//! gives is a breakdown.
+//! Nothing is simulated here, so another table yields other energies of the same run. The papers'
+//! own values are not published, and the shipped table has others. So HAMS §I cannot be tested, and
+//! the result is only a breakdown.
 
 mod table;
 
@@ -24,9 +24,9 @@ use ebbtide_report::figure;
 #[derive(Debug, Clone)]
 pub struct Meter {
     table: EnergyTable,
-    /// What the flash's operations take; `None` without flash.
+    /// The flash's operations. `None` without flash.
     flash: Option<Operations>,
-    /// Where lines live that no cache on the chip holds any more.
+    /// The place of lines that no cache on the chip holds any more.
     home: Home,
     link_pj_per_byte: f64,
     host_dram_gib: f64,
@@ -39,12 +39,12 @@ enum Home {
     Device,
 }
 
-/// What a unit of work takes in microjoules, by where it goes.
+/// The energy of a unit of work in microjoules, by component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Energy {
-    /// What it is counted for: a job, or an access.
+    /// The unit of work: a job, or an access.
     pub per: &'static str,
-    /// All together.
+    /// The total.
     pub total_uj: f64,
     /// Cores that execute.
     pub cores_busy_uj: f64,
@@ -58,7 +58,7 @@ pub struct Energy {
     pub link_uj: f64,
     /// Data through the SSD's DRAM.
     pub ssd_dram_uj: f64,
-    /// The SSD's DRAM and controller, whatever they do.
+    /// The SSD's DRAM and controller, independent of their work.
     pub ssd_background_uj: f64,
     /// Reading flash arrays, with the channels.
     pub flash_reads_uj: f64,
@@ -68,7 +68,7 @@ pub struct Energy {
     pub flash_erases_uj: f64,
 }
 
-/// What was done.
+/// The counts of a run.
 struct Activity<'a> {
     unit: &'static str,
     units: u64,
@@ -83,11 +83,11 @@ struct Activity<'a> {
 const GIB: f64 = (1u64 << 30) as f64;
 
 impl Meter {
-    /// A meter for the design of `config`, whose capacities are those that are powered: a run at a
-    /// smaller scale stands for the whole. `None` if `table` is not for this design.
+    /// A meter for the design of `config`. The capacities of `config` draw power, because a run at
+    /// a smaller scale stands for the whole. `None` if `table` is not for this design.
     ///
     /// # Errors
-    /// [`ConfigError`] for a flash device that cannot be.
+    /// [`ConfigError`] for an impossible flash device.
     pub fn new(
         table: &EnergyTable,
         config: &Config,
@@ -127,7 +127,7 @@ impl Meter {
         }))
     }
 
-    /// What a job of `outcome` took.
+    /// The energy of a job of `outcome`.
     pub fn of_program(&self, outcome: &Outcome) -> Energy {
         let seconds = outcome.simulated_ns as f64 / 1e9;
         let cores_s = seconds * outcome.config.cores.count as f64;
@@ -143,7 +143,7 @@ impl Meter {
         })
     }
 
-    /// What an access of `replay` took, which has no cores.
+    /// The energy of an access of `replay`. A replay has no cores.
     pub fn of_trace(&self, replay: &Replay) -> Energy {
         self.read(&Activity {
             unit: "access",
@@ -178,7 +178,7 @@ impl Meter {
         let (pages_out, lines_out) =
             with_copies(done.traffic.dram_pages_out, done.traffic.dram_page_lines_out);
         let dram_bytes = (dram_lines + home + lines_in + lines_out) * line;
-        // A row is opened once for all lines of a page; each line more takes its burst.
+        // A row is opened once for all lines of a page. Each further line adds its burst.
         let of_pages = |pages, lines, line_nj, page_nj| {
             let burst_nj = (page_nj - line_nj) / (page / line - 1) as f64;
             nj(pages, line_nj) + nj(lines - pages, burst_nj)
@@ -210,7 +210,7 @@ impl Meter {
         energy
     }
 
-    /// What all reads, programs and erasures took, in microjoules.
+    /// The energy of all reads, programs and erasures, in microjoules.
     fn of_flash(&self, done: &FlashOutcome) -> [f64; 3] {
         let Some(takes) = &self.flash else { return [0.0; 3] };
         let flash = &self.table.flash;
@@ -244,7 +244,7 @@ impl Energy {
     }
 }
 
-/// The total, then every part that is not nothing, the largest first.
+/// The total, then every nonzero part, the largest first.
 impl fmt::Display for Energy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let article = if self.per == "access" { "an" } else { "a" };
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use ebbtide_sim::designs::resolve;
 
-    /// Every number of the table is `number`.
+    /// A table with `number` for every value.
     fn all(number: f64) -> EnergyTable {
         let lines = SHIPPED.lines().map(|line| match line.split_once(" = ") {
             Some(("not_for", _)) => "not_for = [\"optane-p\"]".to_string(),
@@ -322,7 +322,7 @@ mod tests {
         near(energy.link_uj, 2.0 / 2.0);
         near(energy.ssd_dram_uj, 4.0 / 2.0);
         near(energy.ssd_background_uj, (2.0 * 1.5 + 2.0) * 1e-6 * 1e3 / 2.0);
-        // 3 us a read and 100 a program.
+        // 3 us a read and 100 us a program.
         let channel = 4096.0 * 2e-6;
         near(energy.flash_reads_uj, 4.0 * (3.0 * 2e-3 + channel) / 2.0);
         near(energy.flash_programs_uj, (100.0 * 2e-3 + channel) / 2.0);

@@ -1,4 +1,4 @@
-//! [`EnergyTable`]: what an operation takes.
+//! [`EnergyTable`]: the energies of operations.
 
 use std::fs;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The table that is used unless another is given, with the source of every number.
+/// The default table, with the source of every number.
 pub const SHIPPED: &str = include_str!("../../configs/energy.toml");
 
-/// What operations take. Every key of the file is a field here, and the other way round.
+/// The energies of operations. The file has exactly these fields as keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyTable {
-    /// Designs made of something else than what the table describes.
+    /// Designs with components that the table does not describe.
     pub not_for: Vec<String>,
     /// Cores.
     pub core: Core,
     /// Host DRAM, NVDIMMs included.
     pub dram: Dram,
-    /// Between host and flash.
+    /// The link between host and flash.
     pub link: Link,
     /// Flash arrays.
     pub flash: Flash,
-    /// What else is in an SSD.
+    /// Other parts of an SSD.
     pub ssd: Ssd,
 }
 
@@ -31,9 +31,9 @@ pub struct EnergyTable {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
-    /// While it executes.
+    /// Power while it executes.
     pub busy_mw: f64,
-    /// While it waits for a page or a job.
+    /// Power while it waits for a page or a job.
     pub waiting_mw: f64,
 }
 
@@ -41,29 +41,29 @@ pub struct Core {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
-    /// A line of a closed row.
+    /// Read of a line in a closed row.
     pub line_read_nj: f64,
-    /// Likewise.
+    /// Write of a line in a closed row.
     pub line_write_nj: f64,
-    /// A page of 4 KiB in one row.
+    /// Read of a page of 4 KiB in one row.
     pub page_read_nj: f64,
-    /// Likewise.
+    /// Write of a page of 4 KiB in one row.
     pub page_write_nj: f64,
-    /// All the time.
+    /// Power all the time.
     pub standby_mw_per_gib: f64,
-    /// All the time.
+    /// Power of refresh, all the time.
     pub refresh_mw_per_gib: f64,
-    /// Every byte between DRAM and its controller.
+    /// Energy of each byte between DRAM and its controller.
     pub bus_pj_per_byte: f64,
 }
 
-/// The link. Where flash sits on the bus of DRAM, there is none but that.
+/// The link. Flash on the bus of DRAM has no other link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Both of its ends.
+    /// Energy of both ends.
     pub pcie_pj_per_byte: f64,
-    /// Both of its ends.
+    /// Energy of both ends.
     pub cxl_pj_per_byte: f64,
 }
 
@@ -71,49 +71,49 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
-    /// While an array reads, programs or erases.
+    /// Power while an array reads, programs or erases.
     pub array_mw: f64,
-    /// Every byte between an array and the SSD's controller.
+    /// Energy of each byte between an array and the SSD's controller.
     pub channel_pj_per_byte: f64,
 }
 
-/// What else is in an SSD.
+/// Other parts of an SSD.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssd {
-    /// Every byte written into its DRAM or read from it.
+    /// Energy of each byte written into its DRAM or read from it.
     pub dram_pj_per_byte: f64,
-    /// All the time.
+    /// Power of its DRAM, all the time.
     pub dram_mw_per_gib: f64,
-    /// How much there is, where the design does not say.
+    /// Size of its DRAM, if the design has no value.
     pub dram_gib: f64,
-    /// Its controller, all the time.
+    /// Power of its controller, all the time.
     pub idle_mw: f64,
 }
 
-/// That a file is no table.
+/// The error of a file that is not a table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}: {reason}; expected the keys of configs/energy.toml")]
 pub struct TableError {
     /// The file.
     pub file: String,
-    /// What is wrong, and where.
+    /// The problem, and its place.
     pub reason: String,
 }
 
 impl EnergyTable {
-    /// The shipped one.
+    /// The shipped table.
     ///
     /// # Panics
-    /// Never: a test reads it.
+    /// Never: a test reads the table.
     pub fn shipped() -> EnergyTable {
         EnergyTable::parse("configs/energy.toml", SHIPPED).expect("the shipped table is one")
     }
 
-    /// That of the file at `path`.
+    /// The table in the file at `path`.
     ///
     /// # Errors
-    /// [`TableError`] when it cannot be read or is none.
+    /// [`TableError`] when it cannot be read or is not a table.
     pub fn read(path: &Path) -> Result<EnergyTable, TableError> {
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
@@ -121,10 +121,10 @@ impl EnergyTable {
         EnergyTable::parse(&file, &text)
     }
 
-    /// That of `text`, the contents of `file`.
+    /// The table in `text`, the contents of `file`.
     ///
     /// # Errors
-    /// [`TableError`] when it is none.
+    /// [`TableError`] when it is not a table.
     pub fn parse(file: &str, text: &str) -> Result<EnergyTable, TableError> {
         let wrong = |reason| TableError { file: file.to_string(), reason };
         let table: EnergyTable = toml::from_str(text).map_err(|error| {
@@ -138,7 +138,7 @@ impl EnergyTable {
         }
     }
 
-    /// A number that no energy can be.
+    /// The first number that is impossible as an energy.
     fn negative(&self) -> Option<(String, f64)> {
         let table = serde_json::to_value(self).unwrap_or_default();
         let mut found = None;

@@ -37,7 +37,7 @@ pub struct Run {
     /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What a reader must know before the figures are trusted, a sentence each.
+    /// Warnings about the figures, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Energy of a job, if the table covers the design.
@@ -54,7 +54,7 @@ pub struct Replayed {
     /// The outcome.
     #[serde(flatten)]
     pub replay: Replay,
-    /// What a reader must know before the figures are trusted, a sentence each.
+    /// Warnings about the figures, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Energy of an access, if the table covers the design.
@@ -63,7 +63,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// This, with a warning if `trace` was too large for the device.
+    /// The same result, with a warning if `trace` was too large for the device.
     fn folded<S: Source>(mut self, trace: &Folded<S>) -> Replayed {
         self.warnings.extend(warnings::of_folding(trace.shared()));
         self

@@ -1,4 +1,4 @@
-//! [`SimOptions`]: what `ebbtide sim` takes, checked and run.
+//! [`SimOptions`]: the options of `ebbtide sim`, with checks and runs.
 
 use std::path::PathBuf;
 
@@ -18,50 +18,50 @@ use crate::energy::{EnergyTable, Meter};
 pub struct SimOptions {
     /// A design's name, or a TOML file of parameters.
     pub design: String,
-    /// A named set of parameters to lay over the design.
+    /// A named set of parameters over the design's.
     pub preset: Option<String>,
-    /// Parameters to set over both.
+    /// Parameters over both.
     pub set: Vec<(String, String)>,
-    /// Scale of capacities. Energy is that of the full size.
+    /// Scale of capacities. Energy is computed for the full size.
     pub scale: Scale,
-    /// What operations take.
+    /// The energy of operations.
     pub energy: EnergyTable,
-    /// What runs.
+    /// The work.
     pub work: SimWork,
 }
 
-/// What a simulation runs.
+/// The work of a simulation.
 #[derive(Debug, Clone)]
 pub enum SimWork {
     /// A program.
     Program {
-        /// Which.
+        /// The program.
         workload: Kind,
         /// Jobs to measure after the warm-up.
         jobs: u64,
         /// Seed of data, jobs and arrivals.
         seed: u64,
-        /// Number of seeds to run, starting with `seed`; `None` gives a single run.
+        /// Number of seeds to run, from `seed` on. `None` runs one seed.
         seeds: Option<u64>,
         /// The load.
         arrivals: Offered,
-        /// Whether to follow a typical miss. Only a single run does.
+        /// Whether to follow a typical miss. Only a single run can.
         explain: bool,
     },
     /// A trace, replayed directly into the memory side.
     Trace {
-        /// The file; `-` is standard input.
+        /// The file. `-` is standard input.
         path: PathBuf,
-        /// Its format; `None` if the ending of its name says it.
+        /// Its format. `None` if the ending of its name determines it.
         format: Option<Format>,
-        /// Which of its addresses.
+        /// The kind of addresses.
         address: Space,
-        /// What happens to addresses beyond the modelled data.
+        /// The treatment of addresses beyond the modelled data.
         beyond: Beyond,
     },
 }
 
-/// Why a simulation gave no result.
+/// The reason why a simulation has no result.
 #[derive(Debug, Error)]
 pub enum SimulateError {
     /// The machine cannot be built.
@@ -127,7 +127,7 @@ pub fn simulate(options: &SimOptions, watch: Watch<'_>) -> Result<SimReport, Sim
 }
 
 /// Runs a simulation of a single seed on the machine that `compose` composes, such as one with a
-/// policy that is not in the list. A trace and several seeds take the parts of the design.
+/// policy outside the list. A trace and several seeds use the parts of the design.
 ///
 /// # Errors
 /// [`SimulateError`].

@@ -117,7 +117,7 @@ fn finish<T: serde::Serialize>(
     parameters(page, runs, config)
 }
 
-/// The parameters of a run, and every figure of every run for a CSV file.
+/// The parameters of a run as a table, and every figure of every run for a CSV file.
 fn parameters<T: serde::Serialize>(page: Page, runs: &[&T], config: &Config) -> Page {
     let config = serde_json::to_value(config).unwrap_or_default();
     let mut settings = Vec::new();
@@ -143,7 +143,7 @@ fn estimates(summary: &Value) -> Table {
     rows.into_iter().fold(table, |table, (name, numbers)| table.cells([name], numbers))
 }
 
-/// The names and values of a run's figures, under the names that JSON uses.
+/// The names and values of a run's figures, with the names of the JSON form.
 fn leaves(run: &impl serde::Serialize) -> Vec<[String; 2]> {
     let mut value = serde_json::to_value(run).unwrap_or_default();
     if let Value::Object(keys) = &mut value {

@@ -20,10 +20,10 @@ pub struct Runs {
 }
 
 /// Simulates `plan` with `count` consecutive seeds, starting with its own, on all host cores. The
-/// number of cores does not change the result.
+/// number of host cores does not change the result.
 ///
 /// # Errors
-/// [`SimError`] of the first seed that has one.
+/// [`SimError`] of the first seed that fails.
 ///
 /// # Panics
 /// When `count` is zero.
@@ -44,7 +44,7 @@ pub fn run_seeds(
     Ok(Runs { runs, summary })
 }
 
-/// Keys that are inputs of a run or depend on the host.
+/// Keys that are inputs of a run or depend on the host. They are not figures.
 const NO_FIGURES: [&str; 7] =
     ["config", "seed", "arrivals", "jobs", "wall_s", "accesses_per_wall_s", "warnings"];
 
@@ -63,8 +63,8 @@ fn summary(runs: &[Run]) -> Value {
     estimates(&values.iter().collect::<Vec<_>>()).unwrap_or(Value::Null)
 }
 
-/// The same object as each of `values` with estimates instead of numbers, and without anything
-/// else.
+/// One object with the common keys of `values`, with estimates for numbers. Everything else is left
+/// out.
 fn estimates(values: &[&Value]) -> Option<Value> {
     match values.first()? {
         Value::Object(first) => {

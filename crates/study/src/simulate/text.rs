@@ -76,7 +76,7 @@ fn link_use(outcome: &Outcome) -> String {
     format!("pages take {inward}% of it inward and {outward}% outward")
 }
 
-/// How busy flash was, in words.
+/// The use of flash, in words.
 fn flash_use(outcome: &Outcome) -> String {
     let FlashUse { mean_queue_depth: depth, planes_busy } = outcome.flash_use;
     let planes = planes_busy.map_or(String::new(), |share| {
@@ -97,7 +97,7 @@ fn warn<'a>(f: &mut Formatter<'_>, warnings: impl Iterator<Item = &'a str>) -> f
     Ok(())
 }
 
-/// Where a job's time goes, in words.
+/// The parts of a job's time, in words.
 pub fn spent(parts: &Breakdown) -> String {
     let Breakdown { running_ns, memory_ns, core_ns, latch_ns } = parts;
     let us = |ns: &f64| figure(ns / 1e3);
@@ -110,7 +110,7 @@ pub fn spent(parts: &Breakdown) -> String {
     )
 }
 
-/// A miss, a step a line.
+/// A miss with a step in each line.
 fn timeline(f: &mut Formatter<'_>, miss: &Timeline) -> fmt::Result {
     let Timeline { core, thread, page, of_misses, .. } = miss;
     let (access, total) = (if miss.write { "store to" } else { "load from" }, miss.total_ns / 1e3);
@@ -122,7 +122,7 @@ fn timeline(f: &mut Formatter<'_>, miss: &Timeline) -> fmt::Result {
     write!(f, "{}", timeline_table(miss))
 }
 
-/// The steps of a miss. What the core does and what memory does overlap.
+/// The steps of a miss. Steps of the core and of memory overlap.
 pub(super) fn timeline_table(miss: &Timeline) -> Table {
     let title = format!("The miss of median length, of {}", miss.of_misses);
     let table = Table::new(&title, ["who", "what", "at ns", "takes ns"]);
@@ -171,7 +171,7 @@ fn heading(f: &mut Formatter<'_>, outcome: &Outcome, seeds: &str) -> fmt::Result
     writeln!(f, "{}", machine(&outcome.config))
 }
 
-/// The sizes that matter most; all of them are in JSON and in the report.
+/// The most important sizes. JSON and the report have all sizes.
 pub(super) fn machine(config: &Config) -> String {
     let (cores, dataset, dram) = (config.cores.count, config.dataset.size, config.dram_cache.size);
     format!("{cores} cores, {dataset} of data, {dram} of DRAM as its cache")
@@ -191,7 +191,7 @@ fn warm_up(f: &mut Formatter<'_>, warm_up: &WarmUp) -> fmt::Result {
     )
 }
 
-/// The warm-up, in a line.
+/// The warm-up, in one line.
 pub(super) fn warmed(warm_up: &WarmUp) -> String {
     format!(
         "warmed up with {} untimed jobs until evictions were {:.1}% of the pages that came; {} \
@@ -272,7 +272,7 @@ fn host(
     writeln!(f, "{accesses} accesses in {simulated} ms; {wall} s here, {rate} M accesses/s")
 }
 
-/// The warnings of `runs`; one that is not the same of all names its seed.
+/// The warnings of `runs`. A warning that not all runs share names its seed.
 fn warnings_by_seed(runs: &[Run]) -> Vec<String> {
     let of_run = |run: &Run| {
         let seed = run.outcome.seed;
@@ -304,8 +304,8 @@ fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
     write!(f, "\n{table}")
 }
 
-/// What is shown of several seeds: its name, where it is in the summary, and what its unit is of
-/// the one shown.
+/// The figures that are shown for several seeds: the name, the path in the summary, and the
+/// summary's unit divided by the shown unit.
 pub(super) const SUMMARY: [(&str, &str, f64); 20] = [
     ("jobs/s", "/jobs_per_s", 1.0),
     ("throughput over DRAM-only's", "/ratio_to_dram", 1.0),

@@ -1,18 +1,19 @@
-//! What a reader of a run must know before its figures are trusted.
+//! Warnings that a reader needs before using the figures of a run.
 
 use ebbtide_sim::memory_side::CacheCounters;
 use ebbtide_sim::{Outcome, Replay};
 
-/// A run shorter than this many times its p99 misses some of the longest jobs, which do not end in it.
+/// A run shorter than this many times its p99 misses some of the longest jobs, as they do not end
+/// in it.
 const LONG_ENOUGH: f64 = 10.0;
 
-/// A percentile rests on this many measurements beyond it, at least.
+/// The least number of measurements beyond a percentile.
 const BEYOND: u64 = 10;
 
-/// While fewer evictions than this come with a miss, a cache is still filling.
+/// A cache is still filling while evictions per miss are below this.
 const STEADY: f64 = 0.9;
 
-/// Misses from which the share of evictions says something.
+/// The least number of misses for a meaningful share of evictions.
 const MISSES: u64 = 100;
 
 /// The warnings about a run of a program.
@@ -42,7 +43,7 @@ pub(super) fn of_run(outcome: &Outcome) -> Vec<String> {
     warnings
 }
 
-/// Says if jobs come faster than they end.
+/// Returns a warning if jobs arrive faster than they end.
 fn overloaded(outcome: &Outcome) -> Option<String> {
     let offered = outcome.offered_jobs_per_s.filter(|_| outcome.is_overloaded())?;
     Some(format!(
@@ -52,13 +53,13 @@ fn overloaded(outcome: &Outcome) -> Option<String> {
     ))
 }
 
-/// Halves of a run that differ by more than this share are not alike.
+/// Halves of a run are alike if they differ by at most this share.
 const ALIKE: f64 = 0.1;
 
-/// A run this many times as long is proposed where one is not steady.
+/// The factor of the proposed length of an unsteady run.
 const LONGER: u64 = 4;
 
-/// Says if the halves of a run differ.
+/// Returns a warning if the halves of a run differ.
 fn unsteady(outcome: &Outcome) -> Option<String> {
     let Outcome { halves: [first, second], jobs, flash, .. } = outcome;
     let differ = |a: f64, b: f64| (a - b).abs() / a.max(b).max(f64::MIN_POSITIVE);
@@ -68,7 +69,7 @@ fn unsteady(outcome: &Outcome) -> Option<String> {
     );
     let writes = first.flash_writes.min(second.flash_writes);
     let fresh = flash.writes > 0 && flash.erases == 0 && wears(outcome);
-    // Jobs differ in length, so that short halves differ by chance.
+    // Jobs differ in length, so short halves differ by chance.
     let chance = 4.0 / (*jobs as f64).sqrt();
     let what = if writes >= MISSES && amplified > ALIKE {
         format!(
@@ -91,7 +92,7 @@ fn wears(outcome: &Outcome) -> bool {
     device.is_ok_and(|device| device.operations().erase_us > 0.0)
 }
 
-/// Says if threads are resumed before their pages can have come.
+/// Returns a warning if threads are resumed before their pages can have arrived.
 fn early_wakeups(outcome: &Outcome) -> Option<String> {
     let ripe_us = outcome.config.switch.ripe_after_us?;
     let idle_us = outcome.config.flash_device().ok()?.idle_read_us();
@@ -114,10 +115,10 @@ pub(super) fn of_replay(replay: &Replay) -> Vec<String> {
     filling.into_iter().chain(behind(replay)).chain(of_flash(&replay.config)).collect()
 }
 
-/// Of the time of a trace, the share by which memory may be behind at its end.
+/// The maximum delay of memory at the end of a trace, as a share of the trace's time.
 const BEHIND: f64 = 0.05;
 
-/// Says if accesses of a trace come faster than they are served.
+/// Returns a warning if accesses of a trace come faster than they are served.
 fn behind(replay: &Replay) -> Option<String> {
     let share = replay.behind_ns as f64 / replay.simulated_ns.max(1) as f64;
     (share > BEHIND).then(|| {
@@ -130,7 +131,7 @@ fn behind(replay: &Replay) -> Option<String> {
     })
 }
 
-/// Says if `shared` regions of a trace lie where another does.
+/// Returns a warning if `shared` regions of a trace were moved onto another region.
 pub(super) fn of_folding(shared: u64) -> Option<String> {
     (shared > 0).then(|| {
         format!(
@@ -140,7 +141,7 @@ pub(super) fn of_folding(shared: u64) -> Option<String> {
     })
 }
 
-/// Says if a cache still fills.
+/// Returns a warning if a cache is still filling.
 fn still_filling(cache: &CacheCounters) -> Option<String> {
     let evictions = cache.evictions_clean + cache.evictions_dirty;
     let share = evictions as f64 / cache.misses.max(1) as f64;
@@ -153,7 +154,7 @@ fn still_filling(cache: &CacheCounters) -> Option<String> {
     })
 }
 
-/// What the device's own thresholds do to it.
+/// The warnings about the flash device's parameters.
 fn of_flash(config: &ebbtide_sim::config::Config) -> Vec<String> {
     config.flash_device().map_or_else(|_| Vec::new(), |device| device.warnings())
 }

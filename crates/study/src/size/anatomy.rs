@@ -15,38 +15,38 @@ use ebbtide_measure::bench::{Mode, Profile};
 /// The costs of a miss on an otherwise idle design.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Anatomy {
-    /// Its name.
+    /// The design's name.
     pub design: String,
-    /// Nothing misses: all data in DRAM.
+    /// Whether all data is in DRAM, so nothing misses.
     pub all_dram: bool,
-    /// The core waits for flash; otherwise it runs other jobs meanwhile.
+    /// Whether the core waits for flash. Otherwise it runs other jobs during a read.
     pub blocks: bool,
-    /// Which jobs run first on a core that does not wait, as the event model has it.
+    /// The order of jobs on a core that does not wait, for the event model.
     pub order: Order,
     /// Core time that a miss costs, in microseconds.
     pub overhead_us: f64,
-    /// How long the page then takes to come.
+    /// Time of the page's read, which comes on top.
     pub flash: FlashLatency,
-    /// The replacement policy of its DRAM.
+    /// The replacement policy of the design's DRAM.
     pub policy: PolicyKind,
     /// The design itself, if the simulator has it.
     #[serde(skip)]
     pub simulated: Option<Box<Config>>,
 }
 
-/// How long flash takes for a page.
+/// Time of a read of a page from flash.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlashLatency {
-    /// Always as long, in microseconds, however much is asked of it.
+    /// A constant time in microseconds, at any load.
     Fixed(f64),
-    /// As measured: `(reads a second, mean microseconds)`, by load; no more than the last.
+    /// Measured times by load: `(reads a second, mean microseconds)`. The last load is the maximum.
     Measured(Vec<(f64, f64)>),
 }
 
 impl FlashLatency {
-    /// Mean time of a read, in microseconds, when so many are asked for a second; `None` if that is
-    /// more than it can do.
+    /// Mean time of a read, in microseconds, at `reads_per_s`. `None` if flash cannot serve that
+    /// many.
     pub fn read_us(&self, reads_per_s: f64) -> Option<f64> {
         let points = match self {
             FlashLatency::Fixed(us) => return Some(*us),
@@ -61,7 +61,7 @@ impl FlashLatency {
         Some(us_below + share * (us - us_below))
     }
 
-    /// The most reads a second; infinite where that is not limited.
+    /// The most reads a second. Infinite if there is no limit.
     pub(crate) fn reads_per_s_max(&self) -> f64 {
         match self {
             FlashLatency::Fixed(_) => f64::INFINITY,
@@ -70,9 +70,9 @@ impl FlashLatency {
     }
 }
 
-/// Every design of the simulator under the parameters of its file, and the names of those that
-/// answer single lines where they are (FlatFlash, CXL-flash): missing pages do not say what these
-/// take.
+/// Every design of the simulator with the parameters of its file. Also the names of the designs
+/// that answer single lines in place (FlatFlash, CXL-flash). The number of missed pages does not
+/// determine their times.
 pub(super) fn published() -> Result<(Vec<Anatomy>, Vec<&'static str>), ConfigError> {
     let (mut anatomies, mut left_out) = (Vec::new(), Vec::new());
     for design in designs::ALL {
@@ -88,7 +88,7 @@ pub(super) fn published() -> Result<(Vec<Anatomy>, Vec<&'static str>), ConfigErr
 pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for at in &profile.reads {
-        // More in flight may do no more a second: then they only wait longer.
+        // A deeper queue may have no more reads a second. Then the reads only wait longer.
         if points.last().is_none_or(|(most, _)| at.reads_per_s > *most) {
             points.push((at.reads_per_s, at.mean_us));
         }
@@ -107,7 +107,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
             blocks,
             order: Order::ReturnedFirst,
             overhead_us: costs.map_or(0.0, |costs| costs.miss_us),
-            // The read of a core that waits for it is in what the miss costs.
+            // If the core waits for the read, the cost of the miss includes it.
             flash: if blocks { FlashLatency::Fixed(0.0) } else { flash.clone() },
             policy,
             simulated: None,
@@ -116,7 +116,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
     Mode::ALL.into_iter().filter_map(anatomy).collect()
 }
 
-/// Measures a miss on the memory that `config` describes; `None` if the memory answers single
+/// Measures a miss on the memory that `config` describes. `None` if the memory answers single
 /// lines.
 fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     let mut parts = designs::compose(config)?;
@@ -126,7 +126,7 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     }
     let request = Request::new(PageId(1).start(), false, Waiter { core: 0, thread: 0, slot: 0 });
     let (reply, arrived) = match memory.access(Time::ZERO, request) {
-        // The core waits for the line, wherever it comes from.
+        // The core waits for the line, from any source.
         Answer::Hit(ready) | Answer::Posted(ready) => (ready, ready),
         Answer::Miss(reply) => (reply, arrival(memory).max(reply)),
         Answer::Stalled => (Time::ZERO, arrival(memory)),
@@ -155,10 +155,10 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     }))
 }
 
-/// The maximum of events that a memory takes to fetch one page.
+/// The most events of a memory for one page.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// The arrival time of the page that was requested of `memory`.
+/// The arrival time of the page that was requested from `memory`.
 ///
 /// # Panics
 /// When the page never arrives, which is a bug of the design.
@@ -191,14 +191,14 @@ mod tests {
     fn designs_take_what_their_papers_say() {
         let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.05;
         let astriflash = find("astriflash");
-        // 50 us of flash and its link; tag probe, flush and switch.
+        // 50 us of flash, its link, tag probe, flush and switch.
         let read_us = astriflash.flash.read_us(1.0).expect("it is not limited");
         assert!(!astriflash.blocks && near(read_us, 50.0), "{astriflash:?}");
         assert!((0.1..0.25).contains(&astriflash.overhead_us), "{astriflash:?}");
         let os_swap = find("os-swap");
         assert!(!os_swap.blocks && near(os_swap.overhead_us, 10.0), "{os_swap:?}");
         assert!(find("flash-sync").blocks && find("dram-only").all_dram);
-        // Without priorities, new jobs come before those whose page has come.
+        // Without priorities, new jobs run before those whose page has arrived.
         let orders = ["astriflash", "astriflash-nops"].map(|name| find(name).order);
         assert_eq!(orders, [Order::ReturnedFirst, Order::NewFirst]);
         let (_, left_out) = published().expect("the shipped files resolve");

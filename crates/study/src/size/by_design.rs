@@ -1,8 +1,8 @@
 //! [`Tried`]: a size of DRAM on the design itself, simulated under the program.
 //!
-//! The models of `least_dram` know what a miss costs on an idle machine. The simulated design also has
-//! large pages, sets, and buses that all misses share. So [`DesignRuns`] simulates what the models
-//! recommend, and raises it until it holds.
+//! The models of `least_dram` use the costs of a miss on an idle machine. The simulated design also
+//! has large pages, sets, and buses that all misses share. So [`DesignRuns`] simulates the
+//! recommendation of the models, and raises it until it meets the objective.
 
 use ebbtide_core::{Bytes, LINE_BYTES, PAGE_BYTES, Watch};
 use ebbtide_report::bytes;
@@ -13,18 +13,18 @@ use serde::Serialize;
 use super::{INTERVAL_SHARE, Input, SizeError, SizeOptions};
 use crate::runs::RunError;
 
-/// What a simulated design does with a size of DRAM.
+/// The figures of a simulated design with a size of DRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tried {
     /// The DRAM.
     pub dram_bytes: u64,
     /// Throughput relative to DRAM-only's, with a job always waiting.
     pub throughput_kept: f64,
-    /// p99 response at the offered load, in microseconds; `None` if the design is overloaded.
+    /// p99 response at the offered load, in microseconds. `None` if the design is overloaded.
     pub p99_us: Option<f64>,
     /// Misses a job.
     pub misses_per_job: f64,
-    /// Execution between misses, in microseconds; `None` if nothing misses.
+    /// Execution between misses, in microseconds. `None` if nothing misses.
     pub miss_interval_us: Option<f64>,
     /// Pages of 4 KiB read from flash a job.
     pub reads_per_job: f64,
@@ -32,30 +32,30 @@ pub struct Tried {
     pub writes_per_job: f64,
 }
 
-/// Jobs that a run measures: a p99 rests on a hundred of them.
+/// Jobs of a measured run. A hundred of them are beyond the p99.
 const JOBS: u64 = 10_000;
 
-/// The most data of a run. Data beyond are simulated at a scale.
+/// The most data of a run. Larger data is simulated at a scale.
 const DATA_MAX: u64 = 4 << 30;
 
 /// Runs of a design under the program of a sizing.
 pub(super) struct DesignRuns<'a> {
     design: &'a Config,
     options: &'a SizeOptions,
-    /// Size of the data in bytes, and of those that are simulated.
+    /// Size of the data in bytes, and of its simulated part.
     data: u64,
     simulated: u64,
 }
 
 impl<'a> DesignRuns<'a> {
-    /// Of `design`, under the program of `options`; `None` of a trace, which has no jobs.
+    /// The runs of `design` under the program of `options`. `None` for a trace, which has no jobs.
     pub(super) fn new(design: &'a Config, options: &'a SizeOptions) -> Option<DesignRuns<'a>> {
         let Input::Workload { dataset_bytes: data, .. } = options.input else { return None };
         Some(DesignRuns { design, options, data, simulated: data.min(DATA_MAX) })
     }
 
-    /// Sizes of DRAM in bytes that the design can have, from `least` on: a fifth apart or by whole sets,
-    /// and below all data. At least the largest, if there is one.
+    /// Possible sizes of the design's DRAM in bytes, from `least` on and below all data. They are a
+    /// fifth or whole sets apart. If there is any size, the largest is included.
     pub(super) fn sizes(&self, least: u64) -> Vec<u64> {
         let page = PAGE_BYTES as u64;
         let (unit, doubles) = match (&self.design.mos, self.design.dram_cache.ways as u64) {
@@ -80,8 +80,8 @@ impl<'a> DesignRuns<'a> {
         sizes
     }
 
-    /// The least of `sizes` with which `meets` holds, or else what the last does; `None` without sizes.
-    /// More DRAM does no harm, so most sizes need no run.
+    /// Returns the result of the least of `sizes` for which `meets` holds, or else of the last one.
+    /// `None` without sizes. More DRAM does no harm, so most sizes need no run.
     pub(super) fn least(
         &self,
         sizes: &[u64],
@@ -97,7 +97,7 @@ impl<'a> DesignRuns<'a> {
             let to = share.midpoint(1.0);
             watch.within(share, to, |watch| self.run(sizes[place], &mut shared, watch))
         };
-        // All below `low` fail.
+        // All sizes below `low` fail.
         let (mut low, mut step) = (0, 1);
         let (mut high, mut found) = loop {
             let place = (low + step - 1).min(last);
@@ -122,7 +122,7 @@ impl<'a> DesignRuns<'a> {
         Ok(Some(Ok(found)))
     }
 
-    /// Simulates the design with `dram_bytes` of DRAM. `shared` keeps what trials have in common.
+    /// Simulates the design with `dram_bytes` of DRAM. `shared` keeps the common work of trials.
     pub(super) fn run(
         &self,
         dram_bytes: u64,
@@ -142,7 +142,7 @@ impl<'a> DesignRuns<'a> {
         Ok(Tried::new(dram_bytes, &saturated, &offered))
     }
 
-    /// The run of the design with `dram_bytes` of DRAM for all data.
+    /// The plan of a run with `dram_bytes` of DRAM for all data.
     fn plan(&self, dram_bytes: u64, arrivals: Offered) -> Plan {
         let Input::Workload { name, theta, miss_interval_us, seed, .. } = self.options.input else {
             unreachable!("only a program is tried");
@@ -153,7 +153,7 @@ impl<'a> DesignRuns<'a> {
         config.cores.count = self.options.cores as usize;
         config.dataset.size = Bytes(self.simulated);
         config.dram_cache.size = Bytes(self.scaled(dram_bytes));
-        // A line cache has a slice a core, and a power of two of sets in each.
+        // A line cache has one slice a core. Each has a power of two of sets.
         let of_a_set = u64::from(self.options.cores) * (config.llc.ways * LINE_BYTES) as u64;
         let sets = (config.llc.size.0 / of_a_set).max(1);
         config.llc.size = Bytes(of_a_set << sets.ilog2());
@@ -163,7 +163,7 @@ impl<'a> DesignRuns<'a> {
         Plan { config, workload: name, jobs: JOBS, seed, arrivals }
     }
 
-    /// The part of `dram_bytes` that is simulated: the whole, or as large a share of the data.
+    /// The simulated part of `dram_bytes`: all of it, or the share of the simulated data.
     fn scaled(&self, dram_bytes: u64) -> u64 {
         if self.simulated == self.data {
             return dram_bytes;
@@ -182,7 +182,7 @@ impl<'a> DesignRuns<'a> {
 }
 
 impl Tried {
-    /// Of a run in which a job was always waiting, and of one at the offered load.
+    /// The figures of two runs: one with a job always waiting, and one at the offered load.
     fn new(dram_bytes: u64, saturated: &Outcome, offered: &Outcome) -> Tried {
         let a_job = |count: u64| count as f64 / offered.jobs as f64;
         let misses = offered.memory.cache.misses;

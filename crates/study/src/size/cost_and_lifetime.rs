@@ -13,7 +13,7 @@ pub struct CostAndLifetime {
     pub dollars: f64,
     /// Dollars for all data in DRAM.
     pub dollars_dram_only: f64,
-    /// The price of all data in DRAM over the price of this memory (AstriFlash §II-A).
+    /// The price of all data in DRAM divided by the price of this memory (AstriFlash §II-A).
     pub saving: f64,
     /// Performance per dollar relative to DRAM-only: the saving times the throughput kept.
     pub effectiveness: f64,
@@ -21,11 +21,11 @@ pub struct CostAndLifetime {
     pub flash_read_bytes_per_s: f64,
     /// Flash writes of all cores, in bytes a second.
     pub flash_write_bytes_per_s: f64,
-    /// By kind of cell.
+    /// Lifetimes by kind of cell.
     pub lifetimes: Vec<CellLifetime>,
 }
 
-/// How long flash of one kind lasts; `None` where nothing is written.
+/// The lifetime of one kind of flash. `None` if nothing is written.
 #[derive(Debug, Clone, Serialize)]
 pub struct CellLifetime {
     /// The kind of cell.
@@ -64,15 +64,15 @@ impl CostAndLifetime {
         }
     }
 
-    /// The lifetime of flash of the kind `cells` in years round the clock; `None` where nothing is
+    /// The lifetime of flash of the kind `cells` in years of continuous use. `None` if nothing is
     /// written.
     pub fn years(&self, cells: Cells) -> Option<f64> {
         self.lifetimes.iter().find(|lifetime| lifetime.cells == cells)?.years
     }
 }
 
-/// The maximum of pages written a second with which the flash of `options` lasts as long as
-/// required; infinite if `options` require no lifetime.
+/// The most pages written a second with which the flash of `options` reaches the required lifetime.
+/// Infinite if `options` require none.
 pub(super) fn writes_per_s_max(options: &SizeOptions, demand: &Demand) -> f64 {
     let cycles = options.market.cells.endurance_cycles();
     options

@@ -1,5 +1,4 @@
-//! [`Demand`]: the memory accesses of a program by miss-ratio curves, from a trace or by running
-//! it.
+//! [`Demand`]: the memory accesses of a program as miss-ratio curves, from a trace or from a run.
 
 use std::path::Path;
 
@@ -20,7 +19,7 @@ use super::{Input, SizeError};
 pub struct Demand {
     /// Name of the program or trace.
     pub source: String,
-    /// Pages of its data; of a trace, those it touches.
+    /// Pages of its data. For a trace, the pages that it touches.
     pub dataset_pages: u64,
     /// Accesses that the curves count.
     pub accesses: u64,
@@ -30,11 +29,11 @@ pub struct Demand {
     pub pages_per_job: u64,
     /// Execution time of a job without misses, in microseconds.
     pub job_us: f64,
-    /// Share of accesses that are the first to their page and miss at any size.
+    /// Share of accesses that are the first to their page. They miss at any size.
     pub first_touches: f64,
     /// The sample, and the error of the sampled LRU curve.
     pub sampling: Sampling,
-    /// LRU first.
+    /// The curves. LRU's is the first.
     pub curves: Vec<PolicyCurve>,
 }
 
@@ -50,18 +49,18 @@ pub struct PolicyCurve {
     pub curve: Curve,
 }
 
-/// The sample that curves of other policies are from, and how far off it is, as measured under LRU.
+/// The sample for the curves of other policies, and its error as measured under LRU.
 ///
-/// Errors are the largest difference from the exact miss ratio over all sizes, and the mean one;
-/// `None` where there were too many pages for an exact curve, and LRU's is sampled too.
+/// An error has two numbers: the largest and the mean difference from the exact miss ratio over all
+/// sizes. It is `None` if there were too many pages for an exact curve, so LRU's is sampled too.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Sampling {
     /// The share of pages in the sample.
     pub rate: f64,
-    /// Of the curve that is made from a sample in one pass.
+    /// Error of the curve from a sample in one pass.
     pub error: Option<(f64, f64)>,
-    /// Of small caches of the sampled pages, from which other policies' curves are; `None` also
-    /// where there were none. Those curves are corrected by the ratio of LRU's own two.
+    /// Error of small caches of the sampled pages, the source of other policies' curves. `None`
+    /// also if there were none. The ratio of LRU's two curves corrects those curves.
     pub small_caches_error: Option<(f64, f64)>,
 }
 
@@ -71,7 +70,7 @@ impl Demand {
         &self.curves[0].curve
     }
 
-    /// The curve of `policy`, or of LRU where `policy` was not measured.
+    /// The curve of `policy`, or of LRU if `policy` was not measured.
     pub fn curve(&self, policy: PolicyKind) -> &Curve {
         let found = self.curves.iter().find(|curve| curve.policy == policy);
         &found.unwrap_or(&self.curves[0]).curve
@@ -96,7 +95,7 @@ fn sizes(pages: u64) -> Vec<u64> {
     sizes
 }
 
-/// The maximum of pages of an exact curve, which takes 40 bytes a page: 640 MiB.
+/// The most pages of an exact curve. It takes 40 bytes a page: 640 MiB.
 const EXACT_PAGES_MAX: u64 = 16 << 20;
 
 /// Measures `input` under LRU and `policies`.
@@ -133,7 +132,7 @@ impl Lru {
         self.sampled.touch(page, write);
     }
 
-    /// Drops the exact curve where it has grown too large.
+    /// Drops the exact curve if it has grown too large.
     fn bound(&mut self) {
         self.exact = self.exact.take().filter(|exact| exact.pages() <= EXACT_PAGES_MAX);
     }
@@ -176,7 +175,7 @@ impl MeasuredCurves {
         let small_lru = small_caches.map(|(_, curve)| curve.clone());
         let others = self.others.into_iter().filter(|(policy, _)| *policy != PolicyKind::Lru);
         let lru = self.exact.unwrap_or(self.sampled);
-        // What the sample does to LRU, whose curve is known better, it does to the others.
+        // LRU has a better curve. The error of the sample under LRU corrects the other policies.
         let corrected = |curve: Curve| match &small_lru {
             Some(small) => curve.corrected(&lru, small),
             None => curve,
@@ -205,8 +204,8 @@ impl MeasuredCurves {
     }
 }
 
-/// Caches of every size under each of `policies`. Where they hold a sample, LRU is added: its exact
-/// curve measures their error.
+/// Caches of every size under each of `policies`. For a sample, LRU is added: its exact curve
+/// measures their error.
 fn caches(policies: &[PolicyKind], pages: u64, sample: Sample) -> Vec<(PolicyKind, PolicyCaches)> {
     let sizes = sizes(pages);
     let measure = (sample.rate() < 1.0).then_some(PolicyKind::Lru);
@@ -265,10 +264,11 @@ fn trace(
     Ok(demand)
 }
 
-/// Pages that are touched between checks for a stop.
+/// Touched pages between checks for a stop.
 const PAGES_AT_ONCE: u64 = 1 << 16;
 
-/// Calls `read` with all accesses of the trace. Returns what of its input it does not read.
+/// Calls `read` with all accesses of the trace. Returns a remark on the parts of its input that it
+/// skips.
 fn each_batch(
     (path, format): (&Path, Option<Format>),
     watch: Watch<'_>,
@@ -293,10 +293,10 @@ fn each_batch(
     }
 }
 
-/// Accesses per page of the warm-up, and of the measurement after it.
+/// Accesses per page of the warm-up. The measurement has as many.
 const ACCESSES_PER_PAGE: u64 = 16;
 
-/// The maximum of either.
+/// The most accesses of either.
 const ACCESSES_MAX: u64 = 40_000_000;
 
 /// The share of the data in DRAM at which the miss interval of a program is set (AstriFlash §II-A,
@@ -343,12 +343,12 @@ fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<
     let accesses_per_job = measured.lru().accesses() as f64 / jobs;
     let usual = (pages as f64 * INTERVAL_SHARE) as u64;
     let misses_per_job = measured.lru().miss_ratio(usual) * accesses_per_job;
-    // A program that does not miss has jobs of one interval.
+    // A job of a program that does not miss lasts one interval.
     let intervals = if misses_per_job > 0.0 { misses_per_job } else { 1.0 };
     Ok(measured.demand(name.to_string(), pages, accesses_per_job, intervals * miss_interval_us))
 }
 
-/// A run of a program, one job after the other.
+/// A run of a program, job by job.
 struct ProgramRun<'a> {
     program: &'a Program,
     contents: Contents,

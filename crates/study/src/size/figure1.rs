@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::{Input, Knee, SizeError, SizeOptions, demand, knee};
 
-/// Programs that replace the figure's CloudSuite services, which are not available: a cache of
-/// small pairs, mostly read (Data Caching), a store of records (Data Serving), and two programs of
-/// AstriFlash. Media Streaming and Web Search have no replacement.
+/// Programs instead of the figure's CloudSuite services, which are not available. Data Caching is a
+/// cache of small pairs, mostly read. Data Serving is a store of records. The other two are
+/// programs of AstriFlash. Media Streaming and Web Search have no replacement.
 pub const PROGRAMS: [Kind; 4] = [Kind::YcsbB64, Kind::YcsbB, Kind::HashTable, Kind::Tatp];
 
-/// The share of the data in DRAM that the paper states figures for (§II-A).
+/// The share of the data in DRAM for the paper's figures (§II-A).
 pub const DRAM_SHARE: f64 = 0.03;
 
 /// A curve of the figure.
@@ -31,7 +31,7 @@ pub struct Row {
 /// at 3%, on 64 cores (§II-A).
 ///
 /// # Errors
-/// [`SizeError`], when a program cannot have its size, or on interruption.
+/// [`SizeError`] when a program cannot have its size, or on interruption.
 pub fn figure1(
     kinds: &[Kind],
     dataset_bytes: u64,
@@ -61,9 +61,9 @@ pub fn figure1(
     kinds.iter().enumerate().map(row).collect()
 }
 
-/// The share of the data at the knee of the mean of the curves of `rows`, which is what the figure
-/// draws: the point farthest below the line that joins the curve's ends. Between points, curves are
-/// taken to be straight. `None` without rows.
+/// The share of the data at the knee of the mean curve of `rows`. The figure draws that mean curve.
+/// The knee is the point farthest below the line that joins the curve's ends. Curves are straight
+/// between points. `None` without rows.
 pub fn mean_knee(rows: &[Row]) -> Option<f64> {
     let ratio =
         |share: f64| rows.iter().map(|row| at(&row.points, share)).sum::<f64>() / rows.len() as f64;
@@ -73,7 +73,7 @@ pub fn mean_knee(rows: &[Row]) -> Option<f64> {
     shares.max_by(|a, b| below(*a).total_cmp(&below(*b)))
 }
 
-/// The value of the line through `points` at `x`. Before the first point every access misses.
+/// The value at `x` of the line through `points`. Before the first point every access misses.
 fn at(points: &[(f64, f64)], x: f64) -> f64 {
     let after = points.partition_point(|point| point.0 < x);
     let (x0, y0) = after.checked_sub(1).map_or((0.0, 1.0), |before| points[before]);
@@ -105,7 +105,8 @@ mod tests {
         let slow = row(&[(0.08, 0.2), (1.0, 0.0)]);
         assert_eq!(mean_knee(std::slice::from_ref(&steep)), Some(0.02));
         assert_eq!(mean_knee(std::slice::from_ref(&slow)), Some(0.08));
-        // At 2% the second has fallen by a fourth of its 0.8, and at 8% the first has all but ended.
+        // At 2% the second curve has lost a quarter of its 0.8. At 8% the first curve is almost at
+        // its end.
         assert_eq!(mean_knee(&[steep, slow]), Some(0.08));
         assert_eq!(mean_knee(&[]), None);
     }

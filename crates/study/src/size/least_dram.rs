@@ -14,25 +14,25 @@ use crate::analytic::systems::overlapping;
 pub struct Goal {
     /// The p99 response, in microseconds.
     pub slo_us: f64,
-    /// At this share of DRAM-only's throughput.
+    /// The load, as a share of DRAM-only's throughput.
     pub load: f64,
     /// Number of cores, which share the flash.
     pub cores: u32,
-    /// The maximum of pages written to flash a second, which its lifetime permits.
+    /// The most pages written to flash a second, as its lifetime permits.
     pub writes_per_s_max: f64,
 }
 
-/// The least DRAM that meets the goal, and the figures with it: those of the simulated design if it was
-/// tried, else those of the two models.
+/// The least DRAM that meets the goal, with its figures. The figures are those of the simulated
+/// design if it was tried, and else those of the two models.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
-    /// The largest of the answers.
+    /// The largest of the three sizes below.
     pub dram_bytes: u64,
     /// The same as a share of the data.
     pub dram_share: f64,
     /// The least DRAM under the analytic queue.
     pub analytic_dram_bytes: u64,
-    /// The least under the event model.
+    /// The least DRAM under the event model.
     pub simulated_dram_bytes: u64,
     /// The least DRAM with which the flash lasts long enough.
     pub lasting_dram_bytes: u64,
@@ -44,20 +44,20 @@ pub struct Need {
     pub throughput_kept: f64,
     /// Misses a job.
     pub misses_per_job: f64,
-    /// Execution between misses, in microseconds; `None` if nothing misses.
+    /// Execution between misses, in microseconds. `None` if nothing misses.
     pub miss_interval_us: Option<f64>,
     /// Pages read from flash a job.
     pub reads_per_job: f64,
     /// Pages written to flash a job.
     pub write_backs_per_job: f64,
-    /// What the design itself does with `dram_bytes`, if it was simulated.
+    /// The figures of the simulated design with `dram_bytes`, if it was simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
 }
 
 impl Need {
-    /// p99 response with `dram_bytes`, in microseconds: of the design if it was simulated, else the
-    /// larger of the models'.
+    /// p99 response with `dram_bytes`, in microseconds: the simulated design's if there is one,
+    /// else the larger of the models' two.
     pub fn p99_us(&self) -> f64 {
         let of_models = self.analytic_p99_us.max(self.simulated_p99_us);
         self.tried.and_then(|tried| tried.p99_us).unwrap_or(of_models)
@@ -100,7 +100,7 @@ impl Goal {
     }
 }
 
-/// p99 with one size of DRAM; `None` where the design cannot keep up.
+/// p99 with one size of DRAM. `None` if the design cannot keep up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ResponsePoint {
     /// The size.
@@ -121,7 +121,7 @@ struct Trial<'a> {
     misses: f64,
 }
 
-/// Replications and jobs of the event model: p99 to a few percent in milliseconds.
+/// Replications and jobs of the event model. In milliseconds they yield p99 to a few percent.
 const EFFORT: Effort = Effort { replications: 4, jobs: 20_000, seed: 1 };
 
 impl<'a> Trial<'a> {
@@ -135,7 +135,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The time of a flash read at the offered load. `None` if flash cannot serve the load, or if
-    /// DRAM is smaller than the pages of all concurrent jobs: the curve is measured with one job
+    /// DRAM is smaller than the pages of all concurrent jobs. The curve is measured with one job
     /// after the other, and concurrent jobs would evict each other's pages.
     fn flash_us(&self) -> Option<f64> {
         let cores = f64::from(self.goal.cores);
@@ -146,7 +146,7 @@ impl<'a> Trial<'a> {
         (self.pages as f64 >= touched.min(self.demand.dataset_pages as f64)).then_some(us)
     }
 
-    /// Core time lost per miss, and waiting time in which the core can run other jobs.
+    /// Core time lost per miss, and waiting time that the core can use for other jobs.
     fn loses_and_waits(&self) -> Option<(f64, f64)> {
         let (flash, overhead) = (self.flash_us()?, self.anatomy.overhead_us);
         Some(if self.anatomy.blocks { (overhead + flash, 0.0) } else { (overhead, flash) })
@@ -191,7 +191,7 @@ impl<'a> Trial<'a> {
         jobs_per_s * self.write_backs() <= self.goal.writes_per_s_max
     }
 
-    /// Throughput relative to DRAM-only's when jobs never run out.
+    /// Throughput relative to DRAM-only's with a job always waiting.
     fn throughput_kept(&self) -> f64 {
         let reads_max = self.anatomy.flash.reads_per_s_max() / f64::from(self.goal.cores);
         let by_flash = reads_max * self.demand.job_us / 1e6 / self.misses;
@@ -200,7 +200,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The least DRAM with which `anatomy` meets `goal` under `demand`; `None` if no size does.
+/// The least DRAM with which `anatomy` meets `goal` under `demand`. `None` if no size does.
 pub(super) fn need(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Option<Need> {
     let all = demand.dataset_pages;
     let at = |pages| Trial::new(demand, anatomy, goal, pages);
@@ -232,14 +232,14 @@ pub(super) fn need(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Option<Ne
     })
 }
 
-/// The least number of pages up to `all`, to half a percent, from which on `meets` holds.
+/// The least number of pages, to half a percent, such that `meets` holds there and up to `all`.
 fn least(all: u64, meets: impl Fn(u64) -> bool) -> Option<u64> {
     if !meets(all) {
         return None;
     }
     let (mut too_few, mut enough) = (0, all);
     while enough - too_few > 1 + enough / 200 {
-        // Small sizes are told apart as finely as large ones.
+        // The search is as fine for small sizes as for large ones.
         let middle =
             ((too_few.max(1) as f64 * enough as f64).sqrt() as u64).clamp(too_few + 1, enough - 1);
         if meets(middle) { enough = middle } else { too_few = middle }

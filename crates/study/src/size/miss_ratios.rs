@@ -1,4 +1,4 @@
-//! [`MissRatios`]: how often a program misses by size of DRAM, without a service to size.
+//! [`MissRatios`]: the miss ratios of a program by size of DRAM, without a service objective.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -21,7 +21,7 @@ pub struct MissRatios {
     pub notices: Vec<String>,
 }
 
-/// Draws the curves of LRU and of `policies` for `input`.
+/// Computes the curves of LRU and of `policies` for `input`.
 ///
 /// # Errors
 /// [`SizeError`]. A trace that cannot be read to its end gives no result.
@@ -43,7 +43,8 @@ pub fn miss_ratios(
 }
 
 impl MissRatios {
-    /// A row a policy and a size: name, bytes, share of the data, miss ratio, write-backs an access.
+    /// A row for each policy and size: name, bytes, share of the data, miss ratio, write-backs an
+    /// access.
     fn rows(&self) -> impl Iterator<Item = (&'static str, u64, [f64; 3])> + '_ {
         let pages = self.demand.dataset_pages as f64;
         self.demand.curves.iter().flat_map(move |curve| {
@@ -77,7 +78,7 @@ impl PageReport for MissRatios {
         self.notices.iter().fold(page, |page, note| page.paragraph(&format!("Note: {note}.")))
     }
 
-    /// One row a policy and a size.
+    /// One row for each policy and size.
     fn records(&self) -> serde_json::Result<Vec<Value>> {
         let record = |(policy, bytes, [share, misses, write_backs]): (&str, u64, [f64; 3])| {
             json!({

@@ -2,8 +2,8 @@
 //! lifetime of the flash.
 //!
 //! [`Demand`] holds a program's misses by size of DRAM, and [`Anatomy`] the costs of a miss on a
-//! design. From both, [`run`] finds the least DRAM that meets the objective under the analytic
-//! queue of [`crate::analytic::queueing`] and under the event model of
+//! design. From both, [`run`] finds the least DRAM that meets the objective under two models. They
+//! are the analytic queue of [`crate::analytic::queueing`] and the event model of
 //! [`crate::analytic::event_model`]. A design of the simulator then runs the program with that
 //! DRAM, and with more until it meets the objective.
 
@@ -48,13 +48,13 @@ use ebbtide_measure::bench::{BenchError, Profile};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
-    /// A trace; `-` is standard input.
+    /// A trace. `-` is standard input.
     Trace {
         /// The file.
         path: PathBuf,
-        /// Its format; `None` if the ending of its name says it.
+        /// Its format. `None` if the ending of its name determines it.
         format: Option<Format>,
-        /// Execution of a job in microseconds: a trace does not say where jobs end.
+        /// Execution of a job in microseconds. A trace does not record where jobs end.
         job_us: f64,
     },
     /// A program.
@@ -65,9 +65,9 @@ pub enum Input {
         dataset_bytes: u64,
         /// Zipf skew of its keys.
         theta: f64,
-        /// Execution after which plain LRU with 3% of the data in DRAM would miss, in microseconds.
+        /// Execution between misses of plain LRU with 3% of the data in DRAM, in microseconds.
         miss_interval_us: f64,
-        /// Of data and jobs.
+        /// Seed of data and jobs.
         seed: u64,
     },
 }
@@ -79,22 +79,23 @@ pub struct SizeOptions {
     pub input: Input,
     /// The objective: the p99 response, in microseconds.
     pub slo_us: f64,
-    /// Jobs that arrive, as a share of what DRAM-only can do.
+    /// Arriving jobs, as a share of DRAM-only's maximum throughput.
     pub load: f64,
-    /// What memory costs and which drives hold the data.
+    /// The prices of memory, and the drives that hold the data.
     pub market: Market,
     /// Cores, each with its own stream of jobs.
     pub cores: u32,
     /// The required lifetime in years round the clock, if any.
     pub min_lifetime_years: Option<f64>,
-    /// Replacement policies to draw curves of, in addition to those of the designs.
+    /// Replacement policies to compute curves for, in addition to those of the designs.
     pub policies: Vec<PolicyKind>,
 }
 
 impl SizeOptions {
     /// The defaults, for `input`.
     ///
-    /// 1 ms: service-level objectives are in milliseconds (AstriFlash's talk, slides 3 and 6).
+    /// The objective is 1 ms, as service-level objectives are in milliseconds (AstriFlash's talk,
+    /// slides 3 and 6).
     pub fn new(input: Input) -> SizeOptions {
         SizeOptions {
             input,
@@ -109,7 +110,7 @@ impl SizeOptions {
 }
 
 impl Default for Input {
-    /// A hash table of 1 GiB as in AstriFlash §V-A: Zipf 0.99, a miss every 10 µs.
+    /// A hash table of 1 GiB as in AstriFlash §V-A: Zipf 0.99, and a miss every 10 µs.
     fn default() -> Input {
         Input::Workload {
             name: Kind::HashTable,
@@ -124,25 +125,25 @@ impl Default for Input {
 /// Why a sizing failed.
 #[derive(Debug, Error)]
 pub enum SizeError {
-    /// An option that makes no sense.
+    /// An option has an impossible value.
     #[error("{option} {given}: expected {expected}")]
     Option {
-        /// Which one.
+        /// The option.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What was expected.
+        /// The possible values.
         expected: String,
     },
-    /// A price or a drive that makes no sense.
+    /// A price or a drive is impossible.
     #[error(transparent)]
     Market(#[from] MarketError),
     /// The trace cannot be read to its end.
     #[error("{error}{}", read_before(*.accesses))]
     Trace {
-        /// Why.
+        /// The reason.
         error: TraceError,
-        /// Reads and writes that were read before.
+        /// Reads and writes before the error.
         accesses: u64,
     },
     /// The trace cannot be sized.
@@ -150,7 +151,7 @@ pub enum SizeError {
     Unfit {
         /// The trace.
         name: String,
-        /// The problem, and what was expected.
+        /// The problem, and the expected input.
         problem: &'static str,
     },
     /// The program cannot be built.
@@ -198,12 +199,12 @@ pub struct Report {
     pub knee: Knee,
     /// The design that the recommendation is for.
     pub recommended: &'static str,
-    /// Why no size of DRAM meets the objective on that design, if none does.
+    /// The reason why no size of DRAM meets the objective on that design, if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmet: Option<String>,
-    /// What each design needs.
+    /// The result for each design.
     pub designs: Vec<SizedDesign>,
-    /// AstriFlash's claims about services beside a trace; empty unless the caller fills it in.
+    /// AstriFlash's claims about services for a trace. Empty unless the caller fills it in.
     #[serde(rename = "astriflash")]
     pub beside: Findings,
     /// Notes for the user.
@@ -231,14 +232,15 @@ pub struct SizedDesign {
     /// The costs of a miss.
     #[serde(flatten)]
     pub anatomy: Anatomy,
-    /// The least DRAM that meets the objective under both models, and on the design itself if the
-    /// simulator has it; `None` if no size does.
+    /// The least DRAM that meets the objective. It does so under both models, and on the design
+    /// itself if the simulator has it. `None` if no size does.
     pub need: Option<Need>,
-    /// What the design does with the most DRAM, if the models recommend a size and none meets the
-    /// objective.
+    /// The figures of the design with the most DRAM, if the models recommend a size but none meets
+    /// the objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuted: Option<Tried>,
-    /// p99 by size of DRAM, for the chart: bytes, analytic, simulated; infinite ones left out.
+    /// p99 by size of DRAM, for the chart: bytes, analytic, simulated. Infinite values are left
+    /// out.
     pub points: Vec<ResponsePoint>,
     /// The cost of that DRAM, and the lifetime of the SSD.
     pub worth: Option<CostAndLifetime>,
@@ -305,7 +307,7 @@ pub fn run(
     })
 }
 
-/// Share of the work after which the program's misses are counted.
+/// Share of the work at which the program's misses are counted.
 const SIZED_FROM: f64 = 0.5;
 
 /// Sizes the design of `anatomy`.
@@ -335,7 +337,7 @@ fn sized(
     Ok(SizedDesign { anatomy: anatomy.clone(), need, refuted, points, worth })
 }
 
-/// Why no size meets the objective on a design, in words.
+/// The reason why no size meets the objective on a design, in words.
 fn refuted(tried: &Tried) -> String {
     let p99 = tried.p99_us.map_or("it cannot keep up".to_string(), |us| {
         format!("its p99 is {}", ebbtide_report::microseconds(us))
@@ -347,7 +349,7 @@ fn refuted(tried: &Tried) -> String {
     )
 }
 
-/// Notes on recommendations that no design, or only a smaller one, has confirmed.
+/// Notes on recommendations that no design has confirmed, or only a smaller one.
 fn not_simulated(options: &SizeOptions, designs: &[SizedDesign]) -> Option<String> {
     let mut simulated = designs.iter().filter_map(|design| design.anatomy.simulated.as_ref());
     let design = simulated.next()?;
@@ -361,14 +363,14 @@ fn not_simulated(options: &SizeOptions, designs: &[SizedDesign]) -> Option<Strin
     }
 }
 
-/// Note for flash that does not last a year.
+/// The note for flash that does not last a year.
 const SHORT_LIFE: &str = "the SSD does not last a year: `--min-lifetime YEARS` asks for DRAM enough to \
     spare it the writes, and `--ssd SIZE` for larger drives";
 
-/// Why the costs of a machine are not known.
+/// The reason why the costs of a machine are unknown.
 #[derive(Debug, Error)]
 pub enum MachineError {
-    /// The file is not what `ebbtide doctor --write` writes.
+    /// The file is not one from `ebbtide doctor --write`.
     #[error(transparent)]
     Measured(#[from] BenchError),
     /// A published design's parameters do not resolve.
@@ -376,10 +378,10 @@ pub enum MachineError {
     Published(#[from] ConfigError),
 }
 
-/// The file in which [`Machine::usual`] looks for the costs that were measured on this machine.
+/// The file of costs measured on this machine. [`Machine::usual`] looks for it.
 pub const MEASURED_HERE: &str = "machine.toml";
 
-/// A drive of today: the name of its file, and its contents.
+/// A current drive: the name of its file, and its contents.
 const DRIVE_OF_TODAY: (&str, &str) =
     ("micron-7500-pro.toml", include_str!("../../configs/drives/micron-7500-pro.toml"));
 
@@ -392,7 +394,7 @@ pub struct Machine {
     pub designs: Vec<Anatomy>,
     /// The design that the recommendation is for.
     pub recommended: &'static str,
-    /// Limits of the designs, in sentences.
+    /// Limits of the designs, a sentence each.
     pub notes: Vec<String>,
     /// The measured time of a switch between user-level threads, in nanoseconds.
     pub switch_ns: Option<f64>,
@@ -425,11 +427,11 @@ impl Machine {
 }
 
 impl Machine {
-    /// The machine that `given` names: the file of one that was measured, `published` for
-    /// [`Machine::published`], and [`Machine::usual`] without a name.
+    /// The machine `given`: a file of measured costs, or `published` for [`Machine::published`].
+    /// The default is [`Machine::usual`].
     ///
     /// # Errors
-    /// As these.
+    /// As the two.
     pub fn chosen(given: Option<&Path>) -> Result<Machine, MachineError> {
         match given {
             None => Ok(Machine::usual()?),
@@ -438,8 +440,8 @@ impl Machine {
         }
     }
 
-    /// A machine that can be bought: this one, if the current folder has a file [`MEASURED_HERE`] with
-    /// what `ebbtide doctor --write` has measured, else one with a drive of today.
+    /// A machine that exists. If the current folder has a file [`MEASURED_HERE`] from
+    /// `ebbtide doctor --write`, it is this machine. Otherwise it is one with a current drive.
     ///
     /// # Errors
     /// As [`Machine::measured`].
@@ -458,10 +460,11 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The memories of a machine that `ebbtide doctor --write` has measured into the file at `path`.
+    /// The memories of the machine whose costs `ebbtide doctor --write` has written to the file at
+    /// `path`.
     ///
     /// # Errors
-    /// When the file cannot be read or is no such file.
+    /// When the file cannot be read or is of another kind.
     pub fn measured(path: &Path) -> Result<Machine, BenchError> {
         Ok(Machine::from(&Profile::read(path)?))
     }
@@ -480,7 +483,7 @@ impl From<&Profile> for Machine {
     }
 }
 
-/// No job that leaves the caches ends sooner than this, in microseconds.
+/// The least objective in microseconds. A job that leaves the caches takes longer.
 const SLO_LEAST_US: f64 = 1.0;
 
 fn check(options: &SizeOptions) -> Result<(), SizeError> {
@@ -519,7 +522,7 @@ fn positive(option: &'static str, value: f64, expected: &str) -> Result<(), Size
     Err(SizeError::Option { option, given: value.to_string(), expected: expected.to_string() })
 }
 
-/// The policies whose curves are needed, without LRU.
+/// The policies that need curves, without LRU.
 fn policies(options: &SizeOptions, designs: &[Anatomy]) -> Vec<PolicyKind> {
     let kinds = options.policies.iter().copied();
     let mut policies = Vec::new();

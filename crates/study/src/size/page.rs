@@ -6,7 +6,7 @@ use ebbtide_report::{LineChart, Page, PageReport, Table};
 use serde_json::Value;
 
 impl PageReport for Report {
-    /// One row a design, without its chart's points.
+    /// One row for each design, without its chart's points.
     fn records(&self) -> serde_json::Result<Vec<Value>> {
         let mut records =
             self.designs.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
@@ -16,7 +16,7 @@ impl PageReport for Report {
         Ok(records)
     }
 
-    /// The page: the answer, the curves, what each design needs, and how it was had.
+    /// The page: the answer, the curves, the result of each design, and the method.
     fn page(&self) -> Page {
         let mut page = Page::new("Ebbtide size: how much DRAM?")
             .paragraph(&format!("{}.", self.recommendation()))

@@ -8,7 +8,7 @@ use super::demand::Sampling;
 use super::{CellLifetime, CostAndLifetime, Report, SizedDesign};
 
 impl Report {
-    /// The recommendation in a line.
+    /// The recommendation in one line.
     pub(crate) fn recommendation(&self) -> String {
         let chosen = self.designs.iter().find(|design| design.anatomy.design == self.recommended);
         let answer = chosen.and_then(|design| Some((design.need?, design.worth.as_ref()?)));
@@ -89,7 +89,7 @@ impl Display for Report {
     }
 }
 
-/// Why the two models need different sizes of DRAM.
+/// The reason why the two models need different sizes of DRAM.
 pub(super) const MODELS_DIFFER: &str = "the two differ because the queue lets each part of a job wait \
     once, on a core that takes the place of several slow ones; in the event model a job waits for the \
     core again after every read. The larger answer counts";
@@ -143,7 +143,7 @@ fn sampling(sampling: &Sampling) -> String {
     )
 }
 
-/// What each design needs, in fewer columns than the page has.
+/// The result of each design, in fewer columns than on the page.
 fn designs(designs: &[SizedDesign]) -> Table {
     let header = [
         "design",

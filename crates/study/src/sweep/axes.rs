@@ -15,9 +15,9 @@ use super::SweepError;
 /// A parameter and its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// A key of `KEYS`, or of a configuration, with its section.
+    /// A key of `KEYS`, or of a configuration with its section.
     pub key: String,
-    /// At least one, as they were given.
+    /// The values as given, at least one.
     pub values: Vec<String>,
 }
 
@@ -28,13 +28,13 @@ impl Axis {
     }
 }
 
-/// Every combination of the values of some axes. The last axis changes from point to point.
+/// Every combination of the values of some axes. The last axis varies fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
     axes: Vec<Axis>,
 }
 
-/// The options of `ebbtide sim` that a file can list: name, name of a list, and default.
+/// The options of `ebbtide sim` that a file can have: name, name of a list, and default.
 const KEYS: [(&str, &str, &str); 6] = [
     ("design", "designs", "astriflash"),
     ("workload", "workloads", "hash-table"),
@@ -44,26 +44,26 @@ const KEYS: [(&str, &str, &str); 6] = [
     ("seed", SEEDS, "1"),
 ];
 
-/// The key that holds a list of seeds, or their number.
+/// The key of a list of seeds, or of their number.
 const SEEDS: &str = "seeds";
 
-/// The table of a file that holds keys of a configuration.
+/// The table of a file for keys of a configuration.
 const SET: &str = "set";
 
-/// The maximum of points of a sweep. A larger sweep is refused as a mistake.
+/// The most points of a sweep. A larger sweep is rejected as a mistake.
 const POINTS_MAX: usize = 100_000;
 
 /// The sweep that `ebbtide sweep` runs without a file.
 const STANDARD: &str = include_str!("../../configs/sweep.toml");
 
 impl Sweep {
-    /// Designs over how often they miss, in a minute or two.
+    /// Designs over miss intervals, in a minute or two.
     pub fn standard() -> Sweep {
         Sweep::parse("configs/sweep.toml", STANDARD).expect("the shipped sweep is valid")
     }
 
-    /// Reads `text`, the contents of `file`: options of `ebbtide sim` and, under `[set]`, keys of a
-    /// configuration, each with a value or a list of values.
+    /// Reads `text`, the contents of `file`. It has options of `ebbtide sim` and, under `[set]`,
+    /// keys of a configuration. Each has a value or a list of values.
     ///
     /// # Errors
     /// [`SweepError::Malformed`] and [`SweepError::UnknownKey`].
@@ -123,7 +123,7 @@ impl Sweep {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }
 
-    /// The values that point `number` combines, an axis each.
+    /// The values of point `number`, one for each axis.
     pub fn values(&self, number: usize) -> Vec<&str> {
         let mut rest = number;
         let mut values: Vec<&str> = Vec::with_capacity(self.axes.len());
@@ -135,7 +135,7 @@ impl Sweep {
         values
     }
 
-    /// Point `number` as keys and values, an axis each.
+    /// Point `number` as keys and values, one pair for each axis.
     pub fn point(&self, number: usize) -> Vec<(String, String)> {
         let values = self.axes.iter().zip(self.values(number));
         values.map(|(axis, value)| (axis.key.clone(), value.to_string())).collect()
@@ -146,12 +146,12 @@ impl Sweep {
         KEYS.iter().any(|(option, ..)| *option == key)
     }
 
-    /// The sweep over `axes`, which a sweep had.
+    /// A sweep over the `axes` of an earlier sweep.
     pub(super) fn over(axes: Vec<Axis>) -> Sweep {
         Sweep { axes }
     }
 
-    /// The values that distinguish point `number` from others.
+    /// The values that distinguish point `number` from other points.
     pub(super) fn label(&self, number: usize) -> String {
         let values = self.axes.iter().zip(self.values(number));
         let told = values.filter(|(axis, _)| axis.varies() || axis.key == "design");
@@ -161,12 +161,12 @@ impl Sweep {
     /// Checks that the machine of every point can be built.
     ///
     /// # Errors
-    /// [`SweepError::Point`] for the first that cannot.
+    /// [`SweepError::Point`] for the first machine that cannot be built.
     pub fn check(&self) -> Result<(), SweepError> {
         self.plans().map(drop)
     }
 
-    /// Every point as a run of the simulator. Checks that every machine can be built.
+    /// Every point as a plan of the simulator. Checks that every machine can be built.
     ///
     /// # Errors
     /// [`SweepError::Point`] for the first machine that cannot be built.
@@ -209,7 +209,7 @@ fn whole(key: &str, value: &str, least: u64) -> Result<u64, String> {
     number.ok_or_else(|| format!("{key} = {value}: expected a whole number from {least} on"))
 }
 
-/// Adds an axis for every key of `table`, which is a section of a configuration.
+/// Adds an axis for every key of `table`, a section of a configuration.
 fn add_keys(axes: &mut Vec<Axis>, section: &str, table: Table) -> Result<(), String> {
     for (key, value) in table {
         let key = format!("{section}{key}");
@@ -224,7 +224,7 @@ fn add_keys(axes: &mut Vec<Axis>, section: &str, table: Table) -> Result<(), Str
     Ok(())
 }
 
-/// The values that `given` lists.
+/// The values in `given`.
 fn values(key: &str, given: Value) -> Result<Vec<String>, String> {
     let listed = match given {
         Value::Array(listed) => listed,

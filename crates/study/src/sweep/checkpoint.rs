@@ -1,4 +1,4 @@
-//! [`Checkpoint`]: finished runs, one line each in a file of the results folder.
+//! [`Checkpoint`]: finished runs, one in each line of a file in the results folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -23,7 +23,7 @@ pub(super) struct Fingerprint {
     /// A checksum of every run's resolved parameters.
     sweep: String,
     points: usize,
-    /// What its runs combine.
+    /// The axes of its runs.
     axes: Vec<Axis>,
 }
 
@@ -40,7 +40,7 @@ impl Fingerprint {
         Fingerprint { program, sweep: format!("{sum:08x}"), points, axes }
     }
 
-    /// The difference to `other`, if there is one.
+    /// The difference from `other`, if there is one.
     fn difference(&self, other: &Fingerprint) -> Option<String> {
         if self.program != other.program {
             return Some(format!("runs of another build, {}", other.program));
@@ -111,7 +111,7 @@ impl Checkpoint {
         Ok(kept)
     }
 
-    /// Reads the runs in `folder`, of whatever sweep. A sweep may be adding to them.
+    /// Reads the runs of any sweep in `folder`. A sweep may be adding to them.
     ///
     /// # Errors
     /// [`SweepError::Apart`] when the folder has no runs, and [`SweepError::Keep`].
@@ -134,17 +134,17 @@ impl Checkpoint {
         Ok(Checkpoint { path, file, fingerprint, outcomes })
     }
 
-    /// The sweep whose runs these are.
+    /// The sweep of these runs.
     pub(super) fn sweep(&self) -> Sweep {
         Sweep::over(self.fingerprint.axes.clone())
     }
 
-    /// The difference in sweep or program to `other`, if there is one.
+    /// The difference of the sweep or the program from `other`, if there is one.
     pub(super) fn difference(&self, other: &Checkpoint) -> Option<String> {
         self.fingerprint.difference(&other.fingerprint)
     }
 
-    /// Takes the runs of `other`, in memory alone. Gives a run that both have, but with different
+    /// Adds the runs of `other`, only in memory. Returns a run that both have with different
     /// outcomes.
     pub(super) fn take_over(&mut self, other: Checkpoint) -> Option<usize> {
         for (point, outcome) in other.outcomes {
@@ -194,16 +194,16 @@ impl Checkpoint {
     }
 }
 
-/// What a folder holds that holds no sweep's runs.
+/// The description of a folder whose file is not from a sweep.
 const NO_SWEEP: &str = "a points.jsonl that is no sweep's";
 
-/// `text` without a last line that was cut short: where the process was killed in the middle of a
-/// line, the line was not kept.
+/// `text` without an incomplete last line. A process that was killed while it wrote a line did not
+/// keep that run.
 fn whole_lines(text: &str) -> &str {
     &text[..text.rfind('\n').map_or(0, |end| end + 1)]
 }
 
-/// The outcomes in `text`, which follow the fingerprint.
+/// The outcomes in `text`. They follow the fingerprint.
 fn outcomes_of(text: &str) -> Result<BTreeMap<usize, Value>, String> {
     let outcomes = text.lines().enumerate().skip(1).map(|(number, line)| {
         let line: Line = serde_json::from_str(line)
@@ -230,7 +230,7 @@ mod tests {
     fn what_was_kept_is_there_again_to_the_bit() {
         let folder = tempfile::tempdir().unwrap();
         let ours = fingerprint("a", "b");
-        // Numbers whose shortest decimal form a careless reader rounds to a neighbour.
+        // Numbers whose shortest decimal form a wrong reader rounds to a neighbour.
         let numbers =
             [0.1 + 0.2, 9_007_199_254_740_993.5, 1.0 / 3.0, 5e-324, 0.923_456_789_012_345_7];
         let outcome = json!({ "x": numbers, "n": u64::MAX });

@@ -1,7 +1,7 @@
 //! `ebbtide sweep`: the cross product of designs, programs and parameters on all host cores.
 //!
-//! Each finished run is written to the results folder at once, so that an interrupted sweep
-//! continues where it stopped. Neither interruptions nor the number of threads change the results.
+//! Each finished run is written to the results folder at once, so an interrupted sweep continues
+//! where it stopped. Neither interruptions nor the number of threads change the results.
 
 mod axes;
 mod checkpoint;
@@ -27,7 +27,7 @@ use crate::side_by_side::side_by_side;
 use checkpoint::{Checkpoint, Fingerprint};
 use ebbtide_report::ReportError;
 
-/// How to run a sweep.
+/// Options of a run of a sweep.
 #[derive(Debug, Clone)]
 pub struct SweepOptions {
     /// The results folder.
@@ -36,7 +36,7 @@ pub struct SweepOptions {
     pub program: String,
     /// Number of concurrent runs, which does not change the results.
     pub threads: usize,
-    /// Discard runs of another sweep or another program in the folder.
+    /// Whether to discard runs of another sweep or another program in the folder.
     pub force: bool,
 }
 
@@ -48,31 +48,31 @@ pub enum SweepError {
     Malformed {
         /// The file.
         file: String,
-        /// Where, what, and what was expected.
+        /// The place, the problem, and the expected value.
         reason: String,
     },
-    /// A key that does not exist.
+    /// A key does not exist.
     #[error("{file}: {error}")]
     UnknownKey {
         /// The file.
         file: String,
-        /// The key, and the nearest there is.
+        /// The key, and the nearest known one.
         error: UnknownName,
     },
-    /// A combination that cannot be simulated.
+    /// A combination cannot be simulated.
     #[error("{point}: {reason}")]
     Point {
-        /// The values that are combined.
+        /// The combined values.
         point: String,
-        /// What is wrong with them.
+        /// The problem.
         reason: String,
     },
     /// A run failed.
     #[error("{point}: {error}")]
     Run {
-        /// The values that are combined.
+        /// The combined values.
         point: String,
-        /// Why.
+        /// The reason.
         error: Box<SimError>,
     },
     /// The folder holds runs that do not belong to this sweep.
@@ -80,21 +80,21 @@ pub enum SweepError {
     Mixed {
         /// The folder.
         folder: PathBuf,
-        /// What it holds.
+        /// Its contents.
         what: String,
     },
-    /// A folder's runs do not belong to those of the other folders.
+    /// A folder's runs do not belong to the runs of the other folders.
     #[error("{} holds {what}; expected runs of one sweep by one build", folder.display())]
     Apart {
         /// The folder.
         folder: PathBuf,
-        /// What it holds.
+        /// Its contents.
         what: String,
     },
     /// Runs are missing.
     #[error("{reason}")]
     Incomplete {
-        /// How many of how many.
+        /// The number of missing runs and of all runs.
         reason: String,
     },
     /// The folder cannot be read or written.
@@ -102,7 +102,7 @@ pub enum SweepError {
     Keep {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The results cannot be written.
@@ -114,11 +114,11 @@ pub enum SweepError {
         folder.display()
     )]
     Cancelled {
-        /// Runs that ended.
+        /// Finished runs.
         kept: usize,
-        /// Runs there are.
+        /// All runs.
         all: usize,
-        /// Where they are kept.
+        /// The folder of the runs.
         folder: PathBuf,
     },
 }
@@ -160,8 +160,8 @@ pub fn run_shard(
     Ok(ShardDone { shard, runs, all, folder })
 }
 
-/// Runs a point of a sweep, or of none, by itself: a key and a value for each axis. Gives its
-/// outcome, as `ebbtide sim --json` prints it.
+/// Runs a single point, with a key and a value for each axis. It need not belong to a sweep.
+/// Returns its outcome, as `ebbtide sim --json` prints it.
 ///
 /// # Errors
 /// [`SweepError`].
@@ -183,7 +183,7 @@ fn run_plan(
     Ok(serde_json::to_value(outcome.map_err(failed)?).expect("an outcome is plain data"))
 }
 
-/// Runs the points of `shard` that are not kept yet, and gives all that are.
+/// Runs the points of `shard` that are not kept yet. Returns all kept runs.
 fn run_missing(
     sweep: &Sweep,
     shard: Shard,

@@ -1,4 +1,4 @@
-//! Results as a page: a chart a figure, over the axis that is a number where there is one.
+//! Results as a page: a chart for each figure, over the numeric axis if there is one.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table};
 
 /// A figure of a run in tables and charts.
 pub(super) struct Figure {
-    /// In a table.
+    /// Heading in a table.
     pub(super) heading: &'static str,
-    /// On a chart, with its unit.
+    /// Label on a chart, with the unit.
     label: &'static str,
     pub(super) of: fn(&Value) -> f64,
 }
 
-/// The figures of a run that are shown. The data files have all.
+/// The figures of a run on the page. The data files have all figures.
 pub(super) const FIGURES: [Figure; 5] = [
     Figure {
         heading: "of DRAM",
@@ -57,8 +57,8 @@ fn a_job(outcome: &Value, pointer: &str) -> f64 {
 }
 
 impl Swept {
-    /// The figures of what only the seed tells apart, as means with half the width of their 95%
-    /// confidence intervals; `None` where no run was repeated with another seed.
+    /// The means of points that differ only in the seed, with half the width of their 95%
+    /// confidence intervals. `None` if no run was repeated with another seed.
     pub(super) fn means(&self) -> Option<Table> {
         self.axes.iter().find(|axis| axis.key == "seed" && axis.varies())?;
         let varying = |axis: &&Axis| axis.varies() && axis.key != "seed";
@@ -102,8 +102,8 @@ impl Swept {
         page.data(rows.fold(Table::new("results", header), Table::row))
     }
 
-    /// The values of an axis as numbers, with their unit, if it varies and they all are; seeds are
-    /// none.
+    /// The values of an axis as numbers, with their unit. `None` unless the axis varies and all are
+    /// numbers. Seeds do not count as numbers.
     fn numbers(&self, axis: usize) -> Option<(Vec<f64>, &'static str)> {
         let axis = &self.axes[axis];
         let numbers = || axis.values.iter().map(|value| quantity(value));
@@ -113,7 +113,7 @@ impl Swept {
         (axis.varies() && axis.key != "seed").then_some((numbers, unit))
     }
 
-    /// Points by what sets them apart from each other, `axis` and seeds aside.
+    /// Points by their values, except `axis` and seeds.
     fn groups(&self, axis: Option<usize>) -> BTreeMap<Vec<usize>, Vec<&SweepPoint>> {
         let mut groups: BTreeMap<Vec<usize>, Vec<&SweepPoint>> = BTreeMap::new();
         for point in &self.points {
@@ -128,7 +128,7 @@ impl Swept {
         groups
     }
 
-    /// The values that the points of a group share.
+    /// The common values of the points of a group.
     fn name(&self, point: &SweepPoint, axis: Option<usize>) -> String {
         let values = self.axes.iter().zip(&point.values).enumerate();
         let values = values
@@ -140,7 +140,7 @@ impl Swept {
         told.collect::<Vec<_>>().join(", ")
     }
 
-    /// `figure` over `axis`, the mean of the seeds.
+    /// `figure` over `axis`, as the mean over seeds.
     fn lines(
         &self,
         figure: &Figure,
@@ -165,7 +165,7 @@ impl Swept {
         })
     }
 
-    /// `figure` a bar a group, with the range over the seeds.
+    /// `figure` as a bar for each group, with the range over the seeds.
     fn bars(&self, figure: &Figure) -> BarChart {
         let bars = self.groups(None).into_values().map(|points| {
             let mut y: Vec<f64> = points.iter().map(|point| (figure.of)(&point.outcome)).collect();
@@ -177,7 +177,7 @@ impl Swept {
     }
 }
 
-/// A number and its unit: plain ones, sizes, and loads as shares.
+/// A number and its unit. The text is a plain number, a size, or a load as a share.
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
     if let Ok(number) = text.parse::<f64>() {
         return number.is_finite().then_some((number, ""));
@@ -222,8 +222,8 @@ mod tests {
     fn seeds_are_told_as_means_with_intervals() {
         let mut swept = swept();
         let text = swept.to_string();
-        // 0.50 and 0.51, 0.52 and 0.53, …: a row a pair. The interval of two is 12.7 / sqrt(2) of their
-        // deviation.
+        // A row for each pair: 0.50 and 0.51, 0.52 and 0.53, and so on. The interval of two is 12.7
+        // / sqrt(2) of their deviation.
         let rows: Vec<&str> = text.lines().filter(|line| line.contains("GiB ")).collect();
         assert_eq!(rows.len(), 4, "{text}");
         assert!(rows[0].contains("0.505") && rows[0].contains("0.0635"), "{text}");

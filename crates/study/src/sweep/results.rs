@@ -14,20 +14,20 @@ use ebbtide_report::{Column, Columns, Page, Report, ReportError, parquet_bytes, 
 pub struct Swept {
     /// The axes.
     pub axes: Vec<Axis>,
-    /// A run each.
+    /// The points, a run each.
     pub points: Vec<SweepPoint>,
 }
 
 /// A run of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepPoint {
-    /// Its values, one per axis.
+    /// Its values, one for each axis.
     pub values: Vec<String>,
     /// The outcome, as `ebbtide sim --json` prints it.
     pub outcome: Value,
 }
 
-/// Keys that depend on the host. They are left out, so that the same sweep gives the same tables.
+/// Keys that depend on the host. They are left out, so a sweep always has the same tables.
 pub(super) const OF_THE_HOST: [&str; 2] = ["wall_s", "accesses_per_wall_s"];
 
 impl Report for Swept {
@@ -43,7 +43,7 @@ impl Report for Swept {
         vec![self.page(&self.all_columns())]
     }
 
-    /// Besides the page, writes every figure and parameter of every point as CSV and as Parquet.
+    /// Writes the page, and every figure and parameter of every point as CSV and as Parquet.
     fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         let columns = self.all_columns();
         let mut written = self.page(&columns).write(folder)?;
@@ -55,10 +55,10 @@ impl Report for Swept {
 }
 
 impl Swept {
-    /// The results of `sweep` whose points had these `outcomes`, in their order.
+    /// The results of `sweep`, with the `outcomes` of its points in their order.
     ///
     /// # Panics
-    /// When there are more or fewer outcomes than points.
+    /// When the numbers of outcomes and points differ.
     pub fn new(sweep: &Sweep, outcomes: Vec<Value>) -> Swept {
         assert_eq!(outcomes.len(), sweep.points(), "an outcome a point");
         let own = |values: Vec<&str>| values.into_iter().map(str::to_string).collect();
@@ -81,7 +81,7 @@ impl Swept {
         let axes = columns.count();
         for (row, point) in self.points.iter().enumerate() {
             each_leaf(&point.outcome, "", &mut |name, value| {
-                // The load is an axis, whatever JSON makes of it.
+                // The load is an axis, in any JSON form.
                 let axis = name.starts_with("arrivals");
                 if !axis && !OF_THE_HOST.contains(&name) && !columns.is_among(name, axes) {
                     columns.put(name, row, value);
@@ -109,7 +109,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Two designs by two sizes by two seeds, made up.
+    /// Made-up results of two designs by two sizes by two seeds.
     pub(in crate::sweep) fn swept() -> Swept {
         let sweep = Sweep::parse(
             "file",

@@ -1,4 +1,4 @@
-//! Sweeps on several machines: [`Shard`]s that run apart, and [`merge`], which joins their runs.
+//! Sweeps on several machines. [`Shard`]s run separately, and [`merge`] joins their runs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use thiserror::Error;
 use super::checkpoint::Checkpoint;
 use super::{Sweep, SweepError, Swept};
 
-/// A part of a sweep: every `count`th point, from the one with this number on.
+/// A part of a sweep: every `count`th point, starting at the one with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part, counted from 1.
+    /// The number of the part, from 1.
     number: usize,
     /// Number of parts.
     count: usize,
 }
 
-/// A text that is no [`Shard`].
+/// The error of a text that is not a [`Shard`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{0}' is no part of a sweep; expected I/N, such as 1/8, with I from 1 to N")]
 pub struct NoShard(String);
@@ -27,7 +27,7 @@ impl Shard {
     /// The whole sweep.
     pub const WHOLE: Shard = Shard { number: 1, count: 1 };
 
-    /// Whether `point` belongs to this part. Neighbours go to different parts, so that parts take
+    /// Whether `point` belongs to this part. Neighbours belong to different parts, so parts take
     /// about as long.
     pub fn has(self, point: usize) -> bool {
         point % self.count == self.number - 1
@@ -54,7 +54,7 @@ impl fmt::Display for Shard {
     }
 }
 
-/// The runs of a part that ended. `Display` says in a line how many there are, and where.
+/// The finished runs of a part. `Display` prints their number and folder in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardDone {
     /// The part.
@@ -63,7 +63,7 @@ pub struct ShardDone {
     pub runs: usize,
     /// All runs of the sweep.
     pub all: usize,
-    /// Where the runs are kept.
+    /// The folder of the runs.
     pub folder: PathBuf,
 }
 
@@ -78,11 +78,11 @@ impl fmt::Display for ShardDone {
     }
 }
 
-/// Joins the runs that are kept in `folders`, which need not have been made by parts of equal size.
+/// Joins the runs in `folders`. The parts need not have equal size.
 ///
 /// # Errors
-/// [`SweepError`] when a folder holds no runs, when two are of different sweeps or programs, when
-/// two disagree on a run, and when a run is missing.
+/// [`SweepError`] when a folder holds no runs, or a run is missing. Also when two folders are of
+/// different sweeps or programs, or disagree on a run.
 pub fn merge(folders: &[PathBuf]) -> Result<Swept, SweepError> {
     let mut joined: Option<Checkpoint> = None;
     for folder in folders {
@@ -120,7 +120,7 @@ fn join(joined: &mut Checkpoint, part: Checkpoint, folder: &Path) -> Result<(), 
 }
 
 impl Sweep {
-    /// The sweep of one point, which combines these values, an axis each.
+    /// The sweep of one point with these values, one for each axis.
     ///
     /// # Errors
     /// As [`Sweep::parse`].

@@ -1,10 +1,10 @@
-//! No link, controller, channel, plane or core does more than it can.
+//! Tests that no link, controller, channel, plane or core does more than it can.
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
 use ebbtide_flash::Config as Flash;
 use ebbtide_sim::Outcome;
 
-/// Checks every bound of a run. What was under way at its ends belongs to it only in part.
+/// Checks every bound of a run. Work at its two ends belongs to it only in part.
 pub fn check(outcome: &Outcome) {
     let Outcome { config, memory, simulated_ns, flash, .. } = outcome;
     let (cache, traffic, time_ns) = (&memory.cache, &memory.traffic, *simulated_ns as f64);

@@ -1,8 +1,8 @@
-//! Each parameter changes throughput in its direction, over its range.
+//! Tests that each parameter changes throughput in its direction, over its range.
 
 use crate::{is_long, machine, run, tried};
 
-/// What more of a parameter does to throughput.
+/// The effect of a larger value on throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum More {
     Faster,
@@ -10,7 +10,7 @@ enum More {
 }
 use More::{Faster, Slower};
 
-/// Parameters, and values in increasing order. A short run takes the first and the last.
+/// Parameters, with values in increasing order. A short run uses the first and the last.
 const FLASH_AND_LINK: &[(&str, &[&str], More)] = &[
     ("flash.read_us", &["3", "20", "60", "200"], Slower),
     ("link.latency_ns", &["0", "300", "3000", "30000"], Slower),
@@ -42,7 +42,7 @@ const CORES: &[(&str, &[&str], More)] = &[
     ("os.shootdown_us", &["0", "10", "100"], Slower),
 ];
 
-/// A parameter that does not matter changes throughput by no more: another order of events changes
+/// The most that a parameter without effect changes throughput. Another order of events changes
 /// which jobs end last.
 const CHANCE: f64 = 0.05;
 
@@ -82,7 +82,7 @@ fn of_cores_and_systems() {
     has_its_direction(CORES);
 }
 
-/// Parameters that must matter: the design, and by how much throughput falls at least.
+/// Parameters that must matter: the design, and the least fall of throughput.
 #[test]
 fn what_a_design_waits_for_matters() {
     for (design, key, less, more) in [

@@ -1,4 +1,4 @@
-//! Machines that must do the same do the same.
+//! Tests that equivalent machines have equal results.
 
 use ebbtide_core::{Addr, Time};
 use ebbtide_sim::designs::resolve;
@@ -8,7 +8,7 @@ use ebbtide_workloads::Kind;
 
 use crate::{Keys, is_long, machine, run, tried};
 
-/// Costs of a switch that are none.
+/// A switch without cost.
 const FREE_SWITCH: Keys<'_> = &[("switch.cost_ns", "0"), ("cores.flush_cycles", "0")];
 
 #[test]
@@ -47,7 +47,8 @@ fn without_costs_and_latency_a_design_is_dram_only() {
     }
 }
 
-/// `config` with flash that takes no time; `None` of devices that serve lines, whose DRAM takes its own.
+/// `config` with flash that takes no time. `None` for devices that serve lines, as their DRAM takes
+/// time.
 fn with_free_flash(
     design: &str,
     config: ebbtide_sim::config::Config,
@@ -111,7 +112,7 @@ fn a_trace_does_the_same_in_every_format() {
 
 #[test]
 fn ratios_do_not_depend_on_scale() {
-    // Small machines have few pages and threads that collide on them.
+    // Small machines have few pages, and threads that collide on them.
     let (scales, designs) = match is_long() {
         true => ([256, 64], vec!["astriflash", "flash-sync", "os-swap", "dram-only"]),
         false => ([1_024, 512], vec!["flash-sync"]),

@@ -1,7 +1,8 @@
-//! A test of the model's physics: directions, bounds, equivalences, scale, queues and intervals.
+//! Tests the model's physics: directions, bounds, equivalences, scale, queues and intervals.
 //!
-//! Short in a test run. `EBBTIDE_PHYSICS=long cargo test --release -p ebbtide-study --test physics` takes
-//! every design, more values of each parameter, and larger machines.
+//! By default the test is short.
+//! `EBBTIDE_PHYSICS=long cargo test --release -p ebbtide-study --test physics` takes every design,
+//! more values of each parameter, and larger machines.
 
 mod bounds;
 mod direction;
@@ -16,12 +17,12 @@ use ebbtide_workloads::Kind;
 /// Keys with their values.
 type Keys<'a> = &'a [(&'a str, &'a str)];
 
-/// Whether all of it was asked for.
+/// Whether the long test was requested.
 fn is_long() -> bool {
     std::env::var("EBBTIDE_PHYSICS").is_ok_and(|value| value == "long")
 }
 
-/// Every design, or in a short run one of each kind of memory.
+/// Every design. In a short run, one design of each kind of memory.
 fn tried() -> Vec<&'static str> {
     const SHORT: [&str; 6] =
         ["astriflash", "os-swap", "flash-sync", "lhams-e", "cxl-flash", "flatflash"];
@@ -29,7 +30,7 @@ fn tried() -> Vec<&'static str> {
     all.filter(|name| is_long() || SHORT.contains(name)).collect()
 }
 
-/// A small machine of `design` with `keys`; `None` if the design does not have one of them.
+/// A small machine of `design` with `keys`. `None` if the design lacks one of them.
 fn machine(design: &str, keys: Keys<'_>) -> Option<Config> {
     let size = [
         ("cores.count", "2"),
@@ -56,7 +57,7 @@ fn run(config: Config) -> Outcome {
     run_seed(config, 1, jobs(), Offered::Saturating)
 }
 
-/// Runs `jobs` jobs, and checks that nothing does more than it can.
+/// Runs `jobs` jobs, and checks every bound.
 fn run_seed(config: Config, seed: u64, jobs: u64, arrivals: Offered) -> Outcome {
     let plan = Plan { config, workload: Kind::ArraySwap, jobs, seed, arrivals };
     let outcome = simulate(&plan).expect("jobs end");

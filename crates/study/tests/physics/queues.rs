@@ -1,4 +1,5 @@
-//! Queues under load are those of theory, and intervals cover what they say.
+//! Tests that queues under load agree with theory, and that confidence intervals cover the true
+//! value.
 
 use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::Offered;
@@ -35,10 +36,10 @@ fn intervals_of_three_seeds_cover_the_mean_of_many() {
         (low..=high).contains(&mean)
     };
     let covered = ratios.chunks(3).filter(cover).count() as f64;
-    // 95% are expected. Fewer than 80% come once in some hundred times of sixty.
+    // 95% are expected. With sixty groups, less than 80% occurs once in several hundred runs.
     let share = covered / groups as f64;
     assert!(share >= 0.8, "{covered} of {groups} intervals hold {mean}: {ratios:?}");
-    // Intervals that reached everywhere would cover, too.
+    // Very wide intervals would cover, too.
     let widths = ratios.chunks(3).filter_map(|seeds| Estimate::of(seeds).half_width());
     let width = widths.sum::<f64>() / groups as f64;
     assert!(width < 0.3 * mean, "an interval reaches {width} from {mean}");
