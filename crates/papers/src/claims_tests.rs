@@ -1,4 +1,4 @@
-//! The tables of claims are whole and consistent.
+//! Tests that the tables of claims are complete and consistent.
 
 use std::collections::HashSet;
 
@@ -29,7 +29,7 @@ fn parts_of_a_claim_have_different_names() {
     }
 }
 
-/// The ids of the claims of which every part has the verdict `verdict` from the start.
+/// The ids of the claims with the verdict `verdict` for every part, before any run.
 fn settled(verdict: Verdict) -> Vec<&'static str> {
     let all_parts = |claim: &&Claim| {
         claim.parts().iter().all(|part| part.accept.verdict_beforehand() == Some(verdict))
@@ -67,7 +67,7 @@ fn what_can_be_tested_says_how_and_by_what() {
     }
 }
 
-/// The numbers written in `text`; a K after one counts thousands.
+/// The numbers in `text`. A K after a number multiplies it by a thousand.
 fn numbers(text: &str) -> Vec<f64> {
     let mut numbers = Vec::new();
     for word in text.split(|letter: char| !(letter.is_ascii_digit() || ".K".contains(letter))) {
@@ -82,7 +82,7 @@ fn numbers(text: &str) -> Vec<f64> {
 
 #[test]
 fn what_is_accepted_is_built_on_the_number_printed() {
-    // Its number is the product of those printed.
+    // Its number is the product of printed numbers.
     let derived = ["FL8"];
     for claim in all().filter(|claim| !derived.contains(&claim.id)) {
         for part in claim.parts() {
@@ -95,7 +95,7 @@ fn what_is_accepted_is_built_on_the_number_printed() {
             for number in expected {
                 assert!(printed.contains(&number), "{}: {number} in '{}'", claim.id, part.theirs);
             }
-            // A range is claimed as a whole.
+            // A range is one claim.
             let whole = match part.accept {
                 Accept::Ends(from, to, _) => part.accept.judge(Ours::Range(from, to)),
                 Accept::Rounds(of, _) | Accept::Near(of, _) | Accept::Relative(of, _) => {
@@ -239,7 +239,7 @@ fn a_part_that_is_not_there_is_not_judged() {
     find("AS3").expect("it is in the table").judge("Silo", 95.0);
 }
 
-/// Letters in a line of the printed table, and where the notes below a row begin.
+/// Columns of the printed table, and the start of the notes below a row.
 const COLUMNS: usize = 100;
 const INDENT: usize = 7;
 

@@ -1,8 +1,9 @@
-//! Every claim of the four papers: theirs beside what the simulator, this machine and formulas give.
+//! Every claim of the four papers, with the results of the simulator, this machine and formulas.
 //!
-//! Each paper is a folder of the same five parts. `claims` has a record of every claim: its source, its
-//! tolerance, the runs that it needs and what judges it. `experiments` makes the runs, `verdicts` judge
-//! claims by them, `formulas` judge by arithmetic, and `figures` draws the paper's figures and tables.
+//! Each paper is a folder with the same five parts. `claims` has a record of every claim: its
+//! source, its tolerance, the runs that it needs and its judge. `experiments` does the runs,
+//! `verdicts` judge claims by them, `formulas` judge by arithmetic, and `figures` draws the paper's
+//! figures and tables.
 
 #![forbid(unsafe_code)]
 
@@ -27,13 +28,13 @@ use thiserror::Error;
 
 /// A paper with claims to reproduce.
 pub struct Paper {
-    /// The name users type.
+    /// The paper's name on the command line.
     pub name: &'static str,
     /// Its claims.
     pub claims: Claims,
-    /// Which paper it is, in one line.
+    /// The paper's title, in one line.
     pub about: &'static str,
-    /// How long it takes at the paper's capacities on two cores, in words.
+    /// The time at the paper's capacities on two cores, in words.
     pub full_run: &'static str,
     /// The number of its runs.
     runs: fn(&ReproduceOptions) -> Result<usize, ReproduceError>,
@@ -65,7 +66,7 @@ pub fn named(name: &str) -> Result<Vec<&'static Paper>, UnknownName> {
 /// Reproduces `papers`, one after the other.
 ///
 /// # Errors
-/// The error of the first paper that has one.
+/// The error of the first paper that fails.
 pub fn reproduce(
     papers: &[&'static Paper],
     options: &ReproduceOptions,
@@ -87,11 +88,11 @@ pub fn reproduce(
     Ok(Results(results))
 }
 
-/// What was reproduced of a paper. `Display` is its figures and tables in plain text.
+/// The result of one paper. `Display` prints its figures and tables in plain text.
 pub struct Reproduced {
     /// Every claim.
     findings: Findings,
-    /// Everything that was found, the claims included.
+    /// All results, with the claims.
     json: Value,
     text: String,
     page: Page,
@@ -111,7 +112,7 @@ impl Reproduced {
         Ok(Reproduced { findings: findings.clone(), json, text, page })
     }
 
-    /// The `findings` alone, of which `selection` takes a part, on the paper called `name`.
+    /// The part of `findings` that `selection` takes, for the paper called `name`.
     ///
     /// # Errors
     /// When they cannot be written as JSON.
@@ -149,8 +150,8 @@ impl fmt::Display for Results {
 }
 
 impl Report for Results {
-    /// One paper's own result; of several, the claims of all, and each result under its paper's
-    /// name.
+    /// One paper's own result. For several papers, the claims of all, and each result under its
+    /// paper's name.
     fn json(&self) -> serde_json::Result<String> {
         if let [(_, result)] = &self.0[..] {
             return serde_json::to_string_pretty(&result.json);
@@ -167,7 +168,7 @@ impl Report for Results {
         }))
     }
 
-    /// One row a finding.
+    /// One row for each finding.
     fn columns(&self) -> serde_json::Result<Vec<Column>> {
         let mut records = Vec::new();
         for (paper, result) in &self.0 {
@@ -188,7 +189,8 @@ impl Report for Results {
         self.0.iter().map(|(_, result)| result.page.clone()).collect()
     }
 
-    /// Writes one paper's page into `folder`, and of several each into a folder of its name there.
+    /// Writes one paper's page into `folder`. Several papers' pages each go into a subfolder with
+    /// the paper's name.
     fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         let one = self.0.len() == 1;
         let mut written = Vec::new();
@@ -200,21 +202,21 @@ impl Report for Results {
     }
 }
 
-/// Which claims to test.
+/// The claims to test.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Selection {
     /// All of them, with the paper's figures and tables.
     #[default]
     All,
-    /// Those with these ids, and only what they need is run.
+    /// The claims with these ids. Only the runs that they need are done.
     Claims(Vec<&'static str>),
 }
 
 impl Selection {
-    /// The claims called `ids`, such as `AS3`, in any case of letters.
+    /// The claims called `ids`, such as `AS3`. Case does not matter.
     ///
     /// # Errors
-    /// [`UnknownName`] for the first that no paper has.
+    /// [`UnknownName`] for the first id that no paper has.
     pub fn of(ids: &[String]) -> Result<Selection, UnknownName> {
         let known: Vec<(&str, &'static str)> =
             claims::all().map(|claim| (claim.id, claim.id)).collect();
@@ -231,29 +233,29 @@ impl Selection {
     }
 }
 
-/// How much to run.
+/// The extent of a reproduction.
 #[derive(Debug, Clone)]
 pub struct ReproduceOptions {
     /// The claims to test.
     pub selection: Selection,
-    /// Run with a small part of the paper's capacities instead of all of them.
+    /// Whether to run with a small part of the paper's capacities.
     pub quick: bool,
     /// Seed of layouts, job streams and arrivals.
     pub seed: u64,
-    /// Also measure on this machine what papers say of real hosts.
+    /// Whether to measure the papers' statements about real hosts on this machine.
     pub real: bool,
     /// Host threads. The result does not depend on their number.
     pub threads: usize,
 }
 
 impl ReproduceOptions {
-    /// Capacities are divided by this.
+    /// The divisor of the capacities.
     pub fn scale_denominator(&self) -> u64 {
         if self.quick { 64 } else { 1 }
     }
 }
 
-/// Why a paper has no result.
+/// The reason why a paper has no result.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
     /// A run failed.
@@ -262,11 +264,11 @@ pub enum ReproduceError {
     /// A replay failed.
     #[error("{trace}, {setup}: {error}")]
     Replay {
-        /// Of which program's trace.
+        /// The program of the trace.
         trace: &'static str,
-        /// For which figure, on which device.
+        /// The figure and the device.
         setup: String,
-        /// Why.
+        /// The reason.
         error: Box<ReplayError>,
     },
     /// A design's parameters do not resolve.
@@ -275,7 +277,7 @@ pub enum ReproduceError {
     /// A miss curve cannot be drawn.
     #[error(transparent)]
     Bytes(#[from] ebbtide_study::size::SizeError),
-    /// A flash device cannot be as described.
+    /// A flash device is impossible.
     #[error(transparent)]
     Flash(#[from] ebbtide_flash::ConfigError),
     /// This machine cannot be measured.

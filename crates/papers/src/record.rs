@@ -1,17 +1,17 @@
-//! [`Record`]: a claim with the runs that it needs and what judges it.
+//! [`Record`]: a claim with the runs that it needs and its judge.
 
 use ebbtide_study::claims::{Claim, Claims, Finding, Findings};
 
 use crate::Selection;
 
-/// Judges a claim by what ran.
+/// Judges a claim by the results of runs.
 type Judge<Ran> = fn(&Claim, &Ran) -> Vec<Finding>;
 
 /// Judges a claim by arithmetic alone.
 type Formula = fn(&Claim) -> Vec<Finding>;
 
-/// A claim with the runs that it needs and what judges it. `Set` names sets of runs, and `Ran` is
-/// what all runs of a paper result in.
+/// A claim with the runs that it needs and its judge. `Set` is a set of runs, and `Ran` is the
+/// result of all runs of a paper.
 pub(crate) struct Record<Set: 'static, Ran: 'static> {
     claim: Claim,
     runs: &'static [Set],
@@ -27,7 +27,7 @@ impl<Set, Ran> Clone for Record<Set, Ran> {
 
 impl<Set, Ran> Copy for Record<Set, Ran> {}
 
-/// The record of `claim`, which needs no run and has no judge.
+/// The record of `claim`, without runs and without a judge.
 pub(crate) const fn record<Set, Ran>(claim: Claim) -> Record<Set, Ran> {
     Record { claim, runs: &[], judge: None, formula: None }
 }
@@ -38,7 +38,8 @@ impl<Set: Copy + PartialEq, Ran> Record<Set, Ran> {
         Record { runs, judge: Some(judge), ..self }
     }
 
-    /// The record of a claim that `formula` decides, the whole of it or the parts that runs leave.
+    /// The record of a claim that `formula` decides. It decides the whole claim, or the parts that
+    /// runs leave open.
     pub(crate) const fn by_formula(self, formula: Formula) -> Self {
         Record { formula: Some(formula), ..self }
     }
@@ -57,7 +58,7 @@ pub(crate) const fn claims<Set, Ran, const N: usize>(
     claims
 }
 
-/// The sets of runs that the selected claims need, each once.
+/// The sets of runs that the selected claims need, without duplicates.
 pub(crate) fn needed<Set: Copy + PartialEq, Ran>(
     records: &[Record<Set, Ran>],
     selection: &Selection,
@@ -73,7 +74,7 @@ pub(crate) fn needed<Set: Copy + PartialEq, Ran>(
     needed
 }
 
-/// The findings of the selected claims, in the order of `claims`, which are those of `records`.
+/// The findings of the selected claims, in the order of `claims`. They are the claims of `records`.
 pub(crate) fn findings<Set, Ran>(
     claims: Claims,
     records: &[Record<Set, Ran>],

@@ -1,4 +1,4 @@
-//! What AstriFlash (HPCA'23) claims: AS1 to AS47. Slides are those of its talk.
+//! The claims of AstriFlash (HPCA'23): AS1 to AS47. Slides are those of its talk.
 
 use ebbtide_study::claims::Accept::{
     Above, AtLeast, AtMost, Below, Between, Context, Holds, Near, Order, Relative, Rounds,
@@ -11,7 +11,7 @@ use super::verdicts::{self, tails};
 use super::{AstriFlash, formulas};
 use crate::record::{Record, claims, record};
 
-/// Every claim: id, source and quantity, then its values, then how it is tested.
+/// Every claim: id, source and quantity, then its values, then its test.
 pub(crate) const RECORDS: [Record<Runs, AstriFlash>; 47] = [
     record(input("AS1", "§I, slide 3", "price of DRAM over that of flash, a GB", "50×")),
     record(input("AS2", "§I", "latency of flash over that of DRAM", "1000× (50 µs over 50 ns)")),
@@ -319,8 +319,8 @@ pub(crate) const RECORDS: [Record<Runs, AstriFlash>; 47] = [
     .judged(&[Loads], verdicts::queueing),
 ];
 
-/// The claims without what decides them.
+/// The claims without their judges.
 pub(crate) const CLAIMS: Claims = Claims(&claims(&RECORDS));
 
-/// Why a claim that arithmetic decides says nothing of the model.
+/// The reason why a claim that arithmetic decides is no test of the model.
 const SAME_FORMULA: &str = "Both sides are the same formula.";

@@ -9,11 +9,11 @@ use ebbtide_study::claims::{Cell, Figures, Grid};
 use super::AstriFlash;
 use super::experiments::{ByDesign, DESIGNS, LOADED, TYPICAL_US, WorkloadRow, of};
 
-/// Capacities of Fig. 1 that are printed, as shares of the data.
+/// Printed capacities of Fig. 1, as shares of the data.
 const PRINTED: [f64; 7] = [0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.5];
 
 impl AstriFlash {
-    /// Figs. 1, 3, 9 and 10, Tables I and II, every claim, and what the assumptions move.
+    /// Figs. 1, 3, 9 and 10, Tables I and II, every claim, and the effects of the assumptions.
     pub(super) fn figures(&self) -> (String, Page) {
         let AstriFlash { scale_denominator, seed, seeds, .. } = self;
         let about = format!(

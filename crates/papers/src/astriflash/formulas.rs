@@ -7,24 +7,24 @@ use ebbtide_study::claims::{Claim, Finding};
 
 const IDEAL: System = System::AstriFlash { overhead_us: 0.0 };
 
-/// AstriFlash with the time of two switches lost a miss.
+/// AstriFlash, with the time of two switches lost a miss.
 const SWITCHING: System = System::AstriFlash { overhead_us: 0.2 };
 
-/// Bytes of a tag, as the paper counts them.
+/// Bytes of a tag, by the paper's count.
 const TAG_BYTES: f64 = 8.0;
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 const GIB: f64 = 1024.0 * MIB;
 
-/// AS4: 3% of the data in DRAM, flash 50 times cheaper.
+/// AS4: 3% of the data is in DRAM, and flash is 50 times cheaper.
 pub(super) fn saving(claim: &Claim) -> Vec<Finding> {
     let exact = cost::saving(32.0 / 1024.0, 50.0);
     let found = claim.finding("", cost::saving(0.03, 50.0));
     vec![found.note(format!("With 32 GB for 1 TB it is {exact:.1}×."))]
 }
 
-/// AS7: Eq. 1 at the knee, where 3% of the accesses are taken to miss.
+/// AS7: Eq. 1 at the knee, with 3% of the accesses as misses.
 pub(super) fn bandwidth(claim: &Claim) -> Vec<Finding> {
     const CORES: f64 = 64.0;
     let claimed_ratio = TRAFFIC.miss_ratio_at(60e9 / CORES);
@@ -43,7 +43,7 @@ pub(super) fn flash_sync(claim: &Claim) -> Vec<Finding> {
     vec![claim.finding("", 100.0 * System::FlashSync.queue(1).capacity())]
 }
 
-/// AS19: the throughput that a core loses to paging and a switch of the OS at each miss.
+/// AS19: the throughput of a core that loses the time of paging and of an OS switch at each miss.
 pub(super) fn os_swap(claim: &Claim) -> Vec<Finding> {
     vec![claim.finding("", 100.0 * (1.0 - System::OsSwap.queue(1).capacity()))]
 }
@@ -51,7 +51,7 @@ pub(super) fn os_swap(claim: &Claim) -> Vec<Finding> {
 /// AS20: the tightest objective at which AstriFlash is within 20% of DRAM-only.
 pub(super) fn objective(claim: &Claim) -> Vec<Finding> {
     let percent = |system| 100.0 * gap(system, 1, 40.0);
-    // A gap of 20% is reached: AstriFlash's capacity is DRAM-only's.
+    // A gap of 20% is possible, as AstriFlash has DRAM-only's capacity.
     let limit = limit_for_gap(IDEAL, 0.2).unwrap_or(f64::INFINITY);
     vec![claim.finding("", limit).note(format!(
         "The paper's model contradicts this: at 40× the gap is {:.1}%, or {:.1}% with 0.2 µs lost a \
@@ -115,7 +115,7 @@ mod tests {
         let found: Vec<_> = by_formulas(&RECORDS)
             .into_iter()
             .map(|finding| {
-                // The gaps could grow.
+                // A growing gap was possible.
                 let expected = match finding.id {
                     "AS44" => Verdict::Within,
                     _ => Verdict::ByConstruction,

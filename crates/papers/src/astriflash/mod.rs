@@ -35,7 +35,7 @@ pub(super) const PAPER: Paper = Paper {
 /// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AstriFlash {
-    /// Capacities were divided by this.
+    /// The divisor of the capacities.
     scale_denominator: u64,
     /// First seed of layouts, job streams and arrivals.
     seed: u64,
@@ -45,9 +45,9 @@ pub(crate) struct AstriFlash {
     parameters: Config,
     /// Fig. 9 and Table II.
     workloads: Vec<WorkloadRow>,
-    /// Fig. 9's last group, by design.
+    /// The last group of Fig. 9, by design.
     mean_throughput: ByDesign<Estimate>,
-    /// Table II's last row, by design.
+    /// The last row of Table II, by design.
     geometric_mean_p99: ByDesign<Estimate>,
     /// Throughput by interval between misses.
     intervals: Vec<IntervalRow>,
@@ -55,15 +55,15 @@ pub(crate) struct AstriFlash {
     loads: Vec<LoadRow>,
     /// Fig. 1.
     miss_curves: Vec<figure1::Row>,
-    /// The share of accesses that 3% of the data absorb, by skew.
+    /// The share of accesses that 3% of the data absorbs, by skew.
     skews: Vec<SkewRow>,
-    /// Tails with possible causes changed.
+    /// Tails with one possible cause changed.
     tail_causes: Vec<TailCauseRow>,
     /// The effect of each assumption.
     assumptions: Vec<AssumptionRow>,
-    /// Figures at other capacities; quick runs only.
+    /// Figures at other capacities. Only in quick runs.
     scales: Vec<ScaleRow>,
-    /// Throughput over drives that can be bought.
+    /// Throughput over drives on the market.
     drives: Vec<DriveRow>,
     /// Garbage collection at both sizes of the device.
     collections: Option<Collections>,

@@ -1,4 +1,4 @@
-//! The verdict of a user's trace on what AstriFlash says of services (HPCA'23 Fig. 1 and §II-A):
+//! Tests AstriFlash's statements about services (HPCA'23 Fig. 1 and §II-A) on a user's trace:
 //! claims AS4 to AS11.
 
 use ebbtide_study::analytic::cost;
@@ -12,14 +12,15 @@ use crate::astriflash::claims::CLAIMS;
 /// Cores that share the flash of AS7.
 const CORES: f64 = 64.0;
 
-/// How many times dearer DRAM is than flash (AS1).
+/// Price of DRAM divided by the price of flash (AS1).
 const PRICE_RATIO: f64 = 50.0;
 
-/// Why AS5 is not among the findings.
+/// The reason why AS5 is not among the findings.
 const NO_SWITCH: &str = "AS5, the switch between user-level threads, cannot be read from a trace: \
     `--machine` brings this machine's, and `ebbtide reproduce astriflash --real` measures it";
 
-/// Adds to the report of a trace what AstriFlash says of services. Other reports stay as they are.
+/// Adds the findings on AstriFlash's statements about services to the report of a trace. Other
+/// reports stay unchanged.
 pub fn judge_trace(report: &mut Report, machine: &Machine) {
     if !matches!(report.options.input, Input::Trace { .. }) {
         return;
@@ -30,8 +31,8 @@ pub fn judge_trace(report: &mut Report, machine: &Machine) {
     report.beside = of_trace(&report.demand, &report.knee, machine.switch_ns);
 }
 
-/// The findings of a trace with this `demand` and `knee`. AS5 is among them if `switch_ns`, the time of
-/// a switch between user-level threads, is known. The trace's times are used as they are.
+/// The findings for a trace with this `demand` and `knee`. AS5 is included if `switch_ns`, the time
+/// of a switch between user-level threads, is known. The trace's times are used unchanged.
 fn of_trace(demand: &Demand, knee: &Knee, switch_ns: Option<f64>) -> Findings {
     let usual = (demand.dataset_pages as f64 * DRAM_SHARE) as u64;
     let miss_ratio = demand.lru().miss_ratio(usual);

@@ -1,4 +1,4 @@
-//! What the CXL-flash study (ATC'23) claims: CX1 to CX30. Shares are of requests below 1 µs.
+//! The claims of the CXL-flash study (ATC'23): CX1 to CX30. Shares are of requests below 1 µs.
 
 use ebbtide_study::claims::Accept::{
     AtLeast, AtMost, Between, Context, Holds, Near, Order, Relative, Rounds,
@@ -11,7 +11,7 @@ use super::experiments::Runs::{self, Captured, Real, Synthetic, Traces};
 use super::verdicts::{self, captured, counterparts, real, synthetic};
 use crate::record::{Record, claims, record};
 
-/// Every claim: id, source and quantity, then its values, then how it is tested.
+/// Every claim: id, source and quantity, then its values, then its test.
 pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     record(
         claim("CX1", "observation 1", "requests below 1 µs over five programs")
@@ -372,18 +372,18 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     record(input("CX30", "talk", "defaults", "64 MiB of DRAM, 46 ns, CFLRU, 8 × 8, ULL")),
 ];
 
-/// The claims without what decides them.
+/// The claims without their judges.
 pub(crate) const CLAIMS: Claims = Claims(&claims(&RECORDS));
 
 const YEARS: &str = "The paper's year has 2,080 working hours, and its write amplification is 1.";
 
-/// Why the intervals of synthetic programs say nothing of the model.
+/// The reason why the intervals of synthetic programs are no test of the model.
 const SPACED: &str = "An input: the traces are recorded at these intervals.";
 
-/// Why prices say nothing of the model.
+/// The reason why prices are no test of the model.
 const PRICES: &str = "A quotient of printed prices.";
 
-/// Table 3: by virtual addresses, and whether five runs by physical ones fall below.
+/// Table 3: shares by virtual addresses, and whether five runs by physical ones have lower shares.
 const TABLE_3: &[Part] = &[
     part("hash map, virtual", "96.9%", "%", Near(96.9, 5.0)),
     part("hash map, physical below", "86.7, 88.3, 74.5, 63.8, 63.9%", "", Holds("sign")),
@@ -399,7 +399,7 @@ const TABLE_3: &[Part] = &[
     part("captured programs, physical below", "below", "", Holds("sign")),
 ];
 
-/// Tables 2 and 5: interval of accesses, share of reads; for real programs also accesses,
+/// Tables 2 and 5: interval of accesses, and share of reads. For real programs also accesses,
 /// footprint, and locality in space and time.
 const TABLES_2_AND_5: &[Part] = &[
     part("hash map, interval", "329 ns", " ns", Relative(329.0, 0.05)).by_construction(SPACED),

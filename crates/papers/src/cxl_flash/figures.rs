@@ -69,14 +69,14 @@ impl CxlFlash {
             .finish(&self.findings)
     }
 
-    /// The figures and tables that there are runs for, in order.
+    /// The figures and tables that were run, in order.
     fn figures_run(&self) -> Vec<&'static str> {
         let mut figures: Vec<_> = self.runs.iter().map(|row| row.figure).collect();
         figures.dedup();
         figures
     }
 
-    /// A row a program, a column for each of its runs for `figure`.
+    /// A row for each program, and a column for each of its runs for `figure`.
     fn of(&self, figure: &str, programs: &[&str], title: &str, value: fn(&Row) -> f64) -> Grid {
         let rows = |program: &str| {
             let wanted = |row: &&Row| (row.figure, row.program) == (figure, program);
@@ -90,12 +90,13 @@ impl CxlFlash {
         })
     }
 
-    /// Accesses below 1 us in the runs of `programs` for `figure`.
+    /// The share of accesses below 1 us in the runs of `programs` for `figure`.
     fn below(&self, figure: &str, programs: &[&str]) -> Grid {
         self.of(figure, programs, BELOW, percent)
     }
 
-    /// Accesses below 1 us in the runs of every real program for `figure` on each of `setups`.
+    /// The share of accesses below 1 us in the runs of every real program for `figure` on each of
+    /// `setups`.
     fn real<const N: usize>(&self, figure: &str, setups: [String; N]) -> Grid {
         let header = std::iter::once("program").chain(setups.iter().map(String::as_str));
         REAL.iter().fold(Grid::new(figure, header), |grid, program| {

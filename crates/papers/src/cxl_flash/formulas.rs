@@ -7,7 +7,7 @@ use ebbtide_study::claims::{Claim, Finding};
 /// Dollars for a GB of DRAM (ATC'23, observation 3).
 const DRAM_DOLLARS: f64 = 5.0;
 
-/// Dollars for a GB of flash, from dear to cheap.
+/// Dollars for a GB of flash: the higher and the lower price.
 const FLASH_DOLLARS: [f64; 2] = [0.30, 0.05];
 
 /// A program of Table 5 that runs once on 1 TiB of ULL flash.
@@ -19,7 +19,7 @@ struct Program {
 const PAGE_RANK: Program = Program { accesses: 435e6, interval_ns: 51.0 };
 const RADIOSITY: Program = Program { accesses: 61e6, interval_ns: 1863.0 };
 
-/// Flash pages that the paper says Radiosity writes (CX20).
+/// Flash pages that Radiosity writes, by the paper (CX20).
 #[cfg(test)]
 const RADIOSITY_PAGES: f64 = 1.0e6;
 
@@ -44,7 +44,7 @@ impl Program {
     }
 }
 
-/// The findings that need no simulation: Radiosity's lifetime from the printed writes, and prices.
+/// The findings without simulation: Radiosity's lifetime from the printed writes, and prices.
 #[cfg(test)]
 pub(crate) fn findings() -> Vec<Finding> {
     let claim = |id| super::claims::CLAIMS.get(id);
@@ -73,8 +73,8 @@ pub(crate) fn radiosity_years(pages_written: f64) -> f64 {
     RADIOSITY.wear(pages_written).working_years()
 }
 
-/// CX5: prices, and for the money the least and the most of the `shares` of fast requests, which are
-/// those of CX1.
+/// CX5: prices, and the least and the most performance for the money. `shares` are CX1's shares of
+/// fast requests.
 pub(crate) fn prices(claim: &Claim, shares: [f64; 2]) -> [Finding; 4] {
     let [dear, cheap] = FLASH_DOLLARS;
     let [least, _] = performance_for_the_money(shares[0]);
@@ -87,8 +87,8 @@ pub(crate) fn prices(claim: &Claim, shares: [f64; 2]) -> [Finding; 4] {
     ]
 }
 
-/// The performance for the money, over DRAM's, of a program that has the share `below_us` of its
-/// requests below a microsecond: with dear flash and with cheap flash.
+/// The performance for the money, relative to DRAM's, with expensive and with cheap flash. The
+/// program has the share `below_us` of its requests below a microsecond.
 pub(crate) fn performance_for_the_money(below_us: f64) -> [f64; 2] {
     FLASH_DOLLARS.map(|dollars| performance_per_dollar(below_us, DRAM_DOLLARS, dollars))
 }

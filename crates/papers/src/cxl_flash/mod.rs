@@ -1,10 +1,11 @@
 //! CXL-flash (USENIX ATC'23) on the simulator: its Figs. 5 to 14, its Tables 3 and 5, and every
 //! claim that runs and formulas decide.
 //!
-//! The five synthetic programs make the paper's own references. The five real programs are stand-ins
-//! made from Table 5, and verdicts that rest on them say so. The traces of nine small real programs,
-//! captured for this project, show whether claims hold in direction; five of them are of the same kinds
-//! as the study's.
+//! The five synthetic programs make the paper's own references. The five real programs are
+//! stand-ins made from Table 5, and verdicts that depend on them say so.
+//!
+//! Traces of nine small real programs, captured for this project, show the direction of claims.
+//! Five of these programs are of the same kinds as the study's.
 
 pub(crate) mod claims;
 mod experiments;
@@ -37,7 +38,7 @@ pub(super) const PAPER: Paper = Paper {
 /// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct CxlFlash {
-    /// The data and the caches of synthetic programs are divided by this.
+    /// The divisor of the data and the caches of synthetic programs.
     synthetic_scale_denominator: u64,
     /// Real programs end after this many accesses, if they have more.
     accesses_max: Option<u64>,

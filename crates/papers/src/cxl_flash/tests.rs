@@ -1,4 +1,4 @@
-//! Every claim that runs decide has a verdict.
+//! Tests that every claim that runs decide has a verdict.
 
 use ebbtide_study::claims::{Findings, Verdict};
 
@@ -8,7 +8,7 @@ use super::experiments::{self, Row, Run, Scale};
 use crate::Selection;
 use crate::record::{findings, needed};
 
-/// The study with the runs that `selection` needs, each with a row of its own.
+/// The study with the runs that `selection` needs. Each has its own row.
 fn study(selection: &Selection) -> CxlFlash {
     let scale = Scale { synthetic: 8, accesses_max: 1 };
     let row = |run: &Run| Row {
@@ -48,7 +48,7 @@ fn every_claim_that_runs_decide_finds_them_and_has_a_verdict() {
         study.runs.iter().map(|row| (row.figure, row.program, &row.setup)).collect();
     let different: std::collections::HashSet<_> = names.iter().collect();
     assert_eq!(different.len(), names.len(), "two runs have one name");
-    // Statistics of traces are measured on traces.
+    // The statistics of traces need real traces.
     for claim in CLAIMS.iter().filter(|claim| claim.id != "CX28") {
         let found = study.findings.claims.iter().filter(|finding| finding.id == claim.id);
         assert_eq!(found.count(), claim.parts().len(), "{}", claim.id);

@@ -1,4 +1,4 @@
-//! What FlatFlash (ASPLOS'19) claims: FL1 to FL30.
+//! The claims of FlatFlash (ASPLOS'19): FL1 to FL30.
 
 use ebbtide_study::claims::Accept::{Between, Ends, Holds, Input, Order, Relative, Rounds};
 use ebbtide_study::claims::Method::{Analytic, Simulation};
@@ -8,7 +8,7 @@ use super::experiments::Programs::{self, Databases, Graphs, Gups, Micro, Ycsb};
 use super::{FlatFlash, formulas, verdicts};
 use crate::record::{Record, claims, record};
 
-/// Every claim: id, source and quantity, then its values, then how it is tested.
+/// Every claim: id, source and quantity, then its values, then its test.
 pub(crate) const RECORDS: [Record<Programs, FlatFlash>; 30] = [
     record(
         claim("FL1", "abstract, §1", "memory-intensive programs over UnifiedMMap")
@@ -253,23 +253,23 @@ pub(crate) const RECORDS: [Record<Programs, FlatFlash>; 30] = [
     .by_formula(formulas::cost),
 ];
 
-/// The claims without what decides them.
+/// The claims without their judges.
 pub(crate) const CLAIMS: Claims = Claims(&claims(&RECORDS));
 
-/// Why a claim that arithmetic decides says nothing of the model.
+/// The reason why a claim that arithmetic decides is no test of the model.
 const SAME_FORMULA: &str = "Both sides are the same formula.";
 
-/// Why random reads over UnifiedMMap's say nothing of the model.
+/// The reason why the gain of random reads over UnifiedMMap is no test of the model.
 const SUM_OF_TIMES: &str = "A cold line costs the sum of Table 2's times: they are inputs.";
 
-/// Why TraditionalStack moves more pages than UnifiedMMap.
+/// The reason why TraditionalStack moves more pages than UnifiedMMap.
 const LESS_DRAM: &str =
     "TraditionalStack keeps its tables in the same DRAM, and so has less of it.";
 
-/// Why the file systems' claims say nothing of the simulated machine.
+/// The reason why the file systems' claims are no test of the simulated machine.
 const CLOSED_FORM: &str = "A closed form of what an operation writes and of the printed times.";
 
-/// Table 1, programs: performance and lifetime over UnifiedMMap.
+/// Table 1, programs: performance and lifetime relative to UnifiedMMap.
 const TABLE_1: &[Part] = &[
     part("GUPS", "1.6×", "×", Relative(1.6, 0.25)),
     part("GUPS, lifetime", "1.3×", "×", Relative(1.3, 0.15)),
@@ -303,7 +303,7 @@ const TABLE_1_FILES: &[Part] = &[
     part("WebServer, lifetime", "1.5–3.1×", "×", Ends(1.5, 3.1, 0.40)),
 ];
 
-/// Table 3: slow-down, simulated, and effectiveness, saving over slow-down.
+/// Table 3: the simulated slow-down, and the effectiveness, which is saving divided by slow-down.
 const TABLE_3_PARTS: &[Part] = &[
     part("GUPS, slow-down", "8.9×", "×", Relative(8.9, 0.25)),
     part("GUPS, effectiveness", "1.6×", "×", Relative(1.6, 0.25)),

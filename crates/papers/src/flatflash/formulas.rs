@@ -3,7 +3,7 @@
 use ebbtide_study::analytic::cost::{BIG_SERVER_DOLLARS, Purchase, effectiveness};
 use ebbtide_study::claims::{Claim, Finding};
 
-/// A row of Table 3: how much more DRAM-only costs, and how much faster it is.
+/// A row of Table 3: the price of DRAM-only, and its speed, relative to FlatFlash.
 struct Row {
     name: &'static str,
     saving: f64,
@@ -28,7 +28,7 @@ impl Row {
     }
 }
 
-/// The printed saving of the program `name` over our `slow_down`.
+/// The printed saving of the program `name` divided by our `slow_down`.
 ///
 /// # Panics
 /// When Table 3 does not have the program.
@@ -54,7 +54,7 @@ fn least() -> f64 {
     TABLE_3.iter().map(Row::effectiveness).fold(f64::INFINITY, f64::min)
 }
 
-/// FL8: an entry has the page's tag in the SSD and in memory, and a bit for each copied line.
+/// FL8: an entry has the page's tag in the SSD and in memory, and one bit for each copied line.
 pub(super) fn look_aside_buffer(claim: &Claim) -> Vec<Finding> {
     const TAG_BYTES: u32 = 8;
     const LINES: u32 = 4096 / 64;
@@ -71,7 +71,7 @@ pub(super) fn counters(claim: &Claim) -> Vec<Finding> {
     ]
 }
 
-/// The price of DRAM as large as the SSD over that of the SSD with a little DRAM.
+/// The price of DRAM of the SSD's size divided by that of the SSD with a little DRAM.
 fn savings(claim: &Claim) -> [Finding; 2] {
     let [at_512, at_256] = [512.0, 256.0].map(|ratio| Purchase::ssd_to_dram(ratio, 2.0));
     let with_server = Purchase { extra_dollars: BIG_SERVER_DOLLARS, ..at_256 };

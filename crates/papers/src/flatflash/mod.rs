@@ -1,8 +1,8 @@
 //! FlatFlash (ASPLOS'19) on the simulator: its Figs. 8 to 14, its Tables 1 and 3, and every claim that
 //! runs and formulas decide.
 //!
-//! Programs compute nothing between accesses, because the paper does not say how much they do.
-//! Commits and file-system metadata have models of their own beside the simulator, as in the paper.
+//! Programs compute nothing between accesses, because the paper does not state any computing.
+//! Commits and file-system metadata have separate models, as in the paper.
 
 pub(crate) mod claims;
 mod experiments;
@@ -21,13 +21,13 @@ use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 /// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FlatFlash {
-    /// Capacities were divided by this.
+    /// The divisor of the capacities.
     scale_denominator: u64,
     /// Seed of layouts, job streams and transactions.
     seed: u64,
     /// Every run of the simulator.
     runs: Vec<RunRow>,
-    /// The programs under each reading of Algorithm 1.
+    /// The programs with each reading of Algorithm 1.
     readings: Vec<ReadingRow>,
     /// Fig. 14.
     databases: Vec<DatabaseRow>,

@@ -1,4 +1,4 @@
-//! What HAMS (ISCA'21) claims, from its summary: HM1 to HM12.
+//! The claims of HAMS (ISCA'21), from its summary: HM1 to HM12.
 
 use ebbtide_study::claims::Accept::{
     Below, Between, Holds, Input, Near, NotTestable, Relative, Rounds,
@@ -10,7 +10,7 @@ use super::experiments::Runs::{self, Curves, Programs, Variations};
 use super::{Hams, formulas, verdicts};
 use crate::record::{Record, claims, record};
 
-/// Every claim: id, source and quantity, then its values, then how it is tested.
+/// Every claim: id, source and quantity, then its values, then its test.
 pub(crate) const RECORDS: [Record<Runs, Hams>; 12] = [
     record(
         claim("HM1", "§I, §IV", "performance of lhams-E over mmap")
@@ -113,5 +113,5 @@ pub(crate) const RECORDS: [Record<Runs, Hams>; 12] = [
     .judged(&[Programs, Curves], verdicts::beside_others),
 ];
 
-/// The claims without what decides them.
+/// The claims without their judges.
 pub(crate) const CLAIMS: Claims = Claims(&claims(&RECORDS));

@@ -8,7 +8,8 @@ use super::Hams;
 use super::experiments::{DESIGNS, LHAMS_E, MMAP, THAMS_E, WORKLOADS, mean_speedup};
 
 impl Hams {
-    /// The gains over mmap, Figs. 3a and 4, energy, what the sources leave open, and every claim.
+    /// The gains over mmap, Figs. 3a and 4, energy, the values that the sources leave open, and
+    /// every claim.
     pub(super) fn figures(&self) -> (String, Page) {
         let about = format!(
             "Simulated at 1/{} of the paper's capacities, seed {}.",

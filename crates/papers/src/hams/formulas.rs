@@ -5,7 +5,7 @@ use ebbtide_study::claims::{Claim, Finding};
 /// A read of Z-NAND.
 const Z_NAND_US: f64 = 3.0;
 
-/// From a column's address to its data in DDR4-1600.
+/// Time from a column's address to its data in DDR4-1600.
 const CAS_NS: f64 = 13.0;
 
 /// A burst of 64 B in DDR4-1600: eight beats.

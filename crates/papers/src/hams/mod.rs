@@ -18,11 +18,11 @@ use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 /// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Hams {
-    /// Capacities were divided by this.
+    /// The divisor of the capacities.
     scale_denominator: u64,
     /// Seed of layouts and job streams.
     seed: u64,
-    /// Throughput over mmap's.
+    /// Throughput divided by mmap's.
     workloads: Vec<WorkloadRow>,
     /// Fig. 3a.
     shares: Vec<ShareRow>,
@@ -30,7 +30,7 @@ pub(crate) struct Hams {
     energies: Vec<EnergyRow>,
     /// Fig. 4.
     curves: Vec<Curve>,
-    /// Runs with other choices of what the sources leave open.
+    /// Runs with other choices of the values that the sources leave open.
     variations: Vec<VariationRow>,
     /// Every claim.
     #[serde(flatten)]

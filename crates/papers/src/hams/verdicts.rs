@@ -10,7 +10,7 @@ use ebbtide_study::claims::{Claim, Finding, mean};
 /// A curve is flat if every point is within this share of its last one.
 const FLAT: f64 = 0.10;
 
-/// A run has recovered once its mean rate since the start is this share of its last rate.
+/// A run has recovered when its mean rate since the start reaches this share of its last rate.
 const RECOVERED: f64 = 0.8;
 
 fn gain(speedup: f64) -> f64 {
@@ -55,7 +55,7 @@ fn gains(claim: &Claim, hams: &Hams, design: &str) -> Finding {
         .note("Rodinia's programs are not among ours.")
 }
 
-/// HM3 cannot be tested. Its note gives the energies of the shipped table.
+/// HM3 cannot be tested. Its note has the energies of the shipped table.
 pub(super) fn energy(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let saved = |design| 100.0 * (hams.mean_energy(design) - 1.0);
     let note = format!(

@@ -1,4 +1,4 @@
-//! How many requests garbage collection blocks (AS39, AS40).
+//! The share of requests that garbage collection blocks (AS39, AS40).
 
 use ebbtide_core::Watch;
 use ebbtide_sim::Outcome;
@@ -7,11 +7,11 @@ use serde::Serialize;
 use crate::ReproduceError;
 use ebbtide_study::gc_share::{AgedSsd, GcShare};
 
-/// Aged to 66% of the raw capacity, half of it valid, as Tiny-Tail's configuration has it.
+/// Aged to 66% of the raw capacity, half of it valid, as in Tiny-Tail's configuration.
 const VALID_PERCENT: f64 = 33.0;
 
-/// Requests a second of the sweep over the share of writes. An assumption, beside the requests of
-/// AstriFlash's own runs.
+/// Requests a second of the sweep over the share of writes. An assumption, next to the request rate
+/// of AstriFlash's own runs.
 const REQUESTS_PER_S: u64 = 100_000;
 
 /// Shares of writes of the sweep.
@@ -19,7 +19,7 @@ const WRITE_PERCENTS: [f64; 3] = [5.0, 10.0, 20.0];
 
 const WRITES: u64 = 50_000;
 
-/// What a design asks of flash.
+/// The requests of a design to flash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requests {
     per_s: u64,
@@ -45,14 +45,14 @@ impl Requests {
 /// A device of 256 GiB and one of 1 TiB under the same requests.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Collections {
-    /// Under AstriFlash's own requests, where the claims are judged: with 64 planes, and with 256 as
-    /// full.
+    /// Under AstriFlash's own requests, which decide the claims: with 64 planes, and with 256
+    /// planes and the same share of valid data.
     pub own: [GcShare; 2],
     /// The same with 256 planes and the data of 64.
     pub same_data: GcShare,
-    /// Over the share of writes, with 64 planes.
+    /// The sweep over the share of writes, with 64 planes.
     pub small: Vec<GcShare>,
-    /// The same with 256 planes, as full.
+    /// The same with 256 planes and the same share of valid data.
     pub large: Vec<GcShare>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Collections {
 pub(super) struct Devices {
     small: AgedSsd,
     large: AgedSsd,
-    /// With 256 planes and the data of 64.
+    /// 256 planes with the data of 64.
     emptier: AgedSsd,
 }
 
@@ -101,13 +101,13 @@ impl Devices {
 }
 
 impl Collections {
-    /// Percent of requests blocked on the devices of 256 GiB and 1 TiB, no number for a device that
+    /// Percent of requests blocked on the devices of 256 GiB and 1 TiB. NaN for a device that
     /// cannot keep up.
     pub(crate) fn blocked(&self) -> [f64; 2] {
         self.own.each_ref().map(|share| share.blocked_percent.unwrap_or(f64::NAN))
     }
 
-    /// The requests at which the claims are judged, in words.
+    /// The requests that decide the claims, in words.
     pub(crate) fn asked(&self) -> String {
         let [small, large] = &self.own;
         let keeps_up = |share: &GcShare| match share.blocked_percent {
@@ -124,7 +124,7 @@ impl Collections {
         )
     }
 
-    /// Why the larger device blocks far fewer requests.
+    /// The reason why the larger device blocks far fewer requests.
     pub(crate) fn with_same_data(&self) -> String {
         let with_same_data = match self.same_data.blocked_percent {
             Some(percent) => format!("{percent:.2}% are blocked"),

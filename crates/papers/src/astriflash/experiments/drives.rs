@@ -1,4 +1,4 @@
-//! How many drives AstriFlash's throughput takes.
+//! The number of drives that AstriFlash's throughput needs.
 
 use ebbtide_flash::Config;
 use ebbtide_sim::Outcome;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Outcomes, Run, Setting};
 
-/// A drive that can be bought.
+/// A drive on the market.
 pub(super) struct Drive {
     /// The preset of flash.
     pub(super) preset: &'static str,
@@ -22,40 +22,40 @@ pub(super) const DRIVES: [Drive; 2] = [
     Drive { preset: "tlc-pcie5", name: "PCIe 5.0, 2024", gb_per_s: "14" },
 ];
 
-/// Numbers of drives.
+/// The tested numbers of drives.
 pub(super) const COUNTS: [&str; 4] = ["1", "2", "4", "8"];
 
-/// The programs: the one that reads most and the one that writes most.
+/// The programs with the most reads and with the most writes.
 pub(super) const PROGRAMS: [(&str, Kind); 2] =
     [("Hash Table", Kind::HashTable), ("Array Swap", Kind::ArraySwap)];
 
-/// Jobs of a run at least: more than the write buffers of eight drives take in.
+/// The least number of jobs of a run. Their writes exceed the write buffers of eight drives.
 const JOBS: u64 = 100_000;
 
-/// Jobs of a program that writes, for each plane of the drives: every second one writes a page. A quick
-/// run has [`JOBS`] over any number of drives.
+/// Jobs of a program that writes, for each plane of the drives. Every second job writes a page. A
+/// quick run has [`JOBS`] for any number of drives.
 const JOBS_A_PLANE: u64 = 1_600;
 
-/// Writes a plane from which its state is steady. A plane of an aged drive begins somewhere between two
-/// collections, of which a short run sees more: with 106, 215, 431, 863 and 1,732 writes a plane, one drive
-/// of 2022 programs 7.24, 5.61, 4.92, 4.79 and 4.78 pages a write.
+/// Writes a plane for a steady state. A plane of an aged drive begins at a random point between two
+/// collections, so a short run sees more collections. For example, one drive of 2022 programs 7.24,
+/// 5.61, 4.92, 4.79 and 4.78 pages a write, with 106, 215, 431, 863 and 1,732 writes a plane.
 const STEADY_WRITES: f64 = 800.0;
 
-/// The scheduler is told of arrivals: guessed by age, a core waits for every read that takes longer
-/// than the mean, which differs from drive to drive and with load.
+/// The scheduler is notified of arrivals. If it guessed them by age, a core would wait for every
+/// read that takes longer than the mean. The mean differs from drive to drive and with load.
 const TOLD: Setting = ("switch.arrivals", "notified");
 
-/// Share of the throughput over flash without limits from which drives are enough.
+/// Drives are enough at this share of the throughput over flash without limits.
 const ENOUGH: f64 = 0.98;
 
-/// A program over some drives of a kind.
+/// A program over a number of drives of one kind.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct DriveRow {
     /// The program.
     pub workload: &'static str,
-    /// The kind of drive; flash without limits in the first row of a program.
+    /// The kind of drive. The first row of a program has flash without limits.
     pub drive: &'static str,
-    /// How many.
+    /// The number of drives.
     pub drives: Option<&'static str>,
     /// Throughput relative to DRAM-only.
     pub throughput: f64,
@@ -65,7 +65,7 @@ pub(crate) struct DriveRow {
     pub write_percent: f64,
     /// Writes for each plane of the drives, on average.
     pub writes_a_plane: Option<f64>,
-    /// Whether the drives have had enough writes for a steady state. The throughput of a shorter run is
+    /// Whether the drives had enough writes for a steady state. The throughput of a shorter run is
     /// too low.
     pub steady: bool,
 }
@@ -78,8 +78,8 @@ fn planes(drive: &Drive, count: &str) -> u64 {
     u64::from(config.planes()) * count.parse::<u64>().expect("a count of drives")
 }
 
-/// Jobs of a run, by which the state of drives beneath a program that writes becomes steady, if it is not
-/// `quick`.
+/// Jobs of a run. If the program writes and the run is not `quick`, they bring the drives to a
+/// steady state.
 fn jobs(workload: Kind, over: Option<(&'static Drive, &'static str)>, quick: bool) -> u64 {
     match over {
         Some((drive, count)) if !quick && workload == Kind::ArraySwap => {
@@ -116,7 +116,7 @@ pub(super) fn runs(quick: bool) -> impl Iterator<Item = Run> {
     all().map(move |(_, workload, over)| run(workload, over, quick))
 }
 
-/// The rows from the outcomes of all runs.
+/// The rows for the outcomes of all runs.
 pub(super) fn rows(outcomes: &Outcomes, quick: bool) -> Vec<DriveRow> {
     let row = |(name, workload, over): (_, _, Option<(&'static Drive, _)>)| {
         let run = run(workload, over, quick);
@@ -137,13 +137,13 @@ pub(super) fn rows(outcomes: &Outcomes, quick: bool) -> Vec<DriveRow> {
     all().map(row).collect()
 }
 
-/// Whether a plane with so many writes is in a steady state: a program that writes next to nothing leaves
-/// it as it was.
+/// Whether a plane with this many writes is in a steady state. With almost no writes, it keeps its
+/// initial state.
 fn is_steady(writes_a_plane: f64) -> bool {
     !(1.0..STEADY_WRITES).contains(&writes_a_plane)
 }
 
-/// How many drives of each kind are enough, in words.
+/// The number of drives of each kind that are enough, in words.
 pub(crate) fn enough(rows: &[DriveRow]) -> String {
     let mut told = Vec::new();
     for (name, _) in PROGRAMS {

@@ -1,4 +1,4 @@
-//! What AstriFlash says of real hosts (AS5, AS13 to AS15), measured on this one.
+//! AstriFlash's statements about real hosts (AS5, AS13 to AS15), measured on this machine.
 
 use std::hint::{black_box, spin_loop};
 use std::io::{self, Read, Write};
@@ -20,21 +20,21 @@ use serde::Serialize;
 pub(crate) struct Host {
     /// A switch between user-level threads.
     pub user_switch_ns: f64,
-    /// A switch between kernel threads on one core, system calls apart.
+    /// A switch between kernel threads on one core, without the system calls.
     pub os_switch_us: f64,
     /// Processor time of a blocking read of 4 KiB that bypasses the page cache.
     pub storage_stack_us: f64,
     /// The same for a read among many in flight, which share calls and interrupts.
     pub shared_stack_us: f64,
-    /// By the number of other cores that run threads of the process: how much longer unmapping a page
-    /// takes.
+    /// Extra time of unmapping a page, by the number of other cores that run threads of the
+    /// process.
     pub shootdown_us: Vec<(usize, f64)>,
 }
 
-/// Size of the file that is read: large enough to spread reads, small enough to be written quickly.
+/// Size of the test file: large enough to spread reads, small enough for quick creation.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Reads in flight of those that share calls and interrupts.
+/// Reads in flight that share calls and interrupts.
 const MANY: u32 = 64;
 
 const READS_FOR: Duration = Duration::from_millis(1500);
@@ -45,7 +45,7 @@ const SWITCHES: u32 = 20_000;
 const HANDOVERS: u32 = 2_000;
 const UNMAPS: u32 = 100;
 
-/// More than the allocator keeps: it unmaps a block of this size when it is freed.
+/// Size of a block that the allocator does not keep. It unmaps the block when it is freed.
 const UNMAPPED_BYTES: usize = 64 << 20;
 
 impl Host {
@@ -111,7 +111,7 @@ fn median(mut values: Vec<Duration>) -> Duration {
     values[values.len() / 2]
 }
 
-/// The median over rounds of the time of one of `operations`.
+/// The median over rounds of the time of one operation. A round has `operations` of them.
 fn timed(operations: u32, mut round: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
     let mut took = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
@@ -141,8 +141,8 @@ fn user_switch() -> io::Result<Duration> {
         .max(Duration::from_nanos(1)))
 }
 
-/// The time of a switch: two threads on one core exchange a byte. The time of the system calls, which
-/// a thread measures that sends bytes to itself, is subtracted.
+/// The time of a switch. Two threads on one core exchange a byte. The time of the system calls is
+/// subtracted. A thread that sends bytes to itself measures it.
 fn os_switch() -> io::Result<Duration> {
     let cpu = *affinity::allowed()?.first().unwrap_or(&0);
     let (mut there, mut back) = (io::pipe()?, io::pipe()?);
@@ -182,7 +182,7 @@ fn os_switch() -> io::Result<Duration> {
     })
 }
 
-/// How much longer unmapping takes, by the number of other busy cores.
+/// Extra time of unmapping, by the number of other busy cores.
 fn shootdowns() -> io::Result<Vec<(usize, f64)>> {
     let cpus = affinity::allowed()?;
     let mut steps = Vec::new();
@@ -196,7 +196,7 @@ fn shootdowns() -> io::Result<Vec<(usize, f64)>> {
     Ok(steps)
 }
 
-/// The time of unmapping memory with one touched page while `others` other cores run threads.
+/// The time to unmap memory with one touched page while `others` other cores run threads.
 fn unmapping(cpus: &[usize], others: usize) -> io::Result<Duration> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -28,7 +28,7 @@ pub(super) use self::rows::{
 use super::AstriFlash;
 use crate::{ReproduceError, ReproduceOptions};
 
-/// The workloads of Fig. 9 and Table II, as the paper calls them.
+/// The workloads of Fig. 9 and Table II, with the paper's names.
 pub(super) const WORKLOADS: [(&str, Kind); 7] = [
     ("Masstree", Kind::Masstree),
     ("Silo", Kind::Silo),
@@ -49,11 +49,11 @@ pub(super) const DESIGNS: [&str; 6] = [
     "os-swap",
 ];
 
-/// Execution between misses at which every claim is judged that does not name another: the paper calls
-/// it typical (§II-A). §V-A has 5 to 25 us and does not say which workload has which.
+/// Execution between misses for every claim that names no other. The paper calls it typical
+/// (§II-A). §V-A states 5 to 25 us, without the value of each workload.
 pub(super) const TYPICAL_US: f64 = 10.0;
 
-/// Intervals at which throughput is measured under [`SWEPT`].
+/// Intervals for the throughput of [`SWEPT`].
 pub(super) const INTERVALS_US: [f64; 5] = [5.0, 8.0, TYPICAL_US, 15.0, 25.0];
 
 /// The workload of the sweep over intervals.
@@ -68,43 +68,43 @@ pub(super) const LOADS: [f64; 8] = [0.2, 0.5, 0.8, 0.88, 0.9, 0.92, 0.94, 0.96];
 /// The designs of Fig. 10.
 pub(super) const LOADED: [&str; 2] = ["dram-only", "astriflash"];
 
-/// Further Zipf skews for the share of accesses that 3% of the data absorb.
+/// Further Zipf skews for the share of accesses that 3% of the data absorbs.
 pub(super) const SKEWS: [&str; 4] = ["0.8", "0.9", "1.1", "1.2"];
 
-/// Divisors of the capacities with which a quick run measures the effect of capacities.
+/// Divisors of the capacities of quick runs that measure the effect of capacities.
 pub(super) const OTHER_SCALES: [u64; 2] = [32, 128];
 
 /// The designs that run with [`OTHER_SCALES`].
 pub(super) const SCALED: [&str; 3] = ["astriflash", "flash-sync", "os-swap"];
 
-/// Possible causes of long tails on AstriFlash: many open jobs, which wait for one another or write the
-/// same rows, and a scheduler that guesses when a job can continue.
+/// Possible causes of long tails on AstriFlash. Many open jobs wait for one another or write the
+/// same rows. A scheduler guesses when a job can continue.
 pub(super) const TAIL_CAUSES: [Setting; 3] =
     [("switch.threads", "8"), ("switch.threads", "4"), ("switch.arrivals", "notified")];
 
 /// A setting with which jobs of [`OPTIMISTIC`] share fewer rows.
 pub(super) const SHARED_LESS: Setting = ("workload.theta", "0.5");
 
-/// The workload with jobs that run again when rows they read were written.
+/// The workload with jobs that repeat if rows that they read were written.
 pub(super) const OPTIMISTIC: Kind = Kind::Silo;
 
 /// A longer page walk, for the design without a partition for page tables.
 pub(super) const DEEPER_WALK: Setting = ("tlb.walk_levels", "4");
 
-/// A shorter run of the workload with jobs of hundreds of misses. A run can end before its longest jobs
-/// do; a shorter run shows what that hides.
+/// A shorter run of the workload with jobs of hundreds of misses. A run may end before its longest
+/// jobs do. A shorter run shows the effect.
 pub(super) const SHORTER: (Kind, u64) = (Kind::Silo, 2_500);
 
 /// The designs that run [`SHORTER`].
 pub(super) const SHORTER_OF: [&str; 2] = ["astriflash-nops", "flash-sync"];
 
-/// Intervals of TPCC, which the paper says loses most.
+/// Intervals of TPCC. The paper says that it loses most.
 pub(super) const TPCC_US: [f64; 2] = [5.0, 15.0];
 
 /// A parameter and its value.
 pub(super) type Setting = (&'static str, &'static str);
 
-/// Parameters that the sources leave open: a design, a key, and a value below and one above ours.
+/// Parameters that the sources leave open: a design, a key, and values below and above ours.
 pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 17] = [
     ("astriflash", "cores.flush_cycles", ["0", "52"]),
     ("astriflash", "cores.run_ahead_ns", ["50", "400"]),
@@ -125,13 +125,13 @@ pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 17] = [
     ("os-swap", "os.threads", ["8", "64"]),
 ];
 
-/// The workload under which assumptions are varied: its jobs both read and write.
+/// The workload for variations of assumptions. Its jobs both read and write.
 pub(super) const VARIED: Kind = Kind::ArraySwap;
 
 /// Data of each of Fig. 1's programs, at any scale.
 const FIGURE1_BYTES: u64 = 1 << 30;
 
-/// Makes the runs of `sets`. The findings are left empty.
+/// Does the runs of `sets`. The findings are left empty.
 pub(super) fn run(
     sets: &[Runs],
     options: &ReproduceOptions,
@@ -165,7 +165,7 @@ pub(super) fn run(
         true => rows::means(&outcomes),
         false => [Vec::new(), Vec::new()],
     };
-    /// `rows` if their runs were made.
+    /// `rows` if their runs were done.
     fn if_made<T>(made: bool, rows: impl FnOnce() -> Vec<T>) -> Vec<T> {
         if made { rows() } else { Vec::new() }
     }
@@ -203,7 +203,7 @@ pub(super) struct Run {
     seed: u64,
     scale_denominator: Option<u64>,
     set: Option<Setting>,
-    /// The drives beneath.
+    /// The flash drives.
     over: Option<[Setting; 3]>,
     jobs: Option<u64>,
 }
@@ -267,11 +267,11 @@ impl Run {
         })
     }
 
-    /// Jobs for ten thousand misses and more, and for a run longer than the longest jobs. A quick run
-    /// has fewer than tails need; the note of a finding says so.
+    /// The number of jobs for ten thousand misses or more, and for a run longer than the longest
+    /// jobs. A quick run has too few for tails. The note of a finding says so.
     fn enough_jobs(&self, quick: bool) -> u64 {
         match (self.load, self.workload) {
-            // The tail of a nearly saturated queue needs many.
+            // The tail of a nearly saturated queue needs many jobs.
             (Some(_), _) => 150_000,
             (_, Kind::Silo) if quick => 8_000,
             (_, Kind::Tpcc) => 5_000,
@@ -283,13 +283,13 @@ impl Run {
 /// A set of runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Runs {
-    /// Fig. 9 and Table II, with every variation that their notes tell of.
+    /// Fig. 9 and Table II, with every variation in their notes.
     Table,
     /// The sweep over intervals between misses.
     Intervals,
     /// Fig. 10.
     Loads,
-    /// Drives beneath AstriFlash.
+    /// Drives for AstriFlash.
     Drives,
     /// The curves of Fig. 1.
     Curves,
@@ -304,7 +304,7 @@ fn all(quick: bool, sets: &[Runs]) -> Vec<Run> {
     let mut runs = Vec::new();
     if sets.contains(&Runs::Loads) {
         for seed in 0..SEEDS {
-            // A TATP job lasts about 10 us (AS36), in which it misses about once.
+            // A TATP job lasts about 10 us (AS36) and misses about once.
             for design in LOADED {
                 runs.extend(LOADS.map(|load| Run::of(design, Kind::Tatp).loaded(load).seed(seed)));
             }
@@ -337,7 +337,7 @@ fn all(quick: bool, sets: &[Runs]) -> Vec<Run> {
     once
 }
 
-/// The runs of Fig. 9 and Table II, and of every variation that their notes tell of.
+/// The runs of Fig. 9 and Table II, and of every variation in their notes.
 fn table(quick: bool) -> Vec<Run> {
     let mut runs = Vec::new();
     for seed in 0..SEEDS {
@@ -378,7 +378,7 @@ pub(super) fn count(sets: &[Runs], options: &ReproduceOptions) -> usize {
 pub(crate) struct Outcomes(Vec<(Run, Outcome)>);
 
 impl Outcomes {
-    /// Runs all of them.
+    /// Does all runs.
     fn new(
         sets: &[Runs],
         options: &ReproduceOptions,
@@ -393,13 +393,13 @@ impl Outcomes {
     /// The outcome of `run`.
     ///
     /// # Panics
-    /// When [`all`] has no such run.
+    /// When [`all`] does not contain the run.
     pub(super) fn of(&self, run: &Run) -> &Outcome {
         let found = self.0.iter().find(|(known, _)| known == run);
         &found.unwrap_or_else(|| panic!("{run:?} was not run")).1
     }
 
-    /// Accesses of a job on AstriFlash over those on DRAM-only, both with `set`.
+    /// Accesses of a job on AstriFlash divided by those on DRAM-only, both with `set`.
     pub(super) fn accesses_over_dram(&self, workload: Kind, set: Option<Setting>) -> f64 {
         let accesses = |design| {
             let outcome = self.of(&Run { set, ..Run::of(design, workload) });
@@ -413,20 +413,21 @@ impl Outcomes {
         self.of(run).ratio_to_dram
     }
 
-    /// p99 of service over that of Flash-Sync on the same jobs.
+    /// p99 of service divided by Flash-Sync's on the same jobs.
     pub(super) fn p99_ratio(&self, run: &Run) -> f64 {
         let flash_sync = Run { design: "flash-sync", set: None, ..run.clone() };
         let p99 = |run: &Run| self.of(run).service_ns.p99 as f64;
         p99(run) / p99(&flash_sync)
     }
 
-    /// Mean throughput of `design` over the workloads. `run` changes each run.
+    /// Mean throughput of `design` over the workloads. `run` modifies each run.
     pub(super) fn mean_throughput(&self, design: &'static str, run: impl Fn(Run) -> Run) -> f64 {
         let of = |(_, workload)| self.throughput(&run(Run::of(design, workload)));
         mean(WORKLOADS.map(of))
     }
 
-    /// Geometric mean of p99 of service over Flash-Sync's, as [`Self::mean_throughput`].
+    /// Geometric mean over the workloads of p99 of service divided by Flash-Sync's. `run` modifies
+    /// each run.
     pub(super) fn geometric_mean_p99(&self, design: &'static str, run: impl Fn(Run) -> Run) -> f64 {
         let of = |(_, workload)| self.p99_ratio(&run(Run::of(design, workload)));
         geometric_mean(WORKLOADS.map(of))

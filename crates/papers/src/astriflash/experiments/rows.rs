@@ -1,4 +1,4 @@
-//! The rows of AstriFlash's figures and tables, from the outcomes of runs.
+//! The rows of AstriFlash's figures and tables, computed from the outcomes of runs.
 
 use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::{Outcome, ServiceParts};
@@ -20,7 +20,7 @@ pub(crate) struct WorkloadRow {
     pub workload: &'static str,
     /// Throughput relative to DRAM-only, by design.
     pub throughput: ByDesign<Estimate>,
-    /// p99 of service over Flash-Sync's, by design.
+    /// p99 of service divided by Flash-Sync's, by design.
     pub p99_over_flash_sync: ByDesign<Estimate>,
     /// Execution between misses on AstriFlash.
     pub miss_interval_us: f64,
@@ -30,26 +30,26 @@ pub(crate) struct WorkloadRow {
     pub absorbed: f64,
     /// The most pages in flight on AstriFlash.
     pub in_flight_peak: u64,
-    /// Accesses of a job on AstriFlash over those on DRAM-only: above one where jobs run again.
+    /// Accesses of a job on AstriFlash divided by those on DRAM-only. Above one if jobs repeat.
     pub accesses_over_dram: f64,
-    /// Misses on noDP over those on AstriFlash: what page tables add.
+    /// Misses on noDP divided by those on AstriFlash: the misses of page tables.
     pub misses_over_astriflash_nodp: f64,
-    /// Where a job's time goes, by design.
+    /// The parts of a job's time, by design.
     pub service_parts: ByDesign<ServiceParts>,
     /// Misses of Flash-Sync.
     pub blocked: BlockedRow,
 }
 
-/// The misses of a core that waits for them.
+/// The misses of a core that waits for each.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct BlockedRow {
     /// Execution between them.
     pub miss_interval_us: f64,
     /// Mean time of a miss.
     pub miss_us: f64,
-    /// Share that are stores, which a store buffer could hide.
+    /// Share of misses that are stores, which a store buffer could hide.
     pub stores: f64,
-    /// Share that are loads within a reorder buffer of the miss before.
+    /// Share of misses that are loads within a reorder buffer of the miss before.
     pub loads_close: f64,
     /// Throughput relative to DRAM-only if these stores and loads cost nothing.
     pub throughput_if_hidden: f64,
@@ -58,7 +58,7 @@ pub(crate) struct BlockedRow {
 /// Throughput at one interval between misses.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct IntervalRow {
-    /// Under plain LRU.
+    /// Interval under plain LRU.
     pub miss_interval_us: f64,
     /// Throughput relative to DRAM-only, by design.
     pub throughput: ByDesign<f64>,
@@ -79,7 +79,7 @@ pub(crate) struct LoadRow {
     pub service_p99_us: Estimate,
 }
 
-/// The share of accesses that 3% of the data absorb at a skew.
+/// The share of accesses that 3% of the data absorbs, for one skew.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct SkewRow {
     /// Zipf skew of the keys.
@@ -88,44 +88,45 @@ pub(crate) struct SkewRow {
     pub absorbed: f64,
 }
 
-/// Tail and throughput with one setting changed.
+/// Tail and throughput with one changed setting.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct TailCauseRow {
     /// The workload.
     pub workload: &'static str,
     /// The changed key and its value.
     pub setting: (&'static str, &'static str),
-    /// p99 of service over Flash-Sync's.
+    /// p99 of service divided by Flash-Sync's.
     pub p99_over_flash_sync: f64,
     /// Throughput relative to DRAM-only.
     pub throughput: f64,
 }
 
-/// The effect of another value for an assumption.
+/// The effect of another value of an assumption.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AssumptionRow {
     /// The design.
     pub design: &'static str,
     /// The parameter.
     pub key: &'static str,
-    /// Its value; "ours" in the first row of a design.
+    /// Its value. "ours" in the first row of a design.
     pub value: &'static str,
     /// Throughput relative to DRAM-only.
     pub throughput: f64,
-    /// p99 of service over Flash-Sync's with our parameters.
+    /// p99 of service divided by Flash-Sync's with our parameters.
     pub p99_over_flash_sync: f64,
 }
 
 /// Figures at other capacities.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ScaleRow {
-    /// Capacities are divided by this.
+    /// The divisor of the capacities.
     pub scale_denominator: u64,
     /// Mean throughput by design.
     pub mean_throughput: ByDesign<f64>,
     /// AstriFlash's throughput by workload.
     pub throughput: Vec<(&'static str, f64)>,
-    /// AstriFlash's p99 of service over Flash-Sync's, by workload, the geometric mean last.
+    /// AstriFlash's p99 of service divided by Flash-Sync's, by workload. The geometric mean is the
+    /// last.
     pub p99_over_flash_sync: Vec<(&'static str, f64)>,
 }
 
@@ -164,7 +165,7 @@ fn blocked(outcome: &Outcome) -> BlockedRow {
     let missed = &outcome.missed;
     let all = (missed.loads + missed.stores).max(1) as f64;
     let [stores, loads_close] = [missed.stores, missed.loads_close].map(|of| of as f64 / all);
-    // Of a job's time over DRAM-only's, all but one is waiting.
+    // The time of a job, divided by DRAM-only's, is one plus the waiting.
     let waiting = 1.0 / outcome.ratio_to_dram - 1.0;
     BlockedRow {
         miss_interval_us: outcome.miss_interval_us,

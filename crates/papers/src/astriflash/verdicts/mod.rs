@@ -11,7 +11,7 @@ use ebbtide_report::statistics::Estimate;
 use ebbtide_study::claims::{CONVERGED, Claim, Finding, Verdict, mean};
 use ebbtide_study::size::figure1;
 
-/// The load of DRAM-only at which its tail is compared with AstriFlash's.
+/// The load of DRAM-only for the comparison of its tail with AstriFlash's.
 const DRAM_ONLY_LOAD: f64 = 0.96;
 
 fn interval(estimate: Estimate, unit: &str) -> String {
@@ -26,7 +26,7 @@ fn percent(estimate: Estimate) -> Estimate {
     Estimate { mean: hundred(estimate.mean), ci95: estimate.ci95.map(|ends| ends.map(hundred)) }
 }
 
-/// A percentage of each of Fig. 1's curves: their mean, and each in words.
+/// A percentage of each of Fig. 1's curves: the mean, and each value in words.
 fn of_curves(r: &AstriFlash, percent: fn(&figure1::Row) -> f64) -> (f64, String) {
     let of_curve = |row: &figure1::Row| format!("{} {:.1}%", row.workload, percent(row));
     let all: Vec<String> = r.miss_curves.iter().map(of_curve).collect();
@@ -71,7 +71,7 @@ pub(crate) fn absorbed(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     vec![absorbed]
 }
 
-/// The mean throughput of `design`, with what it is at other intervals.
+/// The mean throughput of `design`, with its values at other intervals.
 fn mean_throughput(claim: &Claim, part: &str, r: &AstriFlash, design: &'static str) -> Finding {
     let at = |us: f64| 100.0 * experiments::of(&interval_row(r, us).throughput, design);
     let estimate = mean_of(r, design);
@@ -124,7 +124,7 @@ pub(crate) fn flash_sync(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     }]
 }
 
-/// Where the sweep over intervals is judged.
+/// The interval that decides the claims, in words.
 fn at_typical() -> String {
     format!("At {TYPICAL_US} us between misses, under Hash Table.")
 }
@@ -169,7 +169,7 @@ pub(crate) fn in_flight(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// Why Flash-Sync has the throughput that it has.
+/// The reasons for Flash-Sync's throughput, in words.
 fn blocked_cause(r: &AstriFlash) -> String {
     let of =
         |value: fn(&BlockedRow) -> f64| mean(r.workloads.iter().map(|row| value(&row.blocked)));
@@ -193,14 +193,14 @@ fn interval_row(r: &AstriFlash, us: f64) -> &IntervalRow {
     row.expect("this interval was run")
 }
 
-/// Between which intervals `design` has the throughput `share`, along straight lines.
+/// The interval at which `design` has the throughput `share`, by linear interpolation.
 fn interval_for(r: &AstriFlash, design: &str, share: f64) -> f64 {
     let point =
         |row: &IntervalRow| (row.miss_interval_us, experiments::of(&row.throughput, design));
     crossing(r.intervals.iter().map(point), share).unwrap_or(f64::INFINITY)
 }
 
-/// Where the line through `points`, which rise, reaches `level`.
+/// The point where the rising line through `points` reaches `level`.
 fn crossing(points: impl Iterator<Item = (f64, f64)>, level: f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = points.collect();
     let pair = points.windows(2).find(|pair| pair[0].1 <= level && level < pair[1].1)?;
@@ -208,7 +208,7 @@ fn crossing(points: impl Iterator<Item = (f64, f64)>, level: f64) -> Option<f64>
     Some(x0 + (level - y0) / (y1 - y0) * (x1 - x0))
 }
 
-/// Which assumption moves the throughput of `design` most.
+/// The assumption that changes the throughput of `design` most, in words.
 fn moved(r: &AstriFlash, design: &str) -> String {
     let of_design = || r.assumptions.iter().filter(|row| row.design == design);
     let Some(ours) = of_design().find(|row| row.key.is_empty()) else { return String::new() };
@@ -222,7 +222,7 @@ fn moved(r: &AstriFlash, design: &str) -> String {
     )
 }
 
-/// AS30: which workload loses most.
+/// AS30: the workload that loses most.
 pub(crate) fn rank(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let of = |row: &WorkloadRow| experiments::of(&row.throughput, "astriflash").mean;
     let by_loss = r.workloads.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
@@ -256,7 +256,7 @@ pub(crate) fn rank(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// The work that jobs of `row` lose to conflicts, in words.
+/// The work that jobs of `row` repeat after conflicts, in words.
 fn run_again(row: &WorkloadRow, outcomes: &Outcomes) -> String {
     let more = |ratio: f64| format!("{:.0}% more accesses", 100.0 * (ratio - 1.0));
     let again = format!(
@@ -288,7 +288,7 @@ fn with_causes_changed(r: &AstriFlash, workload: &str, value: fn(&TailCauseRow) 
     varied.collect::<Vec<_>>().join(", ")
 }
 
-/// The values of `workload` at other capacities, in words; empty if no others were run.
+/// The values of `workload` at other capacities, in words. Empty if there are none.
 fn at_scales(
     r: &AstriFlash,
     workload: &str,
@@ -310,7 +310,7 @@ fn at_load<'a>(r: &'a AstriFlash, design: &str, load: f64) -> &'a LoadRow {
     row.expect("this load was run")
 }
 
-/// The finding, unless seeds disagree on a tail of `rows`: that decides nothing.
+/// The finding. It has not converged if seeds disagree on a tail of `rows`.
 fn if_known(rows: &[&LoadRow], finding: Finding) -> Finding {
     let unknown = rows.iter().find(|row| !row.response_p99_us.is_within(CONVERGED));
     match unknown {

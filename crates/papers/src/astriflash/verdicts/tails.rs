@@ -23,7 +23,8 @@ pub(crate) fn no_ps(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     by_workload(claim, r, "astriflash-nops", |_, finding| finding)
 }
 
-/// The tail of `design` under each workload, with more said of it by `explain`, and of all.
+/// The tail of `design` under each workload, with the explanation of `explain`, and over all
+/// workloads.
 fn by_workload(
     claim: &Claim,
     r: &AstriFlash,
@@ -81,7 +82,7 @@ pub(crate) fn lost(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ]
 }
 
-/// Why the tail of a workload is longer than Flash-Sync's, by experiment.
+/// The reason why the tail of a workload is longer than Flash-Sync's, by experiment.
 fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
     let slowest = |design| spent(&of(&row.service_parts, design).slowest);
     format!(
@@ -99,7 +100,7 @@ fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
 /// A run shorter than this many times its p99 misses some of the longest jobs.
 const LONG_ENOUGH: f64 = 10.0;
 
-/// The finding on all workloads together, which has not converged if one of them was cut short.
+/// The finding for all workloads together. It has not converged if one of them was cut short.
 fn of_all(outcomes: &Outcomes, design: &'static str, finding: Finding) -> Finding {
     let short: Vec<&str> = WORKLOADS
         .iter()
@@ -115,7 +116,8 @@ fn of_all(outcomes: &Outcomes, design: &'static str, finding: Finding) -> Findin
     }
 }
 
-/// Says if the longest jobs of `design` last too long for its run, and what a shorter run gives.
+/// Returns a warning with the result of a shorter run, if the longest jobs of `design` last too
+/// long for its run.
 fn cut_short(outcomes: &Outcomes, workload: &str, design: &'static str) -> Option<String> {
     let (_, kind) = WORKLOADS.iter().find(|(name, _)| *name == workload)?;
     let run = Run::of(design, *kind);

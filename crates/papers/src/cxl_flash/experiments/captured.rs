@@ -1,5 +1,5 @@
-//! Traces captured from real programs with `ebbtide trace`. They ship with the source as a part of the
-//! binary: small runs behind a small last-level cache, by virtual and physical addresses.
+//! Traces captured from real programs with `ebbtide trace`. They are small runs behind a small
+//! last-level cache, by virtual and physical addresses. The binary contains them.
 
 use ebbtide_trace::{Input, TraceError, WithFrames, native::NativeReader};
 
@@ -19,7 +19,7 @@ macro_rules! captured {
     };
 }
 
-/// All of them, as `traces/README.md` has them.
+/// All traces, as in `traces/README.md`.
 pub(crate) const CAPTURED: [Captured; 9] = [
     captured!("sort"),
     captured!("xz"),
@@ -32,17 +32,18 @@ pub(crate) const CAPTURED: [Captured; 9] = [
     captured!("redis"),
 ];
 
-/// The captured programs that do what the study's real ones do, by their names, in the order of
-/// [`super::REAL`]: a transformer for BERT, PageRank, radiosity, xz, and a store under YCSB.
+/// The captured programs of the same kinds as the study's real ones, by name, in the order of
+/// [`super::REAL`]. They are a transformer for BERT, PageRank, radiosity, xz, and a store under
+/// YCSB.
 pub(crate) const COUNTERPARTS: [&str; 5] =
     [CAPTURED[4].name, CAPTURED[5].name, CAPTURED[7].name, CAPTURED[1].name, CAPTURED[8].name];
 
 impl Captured {
-    /// The accesses with a known physical address, which are nearly all. Both kinds of addresses then
+    /// The accesses with a known physical address, which are nearly all. So both kinds of addresses
     /// have the same accesses.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// When the trace is damaged.
     pub(crate) fn trace(&self) -> Result<WithFrames<NativeReader>, TraceError> {
         Ok(WithFrames::new(NativeReader::new(Input::new(self.name, self.bytes)?)?))
     }

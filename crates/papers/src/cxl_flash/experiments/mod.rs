@@ -1,7 +1,8 @@
 //! The study's figures and tables as lists of runs.
 //!
-//! Its device sees physical addresses; virtual ones only where the two are compared (ATC'23 section
-//! 3.2; the configurations shipped with its authors' simulator name physical traces).
+//! The study's device sees physical addresses. It sees virtual ones only for the comparison of the
+//! two (ATC'23 section 3.2). The configurations shipped with its authors' simulator name physical
+//! traces.
 
 mod captured;
 mod programs;
@@ -34,7 +35,7 @@ pub(super) const REAL: [&str; 5] =
 /// Policies of Fig. 11.
 pub(super) const POLICIES: [&str; 4] = ["fifo", "random", "lru", "cflru"];
 
-/// Prefetchers of Figs. 13 and 14, with how the paper calls them.
+/// Prefetchers of Figs. 13 and 14, with the paper's names.
 pub(super) const PREFETCHERS: [(&str, &str); 5] = [
     ("none", "NP"),
     ("next-n-line", "NL"),
@@ -46,17 +47,19 @@ pub(super) const PREFETCHERS: [(&str, &str); 5] = [
 /// Kinds of flash of Fig. 9.
 pub(super) const FLASH: [&str; 4] = ["ull", "slc", "mlc", "tlc"];
 
-/// Table 3's five physical traces: the pages in a run of neighbours in memory. The paper made the last
-/// two on a machine with fragmented memory. The numbers are assumptions.
+/// Table 3's five physical traces, by the number of adjacent pages that stay adjacent in memory.
+/// The paper recorded the last two on a machine with fragmented memory. The numbers are
+/// assumptions.
 pub(super) const FRAGMENTS: [u64; 5] = [64, 64, 16, 1, 1];
 
-/// The same for all other runs of made-up traces: a memory not yet fragmented, an assumption.
+/// The same number for all other runs of synthetic traces: a memory without fragmentation, an
+/// assumption.
 const FRESH: u64 = 64;
 
-/// Memories that Fig. 8 is varied by.
+/// Memories for variations of Fig. 8.
 pub(super) const OTHER_MEMORIES: [u64; 3] = [16, 32, 512];
 
-/// Hints of observation 7.
+/// The hints of observation 7.
 pub(super) const HINTS: [Hints; 7] = [
     (0.05, 0.01, 10),
     (0.05, 0.05, 10),
@@ -67,7 +70,8 @@ pub(super) const HINTS: [Hints; 7] = [
     (0.05, 0.10, 100),
 ];
 
-/// The hints for captured programs and for other choices of what Table 5 leaves open.
+/// The hints for captured programs, and for other choices of the parameters that Table 5 leaves
+/// open.
 pub(super) const HINTED: [Hints; 2] = [HINTS[2], HINTS[3]];
 
 /// The name of a run with hints.
@@ -75,8 +79,8 @@ pub(super) fn hinted((top, chance, lead_us): Hints) -> String {
     format!("top {:.0}% at {:.0}%, {lead_us} us", top * 100.0, chance * 100.0)
 }
 
-/// Other choices of what Table 5 leaves open: where new pages lie, how far back accesses return, and
-/// the order of new pages.
+/// Other choices of the parameters that Table 5 leaves open. These are the place and the order of
+/// new pages, and the distance of accesses to earlier pages.
 pub(super) const OPEN: [Open; 6] = [
     Open::WorkingSet(32),
     Open::WorkingSet(64),
@@ -89,7 +93,7 @@ pub(super) const OPEN: [Open; 6] = [
 /// A working set as large as the cache.
 pub(super) const AS_LARGE: Open = OPEN[1];
 
-/// Programs that run policies and ways with it. Radiosity hardly fills its cache.
+/// The programs with runs of policies and ways on it. Radiosity hardly fills its cache.
 pub(super) const AS_LARGE_OF: [usize; 4] = [0, 1, 3, 4];
 
 /// The name of a run of a stand-in with another choice.
@@ -100,9 +104,9 @@ pub(super) fn opened(open: Open, setup: &str) -> String {
 /// A set of runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Runs {
-    /// The made-up synthetic programs.
+    /// The synthetic programs.
     Synthetic,
-    /// Those of them whose traces Tables 2 and 5 describe.
+    /// The synthetic programs whose traces Tables 2 and 5 describe.
     Traces,
     /// The stand-ins for real programs.
     Real,
@@ -124,7 +128,7 @@ impl Runs {
                 "Table 3 varied",
                 "Cuts",
             ],
-            // The statistics of the synthetic traces are those of what their runs replayed.
+            // The statistics of synthetic traces belong to the traces that the runs replayed.
             Runs::Traces => &["Fig. 5", "Cuts"],
             Runs::Real => &["Fig. 11", "Fig. 13", "Obs. 7", "Table 5"],
             Runs::Captured => &["Captured"],
@@ -132,7 +136,7 @@ impl Runs {
     }
 }
 
-/// Makes the runs of `sets`. The findings are left empty.
+/// Does the runs of `sets`. The findings are left empty.
 pub(super) fn run(
     sets: &[Runs],
     options: &ReproduceOptions,
@@ -160,7 +164,7 @@ impl CxlFlash {
         found.unwrap_or_else(|| panic!("no run of {program} for {figure} on {setup}"))
     }
 
-    /// The trace of `program`, cut as `cut` says.
+    /// The trace of `program` with the cut `cut`.
     pub(crate) fn trace(&self, program: &str, cut: &str) -> Option<&Statistics> {
         self.traces.iter().find(|trace| (trace.program, trace.cut.as_str()) == (program, cut))
     }
@@ -223,8 +227,8 @@ fn figure_8(scale: Scale) -> Vec<Run> {
     offsets.chain([run(1, 1, 16)]).collect()
 }
 
-/// The same for the sequential programs, without the nearest offset, in memories that keep other runs
-/// of pages together.
+/// The same for the sequential programs, without the nearest offset. The memories have other
+/// numbers of adjacent pages.
 fn other_memories(scale: Scale) -> Vec<Run> {
     let other = |pages: u64| {
         let wanted = |run: &Run| run.program() != SYNTHETIC[4] && !run.setup.ends_with("offset 4");
@@ -236,7 +240,7 @@ fn other_memories(scale: Scale) -> Vec<Run> {
     OTHER_MEMORIES.into_iter().flat_map(other).collect()
 }
 
-/// Stride on four kinds of flash, and with offset 64, which gives prefetches more time.
+/// Stride on four kinds of flash. Also with offset 64, as it allows more time for prefetches.
 fn figure_9(scale: Scale) -> Vec<Run> {
     let run = |flash: &'static str, gib: u64| {
         let run = synthetic("Fig. 9", 4, format!("{flash}, {gib} GiB"));
@@ -248,7 +252,7 @@ fn figure_9(scale: Scale) -> Vec<Run> {
         setup: format!("{flash}, 4 GiB, offset 64"),
         ..run(flash, 4).next_line(4, 64).mapped(512, 1)
     });
-    // The same on flash where reads need not wait for programs.
+    // The same on flash with reads that do not wait for programs.
     let unblocked = [FLASH[0], FLASH[1]].map(|flash| Run {
         setup: format!("{flash}, 4 GiB, offset 64, suspended"),
         ..run(flash, 4)
@@ -260,7 +264,7 @@ fn figure_9(scale: Scale) -> Vec<Run> {
     runs.chain(in_time).chain(unblocked).collect()
 }
 
-/// Chips against cache.
+/// The number of chips against the size of the cache.
 fn figure_10(scale: Scale) -> Vec<Run> {
     let run = |program, chips: (u64, u64), gib: u64| {
         let setup = format!("{} x {}, {gib} GiB", chips.0, chips.1);
@@ -288,8 +292,8 @@ fn table_3(scale: Scale) -> Vec<Run> {
     (0..SYNTHETIC.len()).flat_map(runs).collect()
 }
 
-/// Variations of Table 3: a third memory with longer runs of pages, and stride by virtual addresses on
-/// fewer chips and on more channels.
+/// Variations of Table 3: a third memory with more adjacent pages, and stride by virtual addresses
+/// on fewer chips and on more channels.
 fn variations(scale: Scale) -> Vec<Run> {
     let run = |program, setup: String, chips| {
         let run = Run::new("Table 3 varied", Trace::Synthetic(program, Cut::First), setup);
@@ -303,18 +307,18 @@ fn variations(scale: Scale) -> Vec<Run> {
     third.chain(chips).collect()
 }
 
-/// Another length of runs for Table 3's third memory.
+/// Another number of adjacent pages for Table 3's third memory.
 pub(super) const OTHER_THIRD: u64 = 32;
 
-/// Other flash than Table 3's: channels and chips on each.
+/// Flash other than Table 3's: channels, and chips on each.
 pub(super) const OTHER_CHIPS: [(u64, u64); 2] = [(8, 4), (16, 8)];
 
-/// The name of flash with these channels and chips.
+/// The name of flash with this number of channels and chips.
 pub(super) fn of_chips((channels, chips): (u64, u64)) -> String {
     format!("{channels} x {chips}")
 }
 
-/// Every policy with every number of ways. With one way no policy decides anything, so it occurs once.
+/// Every policy with every number of ways. With one way all policies are equal, so it occurs once.
 fn policies_and_ways() -> impl Iterator<Item = (&'static str, u64)> {
     let ways = POLICIES.into_iter().flat_map(|policy| [1, 4, 16].map(|ways| (policy, ways)));
     ways.filter(|(policy, ways)| *ways > 1 || *policy == POLICIES[0])
@@ -333,7 +337,7 @@ fn figure_11() -> Vec<Run> {
     (0..REAL.len()).flat_map(runs).collect()
 }
 
-/// Prefetchers; best-offset by virtual addresses as well.
+/// Prefetchers, and best-offset also by virtual addresses.
 fn figures_13_and_14() -> Vec<Run> {
     let run = |program, (policy, name): (&str, &str)| {
         real("Fig. 13", program, name.to_string()).prefetch(policy)
@@ -352,8 +356,9 @@ fn hints() -> Vec<Run> {
     HINTS.map(|setup| Run { hints: Some(setup), ..real("Obs. 7", 0, hinted(setup)) }).into()
 }
 
-/// Stand-ins with other choices of what Table 5 leaves open: with every prefetcher, by virtual addresses
-/// too where those are compared; BERT with hints; and policies and ways.
+/// Stand-ins with other choices of the parameters that Table 5 leaves open. They run with every
+/// prefetcher, by virtual addresses too for claims that compare both. BERT also runs with hints,
+/// and some with policies and ways.
 fn open() -> Vec<Run> {
     let run = |program, open, setup: &str| {
         let run = real("Table 5", program, opened(open, setup));
@@ -380,7 +385,7 @@ fn open() -> Vec<Run> {
     by_open.chain(replacement).collect()
 }
 
-/// Other cuts of the synthetic traces, of which the paper does not say which accesses they have.
+/// Other cuts of the synthetic traces. The paper does not state which accesses they have.
 fn cuts(scale: Scale) -> Vec<Run> {
     let figure_5 = |program, times| {
         let cut = Cut::Longer(times);
@@ -413,20 +418,22 @@ fn cuts(scale: Scale) -> Vec<Run> {
     longer.into_iter().chain(thin).chain(random).chain([stride]).collect()
 }
 
-/// Longer traces: the program, and how many times as long. The last one of each program ends with it.
+/// Longer traces: the program, and the factor of its length. The last one of each program ends at
+/// the program's end.
 pub(super) const LONGER: [(usize, f64); 4] = [(0, 2.5), (0, 3.5), (1, 1.5), (1, 2.0)];
 
-/// Thinner traces: the program, and one access of how many, so that a page is used for about 2 us.
+/// Thinner traces: the program, and the number of accesses for each kept one, so a page is used for
+/// about 2 us.
 pub(super) const ONE_IN: [(usize, u64); 3] = [(0, 45), (1, 5), (2, 9)];
 
 /// The trace keeps one of this many accesses of the `memset`.
 pub(super) const MEMSET: u64 = 15;
 
-/// The cache for captured programs, an assumption: 3 to 8% of their footprints of 3 to 9 MiB, where
-/// 64 MiB are 2 to 13% of Table 5's.
+/// The cache for captured programs, an assumption. It is 3 to 8% of their footprints of 3 to 9 MiB.
+/// The study's 64 MiB are 2 to 13% of Table 5's footprints.
 const CAPTURED_CACHE: &str = "256KiB";
 
-/// Another, for some of the runs.
+/// A larger cache for some of the runs.
 pub(super) const CAPTURED_CACHE_LARGE: &str = "1MiB";
 
 /// The name of a run by physical or by virtual addresses.
@@ -434,8 +441,8 @@ pub(super) fn of_space(setup: &str, physical: bool) -> String {
     format!("{setup}, {}", if physical { "physical" } else { "virtual" })
 }
 
-/// Captured programs: prefetchers by both kinds of addresses, some with a larger cache as well;
-/// policies and ways; hints.
+/// Captured programs with prefetchers by both kinds of addresses, some with a larger cache as well.
+/// Also with policies and ways, and with hints.
 fn captured() -> Vec<Run> {
     let run = |program, setup: &str, physical: bool| {
         let run = Run::new("Captured", Trace::Captured(program), of_space(setup, physical));

@@ -1,18 +1,21 @@
 //! The traces of the study's five synthetic programs (ATC'23 Table 2).
 //!
-//! The tables say that random touches 4 GiB and stride 8 GiB, and that twenty million accesses were
-//! simulated. A trace with the whole `memset` before their loops would spend all accesses on it and
-//! touch less than 1 GiB, so these traces leave it out. (The study's translation keeps one access a
-//! microsecond of the traced run, so that its traces may contain a part: [`Cut::Memset`].)
+//! The tables state that random touches 4 GiB and stride 8 GiB, and that twenty million accesses
+//! were simulated. A trace with the whole `memset` before the loop would spend all accesses on it
+//! and touch less than 1 GiB. So these traces leave it out.
+//!
+//! The study's translation keeps one access a microsecond of the traced run, so its traces may
+//! contain a part of it: [`Cut::Memset`].
 
 use ebbtide_core::LINE_BYTES;
 use ebbtide_trace::{Enough, LineCache, Recorder, Recording};
 use ebbtide_workloads::Synthetic;
 
-/// Accesses simulated of each.
+/// Simulated accesses of each program.
 const ACCESSES: u64 = 20_000_000;
 
-/// The last-level cache before the traces. The paper does not name that of its tracer: assumptions.
+/// The last-level cache in front of the traces. The paper does not name its tracer's: an
+/// assumption.
 const LLC_BYTES: u64 = 8 << 20;
 const LLC_WAYS: usize = 16;
 
@@ -25,7 +28,7 @@ pub(crate) struct Program {
     references: Synthetic,
 }
 
-/// All five, as in Table 3.
+/// All five, in the order of Table 3.
 pub(crate) const PROGRAMS: [Program; 5] = [
     Program { name: "hash map", interval_ns: 329.0, references: Synthetic::HashMap },
     Program { name: "matrix multiply", interval_ns: 38.0, references: Synthetic::MatrixMultiply },
@@ -34,7 +37,7 @@ pub(crate) const PROGRAMS: [Program; 5] = [
     Program { name: "stride", interval_ns: 146.0, references: Synthetic::Stride },
 ];
 
-/// Which of a program's accesses a trace has. The paper does not say.
+/// The accesses of a program that a trace has. The paper does not state them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cut {
     /// The first twenty million of its loop.
@@ -48,7 +51,7 @@ pub(crate) enum Cut {
 }
 
 impl Cut {
-    /// Its name in notes; empty for [`Cut::First`].
+    /// Its name in notes. Empty for [`Cut::First`].
     pub(crate) fn name(self) -> String {
         match self {
             Cut::First => String::new(),
@@ -58,7 +61,7 @@ impl Cut {
         }
     }
 
-    /// Accesses of a trace that is cut so, with data and cache smaller by `scale`.
+    /// Accesses of a trace with this cut, with data and cache divided by `scale`.
     pub(crate) fn accesses(self, scale: u64) -> u64 {
         let length = match self {
             Cut::Longer(times) => times,
@@ -70,12 +73,12 @@ impl Cut {
 }
 
 impl Program {
-    /// Its accesses behind a last-level cache, with data and cache smaller by `scale`.
+    /// The program's accesses behind a last-level cache, with data and cache divided by `scale`.
     pub(crate) fn record(&self, cut: Cut, scale: u64) -> Recording {
         let llc = LineCache::new(LLC_BYTES / scale / LINE_BYTES as u64, LLC_WAYS);
         let llc = llc.expect("scales are powers of two");
         let mut recorder = Recorder::new(llc, cut.accesses(scale) as usize, self.interval_ns);
-        // The program ends by itself, or once the recorder has enough.
+        // The program ends, or the recorder stops it when it has enough.
         let _ = self.refer(&mut recorder, cut, scale);
         recorder.finish()
     }

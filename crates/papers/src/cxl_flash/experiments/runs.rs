@@ -22,8 +22,8 @@ use ebbtide_study::watched::Watched;
 /// Pages of the cache of the study of real programs, 64 MiB.
 pub(crate) const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
 
-/// Stand-ins with other choices of what Table 5 leaves open end after this many times
-/// [`CACHE_PAGES`] new pages.
+/// Stand-ins with other choices of the parameters that Table 5 leaves open end after this many
+/// times [`CACHE_PAGES`] new pages.
 const FILLS: u64 = 2;
 
 /// Frames of the host, which are the device's pages: 16 GiB.
@@ -36,7 +36,7 @@ pub(crate) struct Row {
     pub figure: &'static str,
     /// The program.
     pub program: &'static str,
-    /// The device, and what is done to the trace.
+    /// The device, and the changes to the trace.
     pub setup: String,
     /// Accesses.
     pub accesses: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Row {
     pub mean_us: f64,
     /// 99th percentile of latency in the device.
     pub p99_us: f64,
-    /// Mean latency from the time in the trace, waiting before the device included.
+    /// Mean latency from the time in the trace, with the wait before the device.
     pub mean_from_issue_us: f64,
     /// Hits.
     pub hits: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Row {
     pub hits_under_miss: u64,
     /// Misses.
     pub misses: u64,
-    /// Reads of pages that were being read already.
+    /// Reads of pages that were already being read.
     pub repeated_reads: u64,
     /// Pages read from flash.
     pub flash_reads: u64,
@@ -62,11 +62,11 @@ pub(crate) struct Row {
     pub flash_writes: u64,
     /// Simulated time.
     pub seconds: f64,
-    /// Of prefetches: the share that was used.
+    /// Share of prefetches that were used.
     pub accuracy: f64,
-    /// Hits on prefetched pages, of all accesses.
+    /// Hits on prefetched pages, as a share of all accesses.
     pub coverage: f64,
-    /// Misses that prefetches caused, of all misses.
+    /// Misses caused by prefetches, as a share of all misses.
     pub pollution: f64,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Run {
     pub(crate) hints: Option<Hints>,
 }
 
-/// A trace, by its place in its list.
+/// A trace, by its index in its list.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Trace {
     /// Of [`PROGRAMS`].
@@ -98,25 +98,25 @@ pub(crate) enum Trace {
     Captured(usize),
 }
 
-/// Which addresses of a trace reach the device.
+/// The kind of a trace's addresses that the device sees.
 #[derive(Clone, Copy)]
 pub(crate) enum Addresses {
     /// The program's own.
     Virtual,
-    /// Those of a memory that keeps runs of this many pages together, in an order that the seed decides.
+    /// Those of a memory with runs of this many adjacent pages, in an order that the seed decides.
     Mapped { run_pages: u64, seed: u64 },
-    /// Those that the trace has beside the program's own.
+    /// The physical addresses in the trace.
     Physical,
 }
 
-/// Hints of observation 7: the top share of pages, the chance, and the lead in microseconds, an
-/// assumption that is varied.
+/// Hints of observation 7: the top share of pages, the probability, and the lead in microseconds.
+/// The lead is an assumption, and it is varied.
 pub(crate) type Hints = (f64, f64, u64);
 
-/// How much of the study is run.
+/// The extent of a run of the study.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Synthetic programs, their data and their caches are smaller by this.
+    /// The divisor of synthetic programs' data and caches.
     pub(crate) synthetic: u64,
     /// Real programs end after this many accesses.
     pub(crate) accesses_max: u64,
@@ -132,7 +132,8 @@ impl Scale {
 }
 
 impl Run {
-    /// `trace` on the study's device by its own addresses. Its DRAM is that of the authors' simulator.
+    /// `trace` on the study's device by its own addresses. The DRAM is that of the authors'
+    /// simulator.
     pub(crate) fn new(figure: &'static str, trace: Trace, setup: String) -> Run {
         let (keys, addresses, hints) = (Vec::new(), Addresses::Virtual, None);
         let run = Run { figure, trace, setup, keys, addresses, hints };
@@ -161,14 +162,14 @@ impl Run {
         self.prefetch("next-n-line").set("prefetch.degree", degree).set("prefetch.offset", offset)
     }
 
-    /// A prefetcher as the authors' simulator has it.
+    /// A prefetcher as in the authors' simulator.
     pub(crate) fn prefetch(self, policy: &str) -> Run {
         self.set("prefetch.policy", policy)
             .set("prefetch.preset", "atc23")
             .set("device.prefetches_first", true)
     }
 
-    /// The run by the addresses of a memory that keeps runs of `run_pages` together.
+    /// The run by the addresses of a memory with runs of `run_pages` adjacent pages.
     pub(crate) fn mapped(self, run_pages: u64, seed: u64) -> Run {
         Run { addresses: Addresses::Mapped { run_pages, seed }, ..self }
     }
@@ -181,7 +182,7 @@ impl Run {
         }
     }
 
-    /// The accesses that reach the device.
+    /// The accesses that the device sees.
     fn source<'a>(
         &self,
         scale: Scale,
@@ -219,7 +220,7 @@ impl Run {
     }
 }
 
-/// The recordings of synthetic programs, each made when it is first replayed.
+/// The recordings of synthetic programs. Each is made at its first replay.
 pub(crate) struct Recordings(Vec<(usize, Cut, OnceLock<Recording>)>);
 
 impl Recordings {
@@ -241,7 +242,7 @@ impl Recordings {
         found.map(|(.., recording)| recording)
     }
 
-    /// Every recording that was made, with its program and its cut.
+    /// Every finished recording, with its program and its cut.
     pub(crate) fn made(&self) -> impl Iterator<Item = (usize, Cut, &Recording)> {
         self.0.iter().filter_map(|(program, cut, made)| Some((*program, *cut, made.get()?)))
     }
@@ -250,7 +251,7 @@ impl Recordings {
 /// Runs all of `runs` side by side.
 ///
 /// # Errors
-/// The error of the first run that failed, or that the user stopped them.
+/// The error of the first failed run, or the user's stop.
 pub(crate) fn run_all(
     runs: &[Run],
     scale: Scale,
@@ -266,7 +267,7 @@ pub(crate) fn run_all(
             setup: format!("{}, {}", run.figure, run.setup),
             error: Box::new(error),
         };
-        // A stopped run may look like one that ended.
+        // A stopped run may look like a finished one.
         watch.tell(run.program(), 1.0)?;
         replayed.map(|replay| row(run, &replay)).map_err(wrong)
     })?;

@@ -1,4 +1,4 @@
-//! Stand-ins for the study's five real programs (ATC'23 Table 5), whose traces are not at hand.
+//! Stand-ins for the study's five real programs (ATC'23 Table 5). We do not have their traces.
 
 use ebbtide_workloads::StandIn;
 
@@ -33,7 +33,7 @@ mod tests {
 
     use super::*;
 
-    /// Pages of the second half of so many accesses of the first stand-in.
+    /// Distinct pages in the second half of the first stand-in's first `accesses` accesses.
     fn pages(accesses: u64, open: Open) -> BTreeSet<u64> {
         let mut trace = STAND_INS[0].trace(accesses, open, 1);
         let (mut batch, mut pages, mut seen) = (Vec::new(), BTreeSet::new(), 0);
@@ -52,7 +52,7 @@ mod tests {
     fn a_working_set_holds_the_pages_gone_to_anew_and_moves_on() {
         let all = pages(400_000, Open::Fixed);
         let some = pages(400_000, Open::WorkingSet(16));
-        // 4096 pages, some 620 that they move on by, and lines that run over the end of a page.
+        // 4096 pages, some 620 that they move on by, and lines that cross the end of a page.
         assert!(some.len() < 5_000 && all.len() > 3 * some.len(), "{} {}", some.len(), all.len());
         let (first, last) = (some.first().unwrap(), some.last().unwrap());
         assert!(*first > 0 && last - first < 5_000, "{first} to {last}");
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn so_many_accesses_go_to_so_many_pages_anew() {
         let accesses = STAND_INS[0].accesses_to_fill(10_000);
-        // In order they are all different.
+        // In order, all pages are different.
         let reached = pages(2 * accesses, Open::InOrder(1.0)).len();
         assert!((9_500..12_000).contains(&reached), "{reached}");
     }

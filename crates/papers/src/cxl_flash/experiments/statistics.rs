@@ -1,8 +1,8 @@
 //! [`Statistics`]: the figures of Tables 2 and 5, measured on a trace.
 //!
-//! The two localities are the shares that stand-ins are made with ([`ebbtide_workloads::StandIn`]), so
-//! that the stand-ins can be checked. `ebbtide_trace::Statistics` measures localities by distances
-//! instead; the two cannot be compared.
+//! The two localities are the shares that stand-ins are made with ([`ebbtide_workloads::StandIn`]),
+//! as a check of the stand-ins. `ebbtide_trace::Statistics` measures localities by distances
+//! instead, so the two cannot be compared.
 
 use ebbtide_core::PageId;
 use ebbtide_trace::{Op, Source};
@@ -15,7 +15,7 @@ use super::programs::PROGRAMS;
 use super::runs::{Recordings, Scale};
 use super::stand_ins::STAND_INS;
 
-/// Accesses of a stand-in that are measured: with the fixed generator, and with other choices.
+/// Measured accesses of a stand-in: with the fixed generator, and with other choices.
 const LOOKED_AT: u64 = 2_000_000;
 const OPEN_LOOKED_AT: u64 = 200_000;
 
@@ -24,13 +24,14 @@ const OPEN_LOOKED_AT: u64 = 200_000;
 pub(crate) struct Statistics {
     /// The program.
     pub program: &'static str,
-    /// How the trace differs from the study's or from the fixed generator; empty if it does not.
+    /// The difference of the trace from the study's or from the fixed generator. Empty if there is
+    /// none.
     pub cut: String,
     /// Mean time between accesses.
     pub interval_ns: f64,
     /// Share of accesses that read.
     pub reads: f64,
-    /// Share of accesses to the line after the last one.
+    /// Share of accesses to the line after the previous one.
     pub spatial: f64,
     /// Share of the other accesses that go to one of the last pages.
     pub temporal: f64,

@@ -1,7 +1,7 @@
 //! The claims whose direction all captured traces show: CX15, CX17, CX25 to CX27.
 //!
-//! The traces are of small programs behind a small last-level cache, before a small device cache.
-//! They are not expected to reach the study's numbers, which are of other programs.
+//! The traces are from small programs behind a small last-level cache, in front of a small device
+//! cache. They are not expected to reach the study's numbers, as its programs are others.
 
 use super::{BEST_OFFSET, NO_PREFETCHER, percent, wear};
 use crate::cxl_flash::CxlFlash;
@@ -18,7 +18,7 @@ use ebbtide_study::claims::{Claim, Finding, most};
 const NEXT_LINE: &str = PREFETCHERS[1].1;
 const SQLITE: &str = CAPTURED[3].name;
 
-/// The prefetchers, without none.
+/// All prefetchers except none.
 pub(super) fn prefetchers() -> impl Iterator<Item = &'static str> {
     PREFETCHERS.iter().skip(1).map(|(_, name)| *name)
 }
@@ -31,7 +31,7 @@ pub(super) fn run<'a>(study: &'a CxlFlash, program: &str, setup: &str, physical:
     study.at("Captured", program, &of_space(setup, physical))
 }
 
-/// The run of `program` under the prefetcher that is best for it.
+/// The run of `program` with the prefetcher that is best for it.
 pub(super) fn best_run<'a>(study: &'a CxlFlash, program: &str) -> &'a Row {
     let rows = PREFETCHERS.map(|(_, name)| run(study, program, name, true));
     let best = rows.into_iter().max_by(|a, b| a.sub_us.total_cmp(&b.sub_us));

@@ -1,9 +1,9 @@
-//! The claims about the study's real programs that captured programs of their kind decide in
-//! direction: CX1 to CX3, CX17, CX19, CX21, CX22 and CX24 to CX27.
+//! The claims about the study's real programs whose direction captured programs of the same kinds
+//! decide: CX1 to CX3, CX17, CX19, CX21, CX22 and CX24 to CX27.
 //!
-//! A transformer stands for BERT, igraph's PageRank for GAP's, povray for Splash-3's radiosity, and
-//! Redis under YCSB's workload F and xz for themselves. All are smaller, behind smaller caches, and
-//! their accesses come at other intervals.
+//! A transformer stands for BERT, igraph's PageRank for GAP's, and povray for Splash-3's radiosity.
+//! Redis under YCSB's workload F and xz stand for themselves. All are smaller, behind smaller
+//! caches, and have other intervals between accesses.
 
 use super::captured::{accuracy_and_pollution, best_run, lifetime, prefetchers, run};
 use super::{BEST_OFFSET, LEAP, NO_PREFETCHER, percent};
@@ -17,11 +17,11 @@ const POVRAY: &str = COUNTERPARTS[2];
 const XZ: &str = COUNTERPARTS[3];
 const REDIS: &str = COUNTERPARTS[4];
 
-/// How the captured PageRank differs from the study's, which loads and builds its graph too.
+/// The difference of the captured PageRank from the study's, which also loads and builds its graph.
 const ONLY_RANKING: &str = "The trace of PageRank is of the ranking alone. It reads in 96% of its \
      accesses, one every 14 ns, where the study's program reads in 68%, one every 51 ns.";
 
-/// How footprints differ, by `traces/README.md` and Table 5.
+/// The differences of footprints, by `traces/README.md` and Table 5.
 const FOOTPRINTS: &str =
     "The footprints are 20, 16, 20, 13 and 33 times the cache; the study's 8, 59, 26, 14 and 29.";
 
@@ -30,7 +30,7 @@ fn short(program: &str) -> &str {
     program.trim_end_matches(", captured")
 }
 
-/// A value of every program, in words.
+/// A value for each program, in words.
 fn shown(value: impl Fn(&'static str) -> f64) -> String {
     let shown = COUNTERPARTS.map(|program| format!("{} {:.1}", short(program), value(program)));
     shown.join(", ")
@@ -45,7 +45,7 @@ fn with_policy<'a>(study: &'a CxlFlash, program: &str, policy: &str) -> &'a Row 
     run(study, program, &format!("{policy}, 16 ways"), true)
 }
 
-/// The best policy's.
+/// Requests below 1 us under the best policy, in percent.
 fn best_policy(study: &CxlFlash, program: &str) -> f64 {
     most(POLICIES.map(|name| policy(study, program, name)))
 }
@@ -63,7 +63,7 @@ pub(crate) fn least_share(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// The years of every program's flash, in words.
+/// The lifetime of flash for each program, in words.
 fn lasting(study: &CxlFlash) -> String {
     format!("Years with the best prefetcher: {}.", shown(|program| lifetime(study, program)))
 }

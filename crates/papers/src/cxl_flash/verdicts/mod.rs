@@ -27,7 +27,7 @@ fn percent(row: &Row) -> f64 {
     100.0 * row.sub_us
 }
 
-/// The share of reads in longer traces of `program`; empty if no longer trace was run.
+/// The share of reads in longer traces of `program`. Empty if there are none.
 fn longer(study: &CxlFlash, program: &str) -> String {
     let tried = LONGER.iter().filter(|(number, _)| SYNTHETIC[*number] == program);
     let shown: Vec<String> = tried

@@ -1,5 +1,5 @@
-//! The claims that stand-ins for real programs decide: CX1 to CX3 and CX17 to CX28. The note of each
-//! gives its values for other choices of what Table 5 leaves open.
+//! The claims that stand-ins for real programs decide: CX1 to CX3 and CX17 to CX28. The note of
+//! each has the values for other choices of the parameters that Table 5 leaves open.
 
 use ebbtide_core::PAGE_BYTES;
 
@@ -15,7 +15,7 @@ use crate::cxl_flash::formulas;
 use ebbtide_report::statistics::rank_correlation;
 use ebbtide_study::claims::{Claim, Finding, Ours, Verdict, least, most};
 
-/// What decides the claims about real programs, and how to run it.
+/// The trace that decides the claims about real programs, and its command.
 pub(crate) const TRACES: &str = "Needs the study's trace (Zenodo, record 7916219): `ebbtide sim --design \
      cxl-flash --trace FILE`. This is a stand-in's.";
 
@@ -72,14 +72,15 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The finding that part `part` of `claim` has this `value`, with its values for other choices.
+/// The finding for part `part` of `claim` with this `value`, and its values for other choices.
 fn decided<T: Into<Ours>>(claim: &Claim, part: &str, value: impl Fn(Open) -> T) -> Finding {
     let finding = claim.finding(part, value(Open::Fixed)).stand_in(TRACES);
     let opened = left_open(claim, part, value);
     finding.note(opened)
 }
 
-/// The values for other choices of what Table 5 leaves open, and whether the claim is among them.
+/// The values for other choices of the parameters that Table 5 leaves open, and whether they
+/// include the claim.
 fn left_open<T: Into<Ours>>(claim: &Claim, part: &str, value: impl Fn(Open) -> T) -> String {
     let values = OPEN.map(|open| value(open).into());
     let fixed = value(Open::Fixed).into();
@@ -101,8 +102,9 @@ fn stand_in(program: &str) -> &'static StandIn {
     STAND_INS.iter().find(|stand_in| stand_in.name == program).expect("it is a real program")
 }
 
-/// Pages that the whole program of `row` writes to flash. Every page read takes a frame. Once all
-/// frames are taken it evicts a page, which is dirty as often as in the part that ran.
+/// Pages that the whole program of `row` writes to flash. Every page that is read takes a frame.
+/// When all frames are taken, it evicts a page. Evicted pages are dirty as often as in the
+/// simulated part.
 fn pages_written(row: &Row) -> f64 {
     let cache = CACHE_PAGES as f64;
     let read = row.flash_reads as f64;
@@ -115,7 +117,7 @@ fn pages_written(row: &Row) -> f64 {
 
 /// The run of the stand-in for `program` for Fig. 11.
 fn of_figure_11<'a>(study: &'a CxlFlash, program: &str, policy: &str, ways: u64) -> &'a Row {
-    // With one way no policy decides anything.
+    // With one way all policies are equal.
     let policy = if ways == 1 { POLICIES[0] } else { policy };
     study.at("Fig. 11", program, &format!("{policy}, {ways} ways"))
 }
@@ -145,7 +147,8 @@ pub(crate) fn replacement(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// Over the policies and ways of Fig. 11 for the fixed generator, else of the study's device.
+/// Values over the policies and ways of Fig. 11 for the fixed generator, else those of the study's
+/// device.
 fn over_policies(
     study: &CxlFlash,
     program: &'static str,
@@ -186,7 +189,7 @@ pub(crate) fn pages_to_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     vec![written(BERT), written(RADIOSITY).note(gone_anew(RADIOSITY))]
 }
 
-/// The accesses of `program` that go to new pages, in words.
+/// The number of accesses of `program` to new pages, in words.
 fn gone_anew(program: &str) -> String {
     let stand_in = stand_in(program);
     let anew = (1.0 - stand_in.spatial) * (1.0 - stand_in.temporal);
@@ -222,7 +225,7 @@ fn by_ways(study: &CxlFlash) -> String {
     )
 }
 
-/// The effect of policies there.
+/// The effect of policies on that cache.
 fn by_policy(study: &CxlFlash) -> String {
     let shown = [BERT, XZ, YCSB].map(|program| {
         let policies = POLICIES.map(|policy| {
@@ -245,7 +248,8 @@ pub(crate) fn shares(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// The least and the most of the programs' shares of requests below 1 us, with the best prefetchers.
+/// The least and the most of the programs' shares of requests below 1 us, with the best
+/// prefetchers.
 pub(super) fn least_and_most(study: &CxlFlash) -> [f64; 2] {
     let shares = REAL.map(|program| Case { study, program, open: Open::Fixed }.best().sub_us);
     [least(shares), most(shares)]
@@ -345,7 +349,7 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// What Table 5 leaves open, and how far other choices move its own figures.
+/// The parameters that Table 5 leaves open, and the effect of other choices on its own figures.
 fn what_is_open(study: &CxlFlash) -> String {
     let temporal = |program: &str, open: Open| {
         study.trace(program, &open.name()).map_or(0.0, |trace| trace.temporal)
@@ -412,7 +416,7 @@ pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// Why the statistics of a stand-in say nothing of the model.
+/// The reason why the statistics of a stand-in are no test of the model.
 const MADE_FROM_IT: &str = "The stand-in is made from this figure.";
 
 /// CX28.
@@ -449,7 +453,7 @@ mod tests {
 
     #[test]
     fn nothing_is_written_back_until_the_cache_is_full_and_then_at_the_rate_of_what_was_run() {
-        // A fortieth of the program: half of what was read after the cache was full was dirty.
+        // A fortieth of the program. Half of the pages read after the cache was full were dirty.
         let row = Row {
             program: BERT,
             accesses: 1_025_000,

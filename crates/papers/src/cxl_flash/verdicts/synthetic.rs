@@ -10,13 +10,13 @@ use crate::cxl_flash::experiments::{
 use ebbtide_study::analytic::lifetime::Cells;
 use ebbtide_study::claims::{Claim, Finding, least, mean, most};
 
-/// Programs that mostly access one line after the other.
+/// Programs that mostly access lines in order.
 const SEQUENTIAL: [&str; 3] = [SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2]];
 const MATRIX_MULTIPLY: &str = SYNTHETIC[1];
 const RANDOM: &str = SYNTHETIC[3];
 const STRIDE: &str = SYNTHETIC[4];
 
-/// Shares closer than this are alike.
+/// Shares that differ by less than this are alike.
 const ALIKE_PP: f64 = 5.0;
 
 /// The run of `program` for Fig. 5.
@@ -159,7 +159,7 @@ pub(crate) fn offsets(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// The effect of offsets on traces whose pages are used for a shorter time.
+/// The effect of offsets on traces with a shorter time of use of each page.
 fn thinned(study: &CxlFlash) -> String {
     let lasts = |row: &Row| row.seconds * 1e6 / row.flash_reads as f64;
     let shown = ONE_IN.map(|(number, kept)| {
@@ -269,7 +269,7 @@ pub(crate) fn chips_and_cache(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX14 with the time that accesses wait before the device.
+/// CX14 with the time that accesses wait in front of the device.
 fn at_the_door(study: &CxlFlash) -> String {
     let mean = |setup: &str| study.at("Fig. 10", STRIDE, setup).mean_from_issue_us;
     format!(
@@ -332,10 +332,10 @@ const TABLE_3: [[f64; 6]; 5] = [
     [64.7, 64.3, 59.4, 64.5, 51.9, 52.0],
 ];
 
-/// Physical addresses must take away this share of what they take in the paper.
+/// The least drop by physical addresses, as a share of the paper's drop.
 const LEAST_DROP: f64 = 0.5;
 
-/// What each memory takes from the share of `program` in the paper.
+/// The drop of the share of `program` in each memory, in the paper.
 fn printed_drops(program: &str) -> [f64; FRAGMENTS.len()] {
     let row = SYNTHETIC.iter().position(|name| *name == program).expect("a synthetic program");
     let [virtually, physically @ ..] = TABLE_3[row];

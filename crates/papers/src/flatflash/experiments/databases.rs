@@ -1,4 +1,4 @@
-//! [`DatabaseRow`]: transactions a second with their commits (FlatFlash, ASPLOS'19 Fig. 14).
+//! [`DatabaseRow`]: transactions a second, with their commits (FlatFlash, ASPLOS'19 Fig. 14).
 
 use ebbtide_core::Span;
 use ebbtide_workloads::logging::{Clients, Durable, Logging, throughput};
@@ -15,16 +15,16 @@ pub(crate) struct DatabaseRow {
     pub database: &'static str,
     /// Clients, each with one transaction at a time.
     pub clients: usize,
-    /// Latency of a flash read; a write takes four fifths of it.
+    /// Latency of a flash read. A write takes four fifths of it.
     pub device_us: u64,
-    /// Where commits go, on every system.
+    /// The place of commits, on every system.
     #[serde(serialize_with = "by_name")]
     pub logging: Logging,
-    /// FlatFlash's transactions a second over UnifiedMMap's.
+    /// FlatFlash's transactions a second divided by UnifiedMMap's.
     pub over_unified_mmap: f64,
-    /// The same over TraditionalStack's.
+    /// FlatFlash's transactions a second divided by TraditionalStack's.
     pub over_traditional_stack: f64,
-    /// DRAM-only's, which has its log in DRAM too, over FlatFlash's.
+    /// DRAM-only's transactions a second divided by FlatFlash's. DRAM-only has its log in DRAM too.
     pub slow_down: f64,
     /// The same if DRAM-only committed to the same SSD by pages.
     pub slow_down_with_commits: f64,
@@ -34,8 +34,8 @@ fn by_name<S: Serializer>(logging: &Logging, serializer: S) -> Result<S::Ok, S::
     serializer.collect_str(logging)
 }
 
-/// A transaction's log in bytes and the share of transactions that have one. The paper prints 64 to
-/// 1,424 bytes (§3.5); the size of each database is an assumption. The shares are the benchmarks'.
+/// Bytes of a transaction's log, and the share of transactions with a log. The paper prints 64 to
+/// 1,424 bytes (§3.5). The size for each database is an assumption. The shares are the benchmarks'.
 fn log(database: &str) -> (u64, f64) {
     match database {
         "TPCC" => (1424, 0.92),
@@ -47,8 +47,8 @@ fn log(database: &str) -> (u64, f64) {
 /// Clients of Fig. 14.
 const CLIENTS: [usize; 3] = [4, 8, 16];
 
-/// Time between two pages that the device takes: that of a P3700 (150,000 writes a second), an
-/// assumption.
+/// Time between two page writes that the device accepts. It is that of a P3700 (150,000 writes a
+/// second), an assumption.
 pub(crate) const PAGE_INTERVAL: Span = Span::from_ns(6_700);
 
 /// Time of a line in the device's DRAM: `device.dram_ns` of the design.
@@ -57,7 +57,7 @@ const LINE: Span = Span::from_ns(46);
 /// TraditionalStack's software time before a page is written: that of a fault (HAMS, ISCA'21 §II).
 const SOFTWARE: Span = Span::from_us(17);
 
-/// Pages of log that a transaction writes to flash where a cache merges log records.
+/// Pages of log that a transaction writes to flash if a cache merges log records.
 pub(crate) fn log_pages(database: &str) -> f64 {
     let (bytes, share) = log(database);
     bytes as f64 * share / 4096.0
@@ -100,8 +100,9 @@ impl Point {
     }
 }
 
-/// TPCB's gain over UnifiedMMap with 16 clients, each transaction with its own log, on a device of
-/// `device_us` that takes a page every `interval`: the effect of the assumption [`PAGE_INTERVAL`].
+/// TPCB's gain over UnifiedMMap with 16 clients, each transaction with its own log. The device has
+/// the latency `device_us` and accepts a page every `interval`. This shows the effect of the
+/// assumption [`PAGE_INTERVAL`].
 pub(crate) fn gain_of_tpcb(flatflash: &FlatFlash, device_us: u64, interval: Span) -> f64 {
     let point = Point {
         database: "TPCB",
@@ -114,7 +115,7 @@ pub(crate) fn gain_of_tpcb(flatflash: &FlatFlash, device_us: u64, interval: Span
     point.per_s(flatflash, FLATFLASH) / point.per_s(flatflash, UNIFIED_MMAP)
 }
 
-/// Fig. 14 from the transactions that the simulator ran.
+/// Fig. 14, computed from the transactions that the simulator ran.
 pub(super) fn rows(flatflash: &FlatFlash) -> Vec<DatabaseRow> {
     let mut rows = Vec::new();
     for (database, _) in DATABASES {

@@ -1,4 +1,4 @@
-//! Fig. 13: durable metadata in blocks and in pieces (FlatFlash, ASPLOS'19 §3.5, §5.5).
+//! Fig. 13: durable metadata in blocks and in small pieces (FlatFlash, ASPLOS'19 §3.5, §5.5).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,12 +15,12 @@ pub(crate) struct Prices {
     pub(crate) page: Span,
     /// Posting a line.
     pub(crate) line: Span,
-    /// The read that verifies what was posted.
+    /// The read that verifies a posted line.
     pub(crate) verify: Span,
 }
 
-/// FlatFlash (ASPLOS'19) Table 2, and §3.3 for the page (FL7, FL9). Leaving out software favours
-/// blocks.
+/// FlatFlash (ASPLOS'19) Table 2, and §3.3 for the page (FL7, FL9). Software time is left out,
+/// which favours blocks.
 pub(crate) const PRICES: Prices =
     Prices { page: Span::from_us(16), line: Span::from_ns(600), verify: Span::from_ns(4_800) };
 
@@ -34,13 +34,13 @@ pub(crate) struct FileRow {
     pub file_system: &'static str,
     /// The operation.
     pub operation: &'static str,
-    /// Pages of metadata that the file system of blocks writes.
+    /// Pages of metadata that the block file system writes.
     pub pages: f64,
     /// Bytes of metadata that FlatFlash writes instead.
     pub bytes: f64,
-    /// Time for durable metadata on blocks over that on FlatFlash.
+    /// Time for durable metadata on blocks divided by that on FlatFlash.
     pub gain: f64,
-    /// Pages that reach flash, data included: of blocks over those of FlatFlash.
+    /// Pages that reach flash, with data: of blocks divided by FlatFlash's.
     pub lifetime: f64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn rows(prices: Prices, cache_pages: usize, seed: u64) -> Vec<FileRow
             let pieces = || operation.changes.iter().copied().flatten();
             let lines: u64 = pieces().map(|piece| piece.bytes().div_ceil(LINE_BYTES as u64)).sum();
             let blocks_ps = pages * prices.page.as_ps();
-            // Each piece must be durable before the next, which depends on it.
+            // Each piece must be durable before the next, because the next depends on it.
             let lines_ps =
                 lines * prices.line.as_ps() + pieces().count() as u64 * prices.verify.as_ps();
             let data = operation.data_pages as f64;
@@ -71,8 +71,8 @@ pub(crate) fn rows(prices: Prices, cache_pages: usize, seed: u64) -> Vec<FileRow
     rows
 }
 
-/// Pages of metadata that leave an SSD-Cache of `cache_pages` under LRU for flash, an operation, in
-/// steady state. Directories are a million, one as likely as the other (assumption).
+/// Pages of metadata an operation that leave an SSD-Cache of `cache_pages` for flash, under LRU in
+/// steady state. There are a million directories with equal probability (assumption).
 fn reaching_flash(operation: Operation, cache_pages: usize, seed: u64) -> f64 {
     let mut pages = Places::new(seed);
     let mut cache = DirtyPages::new(cache_pages);
@@ -95,7 +95,7 @@ fn reaching_flash(operation: Operation, cache_pages: usize, seed: u64) -> f64 {
 /// An SSD-Cache that is not full after this many operations never fills.
 const FILL_MAX: u64 = 200_000;
 
-/// Operations that are followed to see which pages of the SSD-Cache reach flash.
+/// Operations whose pages are followed from the SSD-Cache to flash.
 const FOLLOWED: u64 = 20_000;
 
 /// Dirty pages under LRU, by kind and place.
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn creating_a_file_writes_what_the_paper_prints() {
-        // §3.5 (FL26): 16 to 116 KB in blocks, pieces of 8 to 256 bytes instead.
+        // §3.5 (FL26): 16 to 116 KB in blocks, and pieces of 8 to 256 bytes instead.
         let create = OPERATIONS[0].changes[0];
         for FileSystem { name, consistency } in FILE_SYSTEMS {
             let bytes = consistency.pages(create) * PAGE_BYTES as u64;
@@ -160,7 +160,7 @@ mod tests {
         for place in [1, 2, 1, 3, 1, 3] {
             pages.write((Entry, place));
         }
-        // Only page 2 had to go, for page 3.
+        // Only page 2 was evicted, for page 3.
         assert_eq!(pages.written, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The paper's experiments: which programs run on which machines.
+//! The paper's experiments: programs and their machines.
 
 mod databases;
 mod files;
@@ -25,7 +25,7 @@ use crate::{ReproduceError, ReproduceOptions};
 pub(crate) struct RunRow {
     /// The program and its sizes.
     pub experiment: String,
-    /// The system, and how it differs from its configuration.
+    /// The system, and its differences from its configuration.
     pub system: String,
     /// Its measurements.
     #[serde(flatten)]
@@ -48,7 +48,7 @@ const OF_32_GIB: (u64, u64) = (40, 20);
 /// The same of the testbed's SSD, a P3700 of 1.6 TB: 2 GiB (§5, §3.4).
 const OF_P3700: (u64, u64) = (2048, 16);
 
-/// The microbenchmark of Fig. 8, by name: whether at random, whether written.
+/// The microbenchmark of Fig. 8, by name: whether it is random, and whether it writes.
 pub(super) const MICRO: [(&str, bool, bool); 4] = [
     ("sequential read", false, false),
     ("sequential write", false, true),
@@ -62,29 +62,29 @@ pub(super) const GUPS: &str = "GUPS";
 /// SSD-Caches of Fig. 9b in MiB, apart from the default.
 pub(super) const CACHES_MIB: [u64; 3] = [40, 320, 5120];
 
-/// The graphs of Fig. 10, with the share of their data that DRAM holds.
+/// The graphs of Fig. 10.
 pub(super) const GRAPHS: [(&str, Kind); 2] =
     [("PageRank", Kind::PageRank), ("CC", Kind::ConnectedComponents)];
 
-/// How many times the data is as large as DRAM.
+/// Size of the data divided by the size of DRAM.
 pub(super) const GRAPH_RATIOS: [u64; 3] = [2, 4, 8];
 
-/// The one of them for which single figures are given, in the middle.
+/// The ratio of the single figures, the middle one.
 pub(super) const GRAPH_RATIO: u64 = GRAPH_RATIOS[1];
 
 /// YCSB of Figs. 11 and 12.
 pub(super) const YCSB: [(&str, Kind); 2] = [("YCSB-B", Kind::YcsbB64), ("YCSB-D", Kind::YcsbD64)];
 
-/// How many times the data is as large as DRAM.
+/// Size of the data divided by the size of DRAM.
 pub(super) const YCSB_RATIOS: [u64; 2] = [4, 16];
 
-/// The largest of them, for which single figures are given.
+/// The ratio of the single figures, the largest one.
 pub(super) const YCSB_RATIO: u64 = YCSB_RATIOS[YCSB_RATIOS.len() - 1];
 
-/// Independent repetitions of YCSB, whose tails are judged.
+/// Independent repetitions of YCSB. Its tails are judged.
 pub(super) const SEEDS: u64 = 3;
 
-/// The name of the repetition `seed` of `experiment`; the first is the experiment itself.
+/// The name of the repetition `seed` of `experiment`. The first has the name of the experiment.
 pub(super) fn seeded(experiment: &str, seed: u64) -> String {
     match seed {
         0 => experiment.to_string(),
@@ -92,35 +92,35 @@ pub(super) fn seeded(experiment: &str, seed: u64) -> String {
     }
 }
 
-/// An SSD-Cache of 0.125% of the database instead of the SSD, in MiB, and its ways.
+/// An SSD-Cache of 0.125% of the database, not of the SSD, in MiB, and its ways.
 pub(super) const OF_DATABASE: (u64, u64) = (60, 15);
 
 /// The databases of Fig. 14.
 pub(super) const DATABASES: [(&str, Kind); 3] =
     [("TPCC", Kind::TpccMix), ("TPCB", Kind::Tpcb), ("TATP", Kind::TatpMix)];
 
-/// Latencies of the device in Fig. 14d, in microseconds; the first one is that of Figs. 14a to 14c.
+/// Latencies of the device in Fig. 14d, in microseconds. Figs. 14a to 14c have the first one.
 pub(super) const DEVICES_US: [u64; 3] = [20, 10, 5];
 
-/// The name of an experiment whose data is `ratio` times as large as DRAM.
+/// The name of an experiment whose data is `ratio` times the size of DRAM.
 pub(super) fn at(name: &str, ratio: u64) -> String {
     format!("{name} at {ratio}x")
 }
 
-/// The name of an experiment on a device of another latency.
+/// The name of an experiment on a device with another latency.
 pub(super) fn on_device(name: &str, device_us: u64) -> String {
     format!("{name}, {device_us} us")
 }
 
-/// FlatFlash with an SSD-Cache of another size.
+/// The name of FlatFlash with an SSD-Cache of another size.
 pub(super) fn with_cache(mib: u64) -> String {
     format!("{FLATFLASH}, SSD-Cache {mib} MiB")
 }
 
-/// FlatFlash whose promotion resets every epoch.
+/// FlatFlash with a reset of promotion at every epoch.
 pub(super) const WINDOWED: &str = "flatflash, windowed";
 
-/// FlatFlash that promotes a page only if its count equals the threshold, as the listing has it.
+/// FlatFlash that promotes a page only if its count equals the threshold, as in the listing.
 pub(super) const EQUAL: &str = "flatflash, equal";
 
 /// FlatFlash that promotes at the first access.
@@ -135,24 +135,24 @@ pub(super) const BY_BLOCKS: &str = "flatflash, cleaned by blocks";
 /// Time from a block's first write until it is cleaned (assumption: the paper says "periodically").
 pub(super) const CLEAN_AFTER_US: u64 = 200_000;
 
-/// FlatFlash with a device that holds back posted writes once 16 commands are at flash.
+/// FlatFlash with a device that delays posted writes while 16 commands are at flash.
 pub(super) const FEW_COMMANDS: &str = "flatflash, 16 commands";
 
 const COMMANDS: u64 = 16;
 
-/// TraditionalStack with the least and the most software time of a fault that HAMS (ISCA'21 §II)
-/// prints.
+/// TraditionalStack with the least and the most software time of a fault in HAMS (ISCA'21 §II).
 pub(super) const STACKS: [&str; 2] =
     ["traditional-stack, 15 us of software", "traditional-stack, 20 us of software"];
 
 const STACKS_IO_US: [u64; 2] = [15, 20];
 
-/// A system with the pages of the microbenchmark side by side, instead of over the SSD.
+/// The name of a system with adjacent pages of the microbenchmark, instead of pages spread over the
+/// SSD.
 pub(super) fn contiguous(system: &str) -> String {
     format!("{system}, side by side")
 }
 
-/// A modelled SSD of the class of a Z-SSD, on which reads wait for planes.
+/// The name of a system on a modelled SSD of a Z-SSD's class. Reads wait for planes there.
 pub(super) fn on_ssd(system: &str) -> String {
     format!("{system}, modelled SSD")
 }
@@ -166,7 +166,7 @@ fn trials_of(experiments: &[Experiment]) -> Vec<Trial> {
     experiments.iter().map(|experiment| experiment.trial.clone()).collect()
 }
 
-/// Makes the runs of `sets`. The findings are left empty.
+/// Does the runs of `sets`. The findings are left empty.
 pub(super) fn run(
     sets: &[Programs],
     options: &ReproduceOptions,
@@ -203,12 +203,12 @@ impl FlatFlash {
         &found.unwrap_or_else(|| panic!("{experiment} ran on {system}")).measure
     }
 
-    /// Whether `experiment` was run at all.
+    /// Whether `experiment` was run.
     pub(crate) fn ran(&self, experiment: &str) -> bool {
         self.runs.iter().any(|row| row.experiment == experiment)
     }
 
-    /// How many times longer a job takes on `system` than on FlatFlash.
+    /// Time of a job on `system` divided by that on FlatFlash.
     pub(crate) fn gain(&self, experiment: &str, system: &str) -> f64 {
         self.run(experiment, system).job_ns / self.run(experiment, FLATFLASH).job_ns
     }
@@ -276,7 +276,7 @@ fn few_commands(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
     variant(all, name, FEW_COMMANDS, trial.with("device.flash_commands", COMMANDS));
 }
 
-/// Adds TraditionalStack with other times of software.
+/// Adds TraditionalStack with other software times.
 fn stacks(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
     for (system, us) in STACKS.into_iter().zip(STACKS_IO_US) {
         variant(all, name, system, trial.clone().with("os.io_us", us));
@@ -286,12 +286,12 @@ fn stacks(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
 const THREE: [&str; 3] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK];
 const FOUR: [&str; 4] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK, DRAM_ONLY];
 
-/// On an SSD of 32 GiB instead of 1 TiB.
+/// The name of an experiment on an SSD of 32 GiB instead of 1 TiB.
 pub(super) fn on_32_gib(experiment: &str) -> String {
     format!("{experiment}, 32 GiB")
 }
 
-/// §5.1: 2 M pages that are spread over a file as large as the SSD, of 32 GB to 1 TB; 2 GB of DRAM.
+/// §5.1: 2 M pages, spread over a file of the SSD's size, 32 GB to 1 TB, with 2 GB of DRAM.
 fn micro(all: &mut Vec<Experiment>) {
     for (name, random, write) in MICRO {
         let runs = Runs::Lines { random, write };
@@ -336,7 +336,7 @@ fn gups(all: &mut Vec<Experiment>) {
     }
 }
 
-/// §5.3: graphs larger than DRAM, here of 16 GiB (assumption: about Twitter's edges as stored here).
+/// §5.3: graphs larger than DRAM, here of 16 GiB (assumption: about Twitter's edges in our format).
 fn graphs(all: &mut Vec<Experiment>) {
     const DATA_MIB: u64 = 16 << 10;
     for (name, kind) in GRAPHS {
@@ -351,13 +351,13 @@ fn graphs(all: &mut Vec<Experiment>) {
     }
 }
 
-/// With as many threads as clients, instead of Redis's one.
+/// The name of a system with one thread a client, instead of Redis's one.
 pub(super) fn threaded(system: &str) -> String {
     format!("{system}, 16 threads")
 }
 
-/// §5.4: 16 clients of one Redis, which executes with one thread; SSD:DRAM 256, sets of up to 16 times
-/// the DRAM.
+/// §5.4: 16 clients of one Redis, which executes with one thread. SSD:DRAM is 256, and sets have up
+/// to 16 times the size of DRAM.
 fn ycsb(all: &mut Vec<Experiment>) {
     for (name, kind) in YCSB {
         for ratio in YCSB_RATIOS {
@@ -407,7 +407,7 @@ fn databases(all: &mut Vec<Experiment>) {
                 add(all, &on_device(name, device_us), trial);
             }
         }
-        // The configured device is the first of those.
+        // The configured device is the first of them.
         let trial = Trial::new(FLATFLASH, Runs::Program(kind), shared);
         readings(all, &on_device(name, DEVICES_US[0]), trial);
         let small = Shared { ssd_cache: OF_DATABASE, ..shared };
@@ -418,7 +418,7 @@ fn databases(all: &mut Vec<Experiment>) {
 
 #[cfg(test)]
 impl FlatFlash {
-    /// The result as if every run of `sets` had taken as long as any other.
+    /// A made-up result, with the same time for every run of `sets`.
     pub(super) fn made_up(sets: &[Programs]) -> FlatFlash {
         let (job_ns, p99_ns, pages_moved, pages_written) = (1e4, 2e4, 1.0, 1.0);
         let row = |run: Experiment| RunRow {

@@ -14,21 +14,21 @@ use crate::flatflash::FlatFlash;
 pub(crate) struct ReadingRow {
     /// The program and its sizes.
     pub experiment: String,
-    /// As the text has it, or how it differs.
+    /// The reading: as in the text, or its difference.
     pub reading: &'static str,
-    /// UnifiedMMap's time over FlatFlash's; commits are left out.
+    /// UnifiedMMap's time divided by FlatFlash's, without commits.
     pub gain: f64,
-    /// Pages that UnifiedMMap moves over those that FlatFlash does.
+    /// Pages that UnifiedMMap moves divided by those that FlatFlash moves.
     pub fewer_moves: f64,
-    /// Pages that UnifiedMMap writes to flash over those that FlatFlash does.
+    /// Pages that UnifiedMMap writes to flash divided by those that FlatFlash writes.
     pub fewer_writes: f64,
 }
 
-/// As the text has it, with the reset repaired, with counts that must equal the threshold, as listed,
-/// and with promotion at the first access.
+/// The readings: as in the text, and three variants. They have a repaired reset, counts that must
+/// equal the threshold as in the listing, and promotion at the first access.
 const READINGS: [&str; 4] = [FLATFLASH, WINDOWED, EQUAL, AT_ONCE];
 
-/// Every program under every reading.
+/// Every program with every reading.
 pub(super) fn rows(flatflash: &FlatFlash) -> Vec<ReadingRow> {
     let graphs = GRAPHS.map(|(name, _)| at(name, GRAPH_RATIO));
     let ycsb = YCSB.map(|(name, _)| at(name, YCSB_RATIO));
@@ -50,7 +50,7 @@ pub(super) fn rows(flatflash: &FlatFlash) -> Vec<ReadingRow> {
     experiments.filter(|name| flatflash.ran(name)).flat_map(row).collect()
 }
 
-/// Pages written on one system over those on another; as many where neither writes.
+/// Pages written on one system divided by those on another. One if neither writes.
 pub(crate) fn ratio_of_writes(on: f64, over: f64) -> f64 {
     if on == over { 1.0 } else { on / over }
 }

@@ -1,4 +1,4 @@
-//! [`Trial`]: a program on a machine, warmed up and measured.
+//! [`Trial`]: a program on a machine, with warm-up and measurement.
 
 use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_sim::config::Config;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{ReproduceError, ReproduceOptions};
 
-/// A machine that any of the systems runs on, at the paper's capacities.
+/// A machine for any of the systems, at the paper's capacities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shared {
     /// The data, in MiB.
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub(super) dram_mib: u64,
     /// The SSD-Cache, in MiB, and its ways.
     pub(super) ssd_cache: (u64, u64),
-    /// Cores, each with a thread.
+    /// Cores, with one thread each.
     pub(super) cores: u64,
 }
 
@@ -31,9 +31,9 @@ pub(super) enum Runs {
     Program(Kind),
     /// The microbenchmark over [`LINES_MIB`] of its file.
     Lines {
-        /// Lines in any order instead of one after the other.
+        /// Lines in random order instead of one after the other.
         random: bool,
-        /// Written instead of read.
+        /// Writes instead of reads.
         write: bool,
     },
 }
@@ -46,22 +46,22 @@ pub(super) struct Trial {
     pub(super) shared: Shared,
     /// Further settings: key and value.
     pub(super) settings: Vec<(&'static str, String)>,
-    /// Added to the seed of the whole run.
+    /// Number to add to the seed of the whole run.
     pub(super) seed: u64,
 }
 
-/// The measurements of a [`Trial`]: means over jobs.
+/// The measurements of a [`Trial`], as means over jobs.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Measure {
-    /// From its start to its end.
+    /// Time of a job.
     pub job_ns: f64,
-    /// The same for all but the slowest hundredth.
+    /// 99th percentile of that time.
     pub p99_ns: f64,
     /// Pages moved between the SSD and host DRAM.
     pub pages_moved: f64,
     /// Pages that the host or the device's cache wrote to flash.
     pub pages_written: f64,
-    /// Promotions for which there was no room.
+    /// Promotions that were dropped for lack of room.
     pub promotions_dropped: f64,
     /// Jobs measured.
     pub jobs: u64,
@@ -109,7 +109,7 @@ impl Trial {
                 settings.push(("dram_cache.size", mib(dram_mib - index_mib)));
             }
             UNIFIED_MMAP => settings.push(("dram_cache.size", mib(dram_mib))),
-            // On the same cores as the others.
+            // On the same cores as the other systems.
             design => {
                 base = UNIFIED_MMAP;
                 let sides = ["parts.core_side", "parts.memory_side"];
@@ -138,7 +138,7 @@ impl Trial {
                 let shape = Shape {
                     dataset_bytes: config.dataset.size.0,
                     theta: config.workload.theta,
-                    // Keys are hashed: neighbours in popularity share no page.
+                    // Keys are hashed, so keys of similar popularity share no page.
                     scatter: Scatter::Keys,
                     seed,
                     work_instructions: WORK_UNITS,
@@ -177,7 +177,7 @@ impl Trial {
             None => counters.cache.misses + counters.cache.evictions_dirty,
         };
         Ok(Measure {
-            // Cores run side by side, each a job at a time.
+            // Cores run in parallel, each with a job at a time.
             job_ns: time.as_ns() as f64 * threads as f64 / jobs as f64,
             p99_ns: measured.service.p99 as f64,
             pages_moved: each(moved),
@@ -188,23 +188,23 @@ impl Trial {
     }
 }
 
-/// Share of a trial that warms up, about.
+/// Approximate share of a trial that warms up.
 const WARM_SHARE: f64 = 0.8;
 
-/// Accesses measured, about.
+/// Approximate number of measured accesses.
 const ACCESSES: u64 = 300_000;
 
-/// Jobs of each thread that run in time before the measured ones.
+/// Timed jobs of each thread before the measured ones.
 const SETTLING_JOBS: u64 = 20;
 
-/// Of the last-level cache; as in `configs/unified-mmap.toml`.
+/// Size of the last-level cache, as in `configs/unified-mmap.toml`.
 const LLC_MIB_A_CORE: u64 = 2;
 
 /// The pages that the microbenchmark touches, in MiB: 2 million (FlatFlash §5.1).
 pub(super) const LINES_MIB: u64 = 8192;
 
-/// What TraditionalStack keeps in host DRAM besides data, for each page that is used: an FTL entry and a
-/// page-table entry.
+/// Bytes that TraditionalStack keeps in host DRAM for each used page, in addition to data: an FTL
+/// entry and a page-table entry.
 const INDEX_BYTES_A_PAGE: u64 = 16;
 
 pub(crate) const FLATFLASH: &str = "flatflash";
@@ -212,11 +212,11 @@ pub(crate) const UNIFIED_MMAP: &str = "unified-mmap";
 pub(crate) const TRADITIONAL_STACK: &str = "traditional-stack";
 pub(crate) const DRAM_ONLY: &str = "dram-only";
 
-/// Runs `trials` and gives the measurements of each, in their order. Trials of the same program on the
-/// same machine run once, as those on DRAM-only do.
+/// Runs `trials` and returns the measurements of each, in their order. Trials of the same program
+/// on the same machine run once, such as those on DRAM-only.
 ///
 /// # Errors
-/// The error of the first trial that failed, or that the user stopped the run.
+/// The error of the first failed trial, or the user's stop.
 pub(super) fn measure_all(
     trials: &[Trial],
     options: &ReproduceOptions,
@@ -229,13 +229,13 @@ pub(super) fn measure_all(
     Ok(run_as.into_iter().map(|number| measures[number]).collect())
 }
 
-/// Trials without those that are the same program on the same machine as one before.
+/// Distinct trials: each program on each machine once.
 struct Distinct {
     /// The machine of each trial.
     configs: Vec<Config>,
-    /// The numbers of trials that run.
+    /// The indices of the trials that run.
     trials: Vec<usize>,
-    /// For each trial the place among `trials` of the one that is run for it.
+    /// For each trial, the index in `trials` of the run that stands for it.
     run_as: Vec<usize>,
 }
 

@@ -16,11 +16,11 @@ use super::experiments::{
 use ebbtide_report::statistics::Estimate;
 use ebbtide_study::claims::{Claim, Finding, Ours, geometric_mean, most};
 
-/// The system and what the claims call it.
+/// The systems, with their names in the claims.
 const BASELINES: [(&str, &str); 2] =
     [("UnifiedMMap", UNIFIED_MMAP), ("TraditionalStack", TRADITIONAL_STACK)];
 
-/// Several values, which are judged by their range.
+/// Several values. Their range is judged.
 struct Spread {
     range: Ours,
     /// Their geometric mean, in words.
@@ -81,7 +81,7 @@ fn over_seeds(of: impl Fn(u64) -> f64) -> Estimate {
     Estimate::of(&(0..SEEDS).map(of).collect::<Vec<_>>())
 }
 
-/// The gain of TPCB on devices that take pages at other intervals.
+/// The gain of TPCB on devices that accept pages at other intervals.
 fn by_interval(r: &FlatFlash, device_us: u64) -> String {
     let at = |ps| gain_of_tpcb(r, device_us, Span::from_ps(ps));
     let interval = PAGE_INTERVAL.as_ps();
@@ -100,7 +100,7 @@ pub(super) fn constants(claim: &Claim, _: &FlatFlash) -> Vec<Finding> {
     ]
 }
 
-/// The gain under the other readings of Algorithm 1, which FL17's note explains.
+/// The gain with the other readings of Algorithm 1. FL17's note explains them.
 fn readings(r: &FlatFlash, experiment: &str, system: &str) -> String {
     let gain = |own: &str| r.run(experiment, system).job_ns / r.run(experiment, own).job_ns;
     format!(
@@ -110,7 +110,7 @@ fn readings(r: &FlatFlash, experiment: &str, system: &str) -> String {
     )
 }
 
-/// The values of the rows of file systems that `is_of` takes.
+/// The values of the rows of file systems for which `is_of` is true.
 fn of_files(r: &FlatFlash, is_of: impl Fn(&FileRow) -> bool, value: fn(&FileRow) -> f64) -> Spread {
     spread(r.files.iter().filter(|row| is_of(row)).map(value))
 }
@@ -166,7 +166,7 @@ fn database<'a>(
     found.expect("every database has every point")
 }
 
-/// The rows in which each transaction has its own log, as in Fig. 14.
+/// The rows with a log for each transaction, as in Fig. 14.
 fn own_logs(r: &FlatFlash, device_us: u64) -> impl Iterator<Item = &DatabaseRow> {
     let own = |row: &&DatabaseRow| row.logging == Logging::PerTransaction;
     r.databases.iter().filter(own).filter(move |row| row.device_us == device_us)

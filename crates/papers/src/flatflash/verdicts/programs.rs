@@ -47,7 +47,7 @@ pub(crate) fn random(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     BASELINES.map(finding).into()
 }
 
-/// A latency is far below another that is this many times as long.
+/// A latency is far below another that is at least this many times as long.
 const FAR_BELOW: f64 = 1.25;
 
 const BASELINES_AND_OWN: [&str; 2] = [FLATFLASH, UNIFIED_MMAP];
@@ -89,11 +89,12 @@ pub(crate) fn pages_of_gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     findings
 }
 
-/// The most pages of GUPS that Algorithm 1 promotes by the paper's own numbers.
+/// The most pages of GUPS that Algorithm 1 can promote, by the paper's own numbers.
 fn bound_of_promotions() -> String {
     const TABLE_PAGES: f64 = (32_u64 << 30) as f64 / 4096.0;
     const CACHE_PAGES: f64 = 0.00125 * (1_u64 << 40) as f64 / 4096.0;
-    // In a stay, the cache reads as many pages as it has; six more accesses of one page among them.
+    // During a page's stay, the cache reads as many pages as it has. Six more accesses of one page
+    // are among them.
     let others = CACHE_PAGES / TABLE_PAGES;
     let seventh = (-others).exp() * others.powi(6) / 720.0;
     format!(
@@ -137,7 +138,8 @@ fn posted_writes(r: &FlatFlash) -> String {
     )
 }
 
-/// Why the printed algorithm promotes hardly any page, and what the other claims need.
+/// The reason why the printed algorithm promotes hardly any page, and the needs of the other
+/// claims.
 fn too_few_promotions(r: &FlatFlash) -> String {
     let moved =
         |system: &str| r.run(GUPS, UNIFIED_MMAP).pages_moved / r.run(GUPS, system).pages_moved;
@@ -206,7 +208,7 @@ fn ycsb() -> impl Iterator<Item = String> {
     YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)))
 }
 
-/// The gain of `name` at the largest ratio over `system` where 16 threads execute.
+/// The gain of `name` at the largest ratio over `system` with 16 executing threads.
 fn gain_threaded(r: &FlatFlash, name: &str, system: &str, of: fn(&Measure) -> f64) -> f64 {
     let of = |system| of(r.run(&at(name, YCSB_RATIO), &threaded(system)));
     of(system) / of(FLATFLASH)
@@ -266,7 +268,7 @@ pub(crate) fn pages_of_ycsb(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     ))]
 }
 
-/// The tail under other readings of Algorithm 1.
+/// The tail with other readings of Algorithm 1.
 pub(super) fn tails_by_reading(r: &FlatFlash, experiment: &str, system: &str) -> String {
     let gain = |own: &str| r.run(experiment, system).p99_ns / r.run(experiment, own).p99_ns;
     format!(
@@ -276,7 +278,7 @@ pub(super) fn tails_by_reading(r: &FlatFlash, experiment: &str, system: &str) ->
     )
 }
 
-/// The most that the tail of a lone miss can gain, and the effect of waiting in the device.
+/// The most that the tail of a single miss can gain, and the effect of waiting in the device.
 fn tail_bound(r: &FlatFlash) -> String {
     let largest = at(YCSB[0].0, YCSB_RATIO);
     let queued = |system| r.run(&largest, &on_ssd(system)).p99_ns;

@@ -87,15 +87,15 @@ pub(crate) fn table_1(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     findings
 }
 
-/// The lifetime if pages were promoted at the first access. DRAM merges the writes of promoted pages.
+/// The lifetime with promotion at the first access. DRAM merges the writes of promoted pages.
 fn lifetime_at_once(r: &FlatFlash, experiment: &str) -> String {
     let written = |system| r.run(experiment, system).pages_written;
     let lifetime = ratio_of_writes(written(UNIFIED_MMAP), written(AT_ONCE));
     format!("With promotion at the first access {lifetime:.2}.")
 }
 
-/// The programs of Table 3 that have no commits: the experiment, the operations in a job, and the printed
-/// slow-down.
+/// The programs of Table 3 without commits: the experiment, the operations in a job, and the
+/// printed slow-down.
 fn without_commits() -> [(&'static str, String, f64, f64); 5] {
     [
         ("GUPS", GUPS.to_string(), 64.0, 8.9),
@@ -106,7 +106,7 @@ fn without_commits() -> [(&'static str, String, f64, f64); 5] {
     ]
 }
 
-/// The slow-down of every program of Table 3 against DRAM-only.
+/// The slow-down of every program of Table 3 relative to DRAM-only.
 fn slow_downs(r: &FlatFlash) -> Vec<(&'static str, f64)> {
     let of_programs = without_commits().map(|(name, experiment, ..)| {
         (name, r.run(&experiment, FLATFLASH).job_ns / r.run(&experiment, DRAM_ONLY).job_ns)
@@ -145,7 +145,7 @@ pub(crate) fn table_3(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     findings
 }
 
-/// The least that FlatFlash loses with GUPS by the paper's own numbers.
+/// The least loss of FlatFlash with GUPS, by the paper's own numbers.
 fn bound_of_gups(r: &FlatFlash) -> String {
     const OUTSIDE: f64 = 15.0 / 16.0;
     const LINE_US: f64 = 4.8;
@@ -159,7 +159,7 @@ fn bound_of_gups(r: &FlatFlash) -> String {
     )
 }
 
-/// The computing that would give the printed slow-down.
+/// The computing with which the printed slow-down would result.
 fn computing(r: &FlatFlash, experiment: &str, operations: f64, printed: f64) -> String {
     let [own, dram, unified] =
         [FLATFLASH, DRAM_ONLY, UNIFIED_MMAP].map(|system| r.run(experiment, system).job_ns);
@@ -173,7 +173,7 @@ fn computing(r: &FlatFlash, experiment: &str, operations: f64, printed: f64) -> 
     )
 }
 
-/// Where the time of a database's transactions goes.
+/// The parts of the time of a database's transactions, in words.
 fn where_time_goes(r: &FlatFlash, name: &str) -> String {
     let own = database(r, name, 16, DEVICES_US[0], Logging::PerTransaction);
     let job_ns = |system| r.run(&on_device(name, DEVICES_US[0]), system).job_ns;

@@ -1,4 +1,4 @@
-//! What runs on the simulator for HAMS's figures and claims.
+//! The runs of the simulator for HAMS's figures and claims.
 
 mod rows;
 
@@ -20,7 +20,8 @@ use self::rows::{curve, energies, rows};
 use super::Hams;
 use crate::{ReproduceError, ReproduceOptions};
 
-/// The mmap benchmark's four and SQLite's five, as the paper calls them; without Rodinia's three.
+/// The four programs of the mmap benchmark and SQLite's five, with the paper's names. Rodinia's
+/// three are missing.
 pub(super) const WORKLOADS: [(&str, Kind); 9] = [
     ("seqRd", Kind::SeqRead),
     ("seqWr", Kind::SeqWrite),
@@ -33,7 +34,7 @@ pub(super) const WORKLOADS: [(&str, Kind); 9] = [
     ("update", Kind::SqlUpdate),
 ];
 
-/// The designs that miss. All computing is calibrated on the NVDIMM that never does.
+/// The designs that miss. All computing is calibrated on the NVDIMM, which never misses.
 pub(super) const DESIGNS: [&str; 3] = [MMAP, LHAMS_E, THAMS_E];
 pub(super) const MMAP: &str = "hams-mmap";
 pub(super) const LHAMS_E: &str = "lhams-e";
@@ -47,14 +48,14 @@ pub(super) const OPTANE_P: &str = "optane-p";
 struct Variation {
     what: &'static str,
     keys: &'static [(&'static str, &'static str)],
-    /// The workloads it is varied under.
+    /// The workloads of the variation.
     under: &'static [(&'static str, Kind)],
 }
 
 const UNVARIED: Variation = Variation { what: "as configured", keys: &[], under: &WORKLOADS };
 
-/// What the sources leave open, and persist mode. The first three change HM1 and HM4, and run under
-/// every workload.
+/// Values that the sources leave open, and persist mode. The first three change HM1 and HM4, and
+/// run under every workload.
 const VARIATIONS: [Variation; 9] = [
     Variation { what: SMALL_PAGES, keys: &[("mos.page", "4KiB")], under: &WORKLOADS },
     Variation { what: ONE_CORE, keys: &ONE_THREAD, under: &WORKLOADS },
@@ -104,16 +105,16 @@ const ONE_THREAD: [(&str, &str); 2] = [("cores.count", "1"), ("noc.columns", "1"
 /// The best and the worst workload for MoS pages of 128 KiB.
 pub(super) const EXTREMES: [(&str, Kind); 2] = [WORKLOADS[0], WORKLOADS[3]];
 
-/// Capacities of a quick run are the paper's divided by this: 32 MiB of NVDIMM.
+/// The divisor of the paper's capacities in a quick run: 32 MiB of NVDIMM.
 const QUICK_DENOMINATOR: u64 = 256;
 
-/// The same of a full run: the host keeps in memory what jobs write, and may not hold 16 GiB.
+/// The same in a full run. The host keeps written data in memory, and may not have 16 GiB.
 const FULL_DENOMINATOR: u64 = 8;
 
-/// Stretches in which the pages of Fig. 4 are touched once.
+/// Parts of a round over the pages of Fig. 4. A round touches each page once.
 const STRETCHES: u64 = 16;
 
-/// How often the pages of Fig. 4 are touched.
+/// The number of rounds over the pages of Fig. 4.
 const ROUNDS: u64 = 3;
 
 /// Pages that a job of the mmap benchmark touches.
@@ -126,11 +127,11 @@ pub(crate) enum Runs {
     Programs,
     /// The programs under every variation.
     Variations,
-    /// Fig. 4. It computes as long as the first program, so that it needs the programs.
+    /// Fig. 4. Its jobs compute for the time of the first program, so it needs the programs.
     Curves,
 }
 
-/// Makes the runs of `sets`. The findings are left empty.
+/// Does the runs of `sets`. The findings are left empty.
 pub(super) fn run(
     sets: &[Runs],
     options: &ReproduceOptions,
@@ -176,7 +177,7 @@ pub(super) fn count(sets: &[Runs], options: &ReproduceOptions) -> Result<usize, 
     Ok(plans(sets, options)?.len() + curves)
 }
 
-/// The programs on the designs, and then under every variation that is asked for.
+/// The programs on the designs, and then with every requested variation.
 fn plans(sets: &[Runs], options: &ReproduceOptions) -> Result<Vec<Plan>, ReproduceError> {
     let mut plans = Vec::new();
     if sets.is_empty() {
@@ -214,7 +215,7 @@ fn plan(
         let set: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
         keys.extend(ONE_THREAD.into_iter().filter(|(key, _)| !set.contains(key)));
     }
-    // In order, a job misses a fraction of a MoS page; at random, several.
+    // In order, a job misses a fraction of a MoS page. At random, it misses several.
     let jobs = match workload {
         Kind::SqlSeqSelect | Kind::SqlSeqInsert => 16_384,
         Kind::SeqRead | Kind::SeqWrite => 512,
@@ -224,8 +225,8 @@ fn plan(
     Ok(Plan { config, workload, jobs, seed: options.seed, arrivals: Offered::Saturating })
 }
 
-/// The NVDIMM and the data divided by `denominator`; the chip's caches, which are small beside either,
-/// as they are.
+/// Divides the NVDIMM and the data by `denominator`. The chip's caches are small in comparison and
+/// stay.
 fn scaled(mut config: Config, denominator: u64) -> Config {
     for size in [&mut config.dataset.size, &mut config.dram_cache.size] {
         size.0 /= denominator;
@@ -233,9 +234,9 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
     config
 }
 
-/// Fig. 4: the mmap benchmark reads half of the NVDIMM, from cold on, and again. A job computes for
-/// `work`. Its capacities are always a full run's: with smaller ones a stretch is one job a core, and
-/// shows only how cores start.
+/// Fig. 4: the mmap benchmark reads half of the NVDIMM, from a cold start and then again. A job
+/// computes for `work`. The capacities are always a full run's. With smaller ones a stretch is one
+/// job a core, and only shows the start of cores.
 fn curves(
     options: &ReproduceOptions,
     work: Span,

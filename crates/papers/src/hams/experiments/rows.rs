@@ -1,4 +1,4 @@
-//! The rows of HAMS's figures, from the outcomes of runs.
+//! The rows of HAMS's figures, computed from the outcomes of runs.
 
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Outcome, Stretch};
@@ -16,13 +16,13 @@ use crate::hams::Hams;
 pub(crate) struct WorkloadRow {
     /// The workload.
     pub workload: &'static str,
-    /// Throughput over mmap's, by design.
+    /// Throughput divided by mmap's, by design.
     pub speedup: Vec<(&'static str, f64)>,
-    /// Throughput of an NVDIMM that holds everything, over mmap's.
+    /// Throughput of an NVDIMM that holds everything, divided by mmap's.
     pub nvdimm: f64,
 }
 
-/// Where the time of mmap goes: a bar of Fig. 3a.
+/// The parts of mmap's time: a bar of Fig. 3a.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ShareRow {
     /// The workload.
@@ -42,7 +42,7 @@ pub(crate) struct ShareRow {
 pub(crate) struct Curve {
     /// The design.
     pub design: &'static str,
-    /// Its points, from cold on.
+    /// Its points, from the cold start on.
     pub points: Vec<Point>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct VariationRow {
     pub what: &'static str,
     /// The workloads that ran with it.
     pub workloads: Vec<WorkloadRow>,
-    /// Where mmap's time goes under them.
+    /// The parts of mmap's time for them.
     pub shares: Vec<ShareRow>,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn rows(
     runs.map(|((name, _), runs)| (workload_row(name, runs), share_row(name, &runs[0]))).unzip()
 }
 
-/// Energies by the shipped table. The paper's capacities draw power, even where runs have less.
+/// Energies by the shipped table. The paper's capacities draw power, even for smaller runs.
 pub(super) fn energies(outcomes: &[Outcome]) -> Result<Vec<EnergyRow>, ReproduceError> {
     let table = EnergyTable::shipped();
     let meter = |design| Ok((design, Meter::new(&table, &resolve(design, &[])?, true)?));
@@ -122,7 +122,7 @@ pub(super) fn energies(outcomes: &[Outcome]) -> Result<Vec<EnergyRow>, Reproduce
     Ok(WORKLOADS.iter().zip(outcomes.chunks(DESIGNS.len())).map(row).collect())
 }
 
-/// The mean over workloads of a design's throughput over mmap's.
+/// The mean over workloads of a design's throughput divided by mmap's.
 pub(crate) fn mean_speedup(rows: &[WorkloadRow], design: &str) -> f64 {
     mean(rows.iter().map(|row| row.speedup(design)))
 }
@@ -144,7 +144,7 @@ impl EnergyRow {
 }
 
 impl ShareRow {
-    /// What HM4 counts.
+    /// The share of time that HM4 counts.
     pub(crate) fn software(&self) -> f64 {
         self.mmap + self.io_stack
     }
@@ -179,7 +179,7 @@ impl Hams {
         found.expect("every variation was run")
     }
 
-    /// The mean over workloads of a design's energy a job over mmap's.
+    /// The mean over workloads of a design's energy a job divided by mmap's.
     pub(crate) fn mean_energy(&self, design: &str) -> f64 {
         let of = |row: &EnergyRow| row.total_uj(design) / row.total_uj(MMAP);
         mean(self.energies.iter().map(of))
@@ -190,7 +190,7 @@ impl Hams {
         &found.expect("every design was run").points
     }
 
-    /// The most by which one design of Fig. 4 outruns another at any point.
+    /// The largest speedup of one design of Fig. 4 over another at any point.
     pub(crate) fn best(&self, design: &str, other: &str) -> f64 {
         let pairs = self.curve(design).iter().zip(self.curve(other));
         pairs.map(|(a, b)| a.pages_per_s / b.pages_per_s).fold(0.0, f64::max)
