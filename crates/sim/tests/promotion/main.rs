@@ -66,13 +66,13 @@ fn a_line_that_the_core_wrote_is_in_dram_before_the_ssd_sends_it() {
 fn a_full_look_aside_buffer_drops_the_promotion() {
     let mut driven = Driven::new(&[("promotion.look_aside", "1")]);
     driven.promote(3);
-    // The threshold is 6 after a promotion.
+    // The threshold is 6 after a promotion. This access and seven more reach it three times.
     driven.memory.warm(request(4, 0, false));
     (0..7).for_each(|_| assert!(driven.waits_for_ssd(4, 0)));
     driven.pass(MOVE + MAP);
     assert!(driven.unmapped(3) && !driven.unmapped(4));
     let counters = driven.memory.take_counters();
-    assert_eq!((counters.promotion.promotions, counters.promotion.promotions_dropped), (1, 1));
+    assert_eq!((counters.promotion.promotions, counters.promotion.promotions_dropped), (1, 3));
 }
 
 #[test]
