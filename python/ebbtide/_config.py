@@ -33,7 +33,7 @@ WriteBack = Literal["dirty", "all"]
 
 
 class Parts(Section):
-    """Sides of the machine that come from other designs than Config::design."""
+    """Sides of the machine that come from designs other than Config::design."""
 
     core_side: str | None
     """The design that the core side comes from."""
@@ -49,19 +49,22 @@ class Cores(Section):
     frequency_mhz: int
     """Clock frequency."""
     width: int
-    """Instructions retired per cycle."""
+    """Instructions retired per cycle, at most 8. A wider core would fill its reorder buffer sooner
+    than this model lets it compute."""
     rob_entries: int
     """Reorder buffer: hides rob_entries / width cycles of a load."""
     store_buffer: int
-    """Store buffer: stores that go past a miss beyond the chip. With 0 a core waits for each."""
+    """Store buffer: stores that can be pending while the core goes on. With 0 a core waits for each
+    store."""
     miss_registers: int
-    """Miss registers of the private cache: lines under way at a time."""
+    """Miss registers of the private cache: lines that can be in flight at a time."""
     prefetch_lines: int
     """How far ahead the stream prefetcher of a core runs, in lines; 0 without one."""
     flush_cycles: int
     """Time to refill the pipeline after a flush."""
     run_ahead_ns: int
-    """How far a core may run ahead of the rest of the machine."""
+    """How far a core may run ahead of the rest of the machine, at most 1,000: beyond that, results
+    depend on it."""
 
 
 class Cache(Section):
@@ -148,7 +151,13 @@ class Device(Section):
     """A byte-addressable device with a cache in its own DRAM."""
 
     dram_ns: int
-    """Time of a line in its DRAM, which serves one line after another."""
+    """Time of a line in a bank of its DRAM."""
+    dram_banks: int
+    """Banks of its DRAM, over which lines are interleaved. 1: it serves one line after another."""
+    dram_bus_ns: int
+    """Part of dram_ns that a line takes on the bus. All banks share the bus."""
+    pages_take_bus: bool
+    """Whether pages between flash and this DRAM use that bus. They move while no line does."""
     dram_queue: int
     """Lines that can wait for its DRAM. When the queue is full, the device accepts no request."""
     mshr_requests: int
@@ -159,8 +168,8 @@ class Device(Section):
     prefetches_first: bool
     """Whether prefetches go to flash before the demand read that caused them."""
     fold_addresses: bool
-    """Whether the bits of an address from 32 on are combined with those from 31 on, as in
-    MQSim_CXL, the simulator of the CXL-flash study (ATC'23)."""
+    """Whether address bits 32 and up are combined with bits 31 and up. MQSim_CXL, the simulator of
+    the CXL-flash study (ATC'23), does so."""
 
 
 class Prefetch(Section):
@@ -194,8 +203,9 @@ class Switch(Section):
     miss."""
     arrivals: Wakeup
     """How the scheduler learns that a page has arrived."""
-    ripe_after_us: int
-    """Age of a miss after which its page is assumed to be present, if arrivals are guessed."""
+    ripe_after_us: float | None
+    """Age of a miss after which its page is assumed to be present, if arrivals are guessed. By
+    default, the response time of idle flash."""
 
 
 class Os(Section):
@@ -208,8 +218,8 @@ class Os(Section):
     install_ns: int
     """Time from flash's answer until the page is mapped in DRAM."""
     read_ahead: Size
-    """Read at a fault on a page that is not cached, of a mapped file, with that page. 0: the page
-    alone."""
+    """Bytes that a fault on an uncached page of a mapped file reads, with that page. 0: only the
+    page."""
     fault_around: Size
     """The aligned block around a faulting page of a mapped file whose cached pages are mapped with
     it."""
@@ -250,8 +260,11 @@ class Workload(Section):
     """The programs."""
 
     miss_interval_us: float
-    """Execution between two misses of a plain LRU cache as large as the DRAM in front of flash. The
-    computing of programs is calibrated to it."""
+    """Execution between two misses of a plain LRU cache of lru_share of the data. The computing of
+    programs is calibrated to it."""
+    lru_share: float | None
+    """Size of that cache, as a share of the data. The default is the share that the design's own
+    memory holds. So a sweep of memory sizes does not change what jobs compute."""
     theta: float
     """Zipf skew of the keys."""
     work_us: float | None
@@ -264,8 +277,8 @@ class Mos(Section):
     page: Size
     """The page that moves between flash and the NVDIMM."""
     wanted_first: bool
-    """Whether the 4 KiB that an access wants come first and end its wait. Else, and always in
-    persist mode, it waits for the whole page."""
+    """Whether the wanted 4 KiB of an access come first and end its wait. Otherwise, and always in
+    persist mode, the access waits for the whole page."""
     attachment: Attachment
     """How flash is attached."""
     mode: Mode
@@ -304,20 +317,20 @@ class Promotion(Section):
     look_aside: int
     """Entries of the promotion look-aside buffer."""
     move_ns: int
-    """Time in which a page moves to DRAM."""
+    """Time to move a page to DRAM."""
     map_ns: int
     """Time to update the page-table entry and the TLB."""
     posted_write_ns: int
-    """Time in which a posted write over the link keeps the core busy."""
+    """Core time of a posted write over the link."""
     persist: Size
     """Size of the persist region at the end of the data. Its pages stay in the SSD, and its stores
     are verified."""
     battery_backed: bool
     """Whether the device's cache survives a power cut."""
     clean_after_us: int
-    """Time from a block's first write in the device's cache until the block is cleaned: read,
-    merged with its dirty pages, and written. 0: dirty pages are written one by one when they are
-    evicted."""
+    """Time from a block's first write in the device's cache until the block is cleaned. Cleaning
+    reads the block, merges its dirty pages, and writes it. With 0, dirty pages are written one by
+    one on eviction."""
     block_pages: int
     """Pages of 4 KiB in a block."""
     mend_batch: int
@@ -329,7 +342,7 @@ class Config(Root):
     parameter checks the whole; the error names the key."""
 
     design: str
-    """Name of the design, which is a composition of parts."""
+    """Name of the design, a composition of parts."""
     parts: Parts
     """Sides of the machine that come from other designs."""
     cores: Cores
