@@ -12,7 +12,7 @@
 //! | open or make a store | [`Store::builder`] |
 //! | keep keys and values of bytes | [`Store::map`] |
 //! | keep them in order, and read ranges | [`Store::ordered_map`] |
-//! | change a value as one transaction | [`Map::update`], [`OrderedMap::update`] |
+//! | change a value as one transaction | [`Map::update`] |
 //! | keep values of fixed size, for jobs | [`Store::vector`], [`Store::typed_map`] |
 //! | run a job over those | [`Store::run`], or [`Store::submit`] for many at once |
 //! | change several of those as one | [`Store::transaction`] |
@@ -28,8 +28,8 @@
 pub use ebbtide_core::Memory;
 pub use ebbtide_core::durability::Policy;
 pub use ebbtide_engine::embedded::{
-    Builder, Error, Iter, MAPS_MAX, Map, NAME_BYTES_MAX, ORDERED_KEY_BYTES_MAX, OrderedMap,
-    Pending, Range, Store, order_bytes_for,
+    Builder, Error, Iter, MAPS_MAX, Map, NAME_BYTES_MAX, ORDERED_KEY_BYTES_MAX, Ordered,
+    OrderedMap, Pending, Range, Store, Unordered, order_bytes_for,
 };
 pub use ebbtide_engine::{FlashMemory, Snapshot};
 

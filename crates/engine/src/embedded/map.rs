@@ -1,6 +1,7 @@
 //! [`Map`]: keys and values of bytes, found by key.
 
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 
 use super::entries::{Entries, Pair};
 use super::error::Error;
@@ -24,11 +25,19 @@ use super::error::Error;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Map(Entries);
+pub struct Map<Order = Unordered> {
+    pub(super) entries: Entries,
+    order: PhantomData<Order>,
+}
 
-impl Map {
-    pub(super) fn new(entries: Entries) -> Map {
-        Map(entries)
+/// Marks a [`Map`] whose keys are in no order.
+#[derive(Clone, Copy, Debug)]
+pub enum Unordered {}
+
+/// The methods of maps with and without order.
+impl<Order> Map<Order> {
+    pub(super) fn new(entries: Entries) -> Map<Order> {
+        Map { entries, order: PhantomData }
     }
 
     /// The value of `key`.
@@ -36,7 +45,7 @@ impl Map {
     /// # Errors
     /// [`Error`] when the key is too long or cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        self.0.get(key.as_ref())
+        self.entries.get(key.as_ref())
     }
 
     /// True if there is a value of `key`.
@@ -44,7 +53,7 @@ impl Map {
     /// # Errors
     /// As [`get`](Map::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.0.contains(key.as_ref())
+        self.entries.contains(key.as_ref())
     }
 
     /// Stores `value` under `key`. Returns true if the key is new.
@@ -53,7 +62,7 @@ impl Map {
     /// [`Error`] when the key or the value is too long, or there is no room. Nothing has changed then.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl Into<Vec<u8>>) -> Result<bool, Error> {
         let value = value.into();
-        let updated = self.0.update(key.as_ref(), false, move |_| Some(value.clone()));
+        let updated = self.entries.update(key.as_ref(), false, move |_| Some(value.clone()));
         updated.map(|updated| !updated.was_there)
     }
 
@@ -62,7 +71,7 @@ impl Map {
     /// # Errors
     /// As [`insert`](Map::insert).
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.0.update(key.as_ref(), false, |_| None).map(|updated| updated.was_there)
+        self.entries.update(key.as_ref(), false, |_| None).map(|updated| updated.was_there)
     }
 
     /// Replaces the value of `key` by the result of `change`, as one transaction. `None` means no
@@ -88,7 +97,7 @@ impl Map {
         key: impl AsRef<[u8]>,
         change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>> + Send + 'static,
     ) -> Result<Option<Vec<u8>>, Error> {
-        self.0.update(key.as_ref(), true, change).map(|updated| updated.new)
+        self.entries.update(key.as_ref(), true, change).map(|updated| updated.new)
     }
 
     /// Number of keys. Exact while nothing is changed.
@@ -96,7 +105,7 @@ impl Map {
     /// # Errors
     /// As [`get`](Map::get).
     pub fn len(&self) -> Result<u64, Error> {
-        self.0.len()
+        self.entries.len()
     }
 
     /// True if there are no keys.
@@ -106,10 +115,12 @@ impl Map {
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len()? == 0)
     }
+}
 
+impl Map {
     /// All keys with their values, in no order. A key that is there all the time comes exactly once.
     pub fn iter(&self) -> Iter<'_> {
-        Iter { entries: &self.0, found: VecDeque::new(), from: Some(0) }
+        Iter { entries: &self.entries, found: VecDeque::new(), from: Some(0) }
     }
 }
 

@@ -15,6 +15,6 @@ mod store;
 pub use builder::{Builder, order_bytes_for};
 pub use error::Error;
 pub use limits::{MAPS_MAX, NAME_BYTES_MAX, ORDERED_KEY_BYTES_MAX};
-pub use map::{Iter, Map};
-pub use ordered_map::{OrderedMap, Range};
+pub use map::{Iter, Map, Unordered};
+pub use ordered_map::{Ordered, OrderedMap, Range};
 pub use store::{Pending, Store};

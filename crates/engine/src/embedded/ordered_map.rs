@@ -5,6 +5,7 @@ use std::ops::{Bound, RangeBounds};
 
 use super::entries::{Entries, Pair};
 use super::error::Error;
+use super::map::Map;
 
 /// Keys and values of bytes, in the order of the keys. Found by its name:
 /// [`Store::ordered_map`](super::Store::ordered_map).
@@ -26,77 +27,13 @@ use super::error::Error;
 /// assert_eq!(days, [b"2026-01-02", b"2026-01-31"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct OrderedMap(Entries);
+pub type OrderedMap = Map<Ordered>;
 
-impl OrderedMap {
-    pub(super) fn new(entries: Entries) -> OrderedMap {
-        OrderedMap(entries)
-    }
+/// Marks a [`Map`] whose keys are in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Ordered {}
 
-    /// The value of `key`.
-    ///
-    /// # Errors
-    /// [`Error`] when the key is too long or cannot be read.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        self.0.get(key.as_ref())
-    }
-
-    /// True if there is a value of `key`.
-    ///
-    /// # Errors
-    /// As [`get`](OrderedMap::get).
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.0.contains(key.as_ref())
-    }
-
-    /// Stores `value` under `key`. Returns true if the key is new.
-    ///
-    /// # Errors
-    /// [`Error`] when the key or the value is too long, or there is no room. Nothing has changed then.
-    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl Into<Vec<u8>>) -> Result<bool, Error> {
-        let value = value.into();
-        let updated = self.0.update(key.as_ref(), false, move |_| Some(value.clone()));
-        updated.map(|updated| !updated.was_there)
-    }
-
-    /// Removes `key`. Returns true if it was there.
-    ///
-    /// # Errors
-    /// As [`insert`](OrderedMap::insert).
-    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.0.update(key.as_ref(), false, |_| None).map(|updated| updated.was_there)
-    }
-
-    /// Replaces the value of `key` by the result of `change`, as
-    /// [`Map::update`](super::Map::update).
-    ///
-    /// # Errors
-    /// As [`insert`](OrderedMap::insert).
-    pub fn update(
-        &self,
-        key: impl AsRef<[u8]>,
-        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>> + Send + 'static,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        self.0.update(key.as_ref(), true, change).map(|updated| updated.new)
-    }
-
-    /// Number of keys. Exact while nothing is changed.
-    ///
-    /// # Errors
-    /// As [`get`](OrderedMap::get).
-    pub fn len(&self) -> Result<u64, Error> {
-        self.0.len()
-    }
-
-    /// True if there are no keys.
-    ///
-    /// # Errors
-    /// As [`get`](OrderedMap::get).
-    pub fn is_empty(&self) -> Result<bool, Error> {
-        Ok(self.len()? == 0)
-    }
-
+impl Map<Ordered> {
     /// All keys with their values, in order.
     pub fn iter(&self) -> Range<'_> {
         self.range::<&[u8]>(..)
@@ -112,7 +49,7 @@ impl OrderedMap {
             Bound::Unbounded => (Vec::new(), false),
         };
         let end = range.end_bound().map(bytes);
-        Range { entries: &self.0, found: VecDeque::new(), from: Some((from, is_after)), end }
+        Range { entries: &self.entries, found: VecDeque::new(), from: Some((from, is_after)), end }
     }
 }
 

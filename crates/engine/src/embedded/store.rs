@@ -44,7 +44,7 @@ impl Store {
     /// # Errors
     /// As [`map`](Store::map).
     pub fn ordered_map(&self, name: &str) -> Result<OrderedMap, Error> {
-        self.entries(name, Kind::OrderedMap).map(OrderedMap::new)
+        self.entries(name, Kind::OrderedMap).map(Map::new)
     }
 
     fn entries(&self, name: &str, kind: Kind) -> Result<Entries, Error> {
