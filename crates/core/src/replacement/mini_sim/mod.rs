@@ -60,7 +60,7 @@
 //! miss costs several times as much there. The policy handles an initial scan of many times the
 //! cache as LRU does. All sets of a set-associative cache follow the same order. A program may
 //! change its behaviour as soon as an order has been chosen, and then loses the cost of the change.
-//! So streams whose misses are only a few times the number of frames can end up to 5% behind LRU.
+//! So streams whose misses are only a few times the number of frames can end some 4% behind LRU.
 
 mod miniature;
 mod order;
