@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ebbtide_core::PAGE_BYTES;
-use ebbtide_core::durability::{Lsn, TransactionError};
-use ebbtide_engine::{Engine, Progress, Snapshot};
+use ebbtide_core::durability::Lsn;
+use ebbtide_engine::{Engine, Snapshot};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -42,14 +42,6 @@ impl Beneath {
     fn log_bytes(&self) -> u64 {
         self.committed().0.saturating_sub(self.log_start.0)
     }
-}
-
-/// Returns the error after which nothing waits for the log: writing has ended, or the device is
-/// full.
-pub(crate) fn gives_up(progress: &Progress) -> Option<&TransactionError> {
-    let full = progress.refused.as_ref();
-    let full = full.filter(|error| matches!(error, TransactionError::LogFull { .. }));
-    progress.ended.as_ref().or(full)
 }
 
 impl Storage for Beneath {
@@ -92,7 +84,7 @@ impl Storage for Beneath {
 
     fn committed(&self) -> Lsn {
         let progress = self.engine.progress();
-        progress.map_or(Lsn::ZERO, |progress| match gives_up(&progress) {
+        progress.map_or(Lsn::ZERO, |progress| match progress.gives_up() {
             // A reply about all keys must not wait for changes that may never be durable.
             Some(_) => progress.acknowledged,
             None => progress.committed,

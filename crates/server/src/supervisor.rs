@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use ebbtide_engine::{Engine, LongJob};
 
-use crate::beneath::gives_up;
 use crate::options::ServeError;
 use crate::shared::Shared;
 
@@ -32,7 +31,7 @@ pub(crate) fn flush(engine: &Engine) {
     let since = Instant::now();
     let behind = || {
         let progress = engine.progress();
-        progress.is_some_and(|log| gives_up(&log).is_none() && log.durable < log.committed)
+        progress.is_some_and(|log| log.gives_up().is_none() && log.durable < log.committed)
     };
     while behind() && since.elapsed() < FLUSHED_WITHIN {
         engine.flush_soon();

@@ -624,6 +624,15 @@ pub struct Progress {
     pub stored: Stored,
 }
 
+impl Progress {
+    /// The error for all that wait for the log, if there is one: writing has ended, or the device
+    /// has no room for the log.
+    pub fn gives_up(&self) -> Option<&TransactionError> {
+        let full = |error: &&TransactionError| matches!(error, TransactionError::LogFull { .. });
+        self.ended.as_ref().or(self.refused.as_ref().filter(full))
+    }
+}
+
 impl Store {
     /// Inspects the contents of a persistent store, without changing anything. Returns `None` if
     /// the store does not persist. With `read_pages`, it reads every copy of a page and verifies

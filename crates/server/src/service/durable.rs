@@ -3,7 +3,6 @@
 use ebbtide_core::durability::Lsn;
 
 use super::Front;
-use crate::beneath::gives_up;
 use crate::client::Client;
 use crate::clock::now_ms;
 
@@ -14,7 +13,7 @@ impl Front {
             return;
         }
         let Some(progress) = (self.progress)() else { return };
-        let ended = gives_up(&progress).map(ToString::to_string);
+        let ended = progress.gives_up().map(ToString::to_string);
         let news = progress.acknowledged > self.acknowledged.get()
             || progress.durable > self.durable.get();
         self.acknowledged.set(progress.acknowledged);
