@@ -14,7 +14,7 @@ mod grace_periods {
     use loom::sync::atomic::{AtomicU64, Ordering, fence};
     use loom::thread;
 
-    use crate::epoch::Epochs;
+    use crate::sync::epoch::Epochs;
 
     /// In the state of the page: it is not there.
     const GONE: u64 = 0;
@@ -188,7 +188,7 @@ mod wake_ups {
 
     use crate::cache::{Last, WaitLists};
     use crate::device::Sleeper;
-    use crate::mailbox::{Mailboxes, Outcome, Waiter};
+    use crate::sync::mailbox::{Mailboxes, Outcome, Waiter};
 
     const ORDERS: usize = 20_000;
 

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbtide_core::{FrameId, PageId};
 
-use crate::mapping::Mapping;
-use crate::prefetched::prefetch;
+use crate::host::mapping::Mapping;
+use crate::host::prefetched::prefetch;
 
 /// Places in a cache line.
 const LINE_PLACES: usize = 8;

@@ -10,6 +10,7 @@
 mod hit_path;
 mod hit_table;
 mod neighbours;
+pub(crate) mod nodes;
 mod page_state;
 mod policies;
 mod slot_table;
@@ -24,9 +25,9 @@ use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::FrameMemory;
-use crate::mailbox::Waiter;
-use crate::mapping::Mapping;
-use crate::prefetched::prefetch;
+use crate::host::mapping::Mapping;
+use crate::host::prefetched::prefetch;
+use crate::sync::mailbox::Waiter;
 pub(crate) use hit_path::HitPath;
 use hit_table::HitTable;
 pub(crate) use page_state::{

@@ -78,7 +78,7 @@ mod tests {
 
     use super::super::{Division, Installed, Last};
     use super::*;
-    use crate::mailbox::Waiter;
+    use crate::sync::mailbox::Waiter;
 
     const PAGE: PageId = PageId(9);
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ebbtide_core::PageId;
 
-use crate::mailbox::Waiter;
+use crate::sync::mailbox::Waiter;
 
 /// Bits that name a fiber of an engine, or none.
 pub(super) const LAST_BITS: u32 = 22;

@@ -16,8 +16,8 @@ use ebbtide_core::{PAGE_BYTES, PageId};
 use parking_lot::{Condvar, Mutex};
 
 use super::{Completion, Device, Direction, Queue, Request, Sleeper};
-use crate::affinity;
-use crate::mapping::Mapping;
+use crate::host::affinity;
+use crate::host::mapping::Mapping;
 
 /// The name of the thread that moves pages.
 pub const MOVER: &str = "dma-device";

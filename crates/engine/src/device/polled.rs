@@ -19,7 +19,7 @@ use ebbtide_core::PAGE_BYTES;
 
 use super::uring::{ENTER_GETEVENTS, Entries, Uring, UringQueue, buffer_of, buffers, moved};
 use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper};
-use crate::mapping::Mapping;
+use crate::host::mapping::Mapping;
 use crate::net::{NetEvent, NetRequest};
 
 /// A drive with polled queues.

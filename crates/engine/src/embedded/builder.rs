@@ -11,9 +11,9 @@ use ebbtide_structures::keyspace::PAGES_MIN;
 use super::error::Error;
 use super::shared::{Layout, Shared};
 use super::store::Store;
-use crate::budget::Budget;
-use crate::engine::Engine;
-use crate::options::Options;
+use crate::api::budget::Budget;
+use crate::api::engine::Engine;
+use crate::api::options::Options;
 use crate::store::{Access, NewStore, Store as File};
 
 const TAG: &str = "maps";

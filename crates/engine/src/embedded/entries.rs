@@ -7,8 +7,8 @@ use ebbtide_structures::keyspace::{HASHES, KEY_BYTES_MAX, WHOLE_BYTES_MAX};
 use super::error::Error;
 use super::limits::ORDERED_KEY_BYTES_MAX;
 use super::shared::{Shared, Space};
-use crate::flash_memory::FlashMemory;
-use crate::key_changes::{join_sparse, value_held, value_of};
+use crate::api::key_changes::{join_sparse, value_held, value_of};
+use crate::core::flash_memory::FlashMemory;
 
 /// A key and its value.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);

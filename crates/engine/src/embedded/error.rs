@@ -8,8 +8,8 @@ use ebbtide_structures::{CatalogueError, MapFull, Wrong};
 use thiserror::Error as ThisError;
 
 use super::limits::{MAPS_MAX, NAME_BYTES_MAX, ORDERED_KEY_BYTES_MAX};
-use crate::engine_error::EngineError;
-use crate::job_error::JobError;
+use crate::api::engine_error::EngineError;
+use crate::core::job_error::JobError;
 use crate::store::StoreError;
 
 /// Why a [`Store`](super::Store) cannot be opened or used. The text is one line.

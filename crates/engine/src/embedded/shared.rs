@@ -12,10 +12,10 @@ use ebbtide_structures::keyspace::{HASHES, Keyspace, NotKeyspace};
 
 use super::error::Error;
 use super::limits::{MAPS_MAX, NAME_BYTES_MAX, NAMES};
-use crate::flash_memory::FlashMemory;
-use crate::job_queue::Jobs;
-use crate::key_changes::{change, new_secret, value_held};
-use crate::of_process::OfProcess;
+use crate::api::job_queue::Jobs;
+use crate::api::key_changes::{change, new_secret, value_held};
+use crate::core::flash_memory::FlashMemory;
+use crate::host::of_process::OfProcess;
 
 /// The entry of the names that is no name: how many pages the order of the maps has.
 const LAYOUT: &[u8] = b"";

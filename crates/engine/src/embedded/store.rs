@@ -13,9 +13,9 @@ use super::error::Error;
 use super::map::Map;
 use super::ordered_map::OrderedMap;
 use super::shared::{Kind, Shared};
-use crate::counters::Snapshot;
-use crate::flash_memory::FlashMemory;
-use crate::ticket::Ticket;
+use crate::api::ticket::Ticket;
+use crate::core::flash_memory::FlashMemory;
+use crate::sync::counters::Snapshot;
 
 /// An open store: maps by name in a file, behind a DRAM cache. Opened by [`Store::builder`].
 ///

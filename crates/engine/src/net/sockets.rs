@@ -9,7 +9,7 @@ use io_uring::{Submitter, cqueue, opcode, squeue, types};
 use super::shares::{LEAST_BYTES, MOST_BYTES, Owner, Share, Shares, Sharing, Way};
 use super::socket_options::{set_option, untaken_bytes};
 use super::{NetEvent, NetRequest, SocketId};
-use crate::mapping::Mapping;
+use crate::host::mapping::Mapping;
 
 /// Marks the token of an operation on a socket; no request for pages has it.
 const NETWORK: u64 = 1 << 63;

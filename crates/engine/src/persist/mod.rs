@@ -18,9 +18,9 @@ use ebbtide_core::{PageId, Watch};
 use parking_lot::{Condvar, Mutex};
 
 use crate::cache::Cache;
-use crate::job_table::Does;
-use crate::mailbox::Waiter;
 use crate::store::{Store, StoreError};
+use crate::sync::job_table::Does;
+use crate::sync::mailbox::Waiter;
 pub(crate) use file_disk::FileDisk;
 
 /// The log is flushed at least this often.
@@ -658,8 +658,8 @@ mod tests {
     use ebbtide_core::{Addr, Span};
 
     use super::*;
-    use crate::budget::Budget;
-    use crate::options::Options;
+    use crate::api::budget::Budget;
+    use crate::api::options::Options;
     use crate::store::NewStore;
 
     /// The persist part of an engine without a log writer. Only the test writes.

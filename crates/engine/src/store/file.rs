@@ -15,7 +15,7 @@ use ebbtide_core::PAGE_BYTES;
 use super::error::fault;
 use super::signature::{ENDS_BYTES, recognise};
 use super::{Access, StoreError};
-use crate::mapping::Mapping;
+use crate::host::mapping::Mapping;
 
 /// Opens a file of any kind to read `bytes` bytes from `offset` on, past the page cache where its file
 /// system can.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ebbtide_core::PAGE_BYTES;
 use parking_lot::Mutex;
 
-use crate::extent::Extent;
+use crate::host::extent::Extent;
 pub use creation::NewStore;
 pub(crate) use creation::flush_name;
 pub use error::StoreError;

@@ -1,0 +1,9 @@
+//! The machine below the engine: memory maps, CPUs, file extents, and words in raw memory.
+
+pub mod affinity;
+pub(crate) mod atomic_words;
+pub(crate) mod extent;
+pub(crate) mod mapping;
+pub(crate) mod of_process;
+pub(crate) mod panics;
+pub(crate) mod prefetched;

@@ -1,0 +1,61 @@
+//! Claims: pages that get a frame without a read, because their old contents are not needed.
+//!
+//! A claimed page is busy, so other jobs wait for it. Its core either reveals it or reads it after
+//! all, and runs no other job before that.
+
+use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
+
+use super::Backside;
+use crate::cache::{BLANK, Installed, POISONED, PageState};
+use crate::miss::buffer_pool::BufferPool;
+
+impl Backside {
+    /// Stores `bytes` as the contents of an absent page, without reading it. The page is on flash
+    /// in some slot, or blank. Returns true if that was possible. Not for pages that survive
+    /// crashes: they are always read, so that their checksums can show damage.
+    pub(crate) fn overwrite(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        bytes: &[u8; PAGE_BYTES],
+    ) -> bool {
+        debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
+        let Some(frame) = self.take_unread(pool, page) else { return false };
+        pool.cache.fill(frame, bytes);
+        self.reveal(pool, page, frame);
+        true
+    }
+
+    /// Takes a frame of zeros for `page`. No other job sees it yet. Returns `None` if the page is
+    /// not absent, is damaged, or no frame is free.
+    pub(crate) fn claim(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
+        let frame = self.take_unread(pool, page)?;
+        pool.cache.fill(frame, &[0; PAGE_BYTES]);
+        Some(frame)
+    }
+
+    /// As [`claim`](Backside::claim), with a frame of any contents.
+    fn take_unread(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
+        let shard = pool.cache.shard(page);
+        let PageState::Absent(slot) = pool.cache.state(page) else { return None };
+        if slot == POISONED && pool.persist.is_some() {
+            return None;
+        }
+        let frame = self.take_free(pool, false)?;
+        pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
+        Some(frame)
+    }
+
+    /// Makes a claimed page resident as its frame now is, which its copy on flash is not.
+    pub(crate) fn reveal(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
+        self.counters(pool).overwritten.add(1);
+        let slot = pool.cache.slot_of(frame);
+        self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
+    }
+
+    /// Has a claimed page read: it is needed as it was.
+    pub(crate) fn unclaim(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
+        let slot = pool.cache.slot_of(frame).unwrap_or(BLANK);
+        self.fill(pool, page, slot, frame, pool.now());
+    }
+}

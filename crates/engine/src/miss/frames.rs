@@ -1,0 +1,170 @@
+//! Frames: kept free ahead of need, taken from pages that the policy gives up, handed to other cores.
+
+use ebbtide_core::{FrameId, PageId, Time};
+
+use super::Backside;
+use crate::cache::BLANK;
+use crate::miss::buffer_pool::BufferPool;
+
+/// The result of evicting a frame.
+enum Evicted {
+    /// It waits to be written.
+    Dirty,
+    /// Its copy on flash, in this slot, is up to date; without a slot it is blank.
+    Clean(Option<u32>),
+}
+
+impl Backside {
+    /// Frees the frames whose grace period is over, or queues them for writing.
+    pub(super) fn end_grace_periods(&mut self, pool: &BufferPool, by: usize, now: Time) {
+        while let Some(frames) = self.evictions.next_over(&pool.epochs, by, now) {
+            for frame in frames {
+                if let Evicted::Clean(slot) = self.evict(pool, frame) {
+                    self.release(pool, frame, slot);
+                }
+            }
+        }
+    }
+
+    /// Counts an eviction, and queues a changed page to be written.
+    fn evict(&mut self, pool: &BufferPool, frame: FrameId) -> Evicted {
+        let counters = self.counters(pool);
+        if pool.cache.is_dirty(frame) {
+            counters.evictions_dirty.add(1);
+            pool.departures.note(pool.cache.page_in(frame));
+            self.write_back.push(frame);
+            return Evicted::Dirty;
+        }
+        counters.evictions_clean.add(1);
+        Evicted::Clean(pool.cache.slot_of(frame))
+    }
+
+    /// Keeps free frames ahead of need, many at a time.
+    pub(super) fn refill(&mut self, pool: &BufferPool, by: usize, now: Time) {
+        let wanted = self.limits.reserve + self.starved.len();
+        if self.free.len() >= wanted.div_ceil(2) + self.starved.len() / 2 {
+            self.share_out(pool);
+            return;
+        }
+        pool.take_spare(self.core, wanted - self.free.len(), &mut self.free);
+        let coming = self.free.len() + self.evictions.frame_count() + self.write_back.frame_count();
+        // While writes fail, only need is worth another one: else a core would never come to rest.
+        if coming >= wanted || (self.starved.is_empty() && self.write_back.fails()) {
+            return;
+        }
+        pool.cache.settle(&mut self.installed);
+        if self.write_back.fails() {
+            // Only unchanged pages can leave. One more page shows whether the device has recovered.
+            let mut frames = pool.cache.give_up_unchanged(wanted - coming, self.core);
+            self.write_back.note_search(!frames.is_empty());
+            frames.extend(pool.cache.give_up(1, self.core));
+            self.take_over(pool, frames, by, now);
+            return;
+        }
+        let mut frames = pool.cache.give_up(wanted - coming, self.core);
+        pool.cache.give_up_neighbours(&mut frames, self.core);
+        self.take_over(pool, frames, by, now);
+    }
+
+    /// Evicts the resident `page`, which its program will not need soon. Called by core `by`, outside
+    /// any memory call.
+    pub(crate) fn drop_page(&mut self, pool: &BufferPool, page: PageId, by: usize, now: Time) {
+        pool.cache.settle(&mut self.installed);
+        if let Some(frame) = pool.cache.give_up_page(page, self.core) {
+            self.take_over(pool, vec![frame], by, now);
+        }
+    }
+
+    /// Starts to write some of the pages that a checkpoint waits for.
+    pub(super) fn clean(&mut self, pool: &BufferPool, by: usize, now: Time) {
+        let Some(persist) = &pool.persist else { return };
+        if pool.write_health.pauses(now) {
+            return;
+        }
+        for _ in 0..self.limits.batch_max {
+            if self.cleaning.len() >= self.limits.cleaned_max() {
+                return;
+            }
+            let Some(page) = persist.to_clean.pop() else { return };
+            pool.cache.settle(&mut self.installed);
+            if let Some(frame) = pool.cache.give_up_page(page, self.core) {
+                self.cleaning.insert(frame);
+                self.take_over(pool, vec![frame], by, now);
+            }
+        }
+    }
+
+    /// Whether `frame` was being written for a checkpoint, which is over now. Every eviction asks, and
+    /// mostly there is none.
+    pub(super) fn take_cleaned(&mut self, frame: FrameId) -> bool {
+        !self.cleaning.is_empty() && self.cleaning.remove(&frame)
+    }
+
+    /// Takes over victims that were unpublished just now.
+    pub(super) fn take_over(
+        &mut self,
+        pool: &BufferPool,
+        frames: Vec<FrameId>,
+        by: usize,
+        now: Time,
+    ) {
+        if pool.epochs.alone() {
+            for frame in frames {
+                let Evicted::Clean(slot) = self.evict(pool, frame) else { continue };
+                if !self.cleaning.is_empty() {
+                    // A page that a checkpoint no longer needs stays, although no job asks for it
+                    // now.
+                    self.release(pool, frame, slot);
+                    continue;
+                }
+                let page = pool.cache.page_in(frame);
+                pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
+                self.add_free(pool, frame);
+            }
+        } else if !frames.is_empty() {
+            self.evictions.begin(&pool.epochs, frames, now);
+            self.end_grace_periods(pool, by, now);
+        }
+    }
+
+    /// Takes a frame that holds no page any more. One of another node serves that node's cores.
+    pub(super) fn add_free(&mut self, pool: &BufferPool, frame: FrameId) {
+        self.write_back.note_free();
+        if pool.nodes.of_frame(frame) == pool.nodes.of_core(self.core) {
+            self.free.push(frame);
+        } else {
+            self.far.push(frame);
+        }
+    }
+
+    /// Hands free frames of other nodes over to them.
+    pub(super) fn hand_over_far(&mut self, pool: &BufferPool) {
+        if !self.far.is_empty() {
+            pool.put_spare(self.far.iter().copied());
+            self.far.clear();
+        }
+    }
+
+    /// Hands frames beyond the reserve to cores that have none.
+    pub(super) fn share_out(&mut self, pool: &BufferPool) {
+        let surplus = self.free.len().saturating_sub(self.limits.reserve);
+        if surplus > self.limits.reserve {
+            pool.put_spare(self.free[..surplus].iter().copied());
+            self.free.drain(..surplus);
+        }
+    }
+
+    /// Fails misses that still wait for a frame when nothing can be written, because no frame will
+    /// become free.
+    pub(super) fn fail_starved(&mut self, pool: &BufferPool) {
+        // Victims in their grace period may hold unchanged pages, which need no write.
+        let looks_on = !self.write_back.has_kept_all();
+        if !self.write_back.fails() || !self.evictions.is_empty() || looks_on {
+            return;
+        }
+        for (page, slot, _) in std::mem::take(&mut self.starved) {
+            let reason = "no frame can be freed for it: writes to the device fail";
+            self.fail(pool, page, slot, reason);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Dirty victims: they wait here, are written in runs behind the reads, and come back to DRAM when a
+//! write fails.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::durability::Lsn;
+use ebbtide_core::{FrameId, Time};
+use smallvec::SmallVec;
+
+use super::Limits;
+use super::requests::{Operation, Requests};
+use crate::cache::Cache;
+use crate::device::Direction;
+use crate::miss::buffer_pool::BufferPool;
+
+/// After this many consecutive failed writes, a miss without a free frame fails. A run of pages is one
+/// write.
+const FAILED_WRITES_IN_A_ROW_MAX: u32 = 16;
+
+/// Pages being written at once by a core with time to spare: a drive takes 128 KiB in about the time
+/// of a read.
+const WRITTEN_AT_LEISURE: usize = 32;
+
+/// The most neighbouring pages that are kept together.
+const GROUP_PAGES_MAX: usize = 16;
+
+/// The dirty victims of one core.
+#[derive(Default)]
+pub(super) struct WriteBack {
+    /// Past their grace period, not yet being written, oldest first.
+    waiting: VecDeque<FrameId>,
+    under_way: usize,
+    failed_in_a_row: u32,
+    unchanged: Unchanged,
+}
+
+/// Whether there are unchanged pages. They can leave even if nothing can be written.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Unchanged {
+    /// Since a frame last came free, no search has found that there is none.
+    #[default]
+    Perhaps,
+    /// The policy knows none.
+    None,
+    /// It knew none, and then a changed page that was to leave was kept.
+    NoneAndKept,
+}
+
+impl WriteBack {
+    pub(super) fn push(&mut self, frame: FrameId) {
+        self.waiting.push_back(frame);
+    }
+
+    /// Takes `frame` off the list if it waits. Returns true if it did.
+    pub(super) fn take_waiting(&mut self, frame: FrameId) -> bool {
+        let at = self.waiting.iter().position(|&waiting| waiting == frame);
+        at.and_then(|at| self.waiting.remove(at)).is_some()
+    }
+
+    /// Whether no frame waits to be written. Writes under way are requests and count there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Frames that become free when their writes succeed.
+    pub(super) fn frame_count(&self) -> usize {
+        self.waiting.len() + self.under_way
+    }
+
+    /// Returns how many frames the next submission may write. A core with time to spare writes few
+    /// at once, so that the next read does not wait behind them. A busy or `hurried` core writes
+    /// many, at a lower cost.
+    pub(super) fn ready(&self, limits: &Limits, hurried: bool) -> usize {
+        let at_once = if hurried { 2 * limits.batch_max } else { WRITTEN_AT_LEISURE };
+        self.waiting.len().min(at_once.saturating_sub(self.under_way))
+    }
+
+    /// Whether the last writes all failed, so that another one is hardly worth trying.
+    pub(super) fn fails(&self) -> bool {
+        self.failed_in_a_row >= FAILED_WRITES_IN_A_ROW_MAX
+    }
+
+    /// A request that wrote `count` frames has ended.
+    pub(super) fn ended(&mut self, count: usize) {
+        self.under_way -= count;
+    }
+
+    pub(super) fn note_failure(&mut self) {
+        self.failed_in_a_row += 1;
+    }
+
+    /// A changed page that was to leave is kept.
+    pub(super) fn note_kept(&mut self) {
+        if self.unchanged == Unchanged::None {
+            self.unchanged = Unchanged::NoneAndKept;
+        }
+    }
+
+    /// A frame has come free.
+    pub(super) fn note_free(&mut self) {
+        self.unchanged = Unchanged::Perhaps;
+    }
+
+    /// Unchanged pages were looked for, and `found` or not.
+    pub(super) fn note_search(&mut self, found: bool) {
+        match self.unchanged {
+            _ if found => self.unchanged = Unchanged::Perhaps,
+            Unchanged::Perhaps => self.unchanged = Unchanged::None,
+            Unchanged::None | Unchanged::NoneAndKept => {}
+        }
+    }
+
+    /// Whether no page is unchanged, and one that was to leave could not be written since that was found.
+    pub(super) fn has_kept_all(&self) -> bool {
+        self.unchanged == Unchanged::NoneAndKept
+    }
+
+    pub(super) fn note_success(&mut self) {
+        self.failed_in_a_row = 0;
+    }
+
+    /// Takes the oldest `count` frames off the list. If the next pages are neighbours of the last
+    /// one, takes some of them too, at most twice `count` in all.
+    pub(super) fn take(&mut self, cache: &Cache, count: usize) -> SmallVec<[FrameId; 64]> {
+        let page = |frame: FrameId| cache.page_in(frame).0;
+        let neighbours = |pair: (&FrameId, &FrameId)| page(*pair.0).abs_diff(page(*pair.1)) == 1;
+        let last = count.saturating_sub(1);
+        let pairs = self.waiting.iter().skip(last).zip(self.waiting.iter().skip(last + 1));
+        let more_max = GROUP_PAGES_MAX.min(count);
+        let more = pairs.take(more_max).take_while(|pair| neighbours(*pair)).count();
+        // A part of a long row is long enough.
+        let more = Some(more).filter(|more| *more < more_max);
+        self.waiting.drain(..count + more.unwrap_or(0)).collect()
+    }
+
+    /// Starts to write frames that were taken, in runs of neighbouring slots. Pages that are
+    /// neighbours in memory become neighbours on flash, so that a later read can fetch them in one
+    /// request.
+    pub(super) fn start(
+        &mut self,
+        pool: &BufferPool,
+        requests: &mut Requests,
+        mut frames: SmallVec<[FrameId; 64]>,
+        now: Time,
+    ) {
+        frames.sort_unstable_by_key(|frame| pool.cache.page_in(*frame));
+        if pool.persist.is_some() {
+            self.start_to_persist(pool, requests, frames, now);
+            return;
+        }
+        self.under_way += frames.len();
+        let mut placement = pool.placement.lock();
+        // The old copies are not needed: the pages are busy, and newer in DRAM.
+        frames.iter().filter_map(|frame| pool.cache.slot_of(*frame)).for_each(|slot| {
+            placement.release(slot);
+        });
+        while !frames.is_empty() {
+            let run = placement.take_for(&groups(&pool.cache, &frames, requests.run_pages_max()));
+            let run = run.expect("there are as many slots as pages, and these pages have none");
+            let page = pool.cache.page_in(frames[0]);
+            let leaving = frames.drain(..run.count as usize).collect();
+            let write = Operation::new(Direction::Write, page, run.first, leaving, now);
+            requests.start(pool, write);
+        }
+    }
+
+    /// As [`start`](WriteBack::start), for pages that survive a crash. Each keeps its last copy
+    /// until the log has a record of the new one. Without a free slot, pages wait for the next
+    /// flush.
+    fn start_to_persist(
+        &mut self,
+        pool: &BufferPool,
+        requests: &mut Requests,
+        mut frames: SmallVec<[FrameId; 64]>,
+        now: Time,
+    ) {
+        let Some(persist) = &pool.persist else { return };
+        while !frames.is_empty() {
+            let groups = groups(&pool.cache, &frames, requests.run_pages_max());
+            let mut guarded = persist.lock();
+            let Some(run) = guarded.journal.take_slots_for(&groups) else {
+                drop(guarded);
+                persist.ask_flush();
+                frames.drain(..).rev().for_each(|frame| self.waiting.push_front(frame));
+                return;
+            };
+            let leaving: SmallVec<[FrameId; 1]> = frames.drain(..run.count as usize).collect();
+            let mut covers = Lsn::ZERO;
+            for &frame in &leaving {
+                covers = guarded.journal.freeze(pool.cache.page_in(frame)).covers;
+            }
+            drop(guarded);
+            self.under_way += leaving.len();
+            let page = pool.cache.page_in(leaving[0]);
+            let write = Operation::new(Direction::Write, page, run.first, leaving, now);
+            requests.start(pool, Operation { covers, ..write });
+        }
+    }
+
+    /// Starts writes of frames that were being written already.
+    pub(super) fn start_again(
+        &mut self,
+        pool: &BufferPool,
+        requests: &mut Requests,
+        operations: impl Iterator<Item = Operation>,
+    ) {
+        for operation in operations {
+            self.under_way += operation.frames.len();
+            requests.start(pool, operation);
+        }
+    }
+}
+
+/// How many of the first `count_max` frames, in the order of their pages, hold neighbouring pages, group by group.
+fn groups(cache: &Cache, frames: &[FrameId], count_max: usize) -> SmallVec<[u32; 64]> {
+    let frames = &frames[..frames.len().min(count_max)];
+    let are_neighbours =
+        |one: &FrameId, next: &FrameId| cache.page_in(*next).0 == cache.page_in(*one).0 + 1;
+    let groups = frames.chunk_by(are_neighbours);
+    groups.flat_map(|group| group.chunks(GROUP_PAGES_MAX)).map(|group| group.len() as u32).collect()
+}
