@@ -25,7 +25,6 @@
 mod fault;
 mod interleave;
 mod plain;
-#[cfg(feature = "power-loss")]
 pub mod power_loss;
 mod sparse;
 

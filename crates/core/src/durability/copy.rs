@@ -14,7 +14,6 @@ use super::checkpoint::Checkpoint;
 use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry, Page};
 use super::journal::Journal;
-use super::planted::{Mistake, Planted};
 use super::readable::Readable;
 use super::record::Record;
 use super::scan::scan;
@@ -32,7 +31,6 @@ pub struct CopyPoint {
     pub(super) superblock: Superblock,
     /// The log up to here is copied.
     pub(super) end: Lsn,
-    planted: Planted,
 }
 
 /// Copies the log and the base map. The log must stay pinned during the call.
@@ -95,9 +93,7 @@ pub fn copy_pages<D: Disk>(
         copy_blocks((&blocks, from), (&blocks, to))?;
         store.journal(&mut |journal| journal.slots.copied(&next));
     }
-    if !point.planted.is(Mistake::NamesCopyBeforeFlush) {
-        to.flush()?;
-    }
+    to.flush()?;
     let mut page = Box::new([0; PAGE_BYTES]);
     superblock.encode(geometry, &mut page);
     to.write_blocks(&superblock.places(geometry).map(|place| (place, page.clone())))?;
@@ -112,7 +108,7 @@ fn named_slots(
     log: &mut impl Disk,
 ) -> Result<SlotSet, RecoveryError> {
     let mut named = SlotSet::empty(geometry.slots);
-    scan(geometry, log, superblock, Planted::NONE, &mut |_, record| {
+    scan(geometry, log, superblock, &mut |_, record| {
         if let Record::Map(map) = record {
             named.insert(map.slot);
         }
@@ -150,7 +146,7 @@ impl Journal {
         let free = !self.pinned && !self.slots.is_held();
         if free {
             self.slots.hold();
-            self.pinned = !self.planted.is(Mistake::ReusesLogOfCopy);
+            self.pinned = true;
         }
         free
     }
@@ -159,8 +155,7 @@ impl Journal {
     /// while a superblock is on its way to the device.
     pub fn copy_point(&self) -> Option<CopyPoint> {
         let under_way = matches!(self.checkpoint, Checkpoint::SuperblockWritten { .. });
-        let (superblock, end, planted) = (self.superblock, self.durable(), self.planted);
-        let point = CopyPoint { superblock, end, planted };
+        let point = CopyPoint { superblock: self.superblock, end: self.durable() };
         (!under_way && !self.writes_superblock()).then_some(point)
     }
 

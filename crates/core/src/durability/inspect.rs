@@ -3,7 +3,6 @@
 use super::base_map::Mapped;
 use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry};
-use super::planted::Planted;
 use super::readable::Readable;
 use super::recovery::{look, used_slots};
 use super::superblock::Superblock;
@@ -59,7 +58,7 @@ pub fn inspect(
     watch: Watch<'_>,
 ) -> Result<Inspection, RecoveryError> {
     let disk = &mut Readable::new(disk);
-    let found = look(geometry, disk, Planted::NONE, watch)?;
+    let found = look(geometry, disk, watch)?;
     used_slots(geometry, &found.map)?;
     let all = || (0..geometry.pages).map(PageId);
     let mut damaged = Vec::new();

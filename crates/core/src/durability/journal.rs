@@ -10,7 +10,6 @@ use super::base_map::{Mapped, PageMap, SlotTable};
 use super::checkpoint::Checkpoint;
 use super::geometry::{Block, Geometry, Page};
 use super::log::Log;
-use super::planted::{Mistake, Planted};
 use super::record::{MAP_RECORD_BYTES, Map, encode_map, encode_stores, stores_bytes_max};
 use super::slots::Slots;
 use super::superblock::Superblock;
@@ -92,7 +91,6 @@ pub struct Journal {
     pub(super) pinned: bool,
     ended: Option<String>,
     record: Vec<u8>,
-    pub(super) planted: Planted,
 }
 
 impl Journal {
@@ -103,7 +101,6 @@ impl Journal {
         slots: Slots,
         superblock: Superblock,
         limits: Limits,
-        planted: Planted,
     ) -> Journal {
         Journal {
             geometry,
@@ -122,7 +119,6 @@ impl Journal {
             pinned: false,
             ended: None,
             record: Vec::new(),
-            planted,
         }
     }
 
@@ -154,9 +150,6 @@ impl Journal {
 
     /// Returns the place up to which all transactions are on the device.
     pub fn durable(&self) -> Lsn {
-        if self.planted.is(Mistake::AcknowledgesBeforeFlush) {
-            return self.log.written();
-        }
         self.log.durable()
     }
 
@@ -226,8 +219,7 @@ impl Journal {
         let blocks = Journal::blocks_for(bytes);
         // A quarter of the ring is left to map records. Without them the ring would never become
         // free again.
-        let spends_all = self.planted.is(Mistake::SpendsRoomOfMaps);
-        let of_maps = if spends_all { 0 } else { self.geometry.log_blocks / 4 };
+        let of_maps = self.geometry.log_blocks / 4;
         let room = self.log.free_blocks().saturating_sub(of_maps);
         let fits = self.reserved + blocks <= room
             && self.log.unwritten_blocks() + self.reserved + blocks
@@ -311,28 +303,15 @@ impl Journal {
             self.slots.release(slot);
             return false;
         }
-        let covers = if self.planted.is(Mistake::CoversTooMuch) {
-            // As if the copy were made now, of the live page.
-            Lsn(self.log.tail().0 + 4096)
-        } else {
-            covers
-        };
         self.record.clear();
         encode_map(&Map { page, slot, checksum, covers }, &mut self.record);
         self.log.append(&self.record);
         let end = self.log.tail();
         self.unmapped.note_mapped(page, end);
-        if self.planted.is(Mistake::ForgetsStoresAtMap) {
-            self.unmapped.settle(end);
-        }
         let old = self.map.get(page);
         self.map.set(page, Mapped::Slot { slot, checksum });
         if let Mapped::Slot { slot: old, .. } = old {
-            if self.planted.is(Mistake::FreesSlotAtOnce) {
-                self.slots.release(old);
-            } else {
-                self.slots.leave(old, end);
-            }
+            self.slots.leave(old, end);
         }
         true
     }
@@ -484,8 +463,7 @@ impl Journal {
         let begins = self.ended.is_none()
             && !self.pinned
             && matches!(self.checkpoint, Checkpoint::Idle | Checkpoint::Cleaning { .. })
-            && self.superblock.log_end < end
-            && !self.planted.is(Mistake::ForgetsLogEnd);
+            && self.superblock.log_end < end;
         if begins {
             let generation = self.superblock.generation + 1;
             let superblock = Superblock { generation, log_end: end, ..self.superblock };
@@ -510,35 +488,18 @@ impl Journal {
     pub fn done(&mut self, result: Result<(), String>) {
         let doing = self.doing.take().expect("an operation is under way");
         if let Err(reason) = result {
-            if self.planted.is(Mistake::RetriesFlush) && matches!(doing, Doing::Flush { .. }) {
-                return self.done_well(doing);
-            }
             self.ended = Some(reason);
             return;
         }
-        self.done_well(doing);
-    }
-
-    fn done_well(&mut self, doing: Doing) {
         match doing {
             Doing::Log => self.log.note_written(),
             Doing::Base => self.checkpoint.base_written(&self.geometry, self.log.tail()),
-            Doing::Superblock => {
-                self.checkpoint.superblock_written();
-                if self.planted.is(Mistake::ReusesLogEarly)
-                    && let Checkpoint::SuperblockWritten { superblock } = self.checkpoint
-                {
-                    self.log.note_superblock(superblock.generation, superblock.horizon);
-                }
-            }
+            Doing::Superblock => self.checkpoint.superblock_written(),
             Doing::Flush { log_through } => {
                 self.log.note_flushed(log_through);
                 self.group_end = self.group_end.filter(|&end| end > log_through);
                 let durable = self.log.durable();
                 self.slots.settle(durable);
-                if self.planted.is(Mistake::ReleasesHeldSlots) {
-                    self.slots.free_all_left();
-                }
                 self.unmapped.settle(durable);
                 if let Some(superblock) = self.checkpoint.flushed() {
                     self.superblock = superblock;
@@ -552,20 +513,16 @@ impl Journal {
     fn advance_checkpoint(&mut self) {
         match self.checkpoint {
             Checkpoint::Cleaning { target }
-                if self.unmapped.first().is_none_or(|first| first >= target)
-                    || self.planted.is(Mistake::HorizonTooLate) =>
+                if self.unmapped.first().is_none_or(|first| first >= target) =>
             {
                 self.checkpoint = Checkpoint::Base { start: self.log.tail(), index: 0 };
             }
             Checkpoint::BaseWritten { start, end, flushed, superblock: None } => {
-                let durable = self.log.durable() >= end;
-                let early = self.planted.is(Mistake::NamesBaseBeforeFlush);
-                if !(durable && flushed || early) {
+                if self.log.durable() < end || !flushed {
                     return;
                 }
                 let first = self.unmapped.first().unwrap_or(start);
-                let late = self.planted.is(Mistake::HorizonTooLate);
-                let horizon = if late { start } else { start.min(first) };
+                let horizon = start.min(first);
                 let generation = self.superblock.generation + 1;
                 let superblock = Superblock {
                     generation,

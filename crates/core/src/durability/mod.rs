@@ -29,7 +29,6 @@ mod journal;
 mod log;
 mod log_block;
 mod lsn;
-mod planted;
 mod policy;
 mod readable;
 mod record;
@@ -55,7 +54,6 @@ pub use journal::{Frozen, Io, Journal, Limits};
 pub use log_block::{flushed_mark, named_generation};
 pub use lsn::Lsn;
 #[doc(hidden)]
-pub use planted::{Mistake, Planted};
 pub use policy::{NotPolicy, Policy};
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use superblock::{Superblock, format, format_filled};

@@ -17,7 +17,6 @@ use super::geometry::{Block, Geometry, Page, SUPERBLOCKS};
 use super::journal::{Journal, Limits};
 use super::log::Log;
 use super::log_block::HEADER_BYTES;
-use super::planted::{Mistake, Planted};
 use super::readable::Readable;
 use super::record::{Map, Record, runs};
 use super::scan::{End, Extent, check_end, scan};
@@ -58,8 +57,6 @@ pub struct RecoveryOptions {
     pub pages_at_once: usize,
     /// The bounds of the journal.
     pub limits: Limits,
-    /// The mistake to make on purpose, in tests.
-    pub planted: Planted,
 }
 
 /// The superblock, base map and log of a store: all that recovery starts from.
@@ -139,12 +136,7 @@ impl Pages<'_> {
 
     /// Settles the copies that are still in doubt at the end of the log: takes the newest whole copy of
     /// each page. Returns how many copies were read.
-    fn settle_rest(
-        &mut self,
-        geometry: &Geometry,
-        disk: &mut impl Disk,
-        planted: Planted,
-    ) -> Result<u64, DiskError> {
+    fn settle_rest(&mut self, geometry: &Geometry, disk: &mut impl Disk) -> Result<u64, DiskError> {
         let (mut settled, mut looked_at) = (HashSet::new(), 0);
         let mut block = Box::new([0; PAGE_BYTES]);
         while let Some(named) = self.unsure.pop_back() {
@@ -152,13 +144,9 @@ impl Pages<'_> {
             if settled.contains(&named.page) {
                 continue;
             }
-            let mut whole = planted.is(Mistake::TrustsUnflushedMaps);
-            if !whole {
-                disk.read_block(geometry.slot(slot), &mut block)?;
-                looked_at += 1;
-                whole = geometry.checksum(&block[..]) == checksum;
-            }
-            if whole {
+            disk.read_block(geometry.slot(slot), &mut block)?;
+            looked_at += 1;
+            if geometry.checksum(&block[..]) == checksum {
                 self.settle(&named);
                 settled.insert(named.page);
             }
@@ -171,7 +159,6 @@ impl Pages<'_> {
 pub(super) fn look(
     geometry: &Geometry,
     disk: &mut Readable<'_, impl Disk>,
-    planted: Planted,
     watch: Watch<'_>,
 ) -> Result<Found, RecoveryError> {
     let mut copies = Box::new([[0; PAGE_BYTES]; SUPERBLOCKS as usize]);
@@ -195,7 +182,7 @@ pub(super) fn look(
     watch.tell("reading the log", 0.0)?;
     let mut pages = Pages { map: &map, redo: BTreeMap::new(), unsure: VecDeque::new() };
     let (mut transactions, mut records, mut wrong) = (0, 0, None);
-    let end = scan(geometry, disk, &superblock, planted, &mut |place, record| {
+    let end = scan(geometry, disk, &superblock, &mut |place, record| {
         records += 1;
         match record {
             Record::Stores(contents) => {
@@ -220,11 +207,9 @@ pub(super) fn look(
     if let Some(wrong) = wrong {
         return Err(wrong);
     }
-    if !planted.is(Mistake::TakesDamageForEnd) {
-        check_end(geometry, disk, &superblock, &end, planted)?;
-    }
+    check_end(geometry, disk, &superblock, &end)?;
     pages.trust(end.flushed);
-    let copies_read = pages.settle_rest(geometry, disk, planted)?;
+    let copies_read = pages.settle_rest(geometry, disk)?;
     let mut redo = pages.redo;
     redo.retain(|page, _| map.get(*page) != Mapped::Poisoned);
     Ok(Found { superblock, map, end, redo, transactions, records, damaged_blocks, copies_read })
@@ -255,8 +240,8 @@ pub fn recover(
     options: &RecoveryOptions,
     watch: Watch<'_>,
 ) -> Result<(Journal, Recovered), RecoveryError> {
-    let (planted, disk) = (options.planted, &mut Readable::new(disk));
-    let found = look(&geometry, disk, planted, watch)?;
+    let disk = &mut Readable::new(disk);
+    let found = look(&geometry, disk, watch)?;
     let Found { superblock, map, end, redo, .. } = &found;
     let used = used_slots(&geometry, map)?;
     let is_used = |slot: u32| used[slot as usize / 64] & 1 << (slot % 64) != 0;
@@ -269,22 +254,17 @@ pub fn recover(
     let stage = work.to_string();
     for (done, portion) in pages.chunks(at_once).enumerate() {
         watch.tell(&stage, (done * at_once) as f64 / pages.len() as f64)?;
-        let mut contents = read_pages(&geometry, disk, map, portion, planted)?;
-        apply(&geometry, disk, &found, planted, &mut contents)?;
+        let mut contents = read_pages(&geometry, disk, map, portion)?;
+        apply(&geometry, disk, &found, &mut contents)?;
         let mut free = Run { first: 0, count: 0 };
         let mut writes = Vec::with_capacity(contents.len());
         for (page, contents) in contents {
             let old = map.get(page);
-            let slot = match old {
-                Mapped::Slot { slot, .. } if planted.is(Mistake::RecoversInPlace) => slot,
-                _ => next_slot(&mut slots, &mut free)?,
-            };
+            let slot = next_slot(&mut slots, &mut free)?;
             let checksum = geometry.checksum(&contents[..]);
             writes.push((geometry.slot(slot), contents));
             map.set(page, Mapped::Slot { slot, checksum });
-            if let Mapped::Slot { slot: old, .. } = old
-                && old != slot
-            {
+            if let Mapped::Slot { slot: old, .. } = old {
                 left.push(old);
             }
         }
@@ -335,7 +315,7 @@ pub fn recover(
         unreadable: disk.unreadable().keys().copied().collect(),
     };
     let log = Log::new(geometry, next.boot, next.generation, end.number, end.previous, tail);
-    let journal = Journal::new(geometry, log, found.map, slots, next, options.limits, planted);
+    let journal = Journal::new(geometry, log, found.map, slots, next, options.limits);
     Ok((journal, recovered))
 }
 
@@ -355,7 +335,6 @@ fn read_pages(
     disk: &mut impl Disk,
     map: &PageMap,
     portion: &[PageId],
-    planted: Planted,
 ) -> Result<BTreeMap<PageId, Box<Page>>, RecoveryError> {
     let mut pages = BTreeMap::new();
     let mut wanted = Vec::new();
@@ -370,7 +349,7 @@ fn read_pages(
     let mut contents = vec![[0; PAGE_BYTES]; blocks.len()];
     disk.read_blocks(&blocks, &mut contents)?;
     for ((page, _, checksum), contents) in wanted.into_iter().zip(contents) {
-        if geometry.checksum(&contents) == checksum || planted.is(Mistake::IgnoresChecksums) {
+        if geometry.checksum(&contents) == checksum {
             pages.insert(page, Box::new(contents));
         } else {
             map.set(page, Mapped::Poisoned);
@@ -384,10 +363,9 @@ fn apply(
     geometry: &Geometry,
     disk: &mut impl Disk,
     found: &Found,
-    planted: Planted,
     pages: &mut BTreeMap<PageId, Box<Page>>,
 ) -> Result<(), RecoveryError> {
-    scan(geometry, disk, &found.superblock, planted, &mut |place, record| {
+    scan(geometry, disk, &found.superblock, &mut |place, record| {
         let Record::Stores(contents) = record else { return };
         for run in runs(contents).flatten() {
             let (mut at, mut bytes) = (run.at, run.bytes);

@@ -4,8 +4,7 @@ use super::Lsn;
 use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry, Page};
 use super::log_block::{HEADER_BYTES, Header};
-use super::planted::{Mistake, Planted};
-use super::record::{HEAD_BYTES, Record, decode, record_bytes, runs};
+use super::record::{HEAD_BYTES, Record, decode, record_bytes};
 use super::superblock::Superblock;
 use crate::addr::PAGE_BYTES;
 
@@ -73,18 +72,6 @@ impl Assembly {
     }
 }
 
-impl Assembly {
-    /// Visits the part of a transaction that is there as if it were the whole: a planted mistake.
-    fn give_half(&mut self, flushed: Lsn, visit: &mut dyn FnMut(Extent, Record<'_>)) {
-        let contents = self.bytes.get(HEAD_BYTES..).unwrap_or(&[]);
-        let whole: usize = runs(contents).map_while(|run| Some(8 + run?.bytes.len())).sum();
-        if whole > 0 {
-            let place = Extent { start: self.start, end: self.start, flushed };
-            visit(place, Record::Stores(&contents[..whole]));
-        }
-    }
-}
-
 /// Calls `visit` with every whole record from the horizon of `superblock` on. Returns where the log ends.
 ///
 /// # Errors
@@ -93,7 +80,6 @@ pub(super) fn scan(
     geometry: &Geometry,
     disk: &mut impl Disk,
     superblock: &Superblock,
-    planted: Planted,
     visit: &mut dyn FnMut(Extent, Record<'_>),
 ) -> Result<End, RecoveryError> {
     let first = superblock.horizon.block();
@@ -105,15 +91,12 @@ pub(super) fn scan(
         let place = geometry.log(end.number);
         disk.read_block(place, &mut block)?;
         let Some((header, checksum)) = Header::read(geometry, &block) else { break };
-        let old_lap =
-            planted.is(Mistake::AppliesOldLap) && header.number + geometry.log_blocks == end.number;
-        let careless = old_lap || planted.is(Mistake::AcceptsOldBoot);
-        let in_order = header.boot >= boot || careless;
-        let follows = end.number == first || header.previous == end.previous || careless;
-        if header.number != end.number && !old_lap || !in_order || !follows {
+        let in_order = header.boot >= boot;
+        let follows = end.number == first || header.previous == end.previous;
+        if header.number != end.number || !in_order || !follows {
             break;
         }
-        check_generation(superblock, &header, place, planted)?;
+        check_generation(superblock, &header, place)?;
         if header.boot > boot {
             // A record that an older boot left unfinished never took place.
             assembly.bytes.clear();
@@ -132,9 +115,6 @@ pub(super) fn scan(
         end.previous = checksum;
         end.number += 1;
     }
-    if planted.is(Mistake::AppliesHalfRecord) {
-        assembly.give_half(end.flushed, visit);
-    }
     Ok(end)
 }
 
@@ -148,7 +128,6 @@ pub(super) fn check_end(
     disk: &mut impl Disk,
     superblock: &Superblock,
     end: &End,
-    planted: Planted,
 ) -> Result<(), RecoveryError> {
     let mut is_damaged = end.number < superblock.log_end.block();
     let mut block = Box::new([0; PAGE_BYTES]);
@@ -156,7 +135,7 @@ pub(super) fn check_end(
         let place: Block = geometry.log(number);
         disk.read_block(place, &mut block)?;
         let Some((header, _)) = Header::read(geometry, &block) else { continue };
-        check_generation(superblock, &header, place, planted)?;
+        check_generation(superblock, &header, place)?;
         is_damaged |= header.flushed > end.number;
     }
     if is_damaged {
@@ -171,10 +150,8 @@ fn check_generation(
     superblock: &Superblock,
     header: &Header,
     block: Block,
-    planted: Planted,
 ) -> Result<(), RecoveryError> {
-    let newer = header.generation > superblock.generation;
-    if newer && !planted.is(Mistake::BelievesOldSuperblock) {
+    if header.generation > superblock.generation {
         return Err(RecoveryError::OldSuperblock { block });
     }
     Ok(())

@@ -122,7 +122,7 @@ impl Slots {
     }
 
     /// Frees all slots that were kept for the copy alone.
-    pub(super) fn free_all_left(&mut self) {
+    fn free_all_left(&mut self) {
         let left: Vec<u32> = self.held.iter().flat_map(|held| held.left.from(0)).collect();
         left.into_iter().for_each(|slot| self.free_left(slot));
     }

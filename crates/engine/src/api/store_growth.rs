@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::Watch;
-use ebbtide_core::durability::{Limits, Planted, RecoveryOptions, copy_larger, recover};
+use ebbtide_core::durability::{Limits, RecoveryOptions, copy_larger, recover};
 
 use crate::persist::FileDisk;
 use crate::store::{Access, Header, Store, StoreError, flush_name};
@@ -17,7 +17,6 @@ const RECOVERY: RecoveryOptions = RecoveryOptions {
         unmapped_pages_max: 0,
         dirty_pages_max: 0,
     },
-    planted: Planted::NONE,
 };
 
 impl Store {

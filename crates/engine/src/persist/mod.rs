@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use ebbtide_core::durability::{
-    Checksums, Disk, Geometry, Inspection, Journal, Limits, Lsn, Mapped, Planted, Policy,
-    Recovered, RecoveryOptions, TransactionError, WriteSet, inspect, recover,
+    Checksums, Disk, Geometry, Inspection, Journal, Limits, Lsn, Mapped, Policy, Recovered,
+    RecoveryOptions, TransactionError, WriteSet, inspect, recover,
 };
 use ebbtide_core::{PageId, Watch};
 use parking_lot::{Condvar, Mutex};
@@ -205,8 +205,7 @@ impl Persist {
             // If writing ends, the frames with these pages keep them, and reading needs others.
             dirty_pages_max: (frames - frames / 8).min(unmapped_pages_max / 4 * 3),
         };
-        let options =
-            RecoveryOptions { pages_at_once: (frames / 2).max(1), limits, planted: Planted::NONE };
+        let options = RecoveryOptions { pages_at_once: (frames / 2).max(1), limits };
         let (journal, recovered) = recover(geometry, disk, &options, watch)?;
         give_back_freed_memory();
         let guarded = Guarded {

@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use ebbtide_core::durability::{
-    Block, Disk, DiskError, Frozen, Geometry, Io, Journal, Limits, Lsn, Mapped, Page, Planted,
-    Policy, RecoveryError, RecoveryOptions, WriteSet, format_filled, recover,
+    Block, Disk, DiskError, Frozen, Geometry, Io, Journal, Limits, Lsn, Mapped, Page, Policy,
+    RecoveryError, RecoveryOptions, WriteSet, format_filled, recover,
 };
 use ebbtide_core::{PageId, Span, Time, Watch};
 use ebbtide_flash::{Command, Done, Flash, Kind};
@@ -179,7 +179,7 @@ impl Machine {
             unmapped_pages_max,
             dirty_pages_max: (frames - frames / 8).min(unmapped_pages_max / 4 * 3),
         };
-        let options = RecoveryOptions { pages_at_once: 1, limits, planted: Planted::NONE };
+        let options = RecoveryOptions { pages_at_once: 1, limits };
         let (journal, _) = recover(geometry, &mut blocks, &options, Watch::unattended())?;
         let mut machine = Machine {
             setting,

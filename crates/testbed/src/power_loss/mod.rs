@@ -20,7 +20,7 @@ mod oracle;
 mod setting;
 mod world;
 
-use ebbtide_core::durability::{Mistake, Planted, format};
+use ebbtide_core::durability::format;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -235,26 +235,11 @@ fn restart(
     Ok(World::new(*setting, disk, back.journal, state, random.random()))
 }
 
-/// Looks for `mistake` within `seeds` seeds, by [`explore`] or [`sample`]. Returns the violation.
-pub fn finds(setting: &Setting, mistake: Mistake, seeds: u64) -> Option<Violation> {
-    first_violation(Setting { planted: Planted::one(mistake), ..*setting }, seeds)
-}
-
-/// As [`finds`], of a mistake that the engine around the protocol makes.
-pub fn finds_in_engine(setting: &Setting, mistake: EngineMistake, seeds: u64) -> Option<Violation> {
-    first_violation(Setting { engine_mistake: Some(mistake), ..*setting }, seeds)
-}
-
-/// As [`finds`], of a mistake in how a store is copied, by [`copies`].
-pub fn finds_in_copies(setting: &Setting, mistake: Mistake, seeds: u64) -> Option<Violation> {
-    let setting = Setting { planted: Planted::one(mistake), ..*setting };
-    (0..seeds).find_map(|seed| copies(&setting, seed, 2_000).err())
-}
-
-fn first_violation(setting: Setting, seeds: u64) -> Option<Violation> {
+/// Runs [`explore`] and [`sample`] from `seeds` seeds. Returns the first violation.
+pub fn first_violation(setting: &Setting, seeds: u64) -> Option<Violation> {
     (0..seeds).find_map(|seed| {
-        let short = explore(&setting, seed, 150).err();
-        let long = |crash| sample(&setting, seed, 2_000, crash).err();
+        let short = explore(setting, seed, 150).err();
+        let long = |crash| sample(setting, seed, 2_000, crash).err();
         short.or_else(|| long(0.02)).or_else(|| long(0.0))
     })
 }

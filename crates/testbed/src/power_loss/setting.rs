@@ -1,6 +1,6 @@
 //! [`Setting`]: the parameters of the simulated store.
 
-use ebbtide_core::durability::{Geometry, Limits, Planted, RecoveryOptions};
+use ebbtide_core::durability::{Geometry, Limits, RecoveryOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -18,8 +18,6 @@ pub struct Setting {
     pub jobs: usize,
     /// The share of device writes and flushes that fail for good.
     pub errors: f64,
-    /// The mistake that the protocol makes on purpose.
-    pub planted: Planted,
     /// The mistake that the simulated engine makes on purpose.
     pub engine_mistake: Option<EngineMistake>,
 }
@@ -46,7 +44,6 @@ impl Setting {
         frames: 5,
         jobs: 3,
         errors: 0.0,
-        planted: Planted::NONE,
         engine_mistake: None,
     };
 
@@ -67,14 +64,7 @@ impl Setting {
         };
         let frames = random.random_range(4..8).max(pages as usize / 2);
         let errors = if seed.is_multiple_of(4) { 0.003 } else { 0.0 };
-        Setting {
-            geometry,
-            frames,
-            jobs: random.random_range(1..6),
-            errors,
-            planted: Planted::NONE,
-            engine_mistake: None,
-        }
+        Setting { geometry, frames, jobs: random.random_range(1..6), errors, engine_mistake: None }
     }
 
     /// Returns the options of recovery.
@@ -85,6 +75,6 @@ impl Setting {
             unmapped_pages_max: self.geometry.pages as usize,
             dirty_pages_max: self.geometry.pages as usize / 2,
         };
-        RecoveryOptions { pages_at_once: 2, limits, planted: self.planted }
+        RecoveryOptions { pages_at_once: 2, limits }
     }
 }

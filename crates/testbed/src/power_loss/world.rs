@@ -4,9 +4,7 @@
 //! interleave between the steps of their transactions: reserving, bringing pages in, committing.
 
 use ebbtide_core::PageId;
-use ebbtide_core::durability::{
-    Frozen, Io, Journal, Lsn, Mapped, Mistake, Page, StoredWord, WriteSet,
-};
+use ebbtide_core::durability::{Frozen, Io, Journal, Lsn, Mapped, Page, StoredWord, WriteSet};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -326,9 +324,7 @@ impl World {
                 }
                 Mapped::Poisoned => return Err(Violation::new(format!("{page:?} is poisoned"))),
             };
-            let sound = self.journal.is_sound(page, &contents)
-                || self.setting.planted.is(Mistake::IgnoresChecksums);
-            if !sound {
+            if !self.journal.is_sound(page, &contents) {
                 return Err(Violation::new(format!("{page:?} was read back damaged")));
             }
             self.frames[index] = Some(contents);
