@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod bench;
-mod commits;
 mod compare;
 mod config_file;
 mod designs;
@@ -85,12 +84,6 @@ enum Verb {
     /// the least DRAM that keeps the p99 response within an objective, by a queueing formula and by
     /// a small simulation. Without arguments it sizes a hash table in seconds.
     Size(size::Arguments),
-    /// Predict how many durable transactions an SSD commits, and what they write
-    ///
-    /// Runs the engine's own log, map and checkpoints in virtual time on a modelled SSD. Tries each
-    /// policy and each cost of a flush, with capacitors and without. Prints commits/s, response
-    /// times, bytes written for each transaction, and how long the flash lasts.
-    Commits(commits::Arguments),
     /// Reproduce the claims of the papers
     ///
     /// Runs a paper's experiments on the simulator and evaluates its formulas. Prints the paper's
@@ -182,7 +175,6 @@ fn main() -> ExitCode {
         Verb::Sim(arguments) => sim::run(&arguments),
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),
-        Verb::Commits(arguments) => commits::run(&arguments),
         Verb::Reproduce(arguments) => reproduce::run(&arguments),
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Load(arguments) => load::run(arguments),

@@ -13,7 +13,7 @@ use std::process::Command;
 use common::folder;
 
 /// Commands that are not run, by how they begin, and why.
-const LISTED: [(&str, &str); 35] = [
+const LISTED: [(&str, &str); 34] = [
     ("cargo run --release -- bench ", "runs for minutes; other tests run small benches"),
     ("cargo run --release -- serve ", "a server, which does not end; tests/serve.rs runs it"),
     ("cargo run --release -- load ", "needs a server; tests/serve.rs runs it"),
@@ -30,7 +30,6 @@ const LISTED: [(&str, &str); 35] = [
     ("ebbtide doctor --write ", "measures for a minute, with 2 GiB of files"),
     ("ebbtide bench --trace ", "measures for minutes; tests/replay.rs runs small benches"),
     ("ebbtide size --machine published ", "runs for a minute; tests/size.rs runs small programs"),
-    ("ebbtide commits ", "runs for a minute; crates/study/tests/commits.rs runs small ones"),
     ("ebbtide trace -o ", "needs Valgrind; tests/trace.rs runs it"),
     ("ebbtide size #", "runs for a minute without optimisation"),
     ("cargo run --release -- size ", "runs for a minute without optimisation"),

@@ -5,7 +5,6 @@
 //! * [`compare`]: every design on the same work and the same machine (`ebbtide compare`).
 //! * [`sweep`]: the cross product of designs, programs and parameters (`ebbtide sweep`).
 //! * [`size`]: the DRAM that a program needs, its cost, and the lifetime of the SSD (`ebbtide size`).
-//! * [`commits`]: durable transactions on a modelled SSD (`ebbtide commits`).
 //! * [`predict`]: the simulator's prediction of a bench (`ebbtide bench --predict`).
 //!
 //! Other modules serve several of these and the reproduction of papers:
@@ -38,7 +37,6 @@
 
 pub mod analytic;
 pub mod claims;
-pub mod commits;
 pub mod compare;
 pub mod energy;
 pub mod gc_share;
