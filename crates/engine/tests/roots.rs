@@ -13,8 +13,7 @@ use ebbtide_core::durability::{Lsn, Policy};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
-use ebbtide_structures::silo::Isolation;
-use ebbtide_structures::{BTree, Catalogue, Database, Heap, OrderedMap, StoredTable, Vector};
+use ebbtide_structures::{BTree, Catalogue, OrderedMap, Vector};
 use ebbtide_testbed::Plain;
 use ebbtide_testbed::power_loss::Kept;
 use parking_lot::Mutex;
@@ -105,113 +104,6 @@ impl Root for BTree<[u64; 2], [u64; 72]> {
             }
         }
         contents
-    }
-}
-
-/// A list in the heap: each piece has the address of the next, its size, and numbers. Pieces are put in
-/// front and taken from there.
-impl Root for Heap {
-    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Heap {
-        catalogue.heap(memory, "pieces", BYTES / 2).unwrap()
-    }
-
-    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
-        let mut random = drawn(number);
-        let first = self.root(memory);
-        if first != 0 && random.random_bool(0.4) {
-            let [next, bytes]: [u64; 2] = memory.load(Addr(first));
-            self.set_root(memory, next);
-            self.give_back(memory, Addr(first), bytes).unwrap();
-            return;
-        }
-        let bytes = random.random_range(3..200) * 8;
-        let at = self.take(memory, bytes).unwrap().unwrap();
-        memory.store(at, [first, bytes]);
-        (16..bytes).step_by(8).for_each(|offset| memory.store(at + offset, number + offset));
-        self.set_root(memory, at.0);
-    }
-
-    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
-        let mut next = self.root(memory);
-        let mut contents = Contents::new();
-        while next != 0 {
-            let [after, bytes]: [u64; 2] = memory.load(Addr(next));
-            let words = (16..bytes).step_by(8).map(|offset| memory.load(Addr(next) + offset));
-            contents.push(words.collect());
-            next = after;
-        }
-        contents
-    }
-}
-
-#[derive(Clone)]
-struct Bank {
-    database: Database,
-    accounts: StoredTable<[u64; 2]>,
-    branches: StoredTable<[u64; 9]>,
-}
-
-const ACCOUNTS: u64 = 60;
-
-/// Two tables: an account appears, moves an amount to its branch, or goes.
-impl Root for Bank {
-    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Bank {
-        let database = catalogue.database(memory, "bank").unwrap();
-        let accounts = catalogue.table(memory, &database, "accounts", ACCOUNTS).unwrap();
-        let branches = catalogue.table(memory, &database, "branches", 4).unwrap();
-        Bank { database, accounts, branches }
-    }
-
-    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
-        let mut random = drawn(number);
-        let (account, goes) = (random.random_range(0..ACCOUNTS), random.random_bool(0.3));
-        let branch = account % 4;
-        let Bank { database, accounts, branches } = self;
-        let committed = database.alone(memory, |memory| {
-            let at = accounts.place(memory, database.silo(), account);
-            let branch_at = branches.place(memory, database.silo(), branch);
-            database.silo().run(memory, number, Isolation::Serializable, |silo| {
-                let total = match silo.get(branches.table(), branch)? {
-                    Some(mut found) => {
-                        found.row[8] += number;
-                        silo.put(&found);
-                        found.row[8]
-                    }
-                    None => {
-                        let row = [branch, 0, 0, 0, 0, 0, 0, 0, number];
-                        silo.insert(branches.table(), branch, branch_at, &row)?;
-                        number
-                    }
-                };
-                match silo.get(accounts.table(), account)? {
-                    Some(found) if goes => silo.remove(accounts.table(), &found),
-                    Some(mut found) => {
-                        found.row = [number, total];
-                        silo.put(&found);
-                    }
-                    None => {
-                        silo.insert(accounts.table(), account, at, &[number, total])?;
-                    }
-                }
-                Ok(())
-            })
-        });
-        assert!(committed.unwrap().is_some());
-    }
-
-    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
-        let Bank { database, accounts, branches } = self;
-        let read = database.alone(memory, |memory| {
-            database.silo().run(memory, 1, Isolation::Serializable, |silo| {
-                let accounts = silo.scan(accounts.table(), 0..=u64::MAX - 1, usize::MAX)?;
-                let branches = silo.scan(branches.table(), 0..=u64::MAX - 1, usize::MAX)?;
-                let accounts =
-                    accounts.into_iter().map(|found| vec![found.key, found.row[0], found.row[1]]);
-                let branches = branches.into_iter().map(|found| vec![found.key, found.row[8]]);
-                Ok(accounts.chain(branches).collect())
-            })
-        });
-        read.unwrap().unwrap().value
     }
 }
 
@@ -350,14 +242,4 @@ fn an_ordered_map_is_found_again_by_name_with_whole_transactions() {
 #[test]
 fn a_b_tree_is_found_again_by_name_with_whole_transactions() {
     is_found_again::<BTree<[u64; 2], [u64; 72]>>();
-}
-
-#[test]
-fn a_heap_is_found_again_by_name_with_whole_transactions() {
-    is_found_again::<Heap>();
-}
-
-#[test]
-fn a_database_and_its_tables_are_found_again_by_name_with_whole_transactions() {
-    is_found_again::<Bank>();
 }

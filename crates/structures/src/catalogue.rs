@@ -14,10 +14,7 @@ use ebbtide_core::durability::TransactionError;
 use ebbtide_core::{Addr, Memory, Value};
 use thiserror::Error;
 
-use super::{
-    BTree, Database, Heap, LINE, Map, OrderedMap, PAGE, Region, RegionFull, StoredTable, Vector,
-    check_base,
-};
+use super::{BTree, LINE, Map, OrderedMap, PAGE, Region, RegionFull, Vector, check_base};
 use crate::latch;
 use crate::silo::Row;
 
@@ -52,8 +49,7 @@ struct Own {
 #[repr(C)]
 struct Entry {
     kind: u64,
-    /// The sizes of its keys and values, in bytes. For a table: the address of its database, and the size
-    /// of its rows.
+    /// The sizes of its keys and values, in bytes.
     key_bytes: u64,
     value_bytes: u64,
     base: u64,
@@ -69,9 +65,7 @@ const VECTOR: u64 = 1;
 const MAP: u64 = 2;
 const RANGE: u64 = 3;
 const ORDERED_MAP: u64 = 4;
-const HEAP: u64 = 5;
-const DATABASE: u64 = 6;
-const TABLE: u64 = 7;
+// Structures that no longer exist had 5 to 7.
 const B_TREE: u64 = 8;
 /// A range of a removed structure that is zeros again.
 const FREE: u64 = 1 << 32;
@@ -127,13 +121,7 @@ impl Entry {
             B_TREE => format!(
                 "a B+-tree of {capacity} pages with keys of {key_bytes} bytes and rows of {value_bytes}"
             ),
-            HEAP => format!("a heap of {capacity} bytes"),
-            DATABASE => "a database".into(),
-            TABLE => format!(
-                "a table for {capacity} rows of {value_bytes} bytes of the database at {:?}",
-                Addr(*key_bytes)
-            ),
-            _ => "a structure of a later version".into(),
+            _ => "a structure of another version".into(),
         }
     }
 
@@ -195,7 +183,7 @@ impl Catalogue {
     ) -> Result<Vector<T>, CatalogueError> {
         let value_bytes = size_of::<T>() as u64;
         let wanted = Entry { kind: VECTOR, value_bytes, capacity: len, ..Entry::default() };
-        let at = self.find(memory, name, wanted, Vector::<T>::bytes(len), |_, _| ())?;
+        let at = self.find(memory, name, wanted, Vector::<T>::bytes(len))?;
         Ok(Vector::at(at, len))
     }
 
@@ -211,7 +199,7 @@ impl Catalogue {
     ) -> Result<Map<K, V>, CatalogueError> {
         let (key_bytes, value_bytes) = (size_of::<K>() as u64, size_of::<V>() as u64);
         let wanted = Entry { kind: MAP, key_bytes, value_bytes, capacity, ..Entry::default() };
-        let at = self.find(memory, name, wanted, Map::<K, V>::bytes(capacity), |_, _| ())?;
+        let at = self.find(memory, name, wanted, Map::<K, V>::bytes(capacity))?;
         Ok(Map::at(at, capacity))
     }
 
@@ -227,7 +215,7 @@ impl Catalogue {
         bytes: u64,
     ) -> Result<Addr, CatalogueError> {
         let wanted = Entry { kind: RANGE, capacity: bytes, ..Entry::default() };
-        self.find(memory, name, wanted, bytes, |_, _| ())
+        self.find(memory, name, wanted, bytes)
     }
 
     /// Finds the ordered map of `pages` pages ([`OrderedMap::pages_for`]) with this name, or makes an empty
@@ -242,7 +230,7 @@ impl Catalogue {
         pages: u64,
     ) -> Result<OrderedMap, CatalogueError> {
         let wanted = Entry { kind: ORDERED_MAP, capacity: pages, ..Entry::default() };
-        let at = self.find(memory, name, wanted, OrderedMap::bytes(pages), |_, _| ())?;
+        let at = self.find(memory, name, wanted, OrderedMap::bytes(pages))?;
         Ok(OrderedMap::at(at, pages))
     }
 
@@ -259,65 +247,15 @@ impl Catalogue {
         let (key_bytes, value_bytes) = (size_of::<K>() as u64, size_of::<R>() as u64);
         let wanted =
             Entry { kind: B_TREE, key_bytes, value_bytes, capacity: pages, ..Entry::default() };
-        let at = self.find(memory, name, wanted, BTree::<K, R>::bytes(pages), |_, _| ())?;
+        let at = self.find(memory, name, wanted, BTree::<K, R>::bytes(pages))?;
         Ok(BTree::at(at, pages))
-    }
-
-    /// Finds the heap of `bytes` bytes with this name, or makes an empty one.
-    ///
-    /// # Errors
-    /// As [`vector`](Catalogue::vector).
-    pub fn heap<M: Memory>(
-        &self,
-        memory: &mut M,
-        name: &str,
-        bytes: u64,
-    ) -> Result<Heap, CatalogueError> {
-        let wanted = Entry { kind: HEAP, capacity: bytes, ..Entry::default() };
-        Ok(Heap::at(self.find(memory, name, wanted, bytes, |_, _| ())?, bytes))
-    }
-
-    /// Finds the database with this name, or makes one without tables.
-    ///
-    /// # Errors
-    /// As [`vector`](Catalogue::vector).
-    pub fn database<M: Memory>(
-        &self,
-        memory: &mut M,
-        name: &str,
-    ) -> Result<Database, CatalogueError> {
-        let wanted = Entry { kind: DATABASE, ..Entry::default() };
-        let format = |memory: &mut M, at| Database::at(at).format(memory);
-        Ok(Database::at(self.find(memory, name, wanted, Database::BYTES, format)?))
-    }
-
-    /// Finds the table of `database` with this name, or makes an empty one with `capacity` places for rows
-    /// of type `R`.
-    ///
-    /// # Errors
-    /// As [`vector`](Catalogue::vector).
-    pub fn table<R: Row, M: Memory>(
-        &self,
-        memory: &mut M,
-        database: &Database,
-        name: &str,
-        capacity: u64,
-    ) -> Result<StoredTable<R>, CatalogueError> {
-        let (key_bytes, value_bytes) = (database.base().0, size_of::<R>() as u64);
-        let wanted = Entry { kind: TABLE, key_bytes, value_bytes, capacity, ..Entry::default() };
-        let format = |memory: &mut M, at| {
-            StoredTable::<R>::at(at, database, capacity).format(memory);
-        };
-        let bytes = StoredTable::<R>::bytes(capacity);
-        let at = self.find(memory, name, wanted, bytes, format)?;
-        Ok(StoredTable::at(at, database, capacity))
     }
 
     /// Removes the structure with this name. Others can use its room then. Returns false if there is none.
     ///
     /// The name is free at once. The pages are zeroed in several transactions, and all of them are read for
     /// that. If a crash interrupts this, opening the catalogue completes it. No job may be using the
-    /// structure, nor a table of a database that is removed.
+    /// structure.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -378,15 +316,14 @@ impl Catalogue {
         slots
     }
 
-    /// Returns the address of the structure with this name. If it is new, takes `bytes` bytes of zeros and
-    /// passes them to `format`.
+    /// Returns the address of the structure with this name. If it is new, takes `bytes` bytes of
+    /// zeros.
     fn find<M: Memory>(
         &self,
         memory: &mut M,
         name: &str,
         wanted: Entry,
         bytes: u64,
-        format: impl Fn(&mut M, Addr),
     ) -> Result<Addr, CatalogueError> {
         let key = key_of(name)?;
         self.change(memory, |memory| {
@@ -409,7 +346,6 @@ impl Catalogue {
                 None => self.add_page(memory, &slots)?,
             };
             let (start, bytes) = self.take(memory, &slots, bytes)?;
-            format(memory, start);
             memory.store(at, key);
             memory.store(at + LINE, Entry { base: start.0, bytes, ..wanted });
             Ok(start)

@@ -10,8 +10,6 @@
 //! | [`BTree`] | rows by key, in order, in pages: a B+-tree | users |
 //! | [`Region`] | an allocator of address ranges for these | users |
 //! | [`OrderedMap`] | words by byte strings, in order, in a [`BTree`] | users |
-//! | [`Heap`] | pieces of memory of any size, taken, freed and joined again | users |
-//! | [`Database`], [`StoredTable`] | Silo's transactions on tables that stay | users |
 //! | [`Catalogue`] | any of these, found again by name | users |
 //! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the server |
 //! | [`masstree::Tree`] | an ordered map with variable-length keys, and scans | programs |
@@ -59,8 +57,6 @@
 
 mod b_tree;
 mod catalogue;
-mod database;
-mod heap;
 mod map;
 mod ordered_map;
 mod region;
@@ -79,8 +75,6 @@ pub mod silo;
 
 pub use b_tree::BTree;
 pub use catalogue::{Catalogue, CatalogueError, NAME_BYTES_MAX};
-pub use database::{Database, StoredTable};
-pub use heap::Heap;
 pub use image::{ALL_LINES, PageBytes};
 pub use map::{Map, MapFull};
 pub use ordered_map::OrderedMap;

@@ -199,17 +199,18 @@ mod tests {
 
     use super::record::Head;
     use super::*;
-    use crate::Catalogue;
+    use crate::masstree::Tree;
 
     #[test]
     fn a_record_whose_epoch_has_no_version_left_is_written_in_the_next() {
         let mut memory = Plain::zeroed(1 << 20);
         let memory = &mut memory;
-        let catalogue = Catalogue::open(memory, Addr(0), 1 << 20).unwrap();
-        let bank = catalogue.database(memory, "bank").unwrap();
-        let accounts = catalogue.table::<[u64; 2], _>(memory, &bank, "accounts", 10).unwrap();
-        let (silo, table) = (bank.silo(), accounts.table());
-        let place = accounts.place(memory, silo, 3);
+        let (silo, place) = (&Silo::new(Addr(0), 7), Addr(64));
+        memory.store(Addr(0), silo.image_of_epoch());
+        memory.store(place, silo.image_of_free_place(place, 0));
+        let index = Tree::new(Addr(4096), Tree::bytes(0, 10), 0, 7);
+        index.format(memory);
+        let table = &Table::<[u64; 2]>::new(index);
         let insert = |memory: &mut Plain, key| {
             let inserted = silo.run(memory, 1, Isolation::Serializable, |silo| {
                 silo.insert(table, key, place, &[1, 0])

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ebbtide_core::{Addr, Memory, Value};
 use ebbtide_structures::hash::mix;
-use ebbtide_structures::silo::Isolation;
-use ebbtide_structures::{BTree, Catalogue, Heap, Map, OrderedMap};
+use ebbtide_structures::masstree::Tree;
+use ebbtide_structures::silo::{Isolation, Silo, Table};
+use ebbtide_structures::{BTree, Catalogue, Map, OrderedMap};
 use ebbtide_testbed::Plain;
 
 /// The order of the keys that come and go.
@@ -92,31 +93,6 @@ fn a_b_tree_of_large_rows_never_fills() {
 }
 
 #[test]
-fn a_heap_of_pieces_of_all_sizes_never_fills() {
-    let (window, bytes) = (1_000, 4 << 20);
-    let heap = Heap::at(Addr(0), bytes);
-    let room = |memory: &mut Plain| std::iter::from_fn(|| heap.take(memory, 4096).unwrap()).count();
-    let when_new = room(&mut Plain::zeroed(bytes));
-    for keys in ALL_KEYS {
-        let mut memory = Plain::zeroed(bytes);
-        let mut pieces = BTreeMap::new();
-        keys.moves(window, |comes, goes| {
-            if let Some(number) = goes {
-                let (at, bytes) = pieces.remove(&number).unwrap();
-                heap.give_back(&mut memory, at, bytes).unwrap();
-            }
-            if let Some(number) = comes {
-                // Sizes change as the window moves on.
-                let bytes = 1 + mix(number) % (64 << (number / window % 5));
-                let at = heap.take(&mut memory, bytes).unwrap();
-                pieces.insert(number, (at.unwrap_or_else(|| panic!("{keys:?}: {number}")), bytes));
-            }
-        });
-        assert_eq!(room(&mut memory), when_new, "{keys:?}");
-    }
-}
-
-#[test]
 fn an_ordered_map_of_text_keys_never_fills() {
     let window = 1_000;
     let pages = OrderedMap::pages_for(window) * 23 / 10;
@@ -195,10 +171,17 @@ fn a_table_of_silo_never_fills() {
     let (window, bytes) = (500, 1 << 20);
     for keys in ALL_KEYS {
         let mut memory = Plain::zeroed(bytes);
-        let catalogue = Catalogue::open(&mut memory, Addr(0), bytes).unwrap();
-        let bank = catalogue.database(&mut memory, "bank").unwrap();
-        let accounts = catalogue.table::<u64, _>(&mut memory, &bank, "accounts", window).unwrap();
-        let (silo, table) = (bank.silo(), accounts.table());
+        // The epoch, the places of one line, and the index.
+        let silo = Silo::new(Addr(0), 7);
+        memory.store(Addr(0), silo.image_of_epoch());
+        let place_at = |number: u64| Addr(64 + number * 64);
+        for at in (0..window).map(place_at) {
+            memory.store(at, silo.image_of_free_place(at, 0));
+        }
+        let nodes = Tree::bytes(0, window.div_ceil(3) + window.div_ceil(18) + 2);
+        let index = Tree::new(Addr(bytes / 2), nodes, 0, 7);
+        index.format(&mut memory);
+        let table = &Table::<u64>::new(index);
         let key = |number| match keys {
             Keys::Prefixed => keys.key(number)[0] << 32 | number,
             _ => keys.key(number)[0] - u64::from(keys == Keys::Falling),
@@ -218,7 +201,7 @@ fn a_table_of_silo_never_fills() {
             if let Some(number) = comes {
                 let place = free.pop().unwrap();
                 places.insert(number, place);
-                let place = accounts.place(&mut memory, silo, place);
+                let place = place_at(place);
                 let inserted = silo.run(&mut memory, 1, Isolation::Serializable, |silo| {
                     silo.insert(table, key(number), place, &number)
                 });
