@@ -186,11 +186,6 @@ impl Journal {
     /// DRAM in bytes for a page with stores that are in no copy.
     pub const UNMAPPED_PAGE_BYTES: usize = Unmapped::PAGE_BYTES_MAX;
 
-    /// Returns the number of pages with stores that no copy on flash has.
-    pub fn unmapped_pages(&self) -> usize {
-        self.unmapped.len()
-    }
-
     /// Returns the number of slots that hold no page now, or will hold none once the log is on the device.
     pub fn free_slots(&self) -> u64 {
         self.slots.free_count() + self.slots.leaving_count() as u64

@@ -286,14 +286,6 @@ impl MemoryCgroup {
         move_process(pid, &self.path)
     }
 
-    /// Moves this process into the group; see [`join`](MemoryCgroup::join).
-    ///
-    /// # Errors
-    /// [`CgroupError::Io`] when the kernel refuses.
-    pub fn join_self(&self) -> Result<(), CgroupError> {
-        self.join(process::id())
-    }
-
     /// Bytes charged to the group now.
     ///
     /// # Errors
