@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -345,21 +344,6 @@ def reproduce(
 def designs() -> dict[str, str]:
     """Returns the designs and a description of each."""
     return dict(_native.designs())
-
-
-def keep_states(folder: Path | None = None) -> pathlib.Path:
-    """Keeps calibrations and warm machines on disk. Later simulations over the same jobs, in any process, start
-    warm. Results are the same.
-
-    Args:
-        folder: the folder, one for each process; by default `ebbtide` in the user's cache folder. It keeps at most
-            4 GiB: the files that were used last.
-
-    Returns:
-        The folder.
-    """
-    where = None if folder is None else pathlib.Path(folder).absolute()
-    return _native.keep_states(where, pathlib.Path(_native.__file__))
 
 
 def workloads() -> list[str]:

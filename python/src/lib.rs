@@ -40,7 +40,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(models::reproduce, module)?)?;
     module.add_function(wrap_pyfunction!(models::designs_list, module)?)?;
     module.add_function(wrap_pyfunction!(models::workloads, module)?)?;
-    module.add_function(wrap_pyfunction!(models::keep_states, module)?)?;
     module.add_function(wrap_pyfunction!(models::resolve, module)?)?;
     module.add_function(wrap_pyfunction!(sweeps::run_point, module)?)?;
     module.add_function(wrap_pyfunction!(traces::convert_trace, module)?)?;

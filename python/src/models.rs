@@ -1,7 +1,6 @@
 //! The commands that simulate or compute. Their arguments are text.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ebbtide_core::replacement::{PolicyKind, Replacement};
@@ -331,27 +330,6 @@ pub(crate) fn reproduce(
 #[pyo3(name = "designs")]
 pub(crate) fn designs_list() -> Vec<(&'static str, &'static str)> {
     designs::ALL.iter().map(|design| (design.name, design.about)).collect()
-}
-
-/// Keeps state that later simulations of the same jobs share in a folder, and returns the folder.
-/// Only the build in the file `program` reuses it.
-#[pyfunction]
-pub(crate) fn keep_states(folder: Option<PathBuf>, program: PathBuf) -> PyResult<PathBuf> {
-    let folder = folder.or_else(ebbtide_sim::user_folder);
-    let folder = folder.ok_or_else(|| {
-        Failure::input("folder: no home folder and no XDG_CACHE_HOME, expected a folder")
-    })?;
-    let checksum = ebbtide_sim::checksum_of_file(&program).map_err(|error| {
-        Failure::run(format!("cannot read the package's own file {}: {error}", program.display()))
-    })?;
-    if !ebbtide_sim::keep_in(folder.clone(), checksum) {
-        let text = format!(
-            "folder {}: another one was named before, expected one in a process",
-            folder.display()
-        );
-        return Err(Failure::input(text).into());
-    }
-    Ok(folder)
 }
 
 /// Returns the programs' names.

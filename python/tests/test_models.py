@@ -35,31 +35,6 @@ def test_a_run_is_that_of_the_command(small, command, tmp_path: Path) -> None:
     assert ours == theirs
 
 
-def test_states_are_kept_in_a_folder_and_change_nothing(small, tmp_path: Path) -> None:
-    program = textwrap.dedent(f"""
-        import json, sys, ebbtide
-        if len(sys.argv) > 1:
-            print(ebbtide.keep_states(sys.argv[1]))
-            try:
-                ebbtide.keep_states(sys.argv[1] + "2")
-            except ebbtide.InputError as error:
-                print(error)
-        run = ebbtide.simulate(workload="array-swap", jobs=200, set={small!r}).data
-        print(json.dumps({{key: run[key] for key in run if key not in {OF_THE_HOST}}}))
-    """)
-
-    def lines(*folder: str) -> list[str]:
-        call = [sys.executable, "-c", program, *folder]
-        return subprocess.run(call, check=True, capture_output=True, text=True).stdout.splitlines()
-
-    folder = tmp_path / "kept"
-    made, used, without = lines(str(folder)), lines(str(folder)), lines()
-    assert made == used == [str(folder), made[1], *without]
-    assert made[1].startswith(f"folder {folder}2: another one was named before")
-    kinds = sorted(path.suffix for path in folder.iterdir())
-    assert kinds == [".calibration", ".warm"], "the second run made nothing anew"
-
-
 def test_figures_are_attributes_and_unknown_ones_say_what_there_is(small) -> None:
     result = simulate(small)
     assert 0 < result.ratio_to_dram <= 1.5

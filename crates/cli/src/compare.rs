@@ -14,7 +14,6 @@ use crate::exit::Failure;
 use crate::market::Market;
 use crate::output::Output;
 use crate::sim::energy_table;
-use crate::states::States;
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -52,8 +51,6 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     market: Market,
     #[command(flatten)]
-    states: States,
-    #[command(flatten)]
     output: Output,
 }
 
@@ -72,7 +69,6 @@ pub(crate) fn chosen(design: &str) -> String {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
-    arguments.states.keep();
     let options = options(arguments)?;
     let comparison = progress::watched(|watch| compare::compare(&options, watch))?;
     arguments.output.finish(&comparison.map_err(|error| Failure::of(error.is_input(), error))?)

@@ -25,7 +25,6 @@ mod reproduce;
 mod serve;
 mod sim;
 mod size;
-mod states;
 mod store;
 mod sweep;
 mod trace;

@@ -6,7 +6,6 @@ use ebbtide_study::side_by_side::host_threads;
 
 use crate::exit::{Failure, print, say};
 use crate::output::Output;
-use crate::states::States;
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -31,8 +30,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ID", num_args = 1..)]
     claim: Vec<String>,
     #[command(flatten)]
-    states: States,
-    #[command(flatten)]
     output: Output,
 }
 
@@ -55,7 +52,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let quick = arguments.quick || arguments.paper.is_none();
     arguments.output.check()?;
-    arguments.states.keep();
     let options = ReproduceOptions {
         selection,
         quick,

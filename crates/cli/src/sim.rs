@@ -13,7 +13,6 @@ use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::states::States;
 use crate::{numbers, progress};
 
 /// The default of `--jobs`. They take a second to simulate for each seed, and their warm-up about
@@ -76,8 +75,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.toml")]
     energy: Option<PathBuf>,
     #[command(flatten)]
-    states: States,
-    #[command(flatten)]
     output: Output,
     /// Also print the timeline of a typical miss
     #[arg(long, conflicts_with_all = ["trace", "seeds"])]
@@ -86,7 +83,6 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
-    arguments.states.keep();
     let options = options(arguments)?;
     let waits_for_input = arguments.trace.as_deref() == Some(Path::new("-"));
     let simulated = |watch: Watch<'_>| simulate::simulate(&options, watch);

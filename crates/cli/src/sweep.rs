@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ebbtide_core::crc32c;
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_study::sweep::{self, Shard, Sweep, SweepOptions};
 
 use crate::exit::{Failure, print};
 use crate::output::finish;
-use crate::states::{self, States};
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -38,8 +38,6 @@ pub(crate) struct Arguments {
     /// file with .results, in the current folder]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    #[command(flatten)]
-    states: States,
 }
 
 #[derive(Subcommand)]
@@ -92,7 +90,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(shard) => folder.join(format!("shard-{shard}").replace('/', "-of-")),
     };
     ebbtide_report::check_folder(&folder).map_err(Failure::input)?;
-    arguments.states.keep();
     let options = SweepOptions {
         folder,
         program: program()?,
@@ -111,7 +108,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The program and its version. A checksum distinguishes builds with the same version.
 fn program() -> Result<String, Failure> {
-    let sum = states::program_checksum()
-        .map_err(|error| Failure::run(format!("cannot read the program's own file: {error}")))?;
-    Ok(format!("ebbtide {} ({sum:08x})", env!("CARGO_PKG_VERSION")))
+    let file = std::env::current_exe().and_then(std::fs::read);
+    let file =
+        file.map_err(|error| Failure::run(format!("cannot read the program's own file: {error}")))?;
+    Ok(format!("ebbtide {} ({:08x})", env!("CARGO_PKG_VERSION"), crc32c(&file)))
 }

@@ -64,26 +64,6 @@ fn without_wall(text: String) -> String {
 }
 
 #[test]
-fn states_are_kept_for_the_next_run_and_change_nothing() {
-    let folder = folder();
-    let sim = |arguments: &[&str]| {
-        let arguments = [&["--json", "--workload=array-swap"], arguments].concat();
-        without_wall(printed(&mut small_sim(folder.path(), &arguments)))
-    };
-    let without = sim(&["--states=none"]);
-    assert!(names(folder.path()).is_empty());
-    assert_eq!([sim(&["--states=kept"]), sim(&["--states=kept"])], [without.clone(), without]);
-    let kept = names(&folder.path().join("kept"));
-    let of = |ending: &str| kept.iter().filter(|name| name.ends_with(ending)).count();
-    assert_eq!((of(".calibration"), of(".warm"), kept.len()), (1, 1, 2), "{kept:?}");
-    // Another latency of flash is warmed alike; other data are not.
-    sim(&["--states=kept", "--set=flash.read_us=70"]);
-    assert_eq!(names(&folder.path().join("kept")), kept);
-    sim(&["--states=kept", "--seed=9"]);
-    assert_eq!(names(&folder.path().join("kept")).len(), 4);
-}
-
-#[test]
 fn the_same_arguments_give_the_same_bytes() {
     let folder = folder();
     let [one, other, seeded] = ["--seed=5", "--seed=5", "--seed=6"]

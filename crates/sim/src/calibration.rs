@@ -6,7 +6,6 @@
 
 use ebbtide_core::{Span, Watch};
 use ebbtide_workloads::Program;
-use serde::{Deserialize, Serialize};
 
 use crate::core_side::CoreSide;
 use crate::designs::Parts;
@@ -16,7 +15,7 @@ use crate::plan::{Plan, jobs_in_dram_max};
 use crate::stages;
 
 /// Jobs in DRAM, and the computing with which they miss at the wanted interval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Calibration {
     /// Misses per job of a plain LRU cache of `workload.lru_share` of the data.
     pub(crate) lru_misses_per_job: f64,

@@ -39,8 +39,7 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn warmed(plan: &Plan, watch: Watch<'_>) -> Result<Simulation, SimError> {
-        let parts = designs::compose(&plan.config)?;
-        Simulation::by(plan, parts, watch, |machine| kept::warm(machine, None, plan, watch))
+        Simulation::warmed_of(plan, designs::compose(&plan.config)?, watch)
     }
 
     /// The same with `parts` instead of the parts of the plan's design, for designs outside the
@@ -49,7 +48,6 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
-        // The plan does not identify the parts, so nothing of them is kept.
         Simulation::by(plan, parts, watch, |machine| warmed_up(machine, plan, watch))
     }
 

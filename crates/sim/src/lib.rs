@@ -28,7 +28,6 @@ pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{Simulation, simulate};
-pub use kept::{checksum_of_file, keep_in, user_folder};
 pub use machine::{
     Breakdown, Coherence, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts,
     SimError, WORK_UNITS,

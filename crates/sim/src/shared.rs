@@ -31,7 +31,7 @@ impl Shared {
         let calibration = kept::calibration(plan, &program, watch)?;
         let parts = designs::compose(&plan.config)?;
         let mut machine = Machine::of_program(&plan.config, parts, program)?;
-        let steady = kept::warm(&mut machine, Some(&mut self.last), plan, watch)?;
+        let steady = kept::warm(&mut machine, &mut self.last, plan, watch)?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
     }
 
