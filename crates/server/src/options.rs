@@ -170,4 +170,14 @@ impl ServeError {
             _ => true,
         }
     }
+
+    /// True if a stop request ended the start, and nothing failed.
+    pub(crate) fn is_stop(&self) -> bool {
+        match self {
+            ServeError::Store(error) | ServeError::Engine(EngineError::Store(error)) => {
+                error.is_stop()
+            }
+            _ => false,
+        }
+    }
 }

@@ -85,7 +85,8 @@ pub struct Started {
     pub notices: Vec<String>,
 }
 
-/// Serves until `stop`, or until a client sends `SHUTDOWN`. Calls `started` once it answers.
+/// Serves until `stop`, or until a client sends `SHUTDOWN`. Calls `started` once it answers. A stop
+/// request during recovery or growth ends it before that, and leaves the store as it was.
 ///
 /// # Errors
 /// Returns an error if it cannot start, or the store fails.
@@ -108,7 +109,10 @@ pub fn serve(
         return Err(ServeError::MetricsOverTls);
     }
     let opening = Instant::now();
-    let (engine, capacity_bytes) = open(options, buffers_bytes)?;
+    let (engine, capacity_bytes) = match open(options, buffers_bytes, stop) {
+        Err(error) if error.is_stop() => return Ok(()),
+        opened => opened?,
+    };
     let engine = Arc::new(engine);
     let settings = settings(options, address.port(), capacity_bytes, buffers_bytes);
     let seed = u64::from(std::process::id()) ^ now_ms() << 20;
@@ -327,7 +331,12 @@ fn remove_stale(path: &Path) {
 
 /// Opens the store, or creates it if it is missing or not durable. Returns its engine and its
 /// capacity in bytes.
-fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), ServeError> {
+fn open(
+    options: &ServeOptions,
+    buffers_bytes: u64,
+    stop: &Stop,
+) -> Result<(Engine, u64), ServeError> {
+    let watch = Watch::new(&|_, _| (), stop);
     let keeps = options.durability != Policy::None;
     let (found, other) = look(options, if keeps { STORE_TAG } else { TAG_GONE })?;
     let given = options.capacity_bytes.map(|bytes| bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64);
@@ -357,7 +366,7 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
     };
     ebbtide_engine::Budget::divide(&engine, pages).map_err(failed)?;
     if let Some(found_bytes) = kept {
-        grow(&options.data, found_bytes, capacity_bytes)?;
+        grow(&options.data, (found_bytes, capacity_bytes), watch)?;
     }
     let new = NewStore {
         path: options.data.clone(),
@@ -377,8 +386,8 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
         (false, _) => Store::create_blank(&new)?,
     };
     let store = Arc::new(store);
-    let engine =
-        Engine::open(&store, &engine).inspect_err(|_| store.discard_new()).map_err(failed)?;
+    let engine = Engine::open_watched(&store, &engine, watch).inspect_err(|_| store.discard_new());
+    let engine = engine.map_err(failed)?;
     if !engine.has_network() {
         store.discard_new();
         return Err(ServeError::NoRing);
@@ -393,7 +402,11 @@ fn spare_pages(pages: u64) -> u64 {
 
 /// Grows a store to a larger capacity. A store never shrinks, and one on a raw drive does not
 /// grow.
-fn grow(path: &Path, found_bytes: u64, given_bytes: u64) -> Result<(), ServeError> {
+fn grow(
+    path: &Path,
+    (found_bytes, given_bytes): (u64, u64),
+    watch: Watch<'_>,
+) -> Result<(), ServeError> {
     if given_bytes == found_bytes {
         return Ok(());
     }
@@ -402,7 +415,7 @@ fn grow(path: &Path, found_bytes: u64, given_bytes: u64) -> Result<(), ServeErro
         return Err(ServeError::OtherCapacity { path, given_bytes, found_bytes });
     }
     let pages = given_bytes / PAGE_BYTES as u64;
-    Ok(Store::grow(path, (pages, spare_pages(pages)), Watch::unattended())?)
+    Ok(Store::grow(path, (pages, spare_pages(pages)), watch)?)
 }
 
 /// Returns the capacity of the existing store if its tag is `expected`. The second result is true

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ebbtide_core::durability::RecoveryError;
 use ebbtide_core::{PAGE_BYTES, Stopped};
 use thiserror::Error;
 
@@ -73,7 +74,7 @@ pub enum StoreError {
     )]
     TooSmall { log_bytes: u64, log_bytes_min: u64, spare_pages: u64 },
     #[error(transparent)]
-    Recovery(#[from] ebbtide_core::durability::RecoveryError),
+    Recovery(#[from] RecoveryError),
     #[error("a store's tag has {0} bytes, expected at most {TAG_BYTES_MAX}")]
     LongTag(usize),
     #[error("a store begins {0} bytes into its file, expected a multiple of {PAGE_BYTES}")]
@@ -86,6 +87,11 @@ impl StoreError {
     /// True if the user's input is at fault, rather than the device.
     pub fn is_input(&self) -> bool {
         !matches!(self, StoreError::Io { .. } | StoreError::Stopped(_) | StoreError::Recovery(_))
+    }
+
+    /// True if the caller's stop request ended the work, and nothing failed.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, StoreError::Stopped(_) | StoreError::Recovery(RecoveryError::Stopped(_)))
     }
 }
 

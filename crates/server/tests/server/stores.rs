@@ -132,3 +132,31 @@ fn a_store_grows_to_the_capacity_that_is_asked_for_and_never_shrinks() {
     let mut client = server.client();
     assert!((0..second).all(|number| client.call(&key(number)) == Reply::Bulk(value.clone())));
 }
+
+#[test]
+fn a_stop_request_ends_recovery_and_growth_and_leaves_the_store_as_it_was() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let options = |capacity_bytes| ServeOptions {
+        data: folder.path().join("store"),
+        capacity_bytes: Some(capacity_bytes),
+        durability: Policy::Always,
+        dram_bytes: 16 << 20,
+        port: 0,
+        ..ServeOptions::default()
+    };
+    let server = Server::start(|server| *server = options(4 << 20));
+    assert_eq!(server.client().call("set key value"), ok());
+    drop(server);
+    let contents = || std::fs::read(options(0).data).expect("a store");
+    let before = contents();
+    let stop: &'static Stop = Box::leak(Box::default());
+    stop.stop();
+    for capacity_bytes in [4 << 20, 12 << 20] {
+        serve(&options(capacity_bytes), stop, |_| panic!("it answers")).expect("no failure");
+        assert!(contents() == before, "a start that was stopped changed the store");
+        let names = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(names, 1, "files beside the store");
+    }
+    let server = Server::start(|server| *server = options(12 << 20));
+    assert_eq!(server.client().call("get key"), bulk("value"));
+}
