@@ -2,7 +2,9 @@
 
 use ebbtide_core::{Memory, PAGE_BYTES};
 
-use super::entry::{Entry, Numbers, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline};
+use super::entry::{
+    Entry, LargeId, Numbers, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline,
+};
 use super::key::{KEY_BYTES_MAX, Key};
 use super::pages::{Full, RESERVE_PAGES};
 use super::tree::Step;
@@ -161,7 +163,10 @@ impl Keyspace {
     ) -> Result<(), Full> {
         let mut value = Vec::new();
         let Some(entry) = self.find(memory, database, from, &mut value) else { return Ok(()) };
-        if entry.is_inline() && !fits_inline(to.bytes, value.len()) {
+        let fits = !entry.is_inline() || fits_inline(to.bytes, value.len());
+        if let Some(packed) = self.open_collection(to, &entry, &value).filter(|_| !fits) {
+            self.store_unpacked(memory, to_database, to, packed)?;
+        } else if !fits {
             self.set(memory, to_database, to, &value, entry.expires_at_ms)?;
         } else {
             let old = self.put(memory, to_database, to, &entry, &value)?;
@@ -268,11 +273,14 @@ impl Keyspace {
         })
     }
 
-    /// Frees the pages of an entry's value. A large one waits for [`reclaim_large`](Keyspace::reclaim_large).
+    /// Frees the pages of an entry's value. A large one, or a collection in trees, waits for [`reclaim_large`](Keyspace::reclaim_large).
     pub(super) fn give_pages<M: Memory>(&self, memory: &mut M, entry: &Entry) {
         match (&entry.place, entry.large()) {
             (Place::Listed(numbers), _) => {
                 Listed(numbers.clone()).give_from(&self.pages, memory, 0);
+            }
+            (Place::Collection { roots, .. }, _) => {
+                roots.iter().for_each(|root| detached::add(self, memory, LargeId(*root)));
             }
             (_, Some(large)) => detached::add(self, memory, large),
             _ => {}
@@ -280,7 +288,10 @@ impl Keyspace {
     }
 
     /// Checks beforehand that this many pages for data may be taken, so that less must be undone.
-    pub(super) fn check_room<M: Memory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
+    ///
+    /// # Errors
+    /// [`Full`] if there are fewer.
+    pub fn check_room<M: Memory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
         if self.pages.free(memory) < pages + RESERVE_PAGES { Err(Full) } else { Ok(()) }
     }
 

@@ -2,13 +2,14 @@
 //!
 //! They form a list that survives crashes. It starts in the header page, and the first page of each value names
 //! its neighbours. So no page is lost if the server goes down while it writes a value. A value that was removed
-//! stays until its readers are done.
+//! stays until its readers are done. A tree of elements is in the list by its root, and loses its other pages in
+//! steps.
 
 use ebbtide_core::{Addr, Memory};
 
 use super::entry::LargeId;
 use super::layout::PageNumber;
-use super::pages::NEIGHBOURS;
+use super::pages::{NEIGHBOURS, Pages};
 use super::{DETACHED, Keyspace};
 use crate::latch;
 
@@ -68,11 +69,23 @@ fn unlink<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) {
     }
 }
 
-/// Frees the pages of one value that no job holds. Returns true if there was one.
+/// The rest of a value that is being freed.
+pub(super) enum Left {
+    /// Pages that another step frees.
+    More,
+    /// Its first page.
+    Page,
+    /// A chain of lists of pages.
+    Chain,
+}
+
+/// Frees one value that no job holds, or a part of it. `reduce` frees a part of a value and returns what is left.
+/// Returns true if there was one.
 pub(super) fn reclaim<M: Memory>(
     keyspace: &Keyspace,
     memory: &mut M,
     is_held: impl Fn(LargeId) -> bool,
+    reduce: impl FnOnce(&mut M, PageNumber) -> Left,
 ) -> bool {
     let list = list(keyspace);
     latch::write(memory, list, |memory| {
@@ -82,8 +95,17 @@ pub(super) fn reclaim<M: Memory>(
                 break;
             }
             if !is_held(LargeId(number)) {
-                unlink(keyspace, memory, number);
-                give(keyspace, memory, number);
+                match reduce(memory, number) {
+                    Left::More => {}
+                    Left::Page => {
+                        unlink(keyspace, memory, number);
+                        keyspace.pages.give(memory, number);
+                    }
+                    Left::Chain => {
+                        unlink(keyspace, memory, number);
+                        give(&keyspace.pages, memory, number);
+                    }
+                }
                 return true;
             }
             [_, number] = neighbours(keyspace, memory, number);
@@ -92,15 +114,16 @@ pub(super) fn reclaim<M: Memory>(
     })
 }
 
-fn give<M: Memory>(keyspace: &Keyspace, memory: &mut M, first: PageNumber) {
+/// Frees the pages of the large value whose list begins at `first`.
+pub(super) fn give<M: Memory>(pages: &Pages, memory: &mut M, first: PageNumber) {
     let (mut last, mut count) = (first, 0);
     loop {
-        let (following, held) = keyspace.pages.list_header(memory, last);
+        let (following, held) = pages.list_header(memory, last);
         count += 1 + held;
         if following == 0 {
             break;
         }
         last = following;
     }
-    keyspace.pages.give_chain(memory, (first, last), count);
+    pages.give_chain(memory, (first, last), count);
 }

@@ -13,6 +13,7 @@
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
 
+use super::kind::{Kind, roots_of_tag};
 use super::layout::{DATA_BYTES, LEAF_BYTES, PageNumber, SLOT_BYTES, copy_out, equals};
 use super::pages::HELD_MAX;
 
@@ -37,12 +38,16 @@ pub const VALUE_BYTES_MAX: u64 = 512 << 20;
 const INLINE: u8 = 0;
 const LISTED: u8 = 1;
 const CHAINED: u8 = 2;
+const COLLECTION: u8 = 3;
 
 /// The fewest bytes of an entry: an empty key with an empty value.
 pub(super) const ENTRY_BYTES_MIN: usize = 2;
 
 /// The most bytes of the three numbers.
 const HEADER_BYTES_MAX: usize = 2 + 5 + 10;
+
+/// The most bytes of a collection's entry that name its trees: the tag and two roots.
+const DESCRIPTOR_BYTES_MAX: usize = 9;
 
 /// The numbers of the pages of a value, or of the pages that list them.
 pub(super) type Numbers = SmallVec<[PageNumber; 4]>;
@@ -92,7 +97,7 @@ impl EntryHeader {
     fn payload_bytes(&self) -> usize {
         let pages = (self.value_bytes as usize).div_ceil(DATA_BYTES);
         match self.place {
-            INLINE => self.value_bytes as usize,
+            INLINE | COLLECTION => self.value_bytes as usize,
             LISTED => 4 * pages,
             _ => 4 * pages.div_ceil(NUMBERS_PER_PAGE),
         }
@@ -134,6 +139,8 @@ pub(super) enum Place {
     Listed(Numbers),
     /// In pages that are listed in these pages. Each of these also names the next.
     Chained(Numbers),
+    /// In the entry itself, or in trees with these roots, which the entry names.
+    Collection { kind: Kind, roots: Numbers },
 }
 
 /// A value of more than [`WHOLE_BYTES_MAX`], by the page where its list of pages begins.
@@ -153,7 +160,24 @@ pub struct Entry {
 impl Entry {
     /// True if the value lies next to its key. Reading the key then reads it too.
     pub fn is_inline(&self) -> bool {
-        self.place == Place::Inline
+        match &self.place {
+            Place::Inline => true,
+            Place::Collection { roots, .. } => roots.is_empty(),
+            Place::Listed(_) | Place::Chained(_) => false,
+        }
+    }
+
+    /// Returns the kind of the value.
+    pub fn kind(&self) -> Kind {
+        match self.place {
+            Place::Collection { kind, .. } => kind,
+            _ => Kind::String,
+        }
+    }
+
+    /// True if the entry has the value, or what names its trees.
+    fn has_value(&self) -> bool {
+        matches!(self.place, Place::Inline | Place::Collection { .. })
     }
 
     /// Returns the identity of its large value, if it has one. Two values that exist at the same time
@@ -175,7 +199,7 @@ impl Entry {
     ) -> Option<Entry> {
         let header = EntryHeader::load(memory, at, end)?;
         let entry = Entry::of(memory, at, &header);
-        if entry.is_inline() {
+        if entry.has_value() {
             copy_out(memory, header.payload(at), header.payload_bytes(), value);
         }
         Some(entry)
@@ -195,26 +219,35 @@ impl Entry {
     pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
         let header = EntryHeader::decode(bytes)?;
         let payload = bytes.get(header.bytes + header.key_bytes..)?;
-        Some(Entry::with(&header, || payload.to_vec()))
+        Some(Entry::with(&header, |most| payload[..payload.len().min(most)].to_vec()))
     }
 
     fn of<M: Memory>(memory: &mut M, at: Addr, header: &EntryHeader) -> Entry {
-        Entry::with(header, || {
+        Entry::with(header, |most| {
             let mut bytes = Vec::new();
-            copy_out(memory, header.payload(at), header.payload_bytes(), &mut bytes);
+            let length = header.payload_bytes().min(most);
+            copy_out(memory, header.payload(at), length, &mut bytes);
             bytes
         })
     }
 
-    /// Returns the entry of a header. `payload` returns the numbers of pages, if they are needed.
-    fn with(header: &EntryHeader, payload: impl FnOnce() -> Vec<u8>) -> Entry {
-        let numbers = || -> Numbers {
-            payload().as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
+    /// Returns the entry of a header. `payload` returns the start of the payload, if it is needed: at most as
+    /// many bytes as it is asked for.
+    fn with(header: &EntryHeader, payload: impl FnOnce(usize) -> Vec<u8>) -> Entry {
+        let numbers = |bytes: Vec<u8>| -> Numbers {
+            bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
         };
         let place = match header.place {
             INLINE => Place::Inline,
-            LISTED => Place::Listed(numbers()),
-            _ => Place::Chained(numbers()),
+            LISTED => Place::Listed(numbers(payload(usize::MAX))),
+            CHAINED => Place::Chained(numbers(payload(usize::MAX))),
+            _ => {
+                let descriptor = payload(DESCRIPTOR_BYTES_MAX);
+                let (tag, roots) = descriptor.split_first().unwrap_or((&0, &[]));
+                let mut roots = numbers(roots.to_vec());
+                roots.truncate(roots_of_tag(*tag));
+                Place::Collection { kind: Kind::of_tag(*tag), roots }
+            }
         };
         let value_bytes = u64::from(header.value_bytes);
         Entry { value_bytes, expires_at_ms: header.expires_at_ms, place }
@@ -226,6 +259,17 @@ pub(super) fn has_key<M: Memory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]
     EntryHeader::load(memory, at, end).is_some_and(|header| {
         header.key_bytes == key.len() && equals(memory, at + header.bytes as u64, key)
     })
+}
+
+/// Returns the kind of the value of the entry at `at`. `None` if a writer has torn it.
+pub(super) fn load_kind<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<Kind> {
+    let header = EntryHeader::load(memory, at, end)?;
+    if header.place != COLLECTION || header.value_bytes == 0 {
+        return Some(Kind::String);
+    }
+    let mut tag = Vec::new();
+    copy_out(memory, header.payload(at), 1, &mut tag);
+    tag.first().map(|tag| Kind::of_tag(*tag))
 }
 
 /// Appends the key of the entry at `at` to `into`, and returns its time of expiry. `None` if a writer has
@@ -261,12 +305,13 @@ pub(super) fn expiry_in(entry: &[u8]) -> Option<u64> {
 /// An entry as it is written.
 pub(super) type EntryBytes = SmallVec<[u8; 256]>;
 
-/// The bytes of an entry. `value` is an inline value.
+/// The bytes of an entry. The entry has `value` if it is inline or of a collection.
 pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryBytes {
     let (place, numbers): (u8, &[u32]) = match &entry.place {
         Place::Inline => (INLINE, &[]),
         Place::Listed(numbers) => (LISTED, numbers),
         Place::Chained(numbers) => (CHAINED, numbers),
+        Place::Collection { .. } => (COLLECTION, &[]),
     };
     let mut bytes = EntryBytes::new();
     let expires = u64::from(entry.expires_at_ms.is_some());
@@ -276,16 +321,21 @@ pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryBytes {
         push_number(&mut bytes, at);
     }
     bytes.extend_from_slice(key);
-    if entry.is_inline() {
+    if entry.has_value() {
         bytes.extend_from_slice(value);
     }
     numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     bytes
 }
 
+/// Returns the most bytes of a value that lies next to this key, even if the key expires.
+pub(super) fn inline_bytes_max(key: &[u8]) -> usize {
+    INLINE_BYTES_MAX.saturating_sub(HEADER_BYTES_MAX + key.len())
+}
+
 /// True if a value of this many bytes lies next to its key, even if the key expires.
 pub(super) fn fits_inline(key: &[u8], value_bytes: usize) -> bool {
-    HEADER_BYTES_MAX + key.len() + value_bytes <= INLINE_BYTES_MAX
+    value_bytes <= inline_bytes_max(key)
 }
 
 #[cfg(test)]
@@ -303,12 +353,25 @@ mod tests {
             (64, 900, Place::Inline),
             (1024, 5 * DATA_BYTES as u64, Place::Listed(numbers(5))),
             (16, VALUE_BYTES_MAX, Place::Chained(numbers(130))),
+            (16, 90, Place::Collection { kind: Kind::Set, roots: Numbers::new() }),
+            (16, 9, Place::Collection { kind: Kind::SortedSet, roots: numbers(2) }),
         ];
         let end = Addr(4096);
         for (key_bytes, value_bytes, place) in cases {
             for expires_at_ms in [None, Some(0), Some(1_764_000_000_000), Some(u64::MAX)] {
                 let key = vec![b'k'; key_bytes];
-                let value = vec![7; if place == Place::Inline { value_bytes as usize } else { 0 }];
+                let value = match &place {
+                    Place::Inline => vec![7; value_bytes as usize],
+                    Place::Collection { roots, .. } if roots.is_empty() => {
+                        [&[2][..], &vec![7; value_bytes as usize - 1]].concat()
+                    }
+                    Place::Collection { roots, .. } => {
+                        let mut value = vec![0x83];
+                        roots.iter().for_each(|root| value.extend_from_slice(&root.to_le_bytes()));
+                        value
+                    }
+                    _ => Vec::new(),
+                };
                 let entry = Entry { value_bytes, expires_at_ms, place: place.clone() };
                 let bytes = encode(&key, &entry, &value);
                 assert_eq!(key_in(&bytes), key);

@@ -168,14 +168,4 @@ impl Keyspace {
         let entry = Entry { value_bytes: large.bytes, expires_at_ms, place };
         self.put(memory, database, key, &entry, &[])
     }
-
-    /// Frees the pages of one large value that no key has any more and no job reads or writes. Returns true
-    /// if there was one.
-    pub fn reclaim_large<M: Memory>(
-        &self,
-        memory: &mut M,
-        is_held: impl Fn(LargeId) -> bool,
-    ) -> bool {
-        detached::reclaim(self, memory, is_held)
-    }
 }

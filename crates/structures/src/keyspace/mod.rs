@@ -37,6 +37,7 @@
 //! ```
 
 mod change;
+mod collection;
 mod detached;
 mod discard;
 mod due;
@@ -46,11 +47,13 @@ mod expire;
 mod inner;
 mod join;
 mod key;
+mod kind;
 mod large;
 mod layout;
 mod leaf;
 mod order;
 mod pages;
+mod reclaim;
 mod tree;
 mod values;
 
@@ -58,15 +61,17 @@ use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
+pub use collection::{Collection, ELEMENT_BYTES_MAX, Field, MEMBER_BYTES_MAX, SCAN_END, Score};
 pub use entry::{Entry, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 pub use expire::{Due, Expired};
 pub use key::{HashSecret, KEY_BYTES_MAX, Key, slot};
+pub use kind::Kind;
 pub use large::Large;
 pub use layout::HASHES;
 pub use pages::Full;
 
 use crate::latch;
-use entry::load_key;
+use entry::{load_key, load_kind};
 use layout::PageNumber;
 use order::Order;
 use pages::Pages;
@@ -80,7 +85,10 @@ pub const STRIPES: u64 = 256;
 
 /// The first word of a keyspace: its name, and the version of its format in the last byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x00") | VERSION << VERSION_SHIFT;
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
+
+/// The oldest version that is opened. It has strings only, in the same form.
+const VERSION_MIN: u64 = 4;
 const VERSION_SHIFT: u32 = 56;
 
 /// Offsets of the parts of the header page.
@@ -114,8 +122,8 @@ pub enum NotKeyspace {
     Other,
     /// The memory holds a keyspace of another version of the format.
     #[error(
-        "the keyspace has version {0} of its format, expected {VERSION}: the build that made it can \
-         read its keys"
+        "the keyspace has version {0} of its format, expected {VERSION_MIN} to {VERSION}: the build \
+         that made it can read its keys"
     )]
     Version(u64),
 }
@@ -127,6 +135,8 @@ pub struct Scanned {
     pub key: Vec<u8>,
     /// When it expires, in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<u64>,
+    /// The kind of its value.
+    pub kind: Kind,
 }
 
 /// Databases of keys in memory. It is a handle of a few numbers, which jobs copy and share.
@@ -170,13 +180,22 @@ impl Keyspace {
         let fits = base.0.checked_add(pages.saturating_mul(PAGE_BYTES as u64));
         let fits = fits.is_some_and(|end| end <= memory.size_bytes());
         let version = magic >> VERSION_SHIFT;
-        if magic != MAGIC && magic ^ version << VERSION_SHIFT == MAGIC ^ VERSION << VERSION_SHIFT {
+        let named = magic ^ version << VERSION_SHIFT == MAGIC ^ VERSION << VERSION_SHIFT;
+        if named && !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(NotKeyspace::Version(version));
         }
-        if magic != MAGIC || pages < PAGES_MIN || !fits {
+        if !named || pages < PAGES_MIN || !fits {
             return Err(NotKeyspace::Other);
         }
         Ok(Keyspace::new(base, pages, HashSecret([low, high])))
+    }
+
+    /// Writes the current version into a keyspace of an older one. Builds that know only the older one then refuse
+    /// it. No other job may use the keyspace.
+    pub fn upgrade<M: Memory>(&self, memory: &mut M) {
+        if memory.load::<u64>(self.base) != MAGIC {
+            memory.store(self.base, MAGIC);
+        }
     }
 
     /// Returns the same keyspace with more pages, which are empty. No other job may use the keyspace.
@@ -333,8 +352,9 @@ impl Keyspace {
                 let mut key = Vec::new();
                 if let Some(expires_at_ms) = load_key(memory, at, leaf::end(page), &mut key)
                     && self.key(&key).hash >= from
+                    && let Some(kind) = load_kind(memory, at, leaf::end(page))
                 {
-                    into.push(Scanned { key, expires_at_ms });
+                    into.push(Scanned { key, expires_at_ms, kind });
                 }
             });
             header.high

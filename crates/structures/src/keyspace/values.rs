@@ -19,7 +19,7 @@ pub(super) fn pages_of(value_bytes: u64) -> u64 {
 /// The number of page `index` of a value. Arbitrary, if a writer intervened.
 fn number<M: Memory>(pages: &Pages, memory: &mut M, place: &Place, index: u64) -> PageNumber {
     match place {
-        Place::Inline => 0,
+        Place::Inline | Place::Collection { .. } => 0,
         Place::Listed(numbers) => numbers.get(index as usize).copied().unwrap_or(0),
         Place::Chained(lists) => {
             let list = lists.get((index / HELD_MAX) as usize).copied().unwrap_or(0);

@@ -1,5 +1,6 @@
 //! The keyspace against the obvious map, in DRAM: the same answers after any operations in between.
 
+mod collections;
 mod expiry;
 mod large;
 mod model;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::{
-    Counts, HASHES, HashSecret, Key, Keyspace, Large, Scanned, WHOLE_BYTES_MAX,
+    Counts, HASHES, HashSecret, Key, Keyspace, Kind, Large, Scanned, WHOLE_BYTES_MAX,
 };
 use ebbtide_testbed::Plain;
 use rand::{Rng, RngExt, SeedableRng};
@@ -135,6 +135,7 @@ impl Pair {
         let expected = self.model.iter().map(|(key, (_, expires_at_ms))| Scanned {
             key: key.clone(),
             expires_at_ms: *expires_at_ms,
+            kind: Kind::String,
         });
         assert_eq!(found, expected.collect::<Vec<_>>());
         let expiring = self.model.values().filter(|(_, expiry)| expiry.is_some()).count() as u64;

@@ -1,0 +1,425 @@
+//! [`Collection`]: a value that is a hash, a set, a sorted set or a list.
+//!
+//! A small collection is packed: its entry has all elements, one after the other. When they do not fit in an
+//! entry any more they move to a [tree] of pages, and the entry names its root. A sorted set has two trees. The
+//! elements move back once they fill a small part of one page.
+//!
+//! | kind | element | order in a tree |
+//! |---|---|---|
+//! | hash | length of the field, field, value | hash of the field |
+//! | set | member | hash of the member |
+//! | sorted set | score, member | score and member; a second tree by hash of the member |
+//! | list | value | place in the list |
+//!
+//! The hash has 128 bits and a secret key, so different names do not collide.
+
+mod hashed;
+mod list;
+mod packed;
+mod page;
+mod sorted;
+mod tree;
+
+use ebbtide_core::Memory;
+
+use super::entry::{Entry, Numbers, Place, WHOLE_BYTES_MAX, inline_bytes_max};
+use super::key::Key;
+use super::kind::Kind;
+use super::pages::{Full, Pages};
+use super::{Keyspace, LargeId, detached};
+use packed::Packed;
+use tree::{Access, Seek, Tree};
+
+pub use hashed::{Field, SCAN_END};
+pub use sorted::{MEMBER_BYTES_MAX, Score};
+
+/// The longest element of a hash, set or list, in bytes. A hash's element is a field with its value, and two
+/// numbers of up to 10 bytes.
+pub const ELEMENT_BYTES_MAX: usize = WHOLE_BYTES_MAX;
+
+/// Bytes of elements at which a tree of one page is packed again. Below that a collection that grows and shrinks
+/// does not change its form each time.
+const PACKED_AGAIN_BYTES: usize = 512;
+
+#[derive(Clone, Debug)]
+enum Body {
+    Packed(Packed),
+    Trees(Numbers),
+}
+
+/// A collection that was found or is being made. Changes of packed elements take effect in
+/// [`Keyspace::store_collection`]; changes of trees at once.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// Its kind.
+    pub kind: Kind,
+    /// When its key expires, in milliseconds since the Unix epoch.
+    pub expires_at_ms: Option<u64>,
+    keyspace: Keyspace,
+    body: Body,
+    /// Bytes of elements that fit next to the key.
+    packed_bytes_max: usize,
+    /// True if its key has it.
+    is_stored: bool,
+    /// True if the entry of its key must be written.
+    is_changed: bool,
+    /// True if an element was put or removed.
+    was_changed: bool,
+    /// True if its trees are in the list of values without a key.
+    is_listed: bool,
+}
+
+impl Collection {
+    fn access<'a, M: Memory>(&self, memory: &'a mut M) -> Access<'a, M> {
+        Access { pages: self.keyspace.pages, memory }
+    }
+
+    /// The tree of this number. The collection has trees.
+    fn tree(&self, number: usize) -> Option<Tree> {
+        match &self.body {
+            Body::Packed(_) => None,
+            // A writer may have torn the entry.
+            Body::Trees(roots) => roots.get(number).map(|root| Tree { root: *root }),
+        }
+    }
+
+    /// True if its elements lie in trees.
+    pub fn is_large(&self) -> bool {
+        matches!(self.body, Body::Trees(_))
+    }
+
+    /// True if an element was put or removed.
+    pub fn was_changed(&self) -> bool {
+        self.was_changed
+    }
+
+    /// Adds an element that was [read](Collection::read) from another collection of this kind. `rank` is its
+    /// place in a list.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub fn add<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        rank: u64,
+        element: &[u8],
+    ) -> Result<(), Full> {
+        match self.kind {
+            Kind::Hash | Kind::Set => self.put(memory, element).map(drop),
+            Kind::SortedSet => {
+                let (score, member) = Score::split(element);
+                self.put_member(memory, Score::of(score), member)
+            }
+            Kind::List | Kind::String => self.insert_at(memory, rank, element),
+        }
+    }
+
+    /// True if its key had it before. A new one is stored once it has elements.
+    pub fn is_stored(&self) -> bool {
+        self.is_stored
+    }
+
+    /// Number of elements.
+    pub fn len<M: Memory>(&self, memory: &mut M) -> u64 {
+        match &self.body {
+            Body::Packed(packed) => packed.elements().count() as u64,
+            Body::Trees(_) => self.tree(0).map_or(0, |tree| tree.total(&mut self.access(memory))),
+        }
+    }
+
+    /// True if it has no elements.
+    pub fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
+        self.len(memory) == 0
+    }
+
+    /// Bytes of flash, estimated.
+    pub fn estimated_bytes<M: Memory>(&self, memory: &mut M) -> u64 {
+        match &self.body {
+            Body::Packed(packed) => packed.0.len() as u64,
+            Body::Trees(roots) => {
+                let mut access = self.access(memory);
+                roots.iter().map(|root| Tree { root: *root }.estimated_bytes(&mut access)).sum()
+            }
+        }
+    }
+
+    /// Appends at most `most` elements from `rank` on to `into`. Of trees, it reads one leaf. Returns false if
+    /// there is none.
+    pub fn read<M: Memory>(
+        &self,
+        memory: &mut M,
+        rank: u64,
+        most: usize,
+        into: &mut Vec<Vec<u8>>,
+    ) -> bool {
+        let before = into.len();
+        match &self.body {
+            Body::Packed(packed) => {
+                let elements = packed.elements().skip(rank as usize).take(most);
+                into.extend(elements.map(<[u8]>::to_vec));
+            }
+            Body::Trees(_) => {
+                let Some(tree) = self.tree(0) else { return false };
+                let mut elements = Vec::new();
+                tree.read(&mut self.access(memory), rank, most, &mut elements);
+                let sorted = self.kind == Kind::SortedSet;
+                let element = |(key, payload)| if sorted { key } else { payload };
+                into.extend(elements.into_iter().map(element));
+            }
+        }
+        into.len() > before
+    }
+
+    /// Returns the element at `rank`.
+    pub fn at<M: Memory>(&self, memory: &mut M, rank: u64) -> Option<Vec<u8>> {
+        let mut elements = Vec::new();
+        self.read(memory, rank, 1, &mut elements);
+        elements.pop()
+    }
+
+    /// Makes sure that one more element of `bytes` bytes fits, in trees if need be.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    fn make_room<M: Memory>(&mut self, memory: &mut M, bytes: usize) -> Result<(), Full> {
+        match &self.body {
+            Body::Packed(packed) if packed.0.len() + bytes > self.packed_bytes_max => {}
+            _ => return Ok(()),
+        }
+        let Body::Packed(packed) = &self.body else { return Ok(()) };
+        let mut roots = Numbers::new();
+        let filled = self.fill_trees(memory, packed, &mut roots);
+        if let Err(full) = filled {
+            self.drop_trees(memory, &roots);
+            return Err(full);
+        }
+        self.body = Body::Trees(roots);
+        self.is_changed = true;
+        Ok(())
+    }
+
+    fn fill_trees<M: Memory>(
+        &self,
+        memory: &mut M,
+        packed: &Packed,
+        roots: &mut Numbers,
+    ) -> Result<(), Full> {
+        let mut access = self.access(memory);
+        for _ in 0..self.kind.trees() {
+            roots.push(Tree::create(&mut access)?.root);
+        }
+        for (rank, element) in packed.elements().enumerate() {
+            self.put_in_trees(&mut access, roots, rank as u64, element)?;
+        }
+        Ok(())
+    }
+
+    /// Puts an element in trees. `rank` is its place in a list.
+    fn put_in_trees<M: Memory>(
+        &self,
+        access: &mut Access<'_, M>,
+        roots: &[u32],
+        rank: u64,
+        element: &[u8],
+    ) -> Result<bool, Full> {
+        let tree = Tree { root: roots[0] };
+        match self.kind {
+            Kind::List | Kind::String => tree.put(access, Seek::Rank(rank), element),
+            Kind::Hash | Kind::Set => {
+                let key = self.hash_of(hashed::name_of(self.kind, element));
+                tree.put(access, Seek::Key(&key), element)
+            }
+            Kind::SortedSet => {
+                let (by_member, key) = (Tree { root: roots[1] }, sorted::member_of(element));
+                let key = self.hash_of(key);
+                tree.put(access, Seek::Key(element), &[])?;
+                let put = by_member.put(access, Seek::Key(&key), element);
+                if put.is_err() {
+                    tree.remove(access, Seek::Key(element));
+                }
+                put
+            }
+        }
+    }
+
+    /// Adds the trees of a collection without a key to the list of values without one. Returns their identities
+    /// if they were not there yet. The caller holds them, or upkeep frees them.
+    pub fn list<M: Memory>(&mut self, memory: &mut M) -> Vec<LargeId> {
+        let Body::Trees(roots) = &self.body else { return Vec::new() };
+        if self.is_stored || self.is_listed {
+            return Vec::new();
+        }
+        self.drop_trees(memory, roots);
+        let listed = roots.iter().map(|root| LargeId(*root)).collect();
+        self.is_listed = true;
+        listed
+    }
+
+    /// Leaves trees that no entry names to upkeep.
+    fn drop_trees<M: Memory>(&self, memory: &mut M, roots: &[u32]) {
+        for root in roots {
+            detached::add(&self.keyspace, memory, LargeId(*root));
+        }
+    }
+
+    /// The elements of trees that are small enough to be packed.
+    fn packed_again<M: Memory>(&self, memory: &mut M) -> Option<Packed> {
+        let tree = self.tree(0)?;
+        let bytes = tree.leaf_bytes(&mut self.access(memory))?;
+        if bytes > PACKED_AGAIN_BYTES.min(self.packed_bytes_max) {
+            return None;
+        }
+        let (mut elements, mut packed) = (Vec::new(), Packed::default());
+        self.read(memory, 0, usize::MAX, &mut elements);
+        elements.iter().enumerate().for_each(|(at, element)| packed.insert(at, element));
+        Some(packed)
+    }
+
+    /// The bytes of its entry after the key.
+    fn descriptor(&self, body: &Body) -> (Vec<u8>, Numbers) {
+        match body {
+            Body::Packed(packed) => {
+                ([&[self.kind.tag(false)], &packed.0[..]].concat(), Numbers::new())
+            }
+            Body::Trees(roots) => {
+                let mut bytes = vec![self.kind.tag(true)];
+                roots.iter().for_each(|root| bytes.extend_from_slice(&root.to_le_bytes()));
+                (bytes, roots.clone())
+            }
+        }
+    }
+}
+
+impl Keyspace {
+    /// A collection without elements, for a key that has no value or another one.
+    pub fn new_collection(&self, key: &Key<'_>, kind: Kind) -> Collection {
+        Collection {
+            kind,
+            expires_at_ms: None,
+            keyspace: *self,
+            body: Body::Packed(Packed::default()),
+            packed_bytes_max: inline_bytes_max(key.bytes).saturating_sub(1),
+            is_stored: false,
+            is_changed: false,
+            was_changed: false,
+            is_listed: false,
+        }
+    }
+
+    /// The collection of an entry that was found with `value`. `None` if it is a string.
+    pub fn open_collection(
+        &self,
+        key: &Key<'_>,
+        entry: &Entry,
+        value: &[u8],
+    ) -> Option<Collection> {
+        let Place::Collection { kind, roots } = &entry.place else { return None };
+        let body = if roots.is_empty() {
+            Body::Packed(Packed(value.get(1..).unwrap_or_default().to_vec()))
+        } else {
+            Body::Trees(roots.clone())
+        };
+        let new = self.new_collection(key, *kind);
+        let expires_at_ms = entry.expires_at_ms;
+        Some(Collection { expires_at_ms, body, is_stored: true, ..new })
+    }
+
+    /// Writes the entry of a collection, if it must be written. Removes the key of one without elements.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; the entry is as before then.
+    pub fn store_collection<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        collection: &mut Collection,
+    ) -> Result<(), Full> {
+        if collection.is_empty(memory) {
+            if !collection.is_stored {
+                collection.list(memory);
+            }
+            self.remove(memory, database, key);
+            return Ok(());
+        }
+        if let Some(packed) = collection.packed_again(memory) {
+            let packed = Body::Packed(packed);
+            if self.put_collection(memory, database, key, collection, &packed).is_ok() {
+                if let (Body::Trees(roots), false) = (&collection.body, collection.is_listed) {
+                    collection.drop_trees(memory, roots);
+                }
+                collection.body = packed;
+            }
+            return Ok(());
+        }
+        if !collection.is_changed {
+            return Ok(());
+        }
+        let put = self.put_collection(memory, database, key, collection, &collection.body);
+        match (&put, &collection.body) {
+            // They were made by this change.
+            (Err(_), Body::Trees(roots)) if !collection.is_listed => {
+                collection.drop_trees(memory, roots);
+            }
+            (Ok(()), Body::Trees(roots)) if collection.is_listed => {
+                roots.iter().for_each(|root| detached::remove(self, memory, LargeId(*root)));
+            }
+            _ => {}
+        }
+        put?;
+        (collection.is_stored, collection.is_changed) = (true, false);
+        collection.is_listed = false;
+        Ok(())
+    }
+
+    /// Stores a packed collection under a key whose length leaves no room for its elements.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub(super) fn store_unpacked<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        mut collection: Collection,
+    ) -> Result<(), Full> {
+        collection.make_room(memory, usize::MAX / 2)?;
+        (collection.is_stored, collection.is_changed) = (false, true);
+        let put = self.put_collection(memory, database, key, &collection, &collection.body);
+        if let (Err(_), Body::Trees(roots)) = (&put, &collection.body) {
+            collection.drop_trees(memory, roots);
+        }
+        put
+    }
+
+    fn put_collection<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        collection: &Collection,
+        body: &Body,
+    ) -> Result<(), Full> {
+        let (value, roots) = collection.descriptor(body);
+        let entry = Entry {
+            value_bytes: value.len() as u64,
+            expires_at_ms: collection.expires_at_ms,
+            place: Place::Collection { kind: collection.kind, roots },
+        };
+        let old = self.put(memory, database, key, &entry, &value)?;
+        if !collection.is_stored {
+            self.give_replaced(memory, old);
+        }
+        Ok(())
+    }
+}
+
+/// Frees some pages of the tree at `root`, which no key has. Returns false once only the root is left.
+pub(super) fn reduce<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: u32) -> bool {
+    Tree { root }.reduce(&mut Access { pages: keyspace.pages, memory })
+}
+
+/// True if a value without a key is a tree of elements.
+pub(super) fn is_tree<M: Memory>(pages: &Pages, memory: &mut M, number: u32) -> bool {
+    page::Page::load(memory, pages.address(number)).is_tree()
+}

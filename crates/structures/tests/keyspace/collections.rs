@@ -1,0 +1,342 @@
+//! Random changes of collections and of models give the same elements, in packed form and in trees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_structures::keyspace::{
+    Collection, Field, HashSecret, Key, Keyspace, Kind, MEMBER_BYTES_MAX, SCAN_END, Score,
+};
+use ebbtide_testbed::Plain;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const PAGES: u64 = 8_192;
+const DATABASE: usize = 2;
+
+struct Store {
+    memory: Plain,
+    keys: Keyspace,
+}
+
+impl Store {
+    fn new() -> Store {
+        let mut memory = Plain::zeroed(PAGES * PAGE_BYTES as u64);
+        let keys = Keyspace::format(&mut memory, Addr(0), PAGES, HashSecret([7, 8]));
+        Store { memory, keys }
+    }
+
+    fn open(&mut self, key: &Key<'_>, kind: Kind) -> Collection {
+        let mut value = Vec::new();
+        let entry = self.keys.find(&mut self.memory, DATABASE, key, &mut value);
+        let found = entry.and_then(|entry| self.keys.open_collection(key, &entry, &value));
+        found.unwrap_or_else(|| self.keys.new_collection(key, kind))
+    }
+
+    /// Changes the collection of a key.
+    fn change<R>(
+        &mut self,
+        name: &[u8],
+        kind: Kind,
+        change: impl FnOnce(&mut Collection, &mut Plain) -> R,
+    ) -> R {
+        let key = self.keys.key(name);
+        let mut collection = self.open(&key, kind);
+        let result = change(&mut collection, &mut self.memory);
+        let stored = self.keys.store_collection(&mut self.memory, DATABASE, &key, &mut collection);
+        stored.expect("room");
+        result
+    }
+
+    fn all(&mut self, name: &[u8], kind: Kind) -> Vec<Vec<u8>> {
+        let key = self.keys.key(name);
+        let collection = self.open(&key, kind);
+        let mut all = Vec::new();
+        while collection.read(&mut self.memory, all.len() as u64, usize::MAX, &mut all) {}
+        assert_eq!(collection.len(&mut self.memory), all.len() as u64);
+        all
+    }
+
+    fn free_after_upkeep(&mut self) -> u64 {
+        while self.keys.reclaim_large(&mut self.memory, |_| false) {}
+        self.keys.free_pages(&mut self.memory).0
+    }
+}
+
+/// A name: often one of few, with a length that is seldom large.
+fn name(rng: &mut Pcg64Mcg, names: u32) -> Vec<u8> {
+    let number = rng.random_range(0..names);
+    let length = [0, 3, 20, 200][number as usize % 4];
+    format!("{number}{}", "n".repeat(length)).into_bytes()
+}
+
+fn value(rng: &mut Pcg64Mcg) -> Vec<u8> {
+    let length = match rng.random_range(0..40) {
+        0 => rng.random_range(900..1_100),
+        1 => rng.random_range(0..30_000),
+        _ => rng.random_range(0..40),
+    };
+    vec![rng.next_u32() as u8; length]
+}
+
+/// Numbers of names, and steps: collections that stay packed, change their form, and stay in trees.
+const SIZES: [(u32, u32); 3] = [(8, 3_000), (60, 10_000), (4_000, 40_000)];
+
+#[test]
+fn a_hash_has_the_fields_of_a_map() {
+    for (names, steps) in SIZES {
+        let (mut store, mut model) = (Store::new(), BTreeMap::<Vec<u8>, Vec<u8>>::new());
+        let free = store.free_after_upkeep();
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        for step in 0..steps {
+            let name = name(&mut rng, names);
+            // It grows for a while, and then shrinks.
+            if rng.random_bool(if step < steps / 2 { 0.3 } else { 0.8 }) {
+                let gone =
+                    store.change(b"h", Kind::Hash, |hash, memory| hash.remove(memory, &name));
+                assert_eq!(gone, model.remove(&name).is_some(), "step {step}");
+            } else {
+                let value = value(&mut rng);
+                let expires_at_ms = rng.random_bool(0.1).then_some(1 << 40);
+                let field = Field { name: &name, expires_at_ms, value: &value }.encode();
+                let new = store.change(b"h", Kind::Hash, |hash, memory| hash.put(memory, &field));
+                assert_eq!(new, Ok(model.insert(name, field).is_none()), "step {step}");
+            }
+            if step % 500 == 0 {
+                let mut all = store.all(b"h", Kind::Hash);
+                all.sort();
+                let mut expected: Vec<Vec<u8>> = model.values().cloned().collect();
+                expected.sort();
+                assert!(all == expected, "{names} names, step {step}");
+                let key = store.keys.key(b"h");
+                let hash = store.open(&key, Kind::Hash);
+                for name in (0..20).map(|_| self::name(&mut rng, names)) {
+                    assert_eq!(hash.find(&mut store.memory, &name).as_ref(), model.get(&name));
+                }
+            }
+        }
+        let names: Vec<Vec<u8>> = model.keys().cloned().collect();
+        for name in names {
+            assert!(store.change(b"h", Kind::Hash, |hash, memory| hash.remove(memory, &name)));
+        }
+        assert_eq!(store.keys.counts(&mut store.memory, DATABASE).keys, 0);
+        assert!(free - store.free_after_upkeep() <= 1, "only the leaf of the database is left");
+    }
+}
+
+#[test]
+fn a_sorted_set_is_in_the_order_of_scores_and_members() {
+    for (names, steps) in SIZES {
+        let (mut store, mut model) = (Store::new(), BTreeMap::<Vec<u8>, Score>::new());
+        let mut rng = Pcg64Mcg::seed_from_u64(2);
+        for step in 0..steps {
+            let mut name = name(&mut rng, names);
+            if rng.random_range(0..50) == 0 {
+                name.resize(MEMBER_BYTES_MAX, b'm');
+            }
+            if rng.random_bool(if step < steps / 2 { 0.3 } else { 0.8 }) {
+                let gone = store
+                    .change(b"z", Kind::SortedSet, |set, memory| set.remove_member(memory, &name));
+                assert_eq!(gone, model.remove(&name).is_some());
+            } else {
+                let score = Score::of(f64::from(rng.random_range(-20..20)));
+                let put = store.change(b"z", Kind::SortedSet, |set, memory| {
+                    set.put_member(memory, score, &name)
+                });
+                put.expect("room");
+                model.insert(name, score);
+            }
+            if step % 500 == 0 {
+                let ordered: BTreeSet<Vec<u8>> =
+                    model.iter().map(|(name, score)| score.with(name)).collect();
+                let expected: Vec<Vec<u8>> = ordered.into_iter().collect();
+                assert!(store.all(b"z", Kind::SortedSet) == expected, "{names}, step {step}");
+                let key = store.keys.key(b"z");
+                let set = store.open(&key, Kind::SortedSet);
+                for _ in 0..20 {
+                    let name = self::name(&mut rng, names);
+                    let score = model.get(&name).map(|score| score.with(&name));
+                    assert_eq!(set.find_member(&mut store.memory, &name), score);
+                    let bound = Score::of(f64::from(rng.random_range(-21..21)));
+                    let rank = expected.iter().take_while(|e| e[..] < bound.0[..]).count();
+                    assert_eq!(set.rank_of(&mut store.memory, &bound.0), rank as u64);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_has_the_values_of_a_vector_in_its_order() {
+    for (most, steps) in SIZES {
+        let (mut store, mut model) = (Store::new(), Vec::<Vec<u8>>::new());
+        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        for step in 0..steps {
+            let at = match rng.random_range(0..3) {
+                0 => 0,
+                1 => model.len(),
+                _ => rng.random_range(0..=model.len()),
+            };
+            let grows = rng.random_bool(if step < steps / 2 { 0.7 } else { 0.2 });
+            if grows && model.len() < most as usize {
+                let value = value(&mut rng);
+                let put = store.change(b"l", Kind::List, |list, memory| {
+                    list.insert_at(memory, at as u64, &value)
+                });
+                put.expect("room");
+                model.insert(at, value);
+            } else if at < model.len() && rng.random_bool(0.3) {
+                let value = value(&mut rng);
+                let put = store.change(b"l", Kind::List, |list, memory| {
+                    list.replace_at(memory, at as u64, &value)
+                });
+                put.expect("room");
+                model[at] = value;
+            } else {
+                let gone = store
+                    .change(b"l", Kind::List, |list, memory| list.remove_at(memory, at as u64));
+                assert_eq!(gone, (at < model.len()).then(|| model.remove(at)), "step {step}");
+            }
+            if step % 500 == 0 {
+                assert!(store.all(b"l", Kind::List) == model, "{most} values, step {step}");
+                let key = store.keys.key(b"l");
+                let list = store.open(&key, Kind::List);
+                let at = rng.random_range(0..=model.len());
+                assert_eq!(list.at(&mut store.memory, at as u64), model.get(at).cloned());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scan_meets_what_stays_while_the_form_changes() {
+    let mut store = Store::new();
+    let member = |number: u32| format!("member:{number}").into_bytes();
+    for number in 0..40 {
+        store
+            .change(b"s", Kind::Set, |set, memory| set.put(memory, &member(number)))
+            .expect("room");
+    }
+    for wave in [2_000, 60] {
+        let (mut cursor, mut met) = (0, BTreeSet::new());
+        while cursor != SCAN_END {
+            let key = store.keys.key(b"s");
+            let set = store.open(&key, Kind::Set);
+            let mut found = Vec::new();
+            cursor = set.scan(&mut store.memory, cursor, 10, &mut found);
+            met.extend(found);
+            // Others come in the first round and go in the second.
+            for number in 40..wave {
+                store
+                    .change(b"s", Kind::Set, |set, memory| set.put(memory, &member(number)))
+                    .expect("room");
+            }
+            if wave == 60 {
+                for number in 40..2_000 {
+                    store
+                        .change(b"s", Kind::Set, |set, memory| set.remove(memory, &member(number)));
+                }
+            }
+        }
+        assert!((0..40).all(|number| met.contains(&member(number))), "wave {wave}");
+    }
+}
+
+#[test]
+fn a_removed_collection_gives_all_its_pages_back_in_steps() {
+    let mut store = Store::new();
+    store.change(b"before", Kind::Set, |set, memory| set.put(memory, b"x")).expect("room");
+    let free = store.free_after_upkeep();
+    for (key, kind) in [(b"h", Kind::Hash), (b"z", Kind::SortedSet), (b"l", Kind::List)] {
+        for number in 0..3_000u32 {
+            let text = format!("{number:010}");
+            store
+                .change(key, kind, |collection, memory| match kind {
+                    Kind::Hash => {
+                        let value = vec![b'v'; if number % 500 == 0 { 9_000 } else { 30 }];
+                        let (name, value) = (text.as_bytes(), &value[..]);
+                        let field = Field { name, expires_at_ms: None, value };
+                        collection.put(memory, &field.encode()).map(drop)
+                    }
+                    Kind::SortedSet => {
+                        collection.put_member(memory, Score::of(f64::from(number)), text.as_bytes())
+                    }
+                    _ => collection.insert_at(memory, u64::from(number), text.as_bytes()),
+                })
+                .expect("room");
+        }
+        let key = store.keys.key(key);
+        assert!(store.keys.remove(&mut store.memory, DATABASE, &key));
+    }
+    assert_eq!(store.free_after_upkeep(), free);
+}
+
+#[test]
+fn a_change_without_room_has_no_effect() {
+    let mut memory = Plain::zeroed(64 * PAGE_BYTES as u64);
+    let keys = Keyspace::format(&mut memory, Addr(0), 64, HashSecret([7, 8]));
+    let mut store = Store { memory, keys };
+    let mut model = BTreeSet::new();
+    let mut refused = 0;
+    for number in 0..4_000 {
+        let score = Score::of(f64::from(number * 7919 % 4_000));
+        let member = format!("{number}{}", "x".repeat(30));
+        let key = store.keys.key(b"z");
+        let mut set = store.open(&key, Kind::SortedSet);
+        let put = set.put_member(&mut store.memory, score, member.as_bytes());
+        let stored = store.keys.store_collection(&mut store.memory, DATABASE, &key, &mut set);
+        match put.and(stored) {
+            Ok(()) => drop(model.insert(score.with(member.as_bytes()))),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 1_000 && model.len() > 300, "{refused} of 4,000 refused");
+    let expected: Vec<Vec<u8>> = model.into_iter().collect();
+    assert!(store.all(b"z", Kind::SortedSet) == expected);
+    let key = store.keys.key(b"z");
+    let set = store.open(&key, Kind::SortedSet);
+    for element in &expected {
+        assert_eq!(set.find_member(&mut store.memory, &element[8..]).as_ref(), Some(element));
+    }
+}
+
+#[test]
+fn a_longer_name_moves_packed_elements_to_a_tree() {
+    let mut store = Store::new();
+    for number in 0..100u32 {
+        let value = format!("value {number:09}");
+        store
+            .change(b"short", Kind::List, |list, memory| {
+                list.insert_at(memory, u64::from(number), value.as_bytes())
+            })
+            .expect("room");
+    }
+    let before = store.all(b"short", Kind::List);
+    let long = vec![b'k'; 1_024];
+    let (from, to) = (store.keys.key(b"short"), store.keys.key(&long));
+    let renamed = store.keys.rename(&mut store.memory, (DATABASE, &from), (DATABASE, &to));
+    renamed.expect("room");
+    assert!(store.open(&to, Kind::List).is_large());
+    assert!(store.all(&long, Kind::List) == before);
+    assert!(store.all(b"short", Kind::List).is_empty());
+}
+
+/// The word that names a keyspace, with this version of the format.
+fn name_of_version(version: u64) -> u64 {
+    u64::from_le_bytes(*b"EBBKEYS\x00") | version << 56
+}
+
+#[test]
+fn a_keyspace_of_strings_only_is_opened_and_becomes_one_of_the_current_version() {
+    let mut store = Store::new();
+    let key = store.keys.key(b"old");
+    let set = store.keys.set(&mut store.memory, DATABASE, &key, b"value", None);
+    assert_eq!(set, Ok(false));
+    let current: u64 = store.memory.load(Addr(0));
+    store.memory.store(Addr(0), name_of_version(4));
+    let keys = Keyspace::open(&mut store.memory, Addr(0)).expect("it has strings only");
+    keys.upgrade(&mut store.memory);
+    assert_eq!(store.memory.load::<u64>(Addr(0)), current);
+    let mut value = Vec::new();
+    assert!(keys.find(&mut store.memory, DATABASE, &key, &mut value).is_some());
+    assert_eq!(value, b"value");
+}
