@@ -101,6 +101,9 @@ impl Client {
         {
             return self.reply.fetch(memory, &keyspace);
         }
+        if !self.resume(memory, state) {
+            return;
+        }
         let mut requests: Vec<(usize, Request)> = Vec::new();
         let limits = self.limits(state);
         let most = if self.is_trusted(state) { REQUESTS_MAX } else { 1 };
@@ -132,7 +135,7 @@ impl Client {
         let mut done = 0;
         for (start, request) in &requests {
             let full = self.reply.len() >= REPLY_BYTES_MAX || self.reply.has_large();
-            if self.session.closing || full {
+            if self.session.closing || full || self.is_blocked() {
                 break;
             }
             done = start + request.end;
@@ -159,6 +162,27 @@ impl Client {
         if done == taken && !self.session.closing {
             self.stage(memory, state);
         }
+    }
+
+    /// True if a command of the client waits for an element of a key.
+    pub fn is_blocked(&self) -> bool {
+        self.session.blocked.is_some()
+    }
+
+    /// Runs a command that waits again. Returns true if no command waits any more.
+    fn resume<M: Memory>(&mut self, memory: &mut M, state: &State) -> bool {
+        let Some(blocked) = self.session.blocked.take() else { return true };
+        let words: Vec<&[u8]> = blocked.words.iter().map(Vec::as_slice).collect();
+        let arguments = Arguments { words: &words, staged: &[] };
+        self.whole_replies = self.reply.len();
+        self.session.resumed = Some(blocked.deadline_ms);
+        command::execute(memory, state, &mut self.session, arguments, &mut self.reply);
+        self.session.resumed = None;
+        if self.is_blocked() {
+            return false;
+        }
+        command::stop_waiting(state, &self.session, &blocked);
+        !self.session.closing
     }
 
     /// Moves the received part of a long argument from the input to memory.

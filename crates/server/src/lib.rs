@@ -44,6 +44,7 @@ pub mod storage;
 mod supervisor;
 mod tls;
 mod upkeep;
+pub mod waiting;
 pub mod watched;
 
 pub use documentation::commands_page;

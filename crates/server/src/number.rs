@@ -29,6 +29,26 @@ pub fn float(text: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|value| !value.is_nan())
 }
 
+/// Returns a number with up to 17 significant digits, as `%.17g` of C does and Redis 7.0.
+pub fn seventeen_digits(number: f64) -> String {
+    const DIGITS: i32 = 17;
+    if number.is_infinite() {
+        return if number > 0.0 { "inf".into() } else { "-inf".into() };
+    }
+    let text = format!("{number:.16e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text.to_string(),
+    };
+    if (-4..DIGITS).contains(&exponent) {
+        return trimmed(&format!("{number:.*}", (DIGITS - 1 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(mantissa), exponent.unsigned_abs())
+}
+
 /// Returns the sum of two numbers as text, with at most 17 fractional digits.
 /// `None` if one is no number; [`NotFinite`] if the sum is infinite or NaN.
 ///
@@ -100,6 +120,26 @@ mod tests {
         assert_eq!(read("-9223372036854775808"), Some(i64::MIN));
         for text in ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808", "x"] {
             assert_eq!(read(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_by_c() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-3.0, "-3"),
+            (3.25, "3.25"),
+            (0.1, "0.10000000000000001"),
+            (1e17, "1e+17"),
+            (1e16, "10000000000000000"),
+            (-1.5e-7, "-1.4999999999999999e-07"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (1e300, "1.0000000000000001e+300"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(seventeen_digits(number), text);
         }
     }
 

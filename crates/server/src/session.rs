@@ -67,9 +67,34 @@ pub struct Session {
     pub closing: bool,
     /// Replies that the client does not want (`CLIENT REPLY`).
     pub silent: Silent,
+    /// The command that waits for an element of a key.
+    pub blocked: Option<Box<Blocked>>,
+    /// While a command that waits runs again: when its time is over.
+    pub resumed: Option<Option<u64>>,
     /// True if the current command replied with subscriptions. They are sent even if replies are
     /// off.
     pub pushed: bool,
+}
+
+/// A command that waits for an element of a key.
+#[derive(Debug)]
+pub struct Blocked {
+    /// Its name and arguments.
+    pub words: Vec<Vec<u8>>,
+    /// The database of its keys.
+    pub database: usize,
+    /// The keys.
+    pub keys: Vec<Vec<u8>>,
+    /// When its time is over, in milliseconds since the Unix epoch; `None` for never.
+    pub deadline_ms: Option<u64>,
+}
+
+impl Blocked {
+    /// Bytes of DRAM that it holds, here and in the queues of its keys.
+    fn held_bytes(&self) -> usize {
+        const WORD_BYTES: usize = 64;
+        self.words.iter().map(|word| word.len() * 3 + WORD_BYTES * 3).sum()
+    }
 }
 
 /// Replies that a client does not want.
@@ -90,7 +115,8 @@ impl Session {
     /// Bytes of DRAM that the session holds.
     pub fn held_bytes(&self) -> usize {
         let queued = self.queued.as_ref().map_or(0, |queued| queued.bytes);
-        self.subscribed_bytes + self.watched_bytes + queued + self.name.len() * 2
+        let blocked = self.blocked.as_ref().map_or(0, |blocked| blocked.held_bytes());
+        self.subscribed_bytes + self.watched_bytes + queued + blocked + self.name.len() * 2
     }
 
     /// True if it subscribes to `pattern`, or to `channel` if there is no pattern.

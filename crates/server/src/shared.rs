@@ -24,6 +24,7 @@ use crate::reserved::Reserved;
 use crate::slow::SlowOfCores;
 use crate::statistics::{Counter, Statistics};
 use crate::storage::Storage;
+use crate::waiting::Waiting;
 use crate::watched::Watched;
 
 /// Stripes of keys. A reply waits for the last change of its keys' stripes.
@@ -118,6 +119,8 @@ pub enum Note {
     },
     /// A message for a client.
     Message(ClientId, Message),
+    /// A client that waits for an element of a key must look again.
+    Wake(ClientId),
     /// Closes a connection, as a client asked.
     Kill(ClientId),
 }
@@ -161,6 +164,8 @@ pub struct Shared {
     pub reserved: Reserved,
     /// The keys that clients watch.
     pub watched: Watched,
+    /// The clients that wait for an element of a key.
+    pub waiting: Waiting,
     /// Subscriptions.
     pub channels: Channels,
     /// Reason why changes can no longer be saved.
@@ -215,6 +220,7 @@ impl Shared {
             holds: Arc::default(),
             reserved: Reserved::default(),
             watched: Watched::default(),
+            waiting: Waiting::default(),
             channels: Channels::default(),
             saved_ms: AtomicU64::new(now_ms),
             saving: AtomicU64::new(0),

@@ -17,6 +17,7 @@ use crate::shared::{ClientInfo, Note, Settings, Shared};
 use crate::slow::Slow;
 use crate::sparse;
 use crate::statistics::Statistics;
+use crate::waiting::Waiter;
 
 /// State that the commands of one core can reach.
 pub struct State {
@@ -119,12 +120,21 @@ impl State {
     pub fn changed(&self, database: usize, key: &[u8]) {
         self.statistics().changes.add(1);
         self.shared.watched.changed(database, key);
+        if let Some(waiter) = self.shared.waiting.first(database, key) {
+            self.wake(waiter);
+        }
+    }
+
+    /// Makes a client that waits for an element of a key look again.
+    pub fn wake(&self, (client, core): Waiter) {
+        self.shared.tell(core, Note::Wake(client), self.core);
     }
 
     /// Reports that all keys of a database change, except these.
     pub fn changed_all(&self, database: usize, but: &BTreeSet<Vec<u8>>) {
         self.statistics().changes.add(1);
         self.shared.watched.changed_all(database, but);
+        self.shared.waiting.firsts(database).into_iter().for_each(|waiter| self.wake(waiter));
     }
 
     /// Sends a message to a subscriber.

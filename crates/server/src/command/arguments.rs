@@ -90,7 +90,72 @@ pub(super) fn clamped(start: i64, end: i64, length: u64) -> (u64, u64) {
     if start > end || length == 0 { (0, 0) } else { (start as u64, (end - start + 1) as u64) }
 }
 
+/// As [`range`], of the indices of a list or a sorted set. An end before the start is an empty range.
+pub(super) fn indices(start: i64, end: i64, length: u64) -> (u64, u64) {
+    let length = length as i64;
+    let from_end = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
+    let (start, end) = (from_end(start).max(0), from_end(end).min(length - 1));
+    if start > end { (0, 0) } else { (start as u64, (end - start + 1) as u64) }
+}
+
 /// Returns a syntax error if the option is unknown.
 pub(super) fn syntax<T>(option: Option<T>) -> Result<T, Failure> {
     option.ok_or(Failure::from(SYNTAX))
+}
+
+/// Returns the keys after the number of keys at `index`, and the index of the argument after them.
+pub(super) fn counted_keys<'a, 'b>(
+    arguments: &'b [&'a [u8]],
+    index: usize,
+) -> Result<(&'b [&'a [u8]], usize), Failure> {
+    let count = integer(arguments[index]).and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count > 0);
+    let count = count.ok_or(Failure::from("ERR numkeys should be greater than 0"))?;
+    let end = (index + 1).saturating_add(count);
+    let keys = arguments.get(index + 1..end);
+    let keys =
+        keys.ok_or(Failure::from("ERR Number of keys can't be greater than number of args"))?;
+    Ok((keys, end))
+}
+
+/// As [`counted_keys`], with a syntax error if there are too few.
+pub(super) fn keys_of<'a, 'b>(
+    arguments: &'b [&'a [u8]],
+    index: usize,
+) -> Result<(&'b [&'a [u8]], usize), Failure> {
+    let count = integer(arguments[index]).and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count > 0);
+    let count = count.ok_or(Failure::from("ERR numkeys should be greater than 0"))?;
+    let end = (index + 1).saturating_add(count);
+    Ok((arguments.get(index + 1..end).ok_or(Failure::from(SYNTAX))?, end))
+}
+
+/// Parses `COUNT number` at `index`, if there is something; 1 if not.
+pub(super) fn count_option(arguments: &[&[u8]], index: usize) -> Result<u64, Failure> {
+    match arguments.get(index..).unwrap_or_default() {
+        [] => Ok(1),
+        [word, count] if word.eq_ignore_ascii_case(b"COUNT") => {
+            let count = integer(count).and_then(|count| u64::try_from(count).ok());
+            let count = count.filter(|count| *count > 0);
+            count.ok_or(Failure::from("ERR count should be greater than 0"))
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// Parses `LIMIT number` at `index`, if there is something. No limit is the largest number.
+pub(super) fn limit_option(arguments: &[&[u8]], index: usize) -> Result<u64, Failure> {
+    let (pairs, odd) = arguments.get(index..).unwrap_or_default().as_chunks::<2>();
+    let mut most = u64::MAX;
+    for [word, limit] in pairs {
+        if !word.eq_ignore_ascii_case(b"LIMIT") {
+            return Err(SYNTAX.into());
+        }
+        let limit = integer(limit).and_then(|limit| u64::try_from(limit).ok());
+        most = match limit.ok_or(Failure::from("ERR LIMIT can't be negative"))? {
+            0 => u64::MAX,
+            limit => limit,
+        };
+    }
+    if odd.is_empty() { Ok(most) } else { Err(SYNTAX.into()) }
 }

@@ -28,10 +28,10 @@ struct Bytes {
 }
 
 impl Bytes {
-    fn find<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Bytes {
+    fn find<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Bytes, Failure> {
         let mut inline = Vec::new();
-        let entry = call.find(key, &mut inline);
-        Bytes { entry, inline }
+        let entry = call.find_string(key, &mut inline)?;
+        Ok(Bytes { entry, inline })
     }
 
     fn len(&self) -> u64 {
@@ -52,14 +52,14 @@ impl Bytes {
 }
 
 /// Returns the byte of a value at `index`; 0 beyond its end.
-fn byte<M: Memory>(call: &mut Call<'_, M>, index: u64) -> u8 {
+fn byte<M: Memory>(call: &mut Call<'_, M>, index: u64) -> Result<u8, Failure> {
     let key = call.key(1);
-    Bytes::find(call, &key).read(call, index, 1)[0]
+    Ok(Bytes::find(call, &key)?.read(call, index, 1)[0])
 }
 
 pub(super) fn getbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let offset = offset(call.arguments[2])?;
-    let bit = byte(call, offset / 8) >> (7 - offset % 8) & 1;
+    let bit = byte(call, offset / 8)? >> (7 - offset % 8) & 1;
     call.reply.integer(bit.into());
     Ok(())
 }
@@ -72,7 +72,7 @@ pub(super) fn setbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
     let key = call.key(1);
-    let bytes = Bytes::find(call, &key);
+    let bytes = Bytes::find(call, &key)?;
     let old = bytes.read(call, offset / 8, 1)[0];
     let shift = 7 - offset % 8;
     let old_bit = old >> shift & 1;
@@ -129,7 +129,7 @@ fn part<M: Memory>(
     range: fn(i64, i64, u64) -> (u64, u64),
 ) -> Result<Option<Part>, Failure> {
     let key = call.key(1);
-    let bytes = Bytes::find(call, &key);
+    let bytes = Bytes::find(call, &key)?;
     if bytes.entry.is_none() {
         return Ok(None);
     }
@@ -155,7 +155,7 @@ fn part<M: Memory>(
 pub(super) fn bitcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() == 3 {
         let key = call.key(1);
-        return match call.find(&key, &mut Vec::new()) {
+        return match call.find_string(&key, &mut Vec::new())? {
             // The end of the range is missing, which matters only if the key exists.
             Some(_) => Err(SYNTAX.into()),
             None => {
@@ -219,7 +219,7 @@ pub(super) fn bitop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut sources = Vec::new();
     for index in 3..call.arguments.len() {
         let key = call.key(index);
-        sources.push(Bytes::find(call, &key));
+        sources.push(Bytes::find(call, &key)?);
     }
     let length = sources.iter().map(Bytes::len).max().unwrap_or(0);
     let inverted = operation == b"NOT";
@@ -391,7 +391,7 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
         index += if is_get { 3 } else { 4 };
     }
     let key = call.key(1);
-    let old = Bytes::find(call, &key);
+    let old = Bytes::find(call, &key)?;
     // Bytes written so far, by index.
     let mut written: BTreeMap<u64, u8> = BTreeMap::new();
     call.reply.array(operations.len());

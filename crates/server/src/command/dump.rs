@@ -5,7 +5,7 @@
 //! read too.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{Entry, Key, Large, LargeId};
+use ebbtide_structures::keyspace::{Entry, Key, Kind, Large, LargeId};
 
 use super::arguments::clamp;
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, large};
@@ -37,6 +37,9 @@ pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let mut value = Vec::new();
     match call.find(&key, &mut value) {
+        Some(entry) if entry.kind() != Kind::String => {
+            return Err("ERR DUMP takes strings only, no collections".into());
+        }
         Some(entry) => match entry.large() {
             Some(id) => dump_large(call, &entry, id)?,
             None => {

@@ -69,8 +69,8 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let most = call.state.settings().clients_max;
     let clients = call.state.shared.total(|core| &core.clients);
-    // No command blocks.
-    format!("connected_clients:{clients}\r\nmaxclients:{most}\r\nblocked_clients:0\r\n")
+    let blocked = call.state.shared.waiting.clients();
+    format!("connected_clients:{clients}\r\nmaxclients:{most}\r\nblocked_clients:{blocked}\r\n")
 }
 
 fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {

@@ -1,8 +1,9 @@
 //! Commands on keys of any type, and scans.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{HASHES, Scanned};
+use ebbtide_structures::keyspace::{HASHES, Kind, Scanned};
 
+use super::collections::{self, kind_named, name_of};
 use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
 use crate::glob;
 use crate::number::integer;
@@ -36,8 +37,8 @@ pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn type_of<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    let found = call.find(&key, &mut Vec::new()).is_some();
-    call.reply.status(if found { "string" } else { "none" });
+    let found = call.find(&key, &mut Vec::new());
+    call.reply.status(found.map_or("none", |entry| name_of(entry.kind())));
     Ok(())
 }
 
@@ -114,7 +115,9 @@ pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let taken = !replace && call.find_in(to_database, &to, &mut Vec::new()).is_some();
     let copied = match entry {
         Some(entry) if !taken => {
-            if entry.large().is_none() {
+            if entry.kind() != Kind::String {
+                collections::copy(call, &from, (to_database, &to))?;
+            } else if entry.large().is_none() {
                 call.complete(&entry, &mut value)?;
                 call.set_in(to_database, &to, &value, entry.expires_at_ms)?;
             } else if call.steps.is_none() {
@@ -141,11 +144,12 @@ pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 struct ScanOptions<'a> {
     pattern: Option<&'a [u8]>,
     count: u64,
-    of_strings: bool,
+    /// The kind of keys that are returned, if only one is. A kind that does not exist has no keys.
+    kind: Option<Option<Kind>>,
 }
 
 fn scan_options<'a, M>(call: &Call<'a, M>) -> Result<ScanOptions<'a>, Failure> {
-    let mut options = ScanOptions { pattern: None, count: 10, of_strings: true };
+    let mut options = ScanOptions { pattern: None, count: 10, kind: None };
     let (pairs, odd) = call.arguments[2..].as_chunks::<2>();
     if !odd.is_empty() {
         return Err(SYNTAX.into());
@@ -158,7 +162,7 @@ fn scan_options<'a, M>(call: &Call<'a, M>) -> Result<ScanOptions<'a>, Failure> {
                 let positive = u64::try_from(count).ok().filter(|count| *count > 0);
                 options.count = positive.ok_or(Failure::from(SYNTAX))?;
             }
-            b"TYPE" => options.of_strings = value.eq_ignore_ascii_case(b"string"),
+            b"TYPE" => options.kind = Some(kind_named(value)),
             _ => return Err(SYNTAX.into()),
         }
     }
@@ -177,11 +181,8 @@ pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         && names.count < options.count
         && leaves < EMPTY_LEAVES_MAX.saturating_add(options.count / 8)
     {
-        from = names.add_leaf(call, from, options.pattern)?;
+        from = names.add_leaf(call, from, options.pattern, options.kind)?;
         leaves += 1;
-    }
-    if !options.of_strings {
-        names = Names::new(call.state);
     }
     call.reply.array(2);
     let next = if from < HASHES { from } else { 0 };
@@ -214,9 +215,11 @@ impl<'a> Names<'a> {
         call: &mut Call<'_, M>,
         from: u64,
         pattern: Option<&[u8]>,
+        kind: Option<Option<Kind>>,
     ) -> Result<u64, Failure> {
         let mut found = Vec::new();
         let next = scan_leaf(call, from, pattern, &mut found);
+        found.retain(|scanned| kind.is_none_or(|kind| kind == Some(scanned.kind)));
         self.count += found.len() as u64;
         found.iter().for_each(|scanned| self.written.bulk(&scanned.key));
         if call.steps.is_some() {
@@ -275,7 +278,7 @@ pub(super) fn keys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let pattern = call.arguments[1];
     let (mut from, mut names) = (0, Names::new(call.state));
     while from < HASHES {
-        from = names.add_leaf(call, from, Some(pattern))?;
+        from = names.add_leaf(call, from, Some(pattern), None)?;
     }
     names.reply(call);
     Ok(())
@@ -329,7 +332,11 @@ pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     };
     if call.is(1, "ENCODING") {
         // A value that is not inline is longer than any number.
-        let encoding = if entry.is_inline() { encoding(&value) } else { "raw" };
+        let encoding = match entry.kind() {
+            Kind::String if entry.is_inline() => encoding(&value),
+            Kind::String => "raw",
+            kind => collections::encoding(call, kind, &key)?,
+        };
         call.reply.bulk(encoding.as_bytes());
     } else if call.is(1, "FREQ") {
         return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
@@ -353,7 +360,7 @@ fn encoding(value: &[u8]) -> &'static str {
     }
 }
 
-/// Checks the option `SAMPLES` of `MEMORY USAGE`. A string has no elements to sample.
+/// Checks the option `SAMPLES` of `MEMORY USAGE`. The estimate for a collection takes one sample.
 fn check_samples<M: Memory>(call: &Call<'_, M>) -> Outcome {
     let mut index = 3;
     while index < call.arguments.len() {
@@ -374,6 +381,10 @@ pub(super) fn memory<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         let key = call.key(2);
         match call.find(&key, &mut Vec::new()) {
             None => call.reply.null(),
+            Some(entry) if entry.kind() != Kind::String => {
+                let bytes = collections::estimated_bytes(call, entry.kind(), &key)?;
+                call.reply.integer((bytes + key.bytes.len() as u64 + 24) as i64);
+            }
             Some(entry) => {
                 let value_bytes = entry.value_bytes;
                 let bytes = if entry.is_inline() {

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 use ebbtide_core::Memory;
-use ebbtide_core::durability::Lsn;
+use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
 
 use super::table::Spec;
@@ -140,7 +140,11 @@ pub(super) fn step<M: Memory, R>(
         let (result, _) = match steps.reserves {
             true => keyspace.alone(*memory, hashes, change),
             false => change(memory),
-        }?;
+        }
+        .map_err(|error| match error {
+            TransactionError::TooLarge { .. } => Failure::TooLarge,
+            error => error.into(),
+        })?;
         if result.is_ok() || !space::make_held(*memory, state, &keyspace) {
             for hash in hashes {
                 sparse::join_sparse_held(*memory, &keyspace, *hash);
@@ -161,7 +165,7 @@ pub(super) fn write_value<M: Memory>(
     super::check_key(key)?;
     let (keyspace, database) = (call.keyspace(), call.session.database);
     let mut value = Vec::new();
-    let entry = call.find(key, &mut value);
+    let entry = call.find_string(key, &mut value)?;
     let before = entry.as_ref().map_or(0, |entry| entry.value_bytes);
     let expires_at_ms = entry.as_ref().and_then(|entry| entry.expires_at_ms);
     let (length, end) = (source.length(), offset.saturating_add(source.length()));

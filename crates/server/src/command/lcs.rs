@@ -1,8 +1,9 @@
 //! `LCS`: the longest common subsequence of two values.
 
 use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::Key;
 
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, WRONG_KIND};
 
 /// Maximum bytes of the table of lengths. It grows with the product of both values' lengths.
 const TABLE_BYTES_MAX: usize = 4 << 20;
@@ -13,6 +14,16 @@ struct Match {
     one: usize,
     other: usize,
     length: usize,
+}
+
+/// Returns the value of a key; empty if there is none.
+fn text<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Vec<u8>, Failure> {
+    match call.value(key) {
+        Err(Failure::Reply(text)) if text == WRONG_KIND => {
+            Err("ERR The specified keys must contain string values".into())
+        }
+        value => Ok(value?.unwrap_or_default()),
+    }
 }
 
 pub(super) fn lcs<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -37,8 +48,8 @@ pub(super) fn lcs<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Err("ERR If you want both the length and indexes, please just use IDX.".into());
     }
     let (one, other) = (call.key(1), call.key(2));
-    let one = call.value(&one)?.unwrap_or_default();
-    let other = call.value(&other)?.unwrap_or_default();
+    let one = text(call, &one)?;
+    let other = text(call, &other)?;
     let table = Table::of(&one, &other)?;
     if length_only {
         call.reply.integer(i64::from(table.length()));

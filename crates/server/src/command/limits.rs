@@ -1,6 +1,8 @@
 //! The limits of commands, for `docs/COMMANDS.md`.
 
-use ebbtide_structures::keyspace::{DATABASES, KEY_BYTES_MAX, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
+use ebbtide_structures::keyspace::{
+    DATABASES, ELEMENT_BYTES_MAX, KEY_BYTES_MAX, MEMBER_BYTES_MAX, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
+};
 
 use super::QUEUED_MAX;
 use super::arguments::EXPIRY_MS_MAX;
@@ -14,6 +16,15 @@ pub fn limits() -> Vec<(&'static str, String)> {
     vec![
         ("key", format!("{KEY_BYTES_MAX} bytes")),
         ("value", format!("{VALUE_BYTES_MAX} bytes")),
+        (
+            "element of a hash, set or list; of a hash it is a field with its value and 20 bytes",
+            format!("{ELEMENT_BYTES_MAX} bytes"),
+        ),
+        ("member of a sorted set", format!("{MEMBER_BYTES_MAX} bytes")),
+        (
+            "elements of collections that a command passes between `MULTI` and `EXEC`",
+            "replies of half of the memory of a core's connections, and the total of stores below".into(),
+        ),
         ("databases", DATABASES.to_string()),
         (
             "argument or value that a command needs as a whole in DRAM",

@@ -2,18 +2,27 @@
 
 mod arguments;
 mod bits;
+mod blocking;
+mod building;
 mod clients;
+mod collections;
 mod config;
 mod dump;
 mod expiry;
+mod hashes;
 mod info;
 mod keys;
 mod large;
 mod lcs;
 mod limits;
+mod lists;
 mod pubsub;
 mod server;
+mod sets;
 mod slow;
+mod sorted_algebra;
+mod sorted_ranges;
+mod sorted_sets;
 mod strings;
 mod table;
 mod transactions;
@@ -23,7 +32,7 @@ use std::time::Instant;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::{Lsn, TransactionError};
-use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, STRIPES, WHOLE_BYTES_MAX};
+use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, Kind, STRIPES, WHOLE_BYTES_MAX};
 use smallvec::SmallVec;
 
 use crate::failure::Failure;
@@ -33,6 +42,7 @@ use crate::session::{Queued, QueuedCommand, Session, Silent};
 use crate::space;
 use crate::state::State;
 
+pub use blocking::stop_waiting;
 pub use limits::limits;
 pub use pubsub::leave_all;
 pub use table::{Access, Id, Spec, TABLE, counted_names, find};
@@ -61,6 +71,7 @@ const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-
 const LONG_REPLY: &str =
     "OOM the reply takes more memory than connections may hold, and flash has no room for it";
 const SYNTAX: &str = "ERR syntax error";
+const WRONG_KIND: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
 /// State of a command that runs outside of a transaction.
@@ -137,10 +148,39 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
+    /// As [`find`](Call::find).
+    ///
+    /// # Errors
+    /// Returns an error if the value is no string.
+    fn find_string(
+        &mut self,
+        key: &Key<'_>,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Entry>, Failure> {
+        let entry = self.find(key, value);
+        match entry.as_ref().is_some_and(|entry| entry.kind() != Kind::String) {
+            true => Err(WRONG_KIND.into()),
+            false => Ok(entry),
+        }
+    }
+
+    /// Replies with the value of a key, or with null if there is no string.
+    fn reply_string(&mut self, key: &Key<'_>) -> Outcome {
+        let start = self.reply.len();
+        match self.reply_key(key) {
+            Err(Failure::Reply(text)) if text == WRONG_KIND => {
+                self.reply.truncate(start);
+                self.reply.null();
+                Ok(())
+            }
+            replied => replied.map(drop),
+        }
+    }
+
     /// Replies with the value of a key, or with null. Returns its entry.
     fn reply_key(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
         let mut value = self.state.spare.take();
-        let entry = self.find(key, &mut value);
+        let entry = self.find_string(key, &mut value)?;
         match &entry {
             Some(entry) => self.reply_value(entry, &mut value)?,
             None => self.reply.null(),
@@ -179,7 +219,7 @@ impl<'a, M: Memory> Call<'a, M> {
 
     fn value_and_entry(&mut self, key: &Key<'_>) -> Result<Option<(Vec<u8>, Entry)>, Failure> {
         let mut value = Vec::new();
-        match self.find(key, &mut value) {
+        match self.find_string(key, &mut value)? {
             Some(entry) => {
                 self.complete(&entry, &mut value)?;
                 Ok(Some((value, entry)))
@@ -195,7 +235,7 @@ impl<'a, M: Memory> Call<'a, M> {
         otherwise: &'static str,
     ) -> Result<Option<(Vec<u8>, Entry)>, Failure> {
         let mut value = Vec::new();
-        let Some(entry) = self.find(key, &mut value) else { return Ok(None) };
+        let Some(entry) = self.find_string(key, &mut value)? else { return Ok(None) };
         if entry.large().is_some() {
             return Err(otherwise.into());
         }

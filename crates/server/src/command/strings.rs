@@ -175,7 +175,7 @@ pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     for index in 1..call.arguments.len() {
         call.pace(index, 1)?;
         let key = call.key(index);
-        call.reply_key(&key)?;
+        call.reply_string(&key)?;
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ fn set_all<M: Memory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
 
 pub(super) fn strlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    let length = call.find(&key, &mut Vec::new()).map_or(0, |entry| entry.value_bytes);
+    let length = call.find_string(&key, &mut Vec::new())?.map_or(0, |entry| entry.value_bytes);
     call.reply.integer(length as i64);
     Ok(())
 }
@@ -229,7 +229,7 @@ pub(super) fn getrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let key = call.key(1);
     let mut value = Vec::new();
-    let Some(entry) = call.find(&key, &mut value) else {
+    let Some(entry) = call.find_string(&key, &mut value)? else {
         call.reply.bulk(b"");
         return Ok(());
     };
@@ -258,7 +258,7 @@ pub(super) fn write_at<M: Memory>(
     super::check_key(&key)?;
     let database = call.session.database;
     let mut value = Vec::new();
-    let entry = call.find(&key, &mut value);
+    let entry = call.find_string(&key, &mut value)?;
     let length = entry.as_ref().map_or(0, |entry| entry.value_bytes);
     let end = offset + bytes.len() as u64;
     if end > VALUE_BYTES_MAX {
@@ -297,7 +297,7 @@ pub(super) fn write_at<M: Memory>(
 fn write_staged<M: Memory>(call: &mut Call<'_, M>, offset: u64, staged: &Staged) -> Outcome {
     let key = call.key(1);
     let value = staged.value()?;
-    let length = if offset == 0 && call.find(&key, &mut Vec::new()).is_none() {
+    let length = if offset == 0 && call.find_string(&key, &mut Vec::new())?.is_none() {
         call.set_argument(&key, staged.argument, None)?;
         value.bytes
     } else if call.steps.is_some() {
@@ -331,7 +331,7 @@ pub(super) fn setrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn append<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    let length = call.find(&key, &mut Vec::new()).map_or(0, |entry| entry.value_bytes);
+    let length = call.find_string(&key, &mut Vec::new())?.map_or(0, |entry| entry.value_bytes);
     if let [staged] = call.staged {
         return write_staged(call, length, staged);
     }

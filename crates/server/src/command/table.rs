@@ -66,7 +66,10 @@ impl Spec {
 
     /// True if it may change several keys, each in its own transaction.
     pub fn changes_several(&self) -> bool {
+        let changes_elements = matches!(self.group, "hash" | "list" | "set" | "sorted-set");
         matches!(self.id, Id::Del | Id::Mset | Id::Msetnx | Id::Unlink)
+            // A result is built outside of its key.
+            || changes_elements && !self.name.ends_with("store")
     }
 
     /// Returns its subcommands and their [`arity`](Spec::arity), if it has a fixed set of them.
@@ -115,12 +118,47 @@ impl Spec {
         place.map_or(own, |place| before() + place)
     }
 
+    /// True if it may wait for an element of a key.
+    pub fn waits(&self) -> bool {
+        matches!(
+            self.id,
+            Id::Blmove
+                | Id::Blmpop
+                | Id::Blpop
+                | Id::Brpop
+                | Id::Brpoplpush
+                | Id::Bzmpop
+                | Id::Bzpopmax
+                | Id::Bzpopmin
+        )
+    }
+
+    /// Index of the argument that counts the keys after it, if the command has one.
+    fn counts_keys_at(&self) -> Option<usize> {
+        match self.id {
+            Id::Lmpop | Id::Sintercard | Id::Zdiff | Id::Zinter | Id::Zintercard => Some(1),
+            Id::Zmpop | Id::Zunion => Some(1),
+            Id::Blmpop | Id::Bzmpop => Some(2),
+            Id::Zdiffstore | Id::Zinterstore | Id::Zunionstore => Some(2),
+            _ => None,
+        }
+    }
+
+    /// Returns the keys after the argument that counts them.
+    fn counted_keys<'a, 'b>(&self, arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
+        let at = self.counts_keys_at()?;
+        let count = usize::try_from(crate::number::integer(arguments.get(at)?)?).ok()?;
+        arguments.get(at + 1..(at + 1).checked_add(count)?)
+    }
+
     /// Returns the keys among its arguments.
     pub fn keys<'a>(&self, arguments: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+        let counted = self.counted_keys(arguments).unwrap_or_default().iter().copied();
         let (first, last, step) = self.key_positions;
         let last = if last < 0 { arguments.len() as i64 + last } else { last };
         let last = if first == 0 { -1 } else { last.min(arguments.len() as i64 - 1) };
-        (first..=last).step_by(step.max(1) as usize).map(|index| arguments[index as usize])
+        let named = (first..=last).step_by(step.max(1) as usize);
+        named.map(|index| arguments[index as usize]).chain(counted)
     }
 
     /// Returns its flags for `COMMAND`.
@@ -135,6 +173,12 @@ impl Spec {
         }
         if self.group == "pubsub" {
             flags.push("pubsub");
+        }
+        if self.waits() {
+            flags.push("blocking");
+        }
+        if self.counts_keys_at().is_some() {
+            flags.push("movablekeys");
         }
         flags
     }
@@ -227,6 +271,26 @@ macro_rules! for_each_command {
         "Stores AND, OR, XOR or NOT of values under another key.";
     Bitpos "bitpos" -3 Read (1 1 1) "bitmap" "2.8.7" bits::bitpos,
         "Finds the first 1 or 0 bit in a value or a range of it.";
+    Blmove "blmove" 6 Write (1 2 1) "list" "6.2.0" blocking::blmove,
+        "Moves a value as LMOVE does, and waits for one. A client that waits is served in its \
+         turn after the change.";
+    Blmpop "blmpop" -5 Write (0 0 0) "list" "7.0.0" blocking::blmpop,
+        "Pops values as LMPOP does, and waits for one.";
+    Blpop "blpop" -3 Write (1 -2 1) "list" "2.0.0" blocking::blpop,
+        "Pops the first value of the first list that has one, and waits for one. A timeout \
+         may be 100 ms late.";
+    Brpop "brpop" -3 Write (1 -2 1) "list" "2.0.0" blocking::brpop,
+        "Pops the last value of the first list that has one, and waits for one.";
+    Brpoplpush "brpoplpush" 4 Write (1 2 1) "list" "2.2.0" blocking::brpoplpush,
+        "Moves a value as RPOPLPUSH does, and waits for one.";
+    Bzmpop "bzmpop" -5 Write (0 0 0) "sorted-set" "7.0.0" blocking::bzmpop,
+        "Pops members as ZMPOP does, and waits for one.";
+    Bzpopmax "bzpopmax" -3 Write (1 -2 1) "sorted-set" "5.0.0" blocking::bzpopmax,
+        "Pops the member with the greatest score of the first sorted set that has one, and \
+         waits for one.";
+    Bzpopmin "bzpopmin" -3 Write (1 -2 1) "sorted-set" "5.0.0" blocking::bzpopmin,
+        "Pops the member with the least score of the first sorted set that has one, and waits \
+         for one.";
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
         "ID, GETNAME, SETNAME, SETINFO, LIST by ID or TYPE, INFO, KILL by address or by ID, TYPE, ADDR, LADDR, USER and SKIPME, \
          REPLY, NO-EVICT and NO-TOUCH.";
@@ -236,7 +300,7 @@ macro_rules! for_each_command {
         "GET returns settings. SET changes timeout, tcp-keepalive and the settings of SLOWLOG and LATENCY. \
          RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
-        "Copies the value and expiry of a key to another key.";
+        "Copies the value and expiry of a key to another key. A crash may keep a part of a large collection.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
         "Returns the number of keys in the database. Expired keys count until they are removed.";
     Decr "decr" 2 Write (1 1 1) "string" "1.0.0" strings::decr,
@@ -248,7 +312,7 @@ macro_rules! for_each_command {
     Discard "discard" 1 Nothing (0 0 0) "transactions" "2.0.0" transactions::discard,
         "Discards the commands since MULTI.";
     Dump "dump" 2 Read (1 1 1) "generic" "2.6.0" dump::dump,
-        "Returns a value as bytes for RESTORE, here or in Redis.";
+        "Returns a string as bytes for RESTORE, here or in Redis. Collections are refused.";
     Echo "echo" 2 Nothing (0 0 0) "connection" "1.0.0" clients::echo,
         "Returns its argument.";
     Exec "exec" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::exec,
@@ -279,8 +343,40 @@ macro_rules! for_each_command {
         "Returns a part of a value.";
     Getset "getset" 3 Write (1 1 1) "string" "1.0.0" strings::getset,
         "Sets a value and returns the one before.";
+    Hdel "hdel" -3 Write (1 1 1) "hash" "2.0.0" hashes::hdel,
+        "Removes fields.";
     Hello "hello" -1 Nothing (0 0 0) "connection" "6.0.0" clients::hello,
         "Selects the version of the protocol. May send the password and a name.";
+    Hexists "hexists" 3 Read (1 1 1) "hash" "2.0.0" hashes::hexists,
+        "Returns 1 if a field exists.";
+    Hget "hget" 3 Read (1 1 1) "hash" "2.0.0" hashes::hget,
+        "Returns the value of a field.";
+    Hgetall "hgetall" 2 Read (1 1 1) "hash" "2.0.0" hashes::hgetall,
+        "Returns all fields and their values.";
+    Hincrby "hincrby" 4 Write (1 1 1) "hash" "2.0.0" hashes::hincrby,
+        "Adds to the number in a field. A new field counts as 0.";
+    Hincrbyfloat "hincrbyfloat" 4 Write (1 1 1) "hash" "2.6.0" hashes::hincrbyfloat,
+        "Adds to the decimal number in a field. Sums are exact as for INCRBYFLOAT.";
+    Hkeys "hkeys" 2 Read (1 1 1) "hash" "2.0.0" hashes::hkeys,
+        "Returns all fields.";
+    Hlen "hlen" 2 Read (1 1 1) "hash" "2.0.0" hashes::hlen,
+        "Returns the number of fields.";
+    Hmget "hmget" -3 Read (1 1 1) "hash" "2.0.0" hashes::hmget,
+        "Returns the values of several fields.";
+    Hmset "hmset" -4 Write (1 1 1) "hash" "2.0.0" hashes::hmset,
+        "Sets fields, as HSET does.";
+    Hrandfield "hrandfield" -2 Read (1 1 1) "hash" "6.2.0" hashes::hrandfield,
+        "Returns random fields, and their values with WITHVALUES.";
+    Hscan "hscan" -3 Read (1 1 1) "hash" "2.8.0" hashes::hscan,
+        "Returns some fields with their values and a cursor. A field that exists throughout is returned.";
+    Hset "hset" -4 Write (1 1 1) "hash" "2.0.0" hashes::hset,
+        "Sets fields. Beyond 255 arguments, a crash may keep only some of them.";
+    Hsetnx "hsetnx" 4 Write (1 1 1) "hash" "2.0.0" hashes::hsetnx,
+        "Sets a field if it is new.";
+    Hstrlen "hstrlen" 3 Read (1 1 1) "hash" "3.2.0" hashes::hstrlen,
+        "Returns the length of the value of a field.";
+    Hvals "hvals" 2 Read (1 1 1) "hash" "2.0.0" hashes::hvals,
+        "Returns all values.";
     Incr "incr" 2 Write (1 1 1) "string" "1.0.0" strings::incr,
         "Adds 1 to a number. A new key counts as 0.";
     Incrby "incrby" 3 Write (1 1 1) "string" "1.0.0" strings::incrby,
@@ -297,6 +393,32 @@ macro_rules! for_each_command {
         "HISTOGRAM reports how long commands took. LATEST, HISTORY and RESET concern slow ones.";
     Lcs "lcs" -3 Read (1 2 1) "string" "7.0.0" lcs::lcs,
         "Finds the longest common subsequence of two values. The product of their lengths is at most 2^20.";
+    Lindex "lindex" 3 Read (1 1 1) "list" "1.0.0" lists::lindex,
+        "Returns the value at an index. A negative index counts from the end.";
+    Linsert "linsert" 5 Write (1 1 1) "list" "2.2.0" lists::linsert,
+        "Inserts a value before or after another one.";
+    Llen "llen" 2 Read (1 1 1) "list" "1.0.0" lists::llen,
+        "Returns the number of values.";
+    Lmove "lmove" 5 Write (1 2 1) "list" "6.2.0" lists::lmove,
+        "Moves a value from an end of a list to an end of another one.";
+    Lmpop "lmpop" -4 Write (0 0 0) "list" "7.0.0" lists::lmpop,
+        "Pops values from the first of several lists that has some.";
+    Lpop "lpop" -2 Write (1 1 1) "list" "1.0.0" lists::lpop,
+        "Removes and returns the first values.";
+    Lpos "lpos" -3 Read (1 1 1) "list" "6.0.6" lists::lpos,
+        "Returns the indices of values that equal the argument.";
+    Lpush "lpush" -3 Write (1 1 1) "list" "1.0.0" lists::lpush,
+        "Adds values at the start. Beyond 255 arguments, a crash may keep only some of them.";
+    Lpushx "lpushx" -3 Write (1 1 1) "list" "2.2.0" lists::lpushx,
+        "Adds values at the start of a list that exists.";
+    Lrange "lrange" 4 Read (1 1 1) "list" "1.0.0" lists::lrange,
+        "Returns the values of a range of indices.";
+    Lrem "lrem" 4 Write (1 1 1) "list" "1.0.0" lists::lrem,
+        "Removes values that equal the argument.";
+    Lset "lset" 4 Write (1 1 1) "list" "1.0.0" lists::lset,
+        "Replaces the value at an index.";
+    Ltrim "ltrim" 4 Write (1 1 1) "list" "1.0.0" lists::ltrim,
+        "Removes all values outside of a range.";
     Memory "memory" -2 Read (2 2 1) "server" "4.0.0" keys::memory,
         "USAGE estimates the bytes that a key takes on flash.";
     Mget "mget" -2 Read (1 -1 1) "string" "1.0.0" strings::mget,
@@ -310,7 +432,7 @@ macro_rules! for_each_command {
     Multi "multi" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::multi,
         "Begins a transaction. Later commands wait for EXEC.";
     Object "object" -2 Read (2 2 1) "generic" "2.2.3" keys::object,
-        "ENCODING, REFCOUNT, IDLETIME and FREQ return what Redis returns for a string.";
+        "ENCODING, REFCOUNT, IDLETIME and FREQ return what Redis returns for a value of that form.";
     Persist "persist" 2 Write (1 1 1) "generic" "2.2.0" expiry::persist,
         "Removes the expiry of a key.";
     Pexpire "pexpire" -3 Write (1 1 1) "generic" "2.6.0" expiry::pexpire,
@@ -345,10 +467,26 @@ macro_rules! for_each_command {
         "Resets the state of the connection.";
     Restore "restore" -4 Write (1 1 1) "generic" "2.6.0" dump::restore,
         "Sets a key from the bytes of DUMP, of this server or of Redis up to 7.0.";
+    Rpop "rpop" -2 Write (1 1 1) "list" "1.0.0" lists::rpop,
+        "Removes and returns the last values.";
+    Rpoplpush "rpoplpush" 3 Write (1 2 1) "list" "1.2.0" lists::rpoplpush,
+        "Moves the last value of a list to the start of another one.";
+    Rpush "rpush" -3 Write (1 1 1) "list" "1.0.0" lists::rpush,
+        "Adds values at the end, as LPUSH does at the start.";
+    Rpushx "rpushx" -3 Write (1 1 1) "list" "2.2.0" lists::rpushx,
+        "Adds values at the end of a list that exists.";
+    Sadd "sadd" -3 Write (1 1 1) "set" "1.0.0" sets::sadd,
+        "Adds members. Beyond 255 arguments, a crash may keep only some of them.";
     Save "save" 1 Nothing (0 0 0) "server" "1.0.0" server::save,
         "Replies when every earlier change survives a crash.";
     Scan "scan" -2 Unordered (0 0 0) "generic" "2.8.0" keys::scan,
         "Returns some key names and a cursor. A key that exists throughout is returned exactly once.";
+    Scard "scard" 2 Read (1 1 1) "set" "1.0.0" sets::scard,
+        "Returns the number of members.";
+    Sdiff "sdiff" -2 Read (1 -1 1) "set" "1.0.0" sets::sdiff,
+        "Returns the members of a set that are in none of the others.";
+    Sdiffstore "sdiffstore" -3 Write (1 -1 1) "set" "1.0.0" sets::sdiffstore,
+        "Stores the result of SDIFF.";
     Select "select" 2 Nothing (0 0 0) "connection" "1.0.0" clients::select,
         "Selects one of 16 databases.";
     Set "set" -3 Write (1 1 1) "string" "1.0.0" strings::set,
@@ -363,14 +501,40 @@ macro_rules! for_each_command {
         "Overwrites a part of a value. A large value is changed in place.";
     Shutdown "shutdown" -1 Nothing (0 0 0) "server" "1.0.0" server::shutdown,
         "Stops the server.";
+    Sinter "sinter" -2 Read (1 -1 1) "set" "1.0.0" sets::sinter,
+        "Returns the members that are in all of the sets.";
+    Sintercard "sintercard" -3 Read (0 0 0) "set" "7.0.0" sets::sintercard,
+        "Counts the members that are in all of the sets, up to LIMIT.";
+    Sinterstore "sinterstore" -3 Write (1 -1 1) "set" "1.0.0" sets::sinterstore,
+        "Stores the result of SINTER.";
+    Sismember "sismember" 3 Read (1 1 1) "set" "1.0.0" sets::sismember,
+        "Returns 1 if the argument is a member.";
     Slowlog "slowlog" -2 Nothing (0 0 0) "server" "2.2.12" slow::slowlog,
         "GET, LEN and RESET concern slow commands. Waits for flash count as time.";
+    Smembers "smembers" 2 Read (1 1 1) "set" "1.0.0" sets::smembers,
+        "Returns all members.";
+    Smismember "smismember" -3 Read (1 1 1) "set" "6.2.0" sets::smismember,
+        "Returns for each argument if it is a member.";
+    Smove "smove" 4 Write (1 2 1) "set" "1.0.0" sets::smove,
+        "Moves a member to another set.";
+    Spop "spop" -2 Write (1 1 1) "set" "1.0.0" sets::spop,
+        "Removes and returns random members.";
+    Srandmember "srandmember" -2 Read (1 1 1) "set" "1.0.0" sets::srandmember,
+        "Returns random members.";
+    Srem "srem" -3 Write (1 1 1) "set" "1.0.0" sets::srem,
+        "Removes members.";
+    Sscan "sscan" -3 Read (1 1 1) "set" "2.8.0" sets::sscan,
+        "Returns some members and a cursor. A member that exists throughout is returned.";
     Strlen "strlen" 2 Read (1 1 1) "string" "2.2.0" strings::strlen,
         "Returns the length of a value.";
     Subscribe "subscribe" -2 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::subscribe,
         "Subscribes to channels.";
     Substr "substr" 4 Read (1 1 1) "string" "1.0.0" strings::getrange,
         "An older name of GETRANGE.";
+    Sunion "sunion" -2 Read (1 -1 1) "set" "1.0.0" sets::sunion,
+        "Returns the members of all sets.";
+    Sunionstore "sunionstore" -3 Write (1 -1 1) "set" "1.0.0" sets::sunionstore,
+        "Stores the result of SUNION.";
     Swapdb "swapdb" 3 Everything (0 0 0) "server" "4.0.0" server::swapdb,
         "Exchanges the keys of two databases.";
     Time "time" 1 Nothing (0 0 0) "server" "2.6.0" server::time,
@@ -380,7 +544,7 @@ macro_rules! for_each_command {
     Ttl "ttl" 2 Read (1 1 1) "generic" "1.0.0" expiry::ttl,
         "Returns the seconds until a key expires.";
     Type "type" 2 Read (1 1 1) "generic" "1.0.0" keys::type_of,
-        "Returns `string` if the key exists, else `none`.";
+        "Returns `string`, `hash`, `set`, `zset`, `list`, or `none` if there is no key.";
     Unlink "unlink" -2 Write (1 -1 1) "generic" "4.0.0" keys::del,
         "Removes keys, as DEL does.";
     Unsubscribe "unsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::unsubscribe,
@@ -389,6 +553,73 @@ macro_rules! for_each_command {
         "Forgets the watched keys.";
     Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
         "Makes the next EXEC fail if one of these keys changes before it.";
+    Zadd "zadd" -4 Write (1 1 1) "sorted-set" "1.2.0" sorted_sets::zadd,
+        "Sets scores of members. NX, XX, GT, LT, CH and INCR as in Redis 7.0. Beyond 255 \
+         arguments, a crash may keep only some of them.";
+    Zcard "zcard" 2 Read (1 1 1) "sorted-set" "1.2.0" sorted_sets::zcard,
+        "Returns the number of members.";
+    Zcount "zcount" 4 Read (1 1 1) "sorted-set" "2.0.0" sorted_ranges::zcount,
+        "Counts the members in a range of scores.";
+    Zdiff "zdiff" -3 Read (0 0 0) "sorted-set" "6.2.0" sorted_algebra::zdiff,
+        "Returns the members of a sorted set that are in none of the others.";
+    Zdiffstore "zdiffstore" -4 Write (1 1 1) "sorted-set" "6.2.0" sorted_algebra::zdiffstore,
+        "Stores the result of ZDIFF.";
+    Zincrby "zincrby" 4 Write (1 1 1) "sorted-set" "1.2.0" sorted_sets::zincrby,
+        "Adds to the score of a member. A new member counts as 0.";
+    Zinter "zinter" -3 Read (0 0 0) "sorted-set" "6.2.0" sorted_algebra::zinter,
+        "Returns the members that are in all of the sorted sets. Sets count as members of \
+         score 1.";
+    Zintercard "zintercard" -3 Read (0 0 0) "sorted-set" "7.0.0" sorted_algebra::zintercard,
+        "Counts the members that are in all of the sorted sets, up to LIMIT.";
+    Zinterstore "zinterstore" -4 Write (1 1 1) "sorted-set" "2.0.0" sorted_algebra::zinterstore,
+        "Stores the result of ZINTER.";
+    Zlexcount "zlexcount" 4 Read (1 1 1) "sorted-set" "2.8.9" sorted_ranges::zlexcount,
+        "Counts the members in a range, if all scores are equal.";
+    Zmpop "zmpop" -4 Write (0 0 0) "sorted-set" "7.0.0" sorted_sets::zmpop,
+        "Pops members from the first of several sorted sets that has some.";
+    Zmscore "zmscore" -3 Read (1 1 1) "sorted-set" "6.2.0" sorted_sets::zmscore,
+        "Returns the scores of several members.";
+    Zpopmax "zpopmax" -2 Write (1 1 1) "sorted-set" "5.0.0" sorted_sets::zpopmax,
+        "Removes and returns the members with the greatest scores.";
+    Zpopmin "zpopmin" -2 Write (1 1 1) "sorted-set" "5.0.0" sorted_sets::zpopmin,
+        "Removes and returns the members with the least scores.";
+    Zrandmember "zrandmember" -2 Read (1 1 1) "sorted-set" "6.2.0" sorted_sets::zrandmember,
+        "Returns random members, and their scores with WITHSCORES.";
+    Zrange "zrange" -4 Read (1 1 1) "sorted-set" "1.2.0" sorted_ranges::zrange,
+        "Returns a range by rank, by score or by member. All options of Redis 7.0.";
+    Zrangebylex "zrangebylex" -4 Read (1 1 1) "sorted-set" "2.8.9" sorted_ranges::zrangebylex,
+        "Returns a range of members, if all scores are equal.";
+    Zrangebyscore "zrangebyscore" -4 Read (1 1 1) "sorted-set" "1.0.5" sorted_ranges::zrangebyscore,
+        "Returns the members in a range of scores.";
+    Zrangestore "zrangestore" -5 Write (1 2 1) "sorted-set" "6.2.0" sorted_ranges::zrangestore,
+        "Stores the result of ZRANGE.";
+    Zrank "zrank" 3 Read (1 1 1) "sorted-set" "2.0.0" sorted_sets::zrank,
+        "Returns the rank of a member. The least score has rank 0.";
+    Zrem "zrem" -3 Write (1 1 1) "sorted-set" "1.2.0" sorted_sets::zrem,
+        "Removes members.";
+    Zremrangebylex "zremrangebylex" 4 Write (1 1 1) "sorted-set" "2.8.9" sorted_ranges::zremrangebylex,
+        "Removes a range of members, if all scores are equal.";
+    Zremrangebyrank "zremrangebyrank" 4 Write (1 1 1) "sorted-set" "2.0.0" sorted_ranges::zremrangebyrank,
+        "Removes the members in a range of ranks.";
+    Zremrangebyscore "zremrangebyscore" 4 Write (1 1 1) "sorted-set" "1.2.0" sorted_ranges::zremrangebyscore,
+        "Removes the members in a range of scores.";
+    Zrevrange "zrevrange" -4 Read (1 1 1) "sorted-set" "1.2.0" sorted_ranges::zrevrange,
+        "Returns a range by rank. The greatest score has rank 0.";
+    Zrevrangebylex "zrevrangebylex" -4 Read (1 1 1) "sorted-set" "2.8.9" sorted_ranges::zrevrangebylex,
+        "As ZRANGEBYLEX, from the last member to the first.";
+    Zrevrangebyscore "zrevrangebyscore" -4 Read (1 1 1) "sorted-set" "2.2.0" sorted_ranges::zrevrangebyscore,
+        "As ZRANGEBYSCORE, from the greatest score to the least.";
+    Zrevrank "zrevrank" 3 Read (1 1 1) "sorted-set" "2.0.0" sorted_sets::zrevrank,
+        "Returns the rank of a member. The greatest score has rank 0.";
+    Zscan "zscan" -3 Read (1 1 1) "sorted-set" "2.8.0" sorted_sets::zscan,
+        "Returns some members with their scores and a cursor. A member that exists throughout \
+         is returned.";
+    Zscore "zscore" 3 Read (1 1 1) "sorted-set" "1.2.0" sorted_sets::zscore,
+        "Returns the score of a member.";
+    Zunion "zunion" -3 Read (0 0 0) "sorted-set" "6.2.0" sorted_algebra::zunion,
+        "Returns the members of all sorted sets. WEIGHTS and AGGREGATE as in Redis.";
+    Zunionstore "zunionstore" -4 Write (1 1 1) "sorted-set" "2.0.0" sorted_algebra::zunionstore,
+        "Stores the result of ZUNION.";
     } };
 }
 pub(super) use for_each_command;
@@ -418,8 +649,13 @@ mod tests {
         assert_eq!(keys("del a b c"), ["a", "b", "c"]);
         assert_eq!(keys("bitop and d x y"), ["d", "x", "y"]);
         assert_eq!(keys("get a"), ["a"]);
+        assert_eq!(keys("zinter 2 a b withscores"), ["a", "b"]);
+        assert_eq!(keys("zunionstore d 2 a b"), ["d", "a", "b"]);
+        assert_eq!(keys("zinter 3 a b"), [] as [&str; 0]);
         assert_eq!(keys("memory usage a"), ["a"]);
         assert_eq!(keys("memory doctor"), [] as [&str; 0]);
         assert_eq!(keys("ping"), [] as [&str; 0]);
+        assert_eq!(keys("blpop a b 0"), ["a", "b"]);
+        assert_eq!(keys("blmpop 0 2 a b left"), ["a", "b"]);
     }
 }

@@ -184,6 +184,15 @@ impl Reply {
         }
     }
 
+    /// Writes a floating-point number, with up to 17 digits.
+    pub fn double(&mut self, number: f64) {
+        let text = crate::number::seventeen_digits(number);
+        match self.protocol {
+            Protocol::Two => self.bulk(text.as_bytes()),
+            Protocol::Three => self.line(b',', text.as_bytes()),
+        }
+    }
+
     /// Writes null.
     pub fn null(&mut self) {
         match self.protocol {

@@ -17,7 +17,7 @@ use crate::channels::Message;
 use crate::client::{Client, REPLY_BYTES_MAX};
 use crate::client_id::ClientId;
 use crate::clock::now_ms;
-use crate::command::{forget, leave_all};
+use crate::command::{forget, leave_all, stop_waiting};
 use crate::session::Session;
 use crate::shared::{ClientInfo, Note};
 use crate::statistics::Counter;
@@ -58,6 +58,10 @@ pub(super) struct Connection {
     pub(super) messages: Vec<Message>,
     /// True if it waits for a job.
     pub(super) queued: bool,
+    /// Bytes that arrived while a job had the client. A command that waited may have begun to run again.
+    pub(super) early: Vec<u8>,
+    /// True if its waiting command must run again.
+    pub(super) woken: bool,
     /// True if the client has closed its side, or the connection has failed.
     pub(super) ended: bool,
     /// True if it must close without another reply.
@@ -70,6 +74,25 @@ pub(super) struct Connection {
     pub(super) counted: usize,
     /// The byte counts for `CLIENT LIST`.
     pub(super) shown: Arc<[Counter; 3]>,
+}
+
+impl Connection {
+    /// Takes bytes from the client.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        match &mut self.client {
+            _ if bytes.is_empty() => {}
+            Some(client) => client.receive(bytes),
+            None => self.early.extend_from_slice(bytes),
+        }
+    }
+
+    /// Ends the connection after its replies, because its bytes are no TLS.
+    pub(super) fn refuse(&mut self) {
+        match &mut self.client {
+            Some(client) => client.session.closing = true,
+            None => self.ended = true,
+        }
+    }
 }
 
 /// A connection whose socket this core is opening.
@@ -171,6 +194,8 @@ impl Front {
             spare: Vec::new(),
             messages: Vec::new(),
             queued: false,
+            early: Vec::new(),
+            woken: false,
             ended: false,
             active: self.now.get(),
             client_bytes: 0,
@@ -221,7 +246,9 @@ impl Front {
         let is_idle = |connection: &Connection| {
             let client = connection.client.as_ref();
             !connection.queued
-                && client.is_some_and(|client| client.session.subscriptions() == 0)
+                && client.is_some_and(|client| {
+                    client.session.subscriptions() == 0 && !client.is_blocked()
+                })
                 && now.since(connection.active) > timeout
         };
         let connections = self.connections.borrow();
@@ -273,6 +300,9 @@ impl Front {
         for message in connection.messages.drain(..) {
             client.deliver(&message);
         }
+        if !connection.early.is_empty() {
+            client.receive(&std::mem::take(&mut connection.early));
+        }
         let may_reply = connection.tls.as_ref().is_none_or(|tls| tls.is_ready());
         if self.waits(client) && !connection.killed && may_reply {
             self.held.borrow_mut().insert(index);
@@ -296,7 +326,8 @@ impl Front {
             }
         }
         let quiet = connection.sending.is_none() && !client.reply.has_large();
-        let over = client.session.closing || connection.ended && !client.has_more();
+        let over = client.session.closing
+            || connection.ended && (client.is_blocked() || !client.has_more());
         if connection.killed || over && quiet {
             let closed = connections[index].take().expect("it is there");
             drop(connections);
@@ -313,13 +344,49 @@ impl Front {
             self.ready.borrow_mut().push_back(index);
         } else if on_flash || unsent >= REPLY_BYTES_MAX {
             // Receiving continues once the client has taken some replies.
+        } else if client.is_blocked() {
+            self.await_element(connection, index);
         } else if client.has_more() {
+            connection.woken = false;
             connection.queued = true;
             self.ready.borrow_mut().push_back(index);
         } else if !connection.receiving && !connection.ended && !stopping {
             connection.receiving = true;
             network.receive(connection.socket);
         }
+    }
+
+    /// Queues a connection whose command waits for an element, if the command must run again. Otherwise receives, to
+    /// notice when the client leaves.
+    fn await_element(&self, connection: &mut Connection, index: usize) {
+        let Some(client) = &connection.client else { return };
+        let deadline_ms = client.session.blocked.as_ref().and_then(|blocked| blocked.deadline_ms);
+        if std::mem::take(&mut connection.woken) {
+            deadline_ms.map(|at| self.deadlines.borrow_mut().remove(&(at, connection.id)));
+            connection.queued = true;
+            self.ready.borrow_mut().push_back(index);
+            return;
+        }
+        deadline_ms.map(|at| self.deadlines.borrow_mut().insert((at, connection.id)));
+        let stopping = self.is_stopping();
+        if !connection.receiving && client.unread() < REPLY_BYTES_MAX && !stopping {
+            connection.receiving = true;
+            self.network().receive(connection.socket);
+        }
+    }
+
+    /// Wakes the clients whose commands have waited long enough.
+    pub(super) fn wake_due(&self) {
+        if self.deadlines.borrow().is_empty() {
+            return;
+        }
+        let now_ms = now_ms();
+        let mut deadlines = self.deadlines.borrow_mut();
+        let due: Vec<(u64, ClientId)> =
+            deadlines.iter().take_while(|(at, _)| *at <= now_ms).copied().collect();
+        deadlines.retain(|due| due.0 > now_ms);
+        drop(deadlines);
+        due.into_iter().for_each(|(_, id)| self.with_id(id, |connection| connection.woken = true));
     }
 
     /// Counts the bytes that a connection holds.
@@ -333,6 +400,7 @@ impl Front {
         }
         let bytes = connection.client_bytes
             + connection.spare.capacity()
+            + connection.early.capacity()
             + sending
             + connection.tls.as_ref().map_or(0, |_| TLS_BYTES)
             + messages;
@@ -405,6 +473,9 @@ impl Front {
 
     /// Ends a client's watching and its subscriptions.
     fn leave(&self, mut client: Client) {
+        if let Some(blocked) = client.session.blocked.take() {
+            stop_waiting(&self.state, &client.session, &blocked);
+        }
         forget(&self.state, &mut client.session);
         leave_all(&self.state, &mut client.session);
     }

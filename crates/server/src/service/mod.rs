@@ -78,6 +78,8 @@ pub(crate) struct Front {
     shedding: Cell<bool>,
     /// Time of the next check for idle connections.
     idle_at: Cell<Time>,
+    /// When waiting commands must end, in milliseconds since the Unix epoch, and their clients.
+    deadlines: RefCell<BTreeSet<(u64, ClientId)>>,
 }
 
 /// Parts of a [`Front`].
@@ -127,6 +129,7 @@ impl Front {
             balance_at: Cell::new(Time::ZERO),
             shedding: Cell::new(false),
             idle_at: Cell::new(Time::ZERO),
+            deadlines: RefCell::default(),
         }
     }
 
@@ -153,6 +156,7 @@ impl Front {
                 Note::Message(id, message) => {
                     self.with_id(id, |connection| connection.messages.push(message));
                 }
+                Note::Wake(id) => self.with_id(id, |connection| connection.woken = true),
                 Note::Kill(id) => self.with_id(id, |connection| connection.killed = true),
             }
         }
@@ -168,9 +172,12 @@ impl Front {
             made.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
         } else {
             Keyspace::open(memory, Addr(0)).map_err(|error| error.to_string()).and_then(|found| {
-                let grown = memory.transaction(|memory| match found.free_pages(memory) {
-                    (_, before) if before < pages => found.grown(memory, pages),
-                    _ => found,
+                let grown = memory.transaction(|memory| {
+                    found.upgrade(memory);
+                    match found.free_pages(memory) {
+                        (_, before) if before < pages => found.grown(memory, pages),
+                        _ => found,
+                    }
                 });
                 grown.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
             })
@@ -242,15 +249,14 @@ impl Service for Front {
             NetEvent::Received { socket, bytes } => self.with(socket, |connection| {
                 connection.receiving = false;
                 connection.active = self.now.get();
-                match (bytes, &mut connection.client) {
-                    (Ok(bytes), Some(client)) if !bytes.is_empty() => {
+                match bytes {
+                    Ok(bytes) if !bytes.is_empty() => {
                         self.state.statistics().input_bytes.add(bytes.len() as u64);
                         match connection.tls.as_mut().map(|tls| tls.receive(&bytes)) {
-                            None => client.receive(&bytes),
-                            Some(Ok(said)) if said.is_empty() => {}
-                            Some(Ok(said)) => client.receive(&said),
+                            None => connection.take(&bytes),
+                            Some(Ok(said)) => connection.take(&said),
                             // The client gets an alert, and the connection closes.
-                            Some(Err(_)) => client.session.closing = true,
+                            Some(Err(_)) => connection.refuse(),
                         }
                     }
                     _ => connection.ended = true,
@@ -275,6 +281,7 @@ impl Service for Front {
         self.release();
         self.balance(now);
         self.close_idle(now);
+        self.wake_due();
         if self.is_stopping() || self.state.shared.failure.get().is_some() {
             return Offer::End;
         }

@@ -4,6 +4,7 @@
 use ebbtide_server::command::TABLE;
 
 use super::client::{Reply, Server, ok};
+use super::collection_arguments;
 use super::redis::Redis;
 
 /// Lines that are errors in Redis 7.0. After `!`, the error's text differs from Redis.
@@ -260,7 +261,7 @@ fn bad_arguments_of_every_command_are_refused() {
         assert_eq!(client.call("mset k 1 text abc"), ok());
     }
     let mut wrong = Vec::new();
-    for line in BAD {
+    for line in BAD.iter().chain(collection_arguments::BAD) {
         let (own_words, line) = line.strip_prefix('!').map_or((false, *line), |rest| (true, rest));
         let found = ours.call(line);
         let expected = redis.as_mut().filter(|_| !own_words).map(|redis| redis.client.call(line));
@@ -270,8 +271,8 @@ fn bad_arguments_of_every_command_are_refused() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let begins =
-        |name: &str| BAD.iter().any(|line| line.split([' ', '!']).any(|word| word == name));
+    let all = || BAD.iter().chain(collection_arguments::BAD);
+    let begins = |name: &str| all().any(|line| line.split([' ', '!']).any(|word| word == name));
     for spec in TABLE.iter().filter(|spec| !TAKE_ALL.contains(&spec.name)) {
         assert!(begins(spec.name), "no bad arguments of {}", spec.name);
     }

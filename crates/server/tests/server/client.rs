@@ -21,6 +21,8 @@ pub(crate) enum Reply {
     Status(String),
     Error(String),
     Integer(i64),
+    /// A floating-point number (RESP3), as it was written.
+    Double(String),
     Bulk(Vec<u8>),
     Null,
     Array(Vec<Reply>),
@@ -82,6 +84,7 @@ impl Client {
             "+" => Reply::Status(rest.into()),
             "-" => Reply::Error(rest.into()),
             ":" => Reply::Integer(count()),
+            "," => Reply::Double(rest.into()),
             "_" => Reply::Null,
             "$" | "=" | "*" if count() < 0 => Reply::Null,
             "$" | "=" => {

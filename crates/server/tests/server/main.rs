@@ -2,8 +2,11 @@
 //! memory.
 
 mod arguments;
+mod blocking;
 mod client;
 mod cold;
+mod collection_arguments;
+mod collections;
 mod commands;
 mod connections;
 mod cores;

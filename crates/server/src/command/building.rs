@@ -1,0 +1,111 @@
+//! [`Building`]: a new collection that no key has until it is complete.
+//!
+//! Its elements come in steps. Trees that no key has are in the list of values without a key, and held. So a
+//! crash loses no pages, and other commands see the old value of the key until the new one takes its place.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Collection, Full, Key, Kind};
+
+use super::{Call, Outcome, check_key, large};
+use crate::failure::Failure;
+use crate::holds::Hold;
+
+/// Elements that one step adds.
+const ADDED_AT_ONCE: usize = 32;
+
+/// A new collection for a key.
+pub(super) struct Building {
+    collection: Collection,
+    /// Elements that were not added yet.
+    pending: Vec<Vec<u8>>,
+    /// Number of elements that were added.
+    added: u64,
+    holds: Vec<Hold>,
+}
+
+impl Building {
+    /// A collection without elements, for `key`.
+    pub(super) fn new<M: Memory>(call: &Call<'_, M>, key: &Key<'_>, kind: Kind) -> Building {
+        let collection = call.keyspace().new_collection(key, kind);
+        Building { collection, pending: Vec::new(), added: 0, holds: Vec::new() }
+    }
+
+    /// Adds an element that is in no other place of the collection.
+    ///
+    /// # Errors
+    /// Returns an error if there is no room.
+    pub(super) fn add<M: Memory>(
+        &mut self,
+        call: &mut Call<'_, M>,
+        key: &Key<'_>,
+        element: &[u8],
+    ) -> Outcome {
+        self.pending.push(element.to_vec());
+        match self.pending.len() {
+            ..ADDED_AT_ONCE => Ok(()),
+            _ => self.flush(call, key),
+        }
+    }
+
+    fn flush<M: Memory>(&mut self, call: &mut Call<'_, M>, key: &Key<'_>) -> Outcome {
+        let pending = std::mem::take(&mut self.pending);
+        let (before, added) = (&self.collection, self.added);
+        let (collection, mut holds) = large::step(call, &[key.hash], |call| {
+            let mut collection = before.clone();
+            let put = put_all(call, &mut collection, added, &pending);
+            let listed = collection.list(call.memory);
+            let holds = listed.into_iter().map(|id| call.state.shared.holds.hold(id));
+            let holds: Vec<Hold> = holds.collect();
+            put.map(|()| (collection, holds))
+        })?;
+        self.collection = collection;
+        self.holds.append(&mut holds);
+        self.added += pending.len() as u64;
+        if call.steps.is_some() {
+            call.memory.let_others_run();
+        }
+        Ok(())
+    }
+
+    /// Makes it the value of a key, in place of the old one. Without elements, removes the key. Returns the number of
+    /// elements.
+    ///
+    /// # Errors
+    /// Returns an error if there is no room.
+    pub(super) fn finish<M: Memory>(
+        mut self,
+        call: &mut Call<'_, M>,
+        (database, key): (usize, &Key<'_>),
+        expires_at_ms: Option<u64>,
+    ) -> Result<u64, Failure> {
+        check_key(key)?;
+        self.flush(call, key)?;
+        let keyspace = call.keyspace();
+        let existed = call.find_in(database, key, &mut Vec::new()).is_some();
+        large::step(call, &[key.hash], |call| {
+            let mut collection = self.collection.clone();
+            collection.expires_at_ms = expires_at_ms;
+            keyspace.store_collection(call.memory, database, key, &mut collection)
+        })?;
+        if existed || self.added > 0 {
+            call.state.changed(database, key.bytes);
+        }
+        Ok(self.added)
+    }
+}
+
+/// Adds elements from rank `added` on.
+fn put_all<M: Memory>(
+    call: &mut Call<'_, M>,
+    collection: &mut Collection,
+    added: u64,
+    elements: &[Vec<u8>],
+) -> Result<(), Full> {
+    for (rank, element) in (added..).zip(elements) {
+        // A step that found no room, and runs again, has added some already.
+        if collection.kind != Kind::List || collection.len(call.memory) <= rank {
+            collection.add(call.memory, rank, element)?;
+        }
+    }
+    Ok(())
+}

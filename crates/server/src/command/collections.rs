@@ -1,0 +1,400 @@
+//! What the commands on hashes, sets, sorted sets and lists share: opening and changing a collection, and
+//! replies with many elements.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Collection, ELEMENT_BYTES_MAX, Full, Key, Kind, SCAN_END};
+
+use super::building::Building;
+use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND, large};
+use crate::glob;
+use crate::number::integer;
+
+/// A command that visits more elements runs outside of a transaction and pauses for others.
+const VISITED_AT_ONCE_MAX: u64 = 512;
+
+/// Elements that one transaction changes if the command makes several.
+const CHANGED_AT_ONCE: usize = 32;
+
+/// Bytes of arguments for which a change needs about one page.
+const BYTES_OF_A_PAGE: usize = 1_000;
+
+/// Arguments for which a change needs a page at most.
+const ARGUMENTS_OF_A_PAGE: usize = 4;
+
+/// Random elements that are chosen by their ranks. More are chosen by passing all elements.
+const CHOSEN_BY_RANK_MAX: u64 = 10_000;
+
+/// The name of a kind for `TYPE`.
+pub(super) fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::String => "string",
+        Kind::Hash => "hash",
+        Kind::Set => "set",
+        Kind::SortedSet => "zset",
+        Kind::List => "list",
+    }
+}
+
+/// The kind of this name, in any case.
+pub(super) fn kind_named(name: &[u8]) -> Option<Kind> {
+    [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List]
+        .into_iter()
+        .find(|kind| name.eq_ignore_ascii_case(name_of(*kind).as_bytes()))
+}
+
+/// Returns an error if an element is too long.
+pub(super) fn check_element(bytes: usize) -> Outcome {
+    if bytes > ELEMENT_BYTES_MAX {
+        let text = format!("ERR an element of a collection has at most {ELEMENT_BYTES_MAX} bytes");
+        return Err(text.into());
+    }
+    Ok(())
+}
+
+impl<'a, M: Memory> Call<'a, M> {
+    /// Returns the collection of a key that has not expired.
+    ///
+    /// # Errors
+    /// Returns an error if the key has a value of another kind.
+    pub(super) fn collection(
+        &mut self,
+        key: &Key<'_>,
+        kind: Kind,
+    ) -> Result<Option<Collection>, Failure> {
+        let database = self.session.database;
+        self.collection_in(database, key, kind)
+    }
+
+    pub(super) fn collection_in(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        kind: Kind,
+    ) -> Result<Option<Collection>, Failure> {
+        let mut value = Vec::new();
+        let Some(entry) = self.find_in(database, key, &mut value) else { return Ok(None) };
+        let collection = self.keyspace().open_collection(key, &entry, &value);
+        match collection.filter(|collection| collection.kind == kind) {
+            Some(collection) => Ok(Some(collection)),
+            None => Err(WRONG_KIND.into()),
+        }
+    }
+
+    /// Changes the collection of a key, which is made if it is missing. `change` may run more than once.
+    ///
+    /// # Errors
+    /// Returns the error of `change`, or an error if the key has a value of another kind, or if there is no
+    /// room.
+    pub(super) fn edit<R>(
+        &mut self,
+        key: &Key<'_>,
+        kind: Kind,
+        change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let database = self.session.database;
+        self.edit_in(database, key, kind, change)
+    }
+
+    pub(super) fn edit_in<R>(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        kind: Kind,
+        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        super::check_key(key)?;
+        large::step(self, &[key.hash], |call| {
+            let keyspace = call.keyspace();
+            let found = match call.collection_in(database, key, kind) {
+                Ok(found) => found,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            let mut collection = found.unwrap_or_else(|| keyspace.new_collection(key, kind));
+            let changed = change(call, &mut collection);
+            if collection.was_changed() {
+                keyspace.store_collection(call.memory, database, key, &mut collection)?;
+                call.state.changed(database, key.bytes);
+            }
+            match changed {
+                Err(Failure::Full) => Err(Full),
+                changed => Ok(changed),
+            }
+        })?
+    }
+
+    /// Changes a collection by `count` changes, and returns the sum of their results. Outside of a transaction,
+    /// each transaction makes some of them.
+    ///
+    /// # Errors
+    /// As [`edit`](Call::edit).
+    pub(super) fn edit_each(
+        &mut self,
+        key: &Key<'_>,
+        kind: Kind,
+        count: usize,
+        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection, usize) -> Result<i64, Failure>,
+    ) -> Result<i64, Failure> {
+        self.check_room()?;
+        let mut at_once = if self.steps.is_some() { CHANGED_AT_ONCE } else { count.max(1) };
+        let (mut done, mut sum) = (0, 0);
+        while done < count {
+            let end = count.min(done + at_once);
+            let edited = self.edit(key, kind, |call, collection| {
+                (done..end).try_fold(0, |sum, index| Ok(sum + change(call, collection, index)?))
+            });
+            match edited {
+                Err(Failure::TooLarge) if at_once > 1 && self.steps.is_some() => at_once /= 2,
+                edited => {
+                    sum += edited?;
+                    done = end;
+                }
+            }
+            if self.steps.is_some() {
+                self.memory.let_others_run();
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Checks that there is room for the arguments, so that a command with many does not fail half way.
+    fn check_room(&mut self) -> Outcome {
+        let bytes: usize = self.arguments.iter().map(|argument| argument.len()).sum();
+        if bytes > BYTES_OF_A_PAGE || self.arguments.len() > ARGUMENTS_OF_A_PAGE {
+            let pages = (bytes / BYTES_OF_A_PAGE + self.arguments.len() / 2) as u64;
+            self.keyspace().check_room(self.memory, pages)?;
+        }
+        Ok(())
+    }
+
+    /// Called by a command that visits `count` elements. Beyond a limit it runs again outside of a transaction.
+    ///
+    /// # Errors
+    /// Returns [`Failure::TooLarge`] if it must run again.
+    pub(super) fn visits(&self, count: u64) -> Outcome {
+        // A command within EXEC cannot run again.
+        let is_nested = self.session.published.is_some();
+        match count > VISITED_AT_ONCE_MAX && self.steps.is_none() && !is_nested {
+            true => Err(Failure::TooLarge),
+            false => Ok(()),
+        }
+    }
+
+    /// Called between the elements of a long reply. Yields to other jobs and moves the reply to flash.
+    ///
+    /// # Errors
+    /// Returns an error if the reply takes too much DRAM.
+    pub(super) fn pause(&mut self) -> Outcome {
+        if self.steps.is_some() {
+            self.memory.let_others_run();
+            let keyspace = self.keyspace();
+            // If flash is full, a short reply stays in DRAM.
+            let _ = self.reply.spill(self.memory, &keyspace, self.state);
+        }
+        match self.reply.len() > self.state.settings().argument_bytes_max {
+            true => Err(LONG_REPLY.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Calls `each` with `count` elements from `rank` on, and pauses between them.
+    ///
+    /// # Errors
+    /// Returns the error of `each`, or an error if the command must run again or its reply is too long.
+    pub(super) fn each_element(
+        &mut self,
+        collection: &Collection,
+        (rank, count): (u64, u64),
+        mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Outcome,
+    ) -> Outcome {
+        self.visits(count)?;
+        let mut done = 0;
+        while done < count {
+            let most = usize::try_from(count - done).unwrap_or(usize::MAX);
+            let mut elements = Vec::new();
+            if !collection.read(self.memory, rank + done, most, &mut elements) {
+                break;
+            }
+            for element in &elements {
+                each(self, element)?;
+            }
+            done += elements.len() as u64;
+            self.pause()?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with `count` elements from `rank` on, from the last to the first.
+    ///
+    /// # Errors
+    /// As [`each_element`](Call::each_element).
+    pub(super) fn each_element_back(
+        &mut self,
+        collection: &Collection,
+        (rank, count): (u64, u64),
+        mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Outcome,
+    ) -> Outcome {
+        const AT_ONCE: u64 = 64;
+        self.visits(count)?;
+        let mut left = count;
+        while left > 0 {
+            let start = left.saturating_sub(AT_ONCE);
+            let mut elements = Vec::new();
+            while (elements.len() as u64) < left - start {
+                let most = (left - start) as usize - elements.len();
+                let from = rank + start + elements.len() as u64;
+                if !collection.read(self.memory, from, most, &mut elements) {
+                    break;
+                }
+            }
+            for element in elements.iter().rev() {
+                each(self, element)?;
+            }
+            left = start;
+            self.pause()?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with random elements: `count` different ones, or `-count` that may repeat.
+    ///
+    /// # Errors
+    /// As [`each_element`](Call::each_element).
+    pub(super) fn each_random(
+        &mut self,
+        collection: &Collection,
+        count: i64,
+        mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Outcome,
+    ) -> Outcome {
+        let all = collection.len(self.memory);
+        if all == 0 {
+            return Ok(());
+        }
+        if count >= 0 && count as u64 > CHOSEN_BY_RANK_MAX.min(all / 2) {
+            let (mut wanted, mut left) = ((count as u64).min(all), all);
+            return self.each_element(collection, (0, all), |call, element| {
+                // Selection sampling: Knuth, "The Art of Computer Programming", volume 2, section 3.4.2.
+                let chosen = call.state.random() % left.max(1) < wanted;
+                (wanted, left) = (wanted - u64::from(chosen), left.saturating_sub(1));
+                if chosen { each(call, element) } else { Ok(()) }
+            });
+        }
+        self.visits(count.unsigned_abs())?;
+        let mut ranks = std::collections::BTreeSet::new();
+        for done in 0..count.unsigned_abs() {
+            let mut rank = self.state.random() % all;
+            while count > 0 && !ranks.insert(rank) {
+                rank = self.state.random() % all;
+            }
+            if let Some(element) = collection.at(self.memory, rank) {
+                each(self, &element)?;
+            }
+            if done % 64 == 63 {
+                self.pause()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `HSCAN`, `SSCAN` or `ZSCAN`. `write` writes an element, whose name is tested against the pattern.
+    ///
+    /// # Errors
+    /// Returns an error for bad options, or if the key has a value of another kind.
+    pub(super) fn scan_elements(
+        &mut self,
+        kind: Kind,
+        parts: usize,
+        name: impl Fn(&[u8]) -> &[u8],
+        mut write: impl FnMut(&mut Call<'_, M>, &[u8]),
+    ) -> Outcome {
+        let text = std::str::from_utf8(self.arguments[2]).ok();
+        let cursor = text.and_then(|text| text.parse::<u64>().ok());
+        let cursor = cursor.ok_or(Failure::from("ERR invalid cursor"))?;
+        let key = self.key(1);
+        let Some(collection) = self.collection(&key, kind)? else {
+            self.reply.array(2);
+            self.reply.bulk(b"0");
+            self.reply.array(0);
+            return Ok(());
+        };
+        let (pattern, count) = self.scan_options()?;
+        let mut found = Vec::new();
+        let next = match cursor {
+            0..SCAN_END => collection.scan(self.memory, cursor, count, &mut found),
+            _ => SCAN_END,
+        };
+        found.retain(|element| pattern.is_none_or(|pattern| glob::matches(pattern, name(element))));
+        self.reply.array(2);
+        let next = if next == SCAN_END { 0 } else { next };
+        self.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+        self.reply.array(found.len() * parts);
+        found.iter().for_each(|element| write(self, element));
+        Ok(())
+    }
+
+    fn scan_options(&self) -> Result<(Option<&'a [u8]>, u64), Failure> {
+        let (mut pattern, mut count) = (None, 10);
+        let mut index = 3;
+        while index < self.arguments.len() {
+            let value = self.arguments.get(index + 1).copied().ok_or(Failure::from(SYNTAX))?;
+            if self.is(index, "MATCH") {
+                pattern = Some(value);
+            } else if self.is(index, "COUNT") {
+                let given = integer(value).ok_or(Failure::from(NOT_INTEGER))?;
+                count = u64::try_from(given).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+            } else {
+                return Err(SYNTAX.into());
+            }
+            index += 2;
+        }
+        Ok((pattern, count))
+    }
+}
+
+/// Copies a collection to a key of a database, in place of its value.
+pub(super) fn copy<M: Memory>(
+    call: &mut Call<'_, M>,
+    from: &Key<'_>,
+    (database, to): (usize, &Key<'_>),
+) -> Outcome {
+    let mut value = Vec::new();
+    let Some(entry) = call.find(from, &mut value) else { return Ok(()) };
+    let Some(source) = call.keyspace().open_collection(from, &entry, &value) else { return Ok(()) };
+    let (kind, count) = (source.kind, source.len(call.memory));
+    let mut building = Building::new(call, to, kind);
+    call.each_element(&source, (0, count), |call, element| building.add(call, to, element))?;
+    building.finish(call, (database, to), entry.expires_at_ms)?;
+    Ok(())
+}
+
+/// The encoding that Redis would name for a collection of this form.
+pub(super) fn encoding<M: Memory>(
+    call: &mut Call<'_, M>,
+    kind: Kind,
+    key: &Key<'_>,
+) -> Result<&'static str, Failure> {
+    let Some(collection) = call.collection(key, kind)? else { return Ok("raw") };
+    Ok(match (kind, collection.is_large()) {
+        (Kind::String, _) => "raw",
+        (_, false) if kind != Kind::Set => "listpack",
+        (Kind::Set, false) if only_integers(call, &collection) => "intset",
+        (Kind::Hash | Kind::Set, _) => "hashtable",
+        (Kind::SortedSet, _) => "skiplist",
+        (Kind::List, _) => "quicklist",
+    })
+}
+
+fn only_integers<M: Memory>(call: &mut Call<'_, M>, set: &Collection) -> bool {
+    let mut members = Vec::new();
+    set.read(call.memory, 0, usize::MAX, &mut members);
+    members.iter().all(|member| integer(member).is_some())
+}
+
+/// Bytes of flash of a collection, estimated.
+pub(super) fn estimated_bytes<M: Memory>(
+    call: &mut Call<'_, M>,
+    kind: Kind,
+    key: &Key<'_>,
+) -> Result<u64, Failure> {
+    let collection = call.collection(key, kind)?;
+    Ok(collection.map_or(0, |collection| collection.estimated_bytes(call.memory)))
+}

@@ -1,0 +1,246 @@
+//! Commands on hashes.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Field, Kind};
+
+use super::collections::check_element;
+use super::{Call, Failure, Outcome, SYNTAX};
+use crate::number;
+use crate::protocol::Protocol;
+
+/// Bytes of an element in addition to its field and its value.
+const HEAD_BYTES: usize = 20;
+
+fn element(name: &[u8], value: &[u8]) -> Vec<u8> {
+    Field { name, expires_at_ms: None, value }.encode()
+}
+
+pub(super) fn hset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let added = set_fields(call, "hset")?;
+    call.reply.integer(added);
+    Ok(())
+}
+
+pub(super) fn hmset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set_fields(call, "hmset")?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn set_fields<M: Memory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, Failure> {
+    let (pairs, odd) = call.arguments[2..].as_chunks::<2>();
+    if !odd.is_empty() {
+        return Err(format!("ERR wrong number of arguments for '{command}' command").into());
+    }
+    for [name, value] in pairs {
+        check_element(name.len() + value.len() + HEAD_BYTES)?;
+    }
+    let key = call.key(1);
+    call.edit_each(&key, Kind::Hash, pairs.len(), |call, hash, index| {
+        let [name, value] = pairs[index];
+        Ok(hash.put(call.memory, &element(name, value))?.into())
+    })
+}
+
+pub(super) fn hsetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, name, value) = (call.key(1), call.arguments[2], call.arguments[3]);
+    check_element(name.len() + value.len() + HEAD_BYTES)?;
+    let set = call.edit(&key, Kind::Hash, |call, hash| {
+        if hash.find(call.memory, name).is_some() {
+            return Ok(false);
+        }
+        Ok(hash.put(call.memory, &element(name, value))?)
+    })?;
+    call.reply.integer(set.into());
+    Ok(())
+}
+
+/// Returns the value of a field.
+fn value<M: Memory>(call: &mut Call<'_, M>, name: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    let key = call.key(1);
+    let Some(hash) = call.collection(&key, Kind::Hash)? else { return Ok(None) };
+    let found = hash.find(call.memory, name);
+    Ok(found.map(|element| Field::decode(&element).value.to_vec()))
+}
+
+pub(super) fn hget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let found = value(call, call.arguments[2])?;
+    call.reply.bulk_or_null(found.as_deref());
+    Ok(())
+}
+
+pub(super) fn hexists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let found = value(call, call.arguments[2])?;
+    call.reply.integer(found.is_some().into());
+    Ok(())
+}
+
+pub(super) fn hstrlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let found = value(call, call.arguments[2])?;
+    call.reply.integer(found.map_or(0, |value| value.len() as i64));
+    Ok(())
+}
+
+pub(super) fn hmget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, names) = (call.key(1), &call.arguments[2..]);
+    let hash = call.collection(&key, Kind::Hash)?;
+    call.visits(names.len() as u64)?;
+    call.reply.array(names.len());
+    for (index, name) in names.iter().enumerate() {
+        let found = hash.as_ref().and_then(|hash| hash.find(call.memory, name));
+        call.reply.bulk_or_null(found.as_ref().map(|element| Field::decode(element).value));
+        if index % 64 == 63 {
+            call.pause()?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn hdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, names) = (call.key(1), &call.arguments[2..]);
+    let removed = call.edit_each(&key, Kind::Hash, names.len(), |call, hash, index| {
+        Ok(hash.remove(call.memory, names[index]).into())
+    })?;
+    call.reply.integer(removed);
+    Ok(())
+}
+
+pub(super) fn hlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let hash = call.collection(&key, Kind::Hash)?;
+    let length = hash.map_or(0, |hash| hash.len(call.memory));
+    call.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn hgetall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let hash = call.collection(&key, Kind::Hash)?;
+    let count = hash.as_ref().map_or(0, |hash| hash.len(call.memory));
+    call.visits(count)?;
+    call.reply.map(count as usize);
+    let Some(hash) = hash else { return Ok(()) };
+    call.each_element(&hash, (0, count), |call, element| {
+        let field = Field::decode(element);
+        call.reply.bulk(field.name);
+        call.reply.bulk(field.value);
+        Ok(())
+    })
+}
+
+pub(super) fn hkeys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    one_part(call, |element| Field::decode(element).name)
+}
+
+pub(super) fn hvals<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    one_part(call, |element| Field::decode(element).value)
+}
+
+fn one_part<M: Memory>(call: &mut Call<'_, M>, part: fn(&[u8]) -> &[u8]) -> Outcome {
+    let key = call.key(1);
+    let hash = call.collection(&key, Kind::Hash)?;
+    let count = hash.as_ref().map_or(0, |hash| hash.len(call.memory));
+    call.visits(count)?;
+    call.reply.array(count as usize);
+    let Some(hash) = hash else { return Ok(()) };
+    call.each_element(&hash, (0, count), |call, element| {
+        call.reply.bulk(part(element));
+        Ok(())
+    })
+}
+
+pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, name, by) = (call.key(1), call.arguments[2], call.integer(3)?);
+    check_element(name.len() + HEAD_BYTES * 2)?;
+    let sum = call.edit(&key, Kind::Hash, |call, hash| {
+        let old = match hash.find(call.memory, name) {
+            Some(element) => number::integer(Field::decode(&element).value)
+                .ok_or(Failure::from("ERR hash value is not an integer"))?,
+            None => 0,
+        };
+        let sum = old.checked_add(by);
+        let sum = sum.ok_or(Failure::from("ERR increment or decrement would overflow"))?;
+        hash.put(call.memory, &element(name, itoa::Buffer::new().format(sum).as_bytes()))?;
+        Ok(sum)
+    })?;
+    call.reply.integer(sum);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, name, by) = (call.key(1), call.arguments[2], call.arguments[3]);
+    let given = number::float(by).ok_or(Failure::from("ERR value is not a valid float"))?;
+    if !given.is_finite() {
+        return Err("ERR value is NaN or Infinity".into());
+    }
+    check_element(name.len() + HEAD_BYTES * 32)?;
+    let sum = call.edit(&key, Kind::Hash, |call, hash| {
+        let old = hash.find(call.memory, name);
+        let old = old.as_ref().map_or(&b"0"[..], |element| Field::decode(element).value);
+        let sum = number::add_floats(old, by);
+        let sum = sum.ok_or(Failure::from("ERR hash value is not a float"))?;
+        let sum = sum.map_err(|_| Failure::from("ERR increment would produce NaN or Infinity"))?;
+        hash.put(call.memory, &element(name, sum.as_bytes()))?;
+        Ok(sum)
+    })?;
+    call.reply.bulk(sum.as_bytes());
+    Ok(())
+}
+
+pub(super) fn hrandfield<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.arguments.len() == 2 {
+        let key = call.key(1);
+        let hash = call.collection(&key, Kind::Hash)?;
+        let mut found = None;
+        if let Some(hash) = hash {
+            call.each_random(&hash, 1, |_, element| {
+                found = Some(Field::decode(element).name.to_vec());
+                Ok(())
+            })?;
+        }
+        call.reply.bulk_or_null(found.as_deref());
+        return Ok(());
+    }
+    let count = call.integer(2)?;
+    let with_values = call.arguments.len() == 4 && call.is(3, "WITHVALUES");
+    if call.arguments.len() > 4 || call.arguments.len() == 4 && !with_values {
+        return Err(SYNTAX.into());
+    }
+    if with_values && count < -(i64::MAX / 2) {
+        return Err("ERR value is out of range".into());
+    }
+    let key = call.key(1);
+    let Some(hash) = call.collection(&key, Kind::Hash)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let count = if count > 0 { count.min(hash.len(call.memory) as i64) } else { count };
+    let in_pairs = with_values && call.reply.protocol == Protocol::Three;
+    let parts = 1 + usize::from(with_values && !in_pairs);
+    call.visits(count.unsigned_abs())?;
+    call.reply.array(count.unsigned_abs() as usize * parts);
+    call.each_random(&hash, count, |call, element| {
+        let field = Field::decode(element);
+        if in_pairs {
+            call.reply.array(2);
+        }
+        call.reply.bulk(field.name);
+        if with_values {
+            call.reply.bulk(field.value);
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn hscan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    call.scan_elements(
+        Kind::Hash,
+        2,
+        |element| Field::decode(element).name,
+        |call, element| {
+            let field = Field::decode(element);
+            call.reply.bulk(field.name);
+            call.reply.bulk(field.value);
+        },
+    )
+}

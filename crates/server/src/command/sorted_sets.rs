@@ -1,0 +1,427 @@
+//! Commands on sorted sets: scores of members, and removal of members.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Collection, Kind, MEMBER_BYTES_MAX, Score};
+
+use super::{Call, Failure, Outcome, SYNTAX};
+use crate::number;
+use crate::protocol::Protocol;
+
+const NOT_FLOAT: &str = "ERR value is not a valid float";
+const NOT_NUMBER: &str = "ERR resulting score is not a number (NaN)";
+const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+
+/// Members that one transaction pops if the command makes several.
+const POPPED_AT_ONCE: u64 = 16;
+
+/// The options of `ZADD`.
+#[derive(Clone, Copy, Default)]
+struct AddOptions {
+    if_absent: bool,
+    if_present: bool,
+    if_greater: bool,
+    if_less: bool,
+    count_changed: bool,
+    increment: bool,
+}
+
+impl AddOptions {
+    fn check(&self, pairs: usize) -> Outcome {
+        if self.if_absent && self.if_present {
+            return Err("ERR XX and NX options at the same time are not compatible".into());
+        }
+        let compares = [self.if_greater, self.if_less, self.if_absent];
+        if compares.iter().filter(|given| **given).count() > 1 {
+            let text = "ERR GT, LT, and/or NX options at the same time are not compatible";
+            return Err(text.into());
+        }
+        if self.increment && pairs > 1 {
+            return Err("ERR INCR option supports a single increment-element pair".into());
+        }
+        Ok(())
+    }
+}
+
+/// What `ZADD` has done with a member.
+#[derive(Clone, Copy, PartialEq)]
+enum Added {
+    Nothing,
+    Same(f64),
+    Updated(f64),
+    New(f64),
+}
+
+pub(super) fn zadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (mut options, mut index) = (AddOptions::default(), 2);
+    while index < call.arguments.len() {
+        let option = match call.arguments[index].to_ascii_uppercase().as_slice() {
+            b"NX" => &mut options.if_absent,
+            b"XX" => &mut options.if_present,
+            b"GT" => &mut options.if_greater,
+            b"LT" => &mut options.if_less,
+            b"CH" => &mut options.count_changed,
+            b"INCR" => &mut options.increment,
+            _ => break,
+        };
+        *option = true;
+        index += 1;
+    }
+    let (pairs, odd) = call.arguments[index..].as_chunks::<2>();
+    if !odd.is_empty() || pairs.is_empty() {
+        return Err(SYNTAX.into());
+    }
+    options.check(pairs.len())?;
+    let scores = pairs.iter().map(|[score, _]| number::float(score));
+    let scores: Option<Vec<f64>> = scores.collect();
+    let scores = scores.ok_or(Failure::from(NOT_FLOAT))?;
+    pairs.iter().try_for_each(|[_, member]| check_member(member))?;
+    let key = call.key(1);
+    if options.increment {
+        let added = call.edit(&key, Kind::SortedSet, |call, set| {
+            add(call, set, options, scores[0], pairs[0][1])
+        })?;
+        match added {
+            Added::Nothing => call.reply.null(),
+            Added::Same(score) | Added::Updated(score) | Added::New(score) => {
+                call.reply.double(score);
+            }
+        }
+        return Ok(());
+    }
+    let added = call.edit_each(&key, Kind::SortedSet, pairs.len(), |call, set, index| {
+        Ok(match add(call, set, options, scores[index], pairs[index][1])? {
+            Added::New(_) => 1,
+            Added::Updated(_) => options.count_changed.into(),
+            Added::Nothing | Added::Same(_) => 0,
+        })
+    })?;
+    call.reply.integer(added);
+    Ok(())
+}
+
+/// Returns an error if a member is too long.
+pub(super) fn check_member(member: &[u8]) -> Outcome {
+    if member.len() > MEMBER_BYTES_MAX {
+        let text = format!("ERR a member of a sorted set has at most {MEMBER_BYTES_MAX} bytes");
+        return Err(text.into());
+    }
+    Ok(())
+}
+
+fn add<M: Memory>(
+    call: &mut Call<'_, M>,
+    set: &mut Collection,
+    options: AddOptions,
+    score: f64,
+    member: &[u8],
+) -> Result<Added, Failure> {
+    let old = score_of(call, set, member);
+    let Some(old) = old else {
+        if options.if_present {
+            return Ok(Added::Nothing);
+        }
+        set.put_member(call.memory, Score::of(score), member)?;
+        return Ok(Added::New(score));
+    };
+    if options.if_absent {
+        return Ok(Added::Nothing);
+    }
+    let new = if options.increment { old + score } else { score };
+    if new.is_nan() {
+        return Err(NOT_NUMBER.into());
+    }
+    if options.if_less && new >= old || options.if_greater && new <= old {
+        return Ok(Added::Nothing);
+    }
+    if new == old {
+        return Ok(Added::Same(new));
+    }
+    set.put_member(call.memory, Score::of(new), member)?;
+    Ok(Added::Updated(new))
+}
+
+/// Returns the score of a member.
+pub(super) fn score_of<M: Memory>(
+    call: &mut Call<'_, M>,
+    set: &Collection,
+    member: &[u8],
+) -> Option<f64> {
+    set.find_member(call.memory, member).map(|element| Score::split(&element).0)
+}
+
+pub(super) fn zincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, member) = (call.key(1), call.arguments[3]);
+    let by = number::float(call.arguments[2]).ok_or(Failure::from(NOT_FLOAT))?;
+    check_member(member)?;
+    let options = AddOptions { increment: true, ..AddOptions::default() };
+    let added =
+        call.edit(&key, Kind::SortedSet, |call, set| add(call, set, options, by, member))?;
+    if let Added::Same(score) | Added::Updated(score) | Added::New(score) = added {
+        call.reply.double(score);
+    }
+    Ok(())
+}
+
+pub(super) fn zrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, members) = (call.key(1), &call.arguments[2..]);
+    let removed = call.edit_each(&key, Kind::SortedSet, members.len(), |call, set, index| {
+        Ok(set.remove_member(call.memory, members[index]).into())
+    })?;
+    call.reply.integer(removed);
+    Ok(())
+}
+
+pub(super) fn zcard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let set = call.collection(&key, Kind::SortedSet)?;
+    let count = set.map_or(0, |set| set.len(call.memory));
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+pub(super) fn zscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let set = call.collection(&key, Kind::SortedSet)?;
+    let score = set.and_then(|set| score_of(call, &set, call.arguments[2]));
+    reply_score(call, score);
+    Ok(())
+}
+
+pub(super) fn zmscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (key, members) = (call.key(1), &call.arguments[2..]);
+    let set = call.collection(&key, Kind::SortedSet)?;
+    call.visits(members.len() as u64)?;
+    call.reply.array(members.len());
+    for (index, member) in members.iter().enumerate() {
+        let score = set.as_ref().and_then(|set| score_of(call, set, member));
+        reply_score(call, score);
+        if index % 64 == 63 {
+            call.pause()?;
+        }
+    }
+    Ok(())
+}
+
+fn reply_score<M: Memory>(call: &mut Call<'_, M>, score: Option<f64>) {
+    match score {
+        Some(score) => call.reply.double(score),
+        None => call.reply.null(),
+    }
+}
+
+pub(super) fn zrank<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    rank(call, false)
+}
+
+pub(super) fn zrevrank<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    rank(call, true)
+}
+
+fn rank<M: Memory>(call: &mut Call<'_, M>, reverse: bool) -> Outcome {
+    let key = call.key(1);
+    let set = call.collection(&key, Kind::SortedSet)?;
+    let found = set.and_then(|set| {
+        let element = set.find_member(call.memory, call.arguments[2])?;
+        Some((set.rank_of(call.memory, &element), set.len(call.memory)))
+    });
+    match found {
+        None => call.reply.null(),
+        Some((rank, _)) if !reverse => call.reply.integer(rank as i64),
+        Some((rank, count)) => call.reply.integer(count.saturating_sub(rank + 1) as i64),
+    }
+    Ok(())
+}
+
+pub(super) fn zscan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    call.scan_elements(
+        Kind::SortedSet,
+        2,
+        |element| Score::split(element).1,
+        |call, element| {
+            let (score, member) = Score::split(element);
+            call.reply.bulk(member);
+            call.reply.bulk(number::seventeen_digits(score).as_bytes());
+        },
+    )
+}
+
+pub(super) fn zrandmember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.arguments.len() == 2 {
+        let key = call.key(1);
+        let mut found = None;
+        if let Some(set) = call.collection(&key, Kind::SortedSet)? {
+            call.each_random(&set, 1, |_, element| {
+                found = Some(Score::split(element).1.to_vec());
+                Ok(())
+            })?;
+        }
+        call.reply.bulk_or_null(found.as_deref());
+        return Ok(());
+    }
+    let count = call.integer(2)?;
+    let with_scores = call.arguments.len() == 4 && call.is(3, "WITHSCORES");
+    if call.arguments.len() > 4 || call.arguments.len() == 4 && !with_scores {
+        return Err(SYNTAX.into());
+    }
+    if with_scores && count < -(i64::MAX / 2) {
+        return Err("ERR value is out of range".into());
+    }
+    let key = call.key(1);
+    let Some(set) = call.collection(&key, Kind::SortedSet)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let count = if count > 0 { count.min(set.len(call.memory) as i64) } else { count };
+    call.visits(count.unsigned_abs())?;
+    begin_elements(call, count.unsigned_abs(), with_scores);
+    call.each_random(&set, count, |call, element| {
+        reply_element(call, element, with_scores);
+        Ok(())
+    })
+}
+
+/// Begins a reply of elements. In RESP3 a member and its score are a pair.
+pub(super) fn begin_elements<M: Memory>(call: &mut Call<'_, M>, count: u64, with_scores: bool) {
+    let flat = with_scores && call.reply.protocol == Protocol::Two;
+    call.reply.array(count as usize * (1 + usize::from(flat)));
+}
+
+pub(super) fn reply_element<M: Memory>(call: &mut Call<'_, M>, element: &[u8], with_scores: bool) {
+    let (score, member) = Score::split(element);
+    if with_scores && call.reply.protocol == Protocol::Three {
+        call.reply.array(2);
+    }
+    call.reply.bulk(member);
+    if with_scores {
+        call.reply.double(score);
+    }
+}
+
+/// The end of a sorted set that a command pops from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Least,
+    Greatest,
+}
+
+pub(super) fn zpopmin<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    pop_counted(call, End::Least)
+}
+
+pub(super) fn zpopmax<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    pop_counted(call, End::Greatest)
+}
+
+fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
+    if call.arguments.len() > 3 {
+        return Err(SYNTAX.into());
+    }
+    let counted = call.arguments.len() == 3;
+    let count = if counted { call.integer(2) } else { Ok(1) };
+    let count = count.ok().and_then(|count| u64::try_from(count).ok());
+    let count = count.ok_or(Failure::from(NOT_POSITIVE))?;
+    let key = call.arguments[1];
+    let there = there(call, key)?.min(count);
+    let in_pairs = counted && call.reply.protocol == Protocol::Three;
+    call.reply.array(there as usize * if in_pairs { 1 } else { 2 });
+    pop(call, key, end, there, |call, element| {
+        let (score, member) = Score::split(element);
+        if in_pairs {
+            call.reply.array(2);
+        }
+        call.reply.bulk(member);
+        call.reply.double(score);
+    })
+}
+
+/// Number of members of a key.
+pub(super) fn there<M: Memory>(call: &mut Call<'_, M>, key: &[u8]) -> Result<u64, Failure> {
+    let key = call.keyspace().key(key);
+    let set = call.collection(&key, Kind::SortedSet)?;
+    Ok(set.map_or(0, |set| set.len(call.memory)))
+}
+
+/// Removes `count` members, which are there, and calls `reply` with each.
+pub(super) fn pop<M: Memory>(
+    call: &mut Call<'_, M>,
+    key: &[u8],
+    end: End,
+    count: u64,
+    mut reply: impl FnMut(&mut Call<'_, M>, &[u8]),
+) -> Outcome {
+    let key = call.keyspace().key(key);
+    let mut done = 0;
+    while done < count {
+        let most = if call.steps.is_some() { POPPED_AT_ONCE } else { u64::MAX };
+        let at_once = most.min(count - done);
+        let popped = call.edit(&key, Kind::SortedSet, |call, set| {
+            let mut popped = Vec::new();
+            for _ in 0..at_once {
+                let count = set.len(call.memory);
+                let rank = if end == End::Least { 0 } else { count.saturating_sub(1) };
+                let Some(element) = set.at(call.memory, rank) else { break };
+                set.remove_member(call.memory, Score::split(&element).1);
+                popped.push(element);
+            }
+            Ok(popped)
+        })?;
+        popped.iter().for_each(|element| reply(call, element));
+        done += at_once;
+        call.pause()?;
+    }
+    Ok(())
+}
+
+pub(super) fn zmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let Several { keys, end, count } = several(call, 1)?;
+    if !pop_first(call, keys, end, count)? {
+        call.reply.null_array();
+    }
+    Ok(())
+}
+
+/// The arguments of `ZMPOP`.
+pub(super) struct Several<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) end: End,
+    pub(super) count: u64,
+}
+
+/// Parses the number of keys at `index`, the keys, `MIN` or `MAX`, and `COUNT`.
+pub(super) fn several<'a, M: Memory>(
+    call: &Call<'a, M>,
+    index: usize,
+) -> Result<Several<'a>, Failure> {
+    let (keys, rest) = super::arguments::keys_of(call.arguments, index)?;
+    let end = match call.arguments.get(rest) {
+        Some(_) if call.is(rest, "MIN") => End::Least,
+        Some(_) if call.is(rest, "MAX") => End::Greatest,
+        _ => return Err(SYNTAX.into()),
+    };
+    Ok(Several { keys, end, count: super::arguments::count_option(call.arguments, rest + 1)? })
+}
+
+/// Pops from the first key that has members, and replies with its name and them. Returns false if none has.
+pub(super) fn pop_first<M: Memory>(
+    call: &mut Call<'_, M>,
+    keys: &[&[u8]],
+    end: End,
+    count: u64,
+) -> Result<bool, Failure> {
+    for key in keys {
+        let there = there(call, key)?.min(count);
+        if there > 0 {
+            call.reply.array(2);
+            call.reply.bulk(key);
+            call.reply.array(there as usize);
+            pop(call, key, end, there, |call, element| {
+                let (score, member) = Score::split(element);
+                call.reply.array(2);
+                call.reply.bulk(member);
+                call.reply.double(score);
+            })?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,483 @@
+//! Random commands on hashes, sets, sorted sets and lists give the replies of a stock `redis-server`, in RESP2 and
+//! RESP3. Collections grow from packed elements to trees and shrink again.
+
+use std::collections::BTreeSet;
+
+use ebbtide_core::durability::Policy;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::client::{Client, Reply, Server, bulk, ok};
+use super::redis::Redis;
+
+/// Commands of each test.
+const COMMANDS: usize = 12_000;
+
+/// Commands on every kind of value. `K` is any key.
+const ANY: &[&str] = &[
+    "type K",
+    "del K",
+    "exists K",
+    "rename K K",
+    "copy K K replace",
+    "expire K 100000",
+    "persist K",
+    "get K",
+    "append K V",
+    "strlen K",
+    "getrange K 0 1",
+    "mget K K",
+    "setbit K 1 1",
+    "bitcount K",
+    "incr K",
+    "getdel K",
+    "multi",
+    "exec",
+    "watch K",
+];
+
+const HASHES: &[&str] = &[
+    "hset K F V",
+    "hset K F V F V F V",
+    "hset K F V",
+    "hmset K F V F V",
+    "hsetnx K F V",
+    "hget K F",
+    "hmget K F F F",
+    "hgetall K",
+    "hkeys K",
+    "hvals K",
+    "hlen K",
+    "hexists K F",
+    "hstrlen K F",
+    "hdel K F F",
+    "hincrby K N I",
+    "hincrbyfloat K N 0.5",
+    "hincrby K F 1",
+    "hrandfield K 1000",
+    "hrandfield K 1000 withvalues",
+    "hscan K 0 count 100000",
+    "hscan K 0 match *1* count 100000",
+];
+
+const SETS: &[&str] = &[
+    "sadd K F",
+    "sadd K F F F F",
+    "sadd K I",
+    "srem K F F",
+    "sismember K F",
+    "smismember K F F",
+    "smembers K",
+    "scard K",
+    "smove K K F",
+    "sinter K K",
+    "sunion K K",
+    "sdiff K K",
+    "sinterstore K K K",
+    "sunionstore K K K",
+    "sdiffstore K K K",
+    "sintercard 2 K K",
+    "sintercard 2 K K limit 2",
+    "srandmember K 100000",
+    "spop K 100000",
+    "sscan K 0 count 100000",
+];
+
+const SORTED: &[&str] = &[
+    "zadd K S F",
+    "zadd K S F S F S F",
+    "zadd K nx S F S F",
+    "zadd K xx ch S F S F",
+    "zadd K gt ch S F",
+    "zadd K lt ch S F",
+    "zadd K incr S F",
+    "zadd K xx incr S F",
+    "zincrby K S F",
+    "zrem K F F",
+    "zcard K",
+    "zscore K F",
+    "zmscore K F F",
+    "zrank K F",
+    "zrevrank K F",
+    "zcount K S S",
+    "zcount K (S +inf",
+    "zrange K I I",
+    "zrange K I I rev withscores",
+    "zrange K S S byscore withscores limit 1 3",
+    "zrange K S (S byscore rev limit 0 -1",
+    "zrevrange K 0 -1 withscores",
+    "zrangebyscore K -inf S withscores",
+    "zrangebyscore K S S limit 2 2",
+    "zrevrangebyscore K S (S withscores",
+    "zpopmin K",
+    "zpopmin K 3",
+    "zpopmax K 2",
+    "zmpop 2 K K min",
+    "zmpop 2 K K max count 3",
+    "zremrangebyrank K I I",
+    "zremrangebyscore K S (S",
+    "zrangestore K K 0 5",
+    "zunion 2 K K withscores",
+    "zunion 2 K K weights 2 0.5 aggregate max withscores",
+    "zinter 2 K K withscores",
+    "zdiff 2 K K withscores",
+    "zunionstore K 2 K K aggregate min",
+    "zinterstore K 2 K K weights 3 1",
+    "zdiffstore K 2 K K",
+    "zintercard 2 K K limit 3",
+    "zrandmember K 100000 withscores",
+    "zscan K 0 count 100000",
+    "zadd K inf F",
+    "zadd K -inf F",
+];
+
+/// All scores are equal, so ranges by member are defined.
+const BY_MEMBER: &[&str] = &[
+    "zadd K 0 F 0 F 0 F",
+    "zadd K 0 F",
+    "zrem K F",
+    "zlexcount K [F +",
+    "zlexcount K (F [F",
+    "zrangebylex K - [F",
+    "zrangebylex K (F + limit 1 2",
+    "zrevrangebylex K + [F",
+    "zrange K [F (F bylex",
+    "zrange K + - bylex rev limit 0 4",
+    "zremrangebylex K [F (F",
+];
+
+const LISTS: &[&str] = &[
+    "lpush K V V",
+    "rpush K V",
+    "rpush K V V V V",
+    "lpushx K V",
+    "rpushx K V",
+    "lpop K",
+    "rpop K",
+    "lpop K 3",
+    "rpop K 2",
+    "llen K",
+    "lrange K I I",
+    "lrange K 0 -1",
+    "lindex K I",
+    "lset K I V",
+    "linsert K before V V",
+    "linsert K after V V",
+    "lrem K 0 V",
+    "lrem K 1 V",
+    "lrem K -2 V",
+    "ltrim K I I",
+    "lpos K V",
+    "lpos K V rank -1 count 0",
+    "lpos K V count 2 maxlen 5",
+    "lmove K K left right",
+    "lmove K K right left",
+    "rpoplpush K K",
+    "lmpop 2 K K left",
+    "lmpop 2 K K right count 2",
+];
+
+/// Commands whose replies have no order.
+const UNORDERED: &[&str] = &[
+    "hgetall",
+    "hkeys",
+    "hvals",
+    "hrandfield",
+    "hscan",
+    "smembers",
+    "sinter",
+    "sunion",
+    "sdiff",
+    "srandmember",
+    "spop",
+    "sscan",
+    "zrandmember",
+    "zscan",
+];
+
+/// Commands whose replies are pairs if they have this word, or always.
+const PAIRS: &[(&str, &str)] = &[
+    ("hgetall", ""),
+    ("hscan", ""),
+    ("zscan", ""),
+    ("hrandfield", "withvalues"),
+    ("zrandmember", "withscores"),
+];
+
+struct Maker {
+    rng: Pcg64Mcg,
+    keys: usize,
+    names: usize,
+}
+
+impl Maker {
+    fn line(&mut self, of_kind: &[&str]) -> Vec<String> {
+        let lines = if self.rng.random_bool(0.12) { ANY } else { of_kind };
+        let line = lines[self.rng.random_range(0..lines.len())];
+        line.split(' ').map(|word| self.word(word)).collect()
+    }
+
+    fn word(&mut self, word: &str) -> String {
+        let prefix = word.chars().next().filter(|first| "([".contains(*first));
+        let (prefix, word) = match prefix {
+            Some(prefix) => (prefix.to_string(), &word[1..]),
+            None => (String::new(), word),
+        };
+        let text = match word {
+            "K" => format!("k{}", self.rng.random_range(0..self.keys)),
+            "F" => {
+                let number = self.rng.random_range(0..self.names);
+                format!("f{number}{}", "x".repeat(number % 7 * 9))
+            }
+            "N" => format!("n{}", self.rng.random_range(0..3)),
+            "I" => self.rng.random_range(-12..12).to_string(),
+            "S" => (f64::from(self.rng.random_range(-20..20)) / 4.0).to_string(),
+            "V" => match self.rng.random_range(0..30) {
+                0 => "v".repeat(self.rng.random_range(0..6_000)),
+                1..5 => "v".repeat(self.rng.random_range(0..90)),
+                _ => format!("v{}", self.rng.random_range(0..12)),
+            },
+            other => other.to_string(),
+        };
+        prefix + &text
+    }
+}
+
+/// The reply without the order of its elements, if it has none.
+fn in_order(words: &[String], reply: Reply) -> Reply {
+    if !UNORDERED.contains(&words[0].as_str()) {
+        return reply;
+    }
+    let Reply::Array(mut parts) = reply else { return reply };
+    if words[0].ends_with("scan") {
+        let Some(elements) = parts.pop() else { return Reply::Array(parts) };
+        let as_if = if words[0] == "sscan" { "smembers" } else { "hgetall" };
+        parts.push(in_order(&[as_if.to_string()], elements));
+        return Reply::Array(parts);
+    }
+    let in_pairs = |(name, with): &(&str, &str)| {
+        *name == words[0] && (with.is_empty() || words.iter().any(|word| word == with))
+    };
+    let shown = |reply: &[Reply]| format!("{reply:?}");
+    let flat = parts.iter().all(|part| !matches!(part, Reply::Array(_)));
+    if flat && PAIRS.iter().any(in_pairs) {
+        let mut pairs: Vec<Vec<Reply>> = parts.chunks(2).map(<[Reply]>::to_vec).collect();
+        pairs.sort_by_key(|pair| shown(pair));
+        return Reply::Array(pairs.concat());
+    }
+    parts.sort_by_key(|part| shown(std::slice::from_ref(part)));
+    Reply::Array(parts)
+}
+
+fn text(reply: &Reply) -> String {
+    match reply {
+        Reply::Bulk(bytes) => String::from_utf8_lossy(&bytes[..bytes.len().min(20)]).into_owned(),
+        Reply::Array(parts) => {
+            format!("[{}]", parts.iter().map(text).collect::<Vec<_>>().join(" "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn compare(of_kind: &[&str], (keys, names): (usize, usize), protocol: &str, seed: u64) {
+    let Some(mut redis) = Redis::start() else {
+        eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
+        return;
+    };
+    let server = Server::start(|_| ());
+    let mut ours = server.client();
+    for client in [&mut redis.client, &mut ours] {
+        client.command(&[b"hello", protocol.as_bytes()]);
+    }
+    let mut maker = Maker { rng: Pcg64Mcg::seed_from_u64(seed), keys, names };
+    let (mut differ, mut transaction) = (Vec::new(), Vec::new());
+    for step in 0..COMMANDS {
+        let words = maker.line(of_kind);
+        let bytes: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+        let (expected, found) = (redis.client.command(&bytes), ours.command(&bytes));
+        let (expected, found) = match (words[0].as_str(), expected, found) {
+            ("exec", Reply::Array(expected), Reply::Array(found)) => {
+                let each = |replies: Vec<Reply>| {
+                    let each = transaction.iter().zip(replies);
+                    Reply::Array(
+                        each.map(|(words, reply): (&Vec<String>, _)| in_order(words, reply))
+                            .collect(),
+                    )
+                };
+                (each(expected), each(found))
+            }
+            (_, expected, found) => (in_order(&words, expected), in_order(&words, found)),
+        };
+        match (words[0].as_str(), &found) {
+            ("exec", _) => transaction.clear(),
+            (_, Reply::Status(status)) if status == "QUEUED" => transaction.push(words.clone()),
+            _ => {}
+        }
+        if expected != found {
+            let (line, expected, found) = (words.join(" "), text(&expected), text(&found));
+            differ.push(format!(
+                "step {step}: {line:.200}\n  Redis: {expected:.1500}\n  here: {found:.1500}"
+            ));
+        }
+        if differ.len() == 8 {
+            break;
+        }
+    }
+    assert!(differ.is_empty(), "seed {seed}:\n{}", differ.join("\n"));
+}
+
+/// Few names keep collections packed. Many make them trees, and `del` makes them start again.
+const SIZES: [(usize, usize); 2] = [(5, 12), (3, 400)];
+
+fn compare_in_both_protocols(of_kind: &[&str]) {
+    for (seed, size) in (1..).zip(SIZES) {
+        compare(of_kind, size, "2", seed);
+        compare(of_kind, size, "3", seed + 10);
+    }
+}
+
+#[test]
+fn commands_on_hashes_give_the_replies_of_redis() {
+    compare_in_both_protocols(HASHES);
+}
+
+#[test]
+fn commands_on_sets_give_the_replies_of_redis() {
+    compare_in_both_protocols(SETS);
+}
+
+#[test]
+fn commands_on_sorted_sets_give_the_replies_of_redis() {
+    compare_in_both_protocols(SORTED);
+}
+
+#[test]
+fn ranges_of_members_are_those_of_redis() {
+    compare_in_both_protocols(BY_MEMBER);
+}
+
+#[test]
+fn commands_on_lists_give_the_replies_of_redis() {
+    compare_in_both_protocols(LISTS);
+}
+
+#[test]
+fn commands_on_all_kinds_of_values_give_the_replies_of_redis() {
+    let mixed = [HASHES, SETS, SORTED, LISTS].concat();
+    compare(&mixed, (8, 20), "2", 5);
+    compare(&mixed, (8, 20), "3", 6);
+}
+
+/// Elements of a large collection of each kind.
+const ELEMENTS: usize = 20_000;
+
+fn fill(client: &mut Client, elements: usize) {
+    for first in (0..elements).step_by(100) {
+        let names: Vec<String> =
+            (first..first + 100).map(|n| format!("member:{n:08}:{}", "x".repeat(n % 50))).collect();
+        let scored = |name: &String| [name.len().to_string(), name.clone()];
+        let scored: Vec<String> = names.iter().flat_map(scored).collect();
+        for (command, words) in
+            [("hset", &scored), ("sadd", &names), ("zadd", &scored), ("rpush", &names)]
+        {
+            let command_words = [command.to_string(), format!("{command}:key")];
+            let words: Vec<&[u8]> =
+                command_words.iter().chain(words).map(|word| word.as_bytes()).collect();
+            client.request(&words);
+        }
+        (0..4).for_each(|_| assert!(matches!(client.reply(), Some(Reply::Integer(_)))));
+    }
+}
+
+#[test]
+fn large_collections_are_read_changed_and_removed_within_the_budget() {
+    let server = Server::start(|options| {
+        options.durability = Policy::Every(ebbtide_core::Span::from_us(100_000));
+    });
+    let mut client = server.client();
+    fill(&mut client, ELEMENTS);
+    let count = Reply::Integer(ELEMENTS as i64);
+    for line in ["scard sadd:key", "zcard zadd:key", "llen rpush:key"] {
+        assert_eq!(client.call(line), count, "{line}");
+    }
+    let Reply::Array(members) = client.call("smembers sadd:key") else { panic!("members") };
+    assert_eq!(members.len(), ELEMENTS);
+    assert_eq!(members.iter().map(|m| format!("{m:?}")).collect::<BTreeSet<_>>().len(), ELEMENTS);
+    let Reply::Array(values) = client.call("lrange rpush:key 0 -1") else { panic!("values") };
+    assert_eq!(values.len(), ELEMENTS);
+    assert_eq!(client.call("lindex rpush:key 7777"), values[7_777]);
+    let Reply::Array(range) = client.call("zrange zadd:key 0 -1") else { panic!("members") };
+    assert_eq!(range.len(), ELEMENTS);
+    let Reply::Bulk(last) = &range[ELEMENTS - 1] else { panic!("a member") };
+    let last = String::from_utf8_lossy(last).into_owned();
+    assert_eq!(client.call(&format!("zrank zadd:key {last}")), Reply::Integer(ELEMENTS as i64 - 1));
+    assert_eq!(client.call("copy rpush:key copied"), Reply::Integer(1));
+    assert_eq!(client.call("lrange copied 0 -1"), Reply::Array(values));
+    assert_eq!(client.call("ltrim copied 1 -2"), ok());
+    assert_eq!(client.call("llen copied"), Reply::Integer(ELEMENTS as i64 - 2));
+    assert_eq!(client.call("zremrangebyrank zadd:key 10 -1"), Reply::Integer(ELEMENTS as i64 - 10));
+    assert_eq!(client.call("zcard zadd:key"), Reply::Integer(10));
+    assert_eq!(client.call("object encoding zadd:key"), bulk("listpack"));
+    assert_eq!(client.call("sunionstore union sadd:key rpush:key"), wrong_kind());
+    assert_eq!(client.call("sunionstore union sadd:key nothing"), count);
+    assert_eq!(client.call("del union sadd:key hset:key rpush:key"), Reply::Integer(4));
+    assert_eq!(client.call("flushall"), ok());
+    // Upkeep gives the pages back, so the store takes as much again.
+    fill(&mut client, ELEMENTS);
+}
+
+fn wrong_kind() -> Reply {
+    Reply::Error("WRONGTYPE Operation against a key holding the wrong kind of value".into())
+}
+
+#[test]
+fn a_scan_returns_only_keys_of_the_wanted_kind() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    client.call("set string 1");
+    client.call("hset hash f v");
+    client.call("sadd set m");
+    client.call("zadd zset 1 m");
+    client.call("rpush list v");
+    for kind in ["string", "hash", "set", "zset", "list"] {
+        assert_eq!(client.call(&format!("type {kind}")), Reply::Status(kind.into()));
+        let Reply::Array(parts) = client.call(&format!("scan 0 type {kind} count 1000")) else {
+            panic!("two parts")
+        };
+        assert_eq!(parts[1], Reply::Array(vec![bulk(kind)]));
+    }
+    let Reply::Error(refused) = client.call("dump hash") else { panic!("a collection") };
+    assert!(refused.contains("DUMP takes strings"), "{refused}");
+    let refused = Reply::Error("ERR The specified keys must contain string values".into());
+    assert_eq!(client.call("lcs string hash"), refused);
+}
+
+#[test]
+fn a_transaction_changes_collections_as_one_step_and_watches_them() {
+    let server = Server::start(|_| ());
+    let (mut one, mut other) = (server.client(), server.client());
+    one.call("hset h f 1");
+    one.call("watch h z");
+    other.call("hset h f 2");
+    one.call("multi");
+    one.call("rpush l v");
+    assert_eq!(one.call("exec"), Reply::Null);
+    one.call("watch h z");
+    one.call("multi");
+    one.call("rpush l v");
+    one.call("zadd z 1 m");
+    one.call("hincrby h f 5");
+    one.call("lrange l 0 -1");
+    let expected = vec![
+        Reply::Integer(1),
+        Reply::Integer(1),
+        Reply::Integer(7),
+        Reply::Array(vec![bulk("v")]),
+    ];
+    assert_eq!(one.call("exec"), Reply::Array(expected));
+    one.call("watch h");
+    other.call("hdel h nothing");
+    one.call("multi");
+    one.call("hlen h");
+    assert_eq!(one.call("exec"), Reply::Array(vec![Reply::Integer(1)]), "nothing has changed");
+}
