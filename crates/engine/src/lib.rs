@@ -15,6 +15,7 @@ mod core;
 pub mod device;
 pub mod embedded;
 mod host;
+pub mod mapped;
 mod miss;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model_checks;

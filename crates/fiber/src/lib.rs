@@ -17,7 +17,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 pub use panics::on_the_threads_stack;
 pub use region::{GUARD_BYTES, STACK_BYTES_MAX, STACK_BYTES_MIN};
-pub use stacks::{Label, Stack, StackPool};
+pub use stacks::{Label, Stack, StackPool, attached};
 
 /// The handle that lets a body suspend its own fiber.
 pub struct Suspend<'a, In, Out>(&'a Yielder<In, Out>);
@@ -144,6 +144,28 @@ mod tests {
         assert_eq!(fiber.resume(()), Some(()));
         drop(fiber);
         assert_eq!(drops.get(), 1);
+    }
+
+    #[test]
+    fn a_body_finds_what_is_attached_to_its_own_stack_and_a_thread_finds_nothing() {
+        let mut pool = StackPool::new(2, 16 * 1024).unwrap();
+        let data = [7u32, 8];
+        let fiber = |number: usize, stack: Stack| {
+            let label = stack.label();
+            label.attach((&raw const data[number]).cast());
+            Fiber::<(), usize>::new(stack, move |suspend, ()| {
+                loop {
+                    suspend.suspend(attached().map_or(0, |data| data.as_ptr() as usize));
+                    label.attach(std::ptr::null());
+                }
+            })
+        };
+        let mut fibers = [0, 1].map(|number| fiber(number, pool.take().unwrap()));
+        for (number, fiber) in fibers.iter_mut().enumerate() {
+            assert_eq!(fiber.resume(()), Some((&raw const data[number]) as usize));
+            assert_eq!(fiber.resume(()), Some(0));
+        }
+        assert_eq!(attached(), None);
     }
 
     #[test]

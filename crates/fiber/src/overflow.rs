@@ -61,7 +61,13 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
             in_guard
         })
     };
-    if told == Some(true) {
+    let told = told == Some(true) || {
+        // SAFETY: the kernel passes the signal's own description and the state of the thread.
+        let (code, registers) =
+            unsafe { ((*info).si_code, &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs) };
+        code == SI_KERNEL && is_at_its_end(registers[libc::REG_RSP as usize] as usize)
+    };
+    if told {
         // SAFETY: abort is safe in a handler.
         unsafe { libc::abort() };
     }
@@ -82,6 +88,30 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
         handler(signal);
     }
+}
+
+/// `si_code` of a signal that the kernel sends for reasons of its own.
+const SI_KERNEL: libc::c_int = 0x80;
+
+/// The most bytes that the frame of a signal takes.
+const SIGNAL_FRAME_BYTES: usize = 16 * 1024;
+
+/// True if the stack at `pointer` has no room for the frame of a signal, after a report. The kernel gives no
+/// address when it cannot push one.
+fn is_at_its_end(pointer: usize) -> bool {
+    // SAFETY: this thread ran on the stack at the pointer.
+    let room = unsafe { region::lookup(pointer, |_, _, in_guard| !in_guard) };
+    let below = pointer.wrapping_sub(SIGNAL_FRAME_BYTES);
+    room == Some(true)
+        // SAFETY: as above; the guard belongs to the same region.
+        && unsafe {
+            region::lookup(below, |region, state, in_guard| {
+                if in_guard {
+                    report(state.job.load(Ordering::Relaxed), region.usable_bytes);
+                }
+                in_guard
+            })
+        } == Some(true)
 }
 
 /// Writes one line to standard error without allocating.

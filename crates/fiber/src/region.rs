@@ -26,6 +26,8 @@ pub(crate) struct State {
     /// The fiber on it, for calls on the thread's own stack: see [`panics`](crate::panics).
     pub(crate) fiber: AtomicPtr<()>,
     pub(crate) call: AtomicUsize,
+    /// Data of the fiber's owner, or null.
+    pub(crate) attached: AtomicPtr<()>,
 }
 
 /// Guard, stack, guard, stack, …, in one mapping.

@@ -1,14 +1,16 @@
 //! Stacks for fibers. They are mapped together, each above a guard that faults, and all are touched ahead
 //! of need.
 
+use std::hint::black_box;
 use std::io;
 use std::num::NonZeroUsize;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use corosensei::stack::StackPointer;
 
-use crate::region::{GUARD_BYTES, Region, State};
+use crate::region::{self, GUARD_BYTES, Region, State};
 use crate::{overflow, panics};
 
 /// Stacks of one size, all mapped and touched when the pool is made.
@@ -89,9 +91,25 @@ impl Label {
         self.state().job.store(number, Ordering::Relaxed);
     }
 
+    /// Attaches `data` to the stack, or detaches what is there with null. Code that runs on the stack
+    /// finds it by [`attached`].
+    pub fn attach(&self, data: *const ()) {
+        self.state().attached.store(data.cast_mut(), Ordering::Release);
+    }
+
     pub(crate) fn state(&self) -> &State {
         &self.region.states[self.index]
     }
+}
+
+/// Returns what is [attached](Label::attach) to the stack that the caller runs on. `None` on a thread's
+/// own stack, or if nothing is attached. Safe in a signal handler.
+pub fn attached() -> Option<NonNull<()>> {
+    let here = black_box(0u8);
+    let find = |_: &Region, state: &State, _| state.attached.load(Ordering::Acquire);
+    // SAFETY: this thread runs on the stack at this address.
+    let found = unsafe { region::lookup((&raw const here) as usize, find) };
+    NonNull::new(found?)
 }
 
 // SAFETY: base and limit delimit a mapping that lives as long as `region` does, is aligned to pages,

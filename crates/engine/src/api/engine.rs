@@ -526,9 +526,13 @@ impl Engine {
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn state(&self) -> &Arc<EngineState> {
         &self.shared
+    }
+
+    /// Pages of its address space.
+    pub(crate) fn pages(&self) -> u64 {
+        self.shared.pool.cache.hit_path().pages()
     }
 
     pub(crate) fn store(&self) -> Option<&Arc<Store>> {

@@ -14,7 +14,7 @@ use ebbtide_core::{Span, Time};
 use ebbtide_fiber::{Fiber, Label, StackPool};
 
 use crate::core::engine_state::EngineState;
-use crate::core::flash_memory::{FlashMemory, Local, Signal};
+use crate::core::flash_memory::{FiberContext, FlashMemory, Local, Signal};
 use crate::core::job::{Offer, Service, Timing};
 use crate::core::job_error::JobError;
 use crate::miss::Drive;
@@ -324,12 +324,15 @@ impl<S: Service> Worker<S> {
         let number = self.fibers.len() as u32;
         let stack = self.stacks.take().expect("there is a stack for every thread");
         self.labels.push(stack.label());
+        let label = stack.label();
         let local = self.local.clone();
         let service = self.service.clone();
         let slots = self.slots.clone();
         self.fibers.push(Fiber::new(stack, move |suspend, ()| {
             let slot = &slots[number as usize];
             let mut memory = FlashMemory::new(&local, suspend, number);
+            let context = FiberContext::new(&local, suspend, number);
+            let _attached = context.attach(&label);
             loop {
                 let mut job = slot.job.take().expect("a fiber is started with a job");
                 // What the job leaves half-done lives in memory, which others see at any moment.

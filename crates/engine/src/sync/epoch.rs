@@ -73,6 +73,11 @@ impl Epochs {
         }
     }
 
+    /// Whether `core`, which asks, is inside a memory call.
+    pub(crate) fn is_inside(&self, core: usize) -> bool {
+        self.cores[core].load(Ordering::Relaxed) & INSIDE != 0
+    }
+
     /// Starts a grace period for the pages unpublished before this call.
     pub(crate) fn begin_grace(&self) -> Moment {
         let epoch = self.global.fetch_add(1, Ordering::SeqCst) + 1;

@@ -1,7 +1,9 @@
 //! Ebbtide's own memory: the DRAM cache over flash, where a miss switches fibers.
 
 mod bytes;
+mod fiber_context;
 mod transaction;
+mod whole_pages;
 
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
@@ -24,6 +26,7 @@ use crate::sync::epoch::Presence;
 use crate::sync::mailbox::{Outcome, Waiter};
 
 pub use bytes::PageView;
+pub(crate) use fiber_context::FiberContext;
 use transaction::Transaction;
 
 /// Why a fiber suspended itself.
@@ -176,6 +179,8 @@ pub struct FlashMemory<'a> {
     local: &'a Local,
     suspend: &'a Suspend<'a, (), Signal>,
     fiber: u32,
+    /// True if a miss blocks the core. The fiber must not be suspended.
+    blocks: bool,
 }
 
 impl<'a> FlashMemory<'a> {
@@ -194,6 +199,7 @@ impl<'a> FlashMemory<'a> {
             local,
             suspend,
             fiber,
+            blocks: false,
         }
     }
 
@@ -270,7 +276,9 @@ impl<'a> FlashMemory<'a> {
         let page = at.page();
         self.presence.exit();
         self.publish_accesses();
-        check_not_unwinding();
+        if !self.blocks {
+            check_not_unwinding();
+        }
         let (local, pool) = (self.local, &self.local.shared.pool);
         let counters = pool.counters.core(local.core);
         if local.fetches_ahead.get()
@@ -353,8 +361,11 @@ impl<'a> FlashMemory<'a> {
         Waiter { core: self.local.core as u32, fiber: self.fiber }
     }
 
-    /// Suspends the fiber until it is sent an outcome.
+    /// Suspends the fiber, or blocks the core, until the fiber is sent an outcome.
     fn halt(&mut self) -> Outcome {
+        if self.blocks {
+            return self.await_outcome();
+        }
         self.suspend.suspend(Signal::Halted);
         let outcome = self.local.outcomes[self.fiber as usize].take();
         outcome.expect("a fiber is resumed only with an outcome")
