@@ -59,11 +59,11 @@ run() {
 for source in examples/visits tests/c/{bad_input,device_errors,maps,sharing,threads,transactions,leaks}; do
     cc -std=gnu11 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.c" "${shared[@]}"
 done
-for source in examples/orders tests/cpp/exceptions; do
+for source in examples/orders tests/cpp/{exceptions,region}; do
     c++ -std=c++17 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.cpp" "${shared[@]}"
 done
 echo '#include <ebbtide.h>' | c++ -std=c++11 "${warnings[@]}" -fsyntax-only -I "$work/moved/include" -x c++ -
-for program in visits bad_input device_errors maps sharing threads transactions orders exceptions; do
+for program in visits bad_input device_errors maps sharing threads transactions orders exceptions region; do
     run "$work/$program"
 done
 run "$work/leaks" 100000 300

@@ -50,6 +50,12 @@ typedef struct EbbtideEngine EbbtideEngine;
 // The address space of an engine. Valid for the job that got it, until that job returns.
 typedef struct EbbtideMemory EbbtideMemory;
 
+// Bytes of a region that stay in DRAM.
+typedef struct EbbtidePinned EbbtidePinned;
+
+// A range of addresses whose pages come from flash. docs/MAPPED.md has the rules for its use.
+typedef struct EbbtideRegion EbbtideRegion;
+
 // The handle of a job's result.
 typedef struct EbbtideTicket EbbtideTicket;
 
@@ -127,6 +133,11 @@ typedef struct {
   // Size of a value in bytes: a multiple of 8 up to 64.
   uint64_t value_bytes;
 } EbbtideMap;
+
+// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM lets
+// other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
+// cancelled.
+typedef int32_t (*EbbtideRegionWork)(void *argument);
 
 #ifdef __cplusplus
 extern "C" {
@@ -283,6 +294,84 @@ EbbtideCode ebbtide_wake(EbbtideMemory *memory, uint64_t at);
 
 // Announces that the page of `at` will be needed soon. Never changes what a job computes.
 EbbtideCode ebbtide_will_need(EbbtideMemory *memory, uint64_t at);
+
+// Makes a region of `bytes` bytes, whose pages lie in the file at `path`. Its contents are zeros at
+// first, and are lost when it is closed. The budget of `options` covers everything, page tables
+// included. The default stack of a job is 256 KiB, and `durability` must be null.
+//
+// `path` is a string, `options` points to a structure of the size it says, and `out` can be written.
+EbbtideCode ebbtide_region_create(const char *path,
+                                  uint64_t bytes,
+                                  const EbbtideOptions *options,
+                                  EbbtideRegion **out);
+
+// Waits until all jobs have ended, and closes the region. Its addresses must not be used any more.
+EbbtideCode ebbtide_region_close(EbbtideRegion *region);
+
+// Returns the first address of a region in `*start` and its size in `*bytes`.
+//
+// `start` and `bytes` can be written.
+EbbtideCode ebbtide_region_range(const EbbtideRegion *region, void **start, size_t *bytes);
+
+// Submits a job that uses the region. Blocks while too many jobs are queued. Any thread may submit, but not
+// from inside a job. If `ticket` is null, the result is dropped.
+//
+// `work` may be called with `argument`, by another thread, until it has returned; `ticket` is null
+// or can be written.
+EbbtideCode ebbtide_region_submit(const EbbtideRegion *region,
+                                  EbbtideRegionWork work,
+                                  void *argument,
+                                  EbbtideTicket **ticket);
+
+// Takes a block of `bytes` bytes, aligned to 16. Returns null if there is no room, or the region is
+// closed. Touches no page of the region.
+void *ebbtide_region_malloc(const EbbtideRegion *region, size_t bytes);
+
+// As [`ebbtide_region_malloc`], at a multiple of `alignment`, a power of two.
+void *ebbtide_region_aligned_alloc(const EbbtideRegion *region, size_t alignment, size_t bytes);
+
+// Makes the block at `at` hold `bytes` bytes, and returns it. Moves it if it must, with its contents. If
+// `at` is null, takes a new block. Returns null if there is no room; the block is then unchanged.
+//
+// `at` is null or a block of this region.
+void *ebbtide_region_realloc(const EbbtideRegion *region,
+                             void *at,
+                             size_t bytes);
+
+// Frees a block, or does nothing if `at` is null. Touches no page of the region. The process ends with one
+// line if no block in use begins there.
+//
+// `at` is null or a block of this region, which is not used any more.
+EbbtideCode ebbtide_region_free(const EbbtideRegion *region,
+                                void *at);
+
+// Announces an access to `at`: a store, or a load if `store` is 0. A page that is not in DRAM is brought for
+// less than a plain access costs, and one that is there counts as used.
+//
+// Other addresses than those of the region are ignored.
+EbbtideCode ebbtide_region_touch(const EbbtideRegion *region,
+                                 const void *at,
+                                 int32_t store);
+
+// Keeps `bytes` bytes from `at` on in DRAM, for system calls that read them, or also write to them if
+// `store` is not 0. Ended by `ebbtide_region_unpin`.
+//
+// `out` can be written.
+EbbtideCode ebbtide_region_pin(const EbbtideRegion *region,
+                               const void *at,
+                               size_t bytes,
+                               int32_t store,
+                               EbbtidePinned **out);
+
+// Ends a pin.
+EbbtideCode ebbtide_region_unpin(EbbtidePinned *pinned);
+
+// From now on a miss of this job blocks its core, until as many calls of `ebbtide_no_switch_end`. Hold it
+// around a lock that other jobs take as well. Does nothing outside of jobs.
+void ebbtide_no_switch_begin(void);
+
+// Ends one `ebbtide_no_switch_begin` of this job.
+void ebbtide_no_switch_end(void);
 
 // Runs `body` as a transaction. If `body` returns 0, all its stores take effect in one step. They
 // survive a crash as a whole or not at all. If it returns anything else, none of them takes

@@ -328,6 +328,7 @@ public:
 
 private:
     friend class Engine;
+    friend class Region;
     struct Forget {
         void operator()(EbbtideTicket *ticket) const noexcept { ebbtide_forget(ticket); }
     };

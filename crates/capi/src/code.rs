@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebbtide_engine::EngineError;
+use ebbtide_engine::mapped::MappedError;
 use ebbtide_engine::store::StoreError;
 
 /// The outcome of a call.
@@ -80,6 +81,19 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Io { .. } | EngineError::Stuck { .. } => Failure::failed(error),
+            error => Failure::input(error),
+        }
+    }
+}
+
+impl From<MappedError> for Failure {
+    fn from(error: MappedError) -> Failure {
+        match error {
+            MappedError::Store(error) => error.into(),
+            MappedError::Engine(error) => error.into(),
+            MappedError::Refused(_) | MappedError::Lacks(_) | MappedError::Io { .. } => {
+                Failure::failed(error)
+            }
             error => Failure::input(error),
         }
     }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use ebbtide_core::durability::TransactionError;
 use ebbtide_engine::store::{Access, NewStore, Store};
@@ -36,7 +36,7 @@ pub type EbbtideWork =
 type Running = Arc<RwLock<Option<Jobs>>>;
 
 static ENGINES: Handles<Running> = Handles::new();
-static TICKETS: Handles<Ticket<Result<i32, TransactionError>>> = Handles::new();
+pub(crate) static TICKETS: Handles<Ticket<Result<i32, TransactionError>>> = Handles::new();
 
 extern "C" fn in_child() {
     ENGINES.forked();
@@ -44,7 +44,7 @@ extern "C" fn in_child() {
     memory::leave();
 }
 
-fn path_of(path: &std::ffi::CStr) -> &Path {
+pub(crate) fn path_of(path: &std::ffi::CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
@@ -117,7 +117,8 @@ unsafe fn start(
     options: &Options,
     out: *mut *mut EbbtideEngine,
 ) -> Result<(), Failure> {
-    watch_forks(in_child);
+    static WATCH: Once = Once::new();
+    watch_forks(&WATCH, in_child);
     let store = Arc::new(store);
     let engine = Engine::open(&store, options).inspect_err(|_| store.discard_new())?;
     let running = Arc::new(RwLock::new(Some(Arc::new(engine).start()?)));

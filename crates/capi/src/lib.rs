@@ -11,6 +11,7 @@
 //! * `engine`: engines, jobs and tickets.
 //! * `memory`: the address space as a job sees it.
 //! * `transaction`: transactions and durable waits.
+//! * `region`: mapped regions, which programs use by plain pointers.
 //! * `map`: structures that are found by name, and maps of values of one size.
 
 mod code;
@@ -19,6 +20,7 @@ mod handles;
 mod map;
 mod memory;
 mod options;
+mod region;
 mod transaction;
 
 pub use code::*;
@@ -26,4 +28,5 @@ pub use engine::*;
 pub use map::*;
 pub use memory::*;
 pub use options::*;
+pub use region::*;
 pub use transaction::*;
