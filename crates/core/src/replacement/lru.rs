@@ -1,5 +1,6 @@
-//! LRU: gives up the page that was used longest ago (Belady, IBM Systems Journal 1966). Exact, so
-//! it must see every hit.
+//! LRU: gives up the page that was used longest ago (Belady, IBM Systems Journal 1966). CFLRU,
+//! clean-first LRU, saves flash writes: among pages that were used about as long ago, clean ones
+//! leave first (Park et al., CASES 2006). Both are exact, so they must see every hit.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +9,29 @@ use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
 use crate::archive::Archive;
 
-/// Least recently used: the least recent in front.
+/// The clean-first region is half a set, but at most this many frames (the ATC'23 CXL-flash study).
+const CLEAN_FIRST_MAX: usize = 4_096;
+
+/// Least recently used: the least recent in front. The victim is the least recent clean page of the
+/// clean-first region, the `clean_first` least recent frames of the set. When the region holds none,
+/// it is the least recent page of all.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Lru {
     geometry: Geometry,
+    clean_first: usize,
     by_recency: EvictionOrder,
 }
 
 impl Lru {
     pub(super) fn new(geometry: Geometry) -> Lru {
-        Lru { geometry, by_recency: EvictionOrder::new(geometry) }
+        Lru { geometry, clean_first: 0, by_recency: EvictionOrder::new(geometry) }
+    }
+
+    /// CFLRU.
+    pub(super) fn clean_first(geometry: Geometry) -> Lru {
+        let few = geometry.ways < CLEAN_FIRST_MAX;
+        let clean_first = if few { geometry.ways / 2 } else { CLEAN_FIRST_MAX };
+        Lru { clean_first, ..Lru::new(geometry) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
@@ -43,9 +57,13 @@ impl Replacement for Lru {
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let least_recent = self.by_recency.iter(set).find(|&frame| !frames.is_pinned(frame))?;
-        self.by_recency.remove(least_recent);
-        Some(least_recent)
+        let mut region = self.by_recency.iter(set).take(self.clean_first);
+        let clean = region.find(|&frame| !frames.is_pinned(frame) && !frames.is_dirty(frame));
+        drop(region);
+        let least_recent = || self.by_recency.iter(set).find(|&frame| !frames.is_pinned(frame));
+        let victim = clean.or_else(least_recent)?;
+        self.by_recency.remove(victim);
+        Some(victim)
     }
 
     fn remove(&mut self, frame: FrameId) {

@@ -11,7 +11,6 @@
 //! An [`Admission`] in front of a policy can keep pages of little worth from it.
 
 mod admission;
-mod cflru;
 mod clock;
 mod eviction_order;
 mod fifo;
@@ -213,9 +212,8 @@ impl PolicyKind {
         match self {
             PolicyKind::Fifo => fifo::Fifo::memory_bytes(geometry),
             PolicyKind::Random => random::Random::memory_bytes(geometry),
-            PolicyKind::Lru => lru::Lru::memory_bytes(geometry),
+            PolicyKind::Lru | PolicyKind::Cflru => lru::Lru::memory_bytes(geometry),
             PolicyKind::Clock => clock::Clock::memory_bytes(geometry),
-            PolicyKind::Cflru => cflru::Cflru::memory_bytes(geometry),
             PolicyKind::SrripHp | PolicyKind::SrripFp | PolicyKind::Brrip | PolicyKind::Drrip => {
                 Rrip::memory_bytes(geometry)
             }
@@ -237,7 +235,7 @@ impl PolicyKind {
             PolicyKind::Random => Box::new(random::Random::new(geometry, seed)),
             PolicyKind::Lru => Box::new(lru::Lru::new(geometry)),
             PolicyKind::Clock => Box::new(clock::Clock::new(geometry)),
-            PolicyKind::Cflru => Box::new(cflru::Cflru::new(geometry)),
+            PolicyKind::Cflru => Box::new(lru::Lru::clean_first(geometry)),
             PolicyKind::SrripHp => rrip(HitRule::Near, Insertion::Static),
             PolicyKind::SrripFp => rrip(HitRule::Nearer, Insertion::Static),
             PolicyKind::Brrip => rrip(HitRule::Near, Insertion::Bimodal),
