@@ -25,6 +25,7 @@ mod numbering;
 mod pagerank;
 mod stored_graph;
 mod text_lines;
+mod vertex_program;
 
 pub use components::ConnectedComponents;
 pub use csr::{EdgeList, Summary};

@@ -30,7 +30,7 @@ pub(super) const MIN_BYTES: u64 = 8 * PAGE_BYTES as u64;
 
 /// A graph in memory: rows, one more than vertices; entries; values. Each begins on a page.
 #[derive(Debug, Clone)]
-pub(super) struct StoredGraph {
+pub struct StoredGraph {
     source: Source,
     sizes: Sizes,
     checksums: Checksums,
