@@ -114,7 +114,6 @@ pub(crate) fn reserve(options: &Options, frames: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::options::{QUEUED_JOB_BYTES, STACK_KERNEL_BYTES, THREAD_BYTES};
 
     /// A budget of each kind: cores, threads, batches and a prefetcher.
     fn drawn_up() -> Vec<Options> {
@@ -142,35 +141,6 @@ mod tests {
 
     fn sum_of(budget: &Budget) -> usize {
         budget.frames_bytes + budget.states_bytes + budget.policy_bytes + budget.cores_bytes
-    }
-
-    #[test]
-    fn a_budget_has_room_for_each_part_of_each_core() {
-        const PAGES: u64 = 1 << 20;
-        for options in drawn_up() {
-            let budget = Budget::divide(&options, PAGES).expect("it fits");
-            let states = 4 * PAGES as usize + Placement::memory_bytes(PAGES + PAGES / 2);
-            assert_eq!(budget.states_bytes, states);
-            let Options { cores, stack_bytes, .. } = options;
-            let threads = options.threads_per_core();
-            let depth = threads + options.ahead_max() + 2 * options.tuning.batch_max;
-            let ahead = match options.tuning.prefetch {
-                PrefetcherKind::None => 0,
-                kind => {
-                    Prefetching::memory_bytes(PAGES) + kind.memory_bytes(Preset::Original, PAGES)
-                }
-            };
-            let each = [
-                // Independent of its threads and batches.
-                144 << 10,
-                threads * (stack_bytes + STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES),
-                Uring::ring_bytes(depth),
-                depth * REQUEST_BYTES,
-                ahead,
-            ];
-            let shared = Cache::wait_lists_bytes(cores * threads);
-            assert_eq!(budget.cores_bytes, cores * each.iter().sum::<usize>() + shared);
-        }
     }
 
     #[test]
