@@ -242,60 +242,16 @@ pub fn recover(
 ) -> Result<(Journal, Recovered), RecoveryError> {
     let disk = &mut Readable::new(disk);
     let found = look(&geometry, disk, watch)?;
-    let Found { superblock, map, end, redo, .. } = &found;
-    let used = used_slots(&geometry, map)?;
+    let used = used_slots(&geometry, &found.map)?;
     let is_used = |slot: u32| used[slot as usize / 64] & 1 << (slot % 64) != 0;
     let mut slots = Slots::new(geometry.slots, is_used);
-    let mut left = Vec::new();
-    let pages: Vec<PageId> = redo.keys().copied().collect();
-    let at_once = options.pages_at_once.max(1);
-    let log_blocks = end.number - superblock.horizon.block();
-    let work = RecoveryWork::new(&geometry, pages.len(), at_once, log_blocks, found.copies_read);
-    let stage = work.to_string();
-    for (done, portion) in pages.chunks(at_once).enumerate() {
-        watch.tell(&stage, (done * at_once) as f64 / pages.len() as f64)?;
-        let mut contents = read_pages(&geometry, disk, map, portion)?;
-        apply(&geometry, disk, &found, &mut contents)?;
-        let mut free = Run { first: 0, count: 0 };
-        let mut writes = Vec::with_capacity(contents.len());
-        for (page, contents) in contents {
-            let old = map.get(page);
-            let slot = next_slot(&mut slots, &mut free)?;
-            let checksum = geometry.checksum(&contents[..]);
-            writes.push((geometry.slot(slot), contents));
-            map.set(page, Mapped::Slot { slot, checksum });
-            if let Mapped::Slot { slot: old, .. } = old {
-                left.push(old);
-            }
-        }
-        (free.first..free.first + free.count).for_each(|slot| slots.release(slot));
-        disk.write_blocks(&writes)?;
-    }
-    let tail = Lsn::at(end.number, HEADER_BYTES);
-    let mut next = Superblock {
-        generation: superblock.generation + 1,
-        boot: superblock.boot + 1,
-        log_boot: superblock.boot + 1,
-        horizon: tail,
-        log_end: tail,
-        ..*superblock
-    };
-    let poisons =
-        || (0..geometry.pages).map(PageId).filter(|&page| map.get(page) == Mapped::Poisoned);
-    // Otherwise an empty log and a sound base map hold everything already.
-    if found.records > 0 || found.damaged_blocks > 0 {
-        next.base = Some(superblock.base.map_or(0, |area| 1 - area));
-        next.base_generation = next.generation;
-        let area = next.base.unwrap_or(0);
-        let indices: Vec<u64> = (0..geometry.base_blocks()).collect();
-        for portion in indices.chunks(BASE_BLOCKS_AT_ONCE) {
-            let encoded = portion.iter().map(|&index| {
-                let mut block = Box::new([0; PAGE_BYTES]);
-                map.encode(&geometry, index, next.generation, &mut block);
-                (geometry.base(area, index), block)
-            });
-            disk.write_blocks(&encoded.collect::<Vec<_>>())?;
-        }
+    let (pages, at_once) = (found.redo.len(), options.pages_at_once.max(1));
+    let log_blocks = found.end.number - found.superblock.horizon.block();
+    let work = RecoveryWork::new(&geometry, pages, at_once, log_blocks, found.copies_read);
+    let left = redo(&geometry, disk, &found, &mut slots, at_once, &work.to_string(), watch)?;
+    let next = next_superblock(&found);
+    if next.base_generation == next.generation {
+        write_base(&geometry, disk, &found.map, &next)?;
     }
     disk.flush()?;
     let mut block = Box::new([0; PAGE_BYTES]);
@@ -306,17 +262,95 @@ pub fn recover(
     disk.flush()?;
     // From here on nothing needs the older copies.
     left.into_iter().for_each(|slot| slots.release(slot));
+    let is_poisoned = |page: &PageId| found.map.get(*page) == Mapped::Poisoned;
     let recovered = Recovered {
         transactions: found.transactions,
         log_blocks,
-        pages: pages.len() as u64,
+        pages: pages as u64,
         work,
-        poisoned: poisons().collect(),
+        poisoned: (0..geometry.pages).map(PageId).filter(is_poisoned).collect(),
         unreadable: disk.unreadable().keys().copied().collect(),
     };
-    let log = Log::new(geometry, next.boot, next.generation, end.number, end.previous, tail);
+    let end = &found.end;
+    let log =
+        Log::new(geometry, next.boot, next.generation, end.number, end.previous, next.log_end);
     let journal = Journal::new(geometry, log, found.map, slots, next, options.limits);
     Ok((journal, recovered))
+}
+
+/// Writes all pages with stores that no copy has to new slots. Returns the slots that they leave.
+fn redo(
+    geometry: &Geometry,
+    disk: &mut impl Disk,
+    found: &Found,
+    slots: &mut Slots,
+    at_once: usize,
+    stage: &str,
+    watch: Watch<'_>,
+) -> Result<Vec<u32>, RecoveryError> {
+    let map = &found.map;
+    let pages: Vec<PageId> = found.redo.keys().copied().collect();
+    let mut left = Vec::new();
+    for (done, portion) in pages.chunks(at_once).enumerate() {
+        watch.tell(stage, (done * at_once) as f64 / pages.len() as f64)?;
+        let mut contents = read_pages(geometry, disk, map, portion)?;
+        apply(geometry, disk, found, &mut contents)?;
+        let mut free = Run { first: 0, count: 0 };
+        let mut writes = Vec::with_capacity(contents.len());
+        for (page, contents) in contents {
+            let old = map.get(page);
+            let slot = next_slot(slots, &mut free)?;
+            let checksum = geometry.checksum(&contents[..]);
+            writes.push((geometry.slot(slot), contents));
+            map.set(page, Mapped::Slot { slot, checksum });
+            if let Mapped::Slot { slot: old, .. } = old {
+                left.push(old);
+            }
+        }
+        (free.first..free.first + free.count).for_each(|slot| slots.release(slot));
+        disk.write_blocks(&writes)?;
+    }
+    Ok(left)
+}
+
+/// Returns the superblock of the recovered store. An empty log and a sound base map hold everything
+/// already. Otherwise it names a new base map.
+fn next_superblock(found: &Found) -> Superblock {
+    let superblock = &found.superblock;
+    let tail = Lsn::at(found.end.number, HEADER_BYTES);
+    let mut next = Superblock {
+        generation: superblock.generation + 1,
+        boot: superblock.boot + 1,
+        log_boot: superblock.boot + 1,
+        horizon: tail,
+        log_end: tail,
+        ..*superblock
+    };
+    if found.records > 0 || found.damaged_blocks > 0 {
+        next.base = Some(superblock.base.map_or(0, |area| 1 - area));
+        next.base_generation = next.generation;
+    }
+    next
+}
+
+/// Writes the base map that `next` names.
+fn write_base(
+    geometry: &Geometry,
+    disk: &mut impl Disk,
+    map: &PageMap,
+    next: &Superblock,
+) -> Result<(), DiskError> {
+    let area = next.base.unwrap_or(0);
+    let indices: Vec<u64> = (0..geometry.base_blocks()).collect();
+    for portion in indices.chunks(BASE_BLOCKS_AT_ONCE) {
+        let encoded = portion.iter().map(|&index| {
+            let mut block = Box::new([0; PAGE_BYTES]);
+            map.encode(geometry, index, next.generation, &mut block);
+            (geometry.base(area, index), block)
+        });
+        disk.write_blocks(&encoded.collect::<Vec<_>>())?;
+    }
+    Ok(())
 }
 
 /// Returns a free slot: the next of the run `free`, or of a new one.
