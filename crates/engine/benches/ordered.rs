@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use ebbtide_core::{Addr, PAGE_BYTES, PageId};
 use ebbtide_engine::{MappedMemory, affinity};
-use ebbtide_structures::masstree::Tree;
+use ebbtide_workloads::masstree::Tree;
 
 /// Reads timed together.
 const READS: usize = 400_000;

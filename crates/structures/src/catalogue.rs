@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use super::{BTree, LINE, Map, OrderedMap, PAGE, Region, RegionFull, Vector, check_base};
 use crate::latch;
-use crate::silo::Row;
+use crate::row::Row;
 
 /// The last byte is the version of the format. It covers the formats of the structures as well.
 const MARK: u64 = u64::from_le_bytes(*b"EBBROOT2");

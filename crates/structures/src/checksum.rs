@@ -20,10 +20,10 @@ use crate::image::Line;
 use crate::{Wrong, latch};
 
 /// A record and its checksum: all words of a line except the latch.
-pub(crate) type RecordWords = [u64; 7];
+pub type RecordWords = [u64; 7];
 
 /// The offset of [`RecordWords`] in a line, in bytes.
-pub(crate) const RECORD_OFFSET: u64 = 8;
+pub const RECORD_OFFSET: u64 = 8;
 
 /// Bytes of a row in each of its lines.
 const ROW_PART_BYTES: usize = LINE_BYTES - 8;

@@ -12,8 +12,6 @@
 //! | [`OrderedMap`] | words by byte strings, in order, in a [`BTree`] | users |
 //! | [`Catalogue`] | any of these, found again by name | users |
 //! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the server |
-//! | [`masstree::Tree`] | an ordered map with variable-length keys, and scans | programs |
-//! | [`silo::Silo`] | serialisable transactions on tables that Masstree indexes | programs |
 //! | [`red_black_tree::TreeShape`] | the computed shape of a large red-black tree | programs |
 //!
 //! They use a few parts that a new structure can use too:
@@ -32,8 +30,7 @@
 //!
 //! Several operations on structures for users and on a keyspace are atomic together in a
 //! [transaction](ebbtide_core::Memory::transaction). Their reads are checked again when it commits. Plain
-//! loads are not checked again, nor are the reads of [`checksum`] and [`masstree`]. [`silo`] has a protocol
-//! of its own.
+//! loads are not checked again, nor are the reads of [`checksum`].
 //!
 //! ```
 //! use ebbtide_core::Addr;
@@ -60,7 +57,8 @@ mod catalogue;
 mod map;
 mod ordered_map;
 mod region;
-mod retry;
+pub mod retry;
+mod row;
 mod vector;
 
 pub mod checksum;
@@ -69,9 +67,7 @@ pub mod image;
 pub mod keyspace;
 pub mod latch;
 mod lines;
-pub mod masstree;
 pub mod red_black_tree;
-pub mod silo;
 
 pub use b_tree::BTree;
 pub use catalogue::{Catalogue, CatalogueError, NAME_BYTES_MAX};
@@ -79,6 +75,7 @@ pub use image::{ALL_LINES, PageBytes};
 pub use map::{Map, MapFull};
 pub use ordered_map::OrderedMap;
 pub use region::{Region, RegionFull};
+pub use row::{ROW_WORDS_MAX, Row};
 pub use vector::Vector;
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Value};

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::{BTree, Map, PAGE, Vector, check_base};
-use crate::silo::Row;
+use crate::row::Row;
 use ebbtide_core::Addr;
 use ebbtide_core::Value;
 

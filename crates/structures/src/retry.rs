@@ -12,7 +12,7 @@ const ATTEMPTS_MAX: u32 = 8;
 ///
 /// # Errors
 /// The payload of the last fault, or of any other unwinding.
-pub(crate) fn retry_faults<R>(mut step: impl FnMut() -> R) -> std::thread::Result<R> {
+pub fn retry_faults<R>(mut step: impl FnMut() -> R) -> std::thread::Result<R> {
     let mut attempts = 1;
     loop {
         // `step` shares nothing but memory itself, whose words are valid at any moment.

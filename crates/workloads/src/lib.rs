@@ -38,7 +38,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`load`] has the arrivals of jobs, in a closed or an open loop.
+//! [`load`] has the arrivals of jobs, in a closed or an open loop. Some programs
+//! are made of the index [`masstree`] and the transactions of [`silo`].
 
 #![forbid(unsafe_code)]
 
@@ -54,7 +55,7 @@ mod line_access;
 mod line_benchmark;
 pub mod load;
 pub mod logging;
-mod masstree;
+pub mod masstree;
 mod observed;
 mod permutation;
 mod program;
@@ -62,6 +63,7 @@ mod red_black_tree;
 mod replay;
 mod search;
 mod shape;
+pub mod silo;
 pub mod silo_tpcc;
 pub mod sql;
 mod stand_in;

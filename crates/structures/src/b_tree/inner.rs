@@ -11,7 +11,7 @@ use ebbtide_core::{Addr, Memory, Value};
 
 use super::node::{Header, PageNumber, Shape};
 use crate::retry::retry_faults;
-use crate::silo::Row;
+use crate::row::Row;
 
 /// A separator and its child.
 pub(super) type Child<K> = (K, PageNumber);

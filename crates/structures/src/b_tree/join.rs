@@ -23,7 +23,7 @@ use super::inner::{self, Known};
 use super::leaf;
 use super::node::{Header, PageNumber, Shape};
 use super::walk::Access;
-use crate::silo::Row;
+use crate::row::Row;
 use crate::{Wrong, latch};
 
 /// A page and its header. Its latch is held.

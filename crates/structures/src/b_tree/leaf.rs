@@ -10,7 +10,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 use super::node::{Header, Shape, store_changed, store_words};
 use crate::hash::mix;
 use crate::lines;
-use crate::silo::Row;
+use crate::row::Row;
 
 /// The tag of a key, by its bits.
 fn tag_of<K: Value>(key: &K) -> u8 {

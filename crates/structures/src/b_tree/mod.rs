@@ -27,7 +27,7 @@ use ebbtide_core::{Addr, Hint, Memory, Value};
 
 use super::{PAGE, Wrong, check_base};
 use crate::latch;
-use crate::silo::Row;
+use crate::row::Row;
 use inner::Known;
 use node::{Header, Shape};
 use walk::Access;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 
-use crate::silo::Row;
+use crate::row::Row;
 use crate::{PAGE, slot_bytes};
 
 /// The number of a page, counted from the tree's first page. That one is no node, so 0 stands for none.

@@ -15,7 +15,7 @@ use super::BTree;
 use super::inner;
 use super::node::{Header, PageNumber, Shape, load_free, write_free};
 use crate::retry::retry_faults;
-use crate::silo::Row;
+use crate::row::Row;
 use crate::{Wrong, latch};
 
 /// The tree's own words, after the latch in its first page. Zeros are an empty tree.

@@ -1,6 +1,7 @@
 //! Collections and latches against plain models: alone, interleaved, and when pages fail.
 
 mod b_tree;
+mod keys;
 mod latch;
 mod map;
 mod vector;

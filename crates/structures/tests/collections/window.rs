@@ -1,58 +1,12 @@
 //! A window of live entries moves on for a hundred times its size. No structure fills up, and an emptied
 //! one has as much room as a new one.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use ebbtide_core::{Addr, Memory, Value};
 use ebbtide_structures::hash::mix;
-use ebbtide_structures::masstree::Tree;
-use ebbtide_structures::silo::{Isolation, Silo, Table};
 use ebbtide_structures::{BTree, Catalogue, Map, OrderedMap};
 use ebbtide_testbed::Plain;
 
-/// The order of the keys that come and go.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Keys {
-    Rising,
-    Falling,
-    Random,
-    /// Keys with shared first bytes, few in a row.
-    Prefixed,
-    /// Keys come in order, and any of the window goes.
-    AnyGoes,
-}
-
-pub const ALL_KEYS: [Keys; 5] =
-    [Keys::Rising, Keys::Falling, Keys::Random, Keys::Prefixed, Keys::AnyGoes];
-
-impl Keys {
-    pub fn key(self, number: u64) -> [u64; 2] {
-        match self {
-            Keys::Rising | Keys::AnyGoes => [number, 1],
-            Keys::Falling => [u64::MAX - number, 1],
-            Keys::Random => [mix(number), number],
-            Keys::Prefixed => [mix(number / 20) % 1000, number],
-        }
-    }
-
-    /// Calls `step(comes, goes)` with the numbers that come and go. At first `window` keys only come, and
-    /// at last all remaining keys go.
-    pub fn moves(self, window: u64, mut step: impl FnMut(Option<u64>, Option<u64>)) {
-        let mut live = VecDeque::new();
-        let goes = |live: &mut VecDeque<u64>| {
-            let any = mix(live[0]) as usize % live.len();
-            if self == Keys::AnyGoes { live.swap_remove_back(any) } else { live.pop_front() }
-        };
-        for number in 0..100 * window {
-            let leaving = if number < window { None } else { goes(&mut live) };
-            live.push_back(number);
-            step(Some(number), leaving);
-        }
-        while !live.is_empty() {
-            step(None, goes(&mut live));
-        }
-    }
-}
+use super::keys::ALL_KEYS;
 
 fn b_tree_stays_in_its_room<const R: usize>(window: u64, pages: u64)
 where
@@ -163,51 +117,5 @@ fn a_catalogue_of_ranges_of_all_sizes_never_fills() {
             catalogue.range(&mut memory, &format!("{pages}"), bytes).is_ok()
         });
         assert!(largest.unwrap() < 4, "{keys:?}: {largest:?}");
-    }
-}
-
-#[test]
-fn a_table_of_silo_never_fills() {
-    let (window, bytes) = (500, 1 << 20);
-    for keys in ALL_KEYS {
-        let mut memory = Plain::zeroed(bytes);
-        // The epoch, the places of one line, and the index.
-        let silo = Silo::new(Addr(0), 7);
-        memory.store(Addr(0), silo.image_of_epoch());
-        let place_at = |number: u64| Addr(64 + number * 64);
-        for at in (0..window).map(place_at) {
-            memory.store(at, silo.image_of_free_place(at, 0));
-        }
-        let nodes = Tree::bytes(0, window.div_ceil(3) + window.div_ceil(18) + 2);
-        let index = Tree::new(Addr(bytes / 2), nodes, 0, 7);
-        index.format(&mut memory);
-        let table = &Table::<u64>::new(index);
-        let key = |number| match keys {
-            Keys::Prefixed => keys.key(number)[0] << 32 | number,
-            _ => keys.key(number)[0] - u64::from(keys == Keys::Falling),
-        };
-        let (mut places, mut free) = (BTreeMap::new(), (0..window).collect::<Vec<u64>>());
-        keys.moves(window, |comes, goes| {
-            if let Some(number) = goes {
-                let removed = silo.run(&mut memory, 1, Isolation::Serializable, |silo| {
-                    let found = silo.get(table, key(number))?.expect("it is there");
-                    assert_eq!(found.row, number);
-                    silo.remove(table, &found);
-                    Ok(())
-                });
-                assert!(removed.unwrap().is_some());
-                free.push(places.remove(&number).unwrap());
-            }
-            if let Some(number) = comes {
-                let place = free.pop().unwrap();
-                places.insert(number, place);
-                let place = place_at(place);
-                let inserted = silo.run(&mut memory, 1, Isolation::Serializable, |silo| {
-                    silo.insert(table, key(number), place, &number)
-                });
-                let inserted = inserted.unwrap_or_else(|wrong| panic!("{keys:?}: {wrong}"));
-                assert!(inserted.is_some_and(|committed| committed.value), "{keys:?}: {number}");
-            }
-        });
     }
 }

@@ -8,8 +8,8 @@ use ebbtide_core::Memory;
 use super::database::{Database, expect};
 use super::keys;
 use crate::Wrong;
+use crate::silo::{Abort, Isolation, Transaction};
 use crate::tpcc::DISTRICTS;
-use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 
 /// Sums over rows, for comparison with the results of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,13 +10,13 @@ use super::rows::{
     CustomerRow, DistrictRow, ItemRow, OrderLineRow, OrderRow, Pointer, StockRow, WarehouseRow,
 };
 use crate::permutation::Permutation;
+use crate::silo::Row;
 use crate::tpcc::columns::{FIRST_PAYMENT_CENTS, Random, Texts};
 use crate::tpcc::input::LOADED;
 use crate::tpcc::rows::last_name;
 use crate::tpcc::scale::{DISTRICTS, district_ids};
 use crate::tpcc::size::Size;
 use ebbtide_structures::hash::mix;
-use ebbtide_structures::silo::Row;
 
 /// Lines of every initial order: the mean of the standard's 5 to 15.
 const LINES_AT_FIRST: u64 = 10;

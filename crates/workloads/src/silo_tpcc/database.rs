@@ -9,12 +9,12 @@ use super::contents::{
     Warehouses,
 };
 use super::indexed_table::IndexedTable;
+use crate::silo::Row;
+use crate::silo::{Abort, Found, Silo, Table, Transaction};
 use crate::tpcc::size::{RingLengths, Size};
 use crate::{PageBytes, Wrong};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
-use ebbtide_structures::silo::Row;
-use ebbtide_structures::silo::{Abort, Found, Silo, Table, Transaction};
 
 /// Rings have room for the orders at first, for one more, and a place that is always free.
 pub(super) const RING_LENGTHS: RingLengths = RingLengths { spare: 2, step: 1 };

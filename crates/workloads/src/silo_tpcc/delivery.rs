@@ -7,9 +7,9 @@ use super::keys;
 use super::rows::{CustomerRow, OrderRow, Pointer};
 use crate::Wrong;
 use crate::keys::share;
+use crate::silo::{Abort, Found, Isolation, Transaction};
 use crate::tpcc::DISTRICTS;
 use crate::tpcc::input::Delivery;
-use ebbtide_structures::silo::{Abort, Found, Isolation, Transaction};
 
 impl Database {
     /// Runs a Delivery as job `job` and computes `work` instructions between its accesses. Each

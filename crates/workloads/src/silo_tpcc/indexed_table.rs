@@ -6,11 +6,11 @@ use std::ops::Range;
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::contents::{Contents, Setup};
+use crate::masstree::Tree;
+use crate::silo::Row;
+use crate::silo::{Silo, Table};
 use crate::tpcc::size::Size;
 use ebbtide_structures::image::clear_records;
-use ebbtide_structures::masstree::Tree;
-use ebbtide_structures::silo::Row;
-use ebbtide_structures::silo::{Silo, Table};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;

@@ -8,9 +8,9 @@ use super::keys;
 use super::rows::{OrderLineRow, OrderRow, Pointer};
 use crate::Wrong;
 use crate::keys::share;
+use crate::silo::{Abort, Isolation, Transaction};
 use crate::tpcc::input::{NewOrder, Ordered};
 use crate::tpcc::rows::left_in_stock;
-use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 
 /// The result of a committed New-Order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use super::rows::{OrderLineRow, OrderRow};
 use super::{keys, number};
 use crate::Wrong;
 use crate::keys::share;
+use crate::silo::{Abort, Isolation, Transaction};
 use crate::tpcc::input::OrderStatus;
-use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 
 /// The lines of an order.
 pub(super) type Lines = SmallVec<[OrderLineRow; 15]>;

@@ -7,8 +7,8 @@ use super::rows::CustomerRow;
 use super::{keys, number};
 use crate::Wrong;
 use crate::keys::share;
+use crate::silo::Isolation;
 use crate::tpcc::input::Payment;
-use ebbtide_structures::silo::Isolation;
 
 impl Database {
     /// Runs a Payment as job `job` and computes `work` instructions between its accesses. Returns

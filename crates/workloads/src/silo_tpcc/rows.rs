@@ -134,7 +134,7 @@ pub(crate) struct Pointer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebbtide_structures::silo::Row;
+    use crate::silo::Row;
 
     #[test]
     fn rows_take_the_lines_they_are_said_to() {

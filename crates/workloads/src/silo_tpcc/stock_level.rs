@@ -7,8 +7,8 @@ use super::database::{Database, expect};
 use super::keys;
 use crate::Wrong;
 use crate::keys::share;
+use crate::silo::Isolation;
 use crate::tpcc::input::StockLevel;
-use ebbtide_structures::silo::Isolation;
 
 /// The number of orders that it reads.
 const RECENT_ORDERS: u64 = 20;

@@ -11,10 +11,10 @@ use super::record::Stock;
 use super::requests::Distribution;
 use super::table::{Inserted, Table};
 use crate::keys::share;
+use crate::masstree::Tree;
 use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 use ebbtide_structures::hash::mix;
-use ebbtide_structures::masstree::Tree;
 
 /// The index has room for one split for each of this many keys, far more than change at once.
 const KEYS_PER_MORE_NODE: u64 = 64;

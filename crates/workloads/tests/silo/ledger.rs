@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::Wrong;
-use ebbtide_structures::masstree::Tree;
-use ebbtide_structures::silo::{Abort, Isolation, Silo, Table, Transaction};
 use ebbtide_testbed::{Plain, Shared};
+use ebbtide_workloads::masstree::Tree;
+use ebbtide_workloads::silo::{Abort, Isolation, Silo, Table, Transaction};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

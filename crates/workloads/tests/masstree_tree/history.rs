@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 use ebbtide_structures::Wrong;
-use ebbtide_structures::masstree::Tree;
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
+use ebbtide_workloads::masstree::Tree;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

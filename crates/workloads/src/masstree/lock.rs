@@ -8,7 +8,7 @@
 //! When a device error ends the job in between, its locks are released with their old versions. A node
 //! without a store is then unchanged. Any other node has at least a new checksum, which does not match.
 //! Later jobs find that node wrong instead of half changed. A lock whose page the device does not return
-//! stays held, as in [`crate::latch`].
+//! stays held, as in [`ebbtide_structures::latch`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -18,7 +18,7 @@ use super::Seen;
 use super::node::{CHECKSUM, Node, WORDS, misplaced, word_at};
 use super::version::{self, Change, Version};
 use crate::Wrong;
-use crate::retry::retry_faults;
+use ebbtide_structures::retry::retry_faults;
 
 /// A node that this job has locked.
 #[derive(Debug)]

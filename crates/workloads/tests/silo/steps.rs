@@ -4,8 +4,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebbtide_core::{Addr, Memory, MemoryFault, Value};
-use ebbtide_structures::silo::{Abort, Conflict, Isolation, Transaction};
 use ebbtide_testbed::{Faulty, Plain, Raced, Shared, catch_fault, interleave};
+use ebbtide_workloads::silo::{Abort, Conflict, Isolation, Transaction};
 
 use crate::ledger::{KEYS, Ledger, PLACES, Stamped};
 

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use ebbtide_core::{Addr, PAGE_BYTES};
 use ebbtide_structures::Wrong;
-use ebbtide_structures::masstree::{KEY_BYTES_MAX, Tree};
 use ebbtide_testbed::Plain;
+use ebbtide_workloads::masstree::{KEY_BYTES_MAX, Tree};
 use proptest::prelude::*;
 
 /// The start of the trees of these tests. It is not 0, where a wrong zero would do no harm.

@@ -8,7 +8,7 @@ use ebbtide_core::{Addr, Memory};
 
 use super::Tree;
 use crate::Wrong;
-use crate::image::Line;
+use ebbtide_structures::image::Line;
 
 /// The longest suffix in bytes.
 pub(super) const SUFFIX_BYTES_MAX: usize = 48;

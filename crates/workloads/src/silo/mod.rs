@@ -38,7 +38,7 @@
 //! the transaction has taken effect. Each store is then tried eight times. A record whose page still fails
 //! stays locked, so that no job reads half of it. All other records are written and released, and the job
 //! ends with the fault. Jobs that wait for that record meet the fault too. If the device returns the page
-//! after all, they wait for ever, as with a [`latch`](crate::latch). A later fault, while keys of empty
+//! after all, they wait for ever, as with a [`latch`](ebbtide_structures::latch). A later fault, while keys of empty
 //! places are removed from the index, ends the job but changes none of its effects. For a fault during a
 //! change of the index, see [`masstree`](crate::masstree).
 
@@ -59,8 +59,8 @@ pub use tid::Tid;
 pub use transaction::{Found, Transaction};
 
 use crate::Wrong;
-use crate::checksum::Checksums;
-use crate::hash::mix;
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
 
 /// The owner in the checksums of records. It is part of the format: with another one, no stored record
 /// opens.

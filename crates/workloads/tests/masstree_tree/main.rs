@@ -6,8 +6,8 @@ mod image;
 mod model;
 
 use ebbtide_core::{Addr, PAGE_BYTES, PageId};
-use ebbtide_structures::masstree::Tree;
 use ebbtide_testbed::{Plain, words_of_page};
+use ebbtide_workloads::masstree::Tree;
 
 /// A tree from `start` on, in a memory that holds nothing else. It has the keys and values that `entry`
 /// returns for ranks `0..keys`, and room for `more` nodes.

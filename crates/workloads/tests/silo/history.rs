@@ -3,8 +3,8 @@
 //! does not check all it depends on.
 
 use ebbtide_structures::Wrong;
-use ebbtide_structures::silo::Isolation;
 use ebbtide_testbed::{Raced, Shared, interleave_bursts, race};
+use ebbtide_workloads::silo::Isolation;
 
 use crate::ledger::{Event, Ledger, check};
 

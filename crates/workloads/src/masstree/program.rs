@@ -6,6 +6,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 use rand::RngExt;
 
+use super::{KEYS_PER_PAGE, Tree};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
@@ -13,7 +14,6 @@ use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
-use ebbtide_structures::masstree::{KEYS_PER_PAGE, Tree};
 
 const RECORDS_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// A block is a page of border nodes and the records of its keys.

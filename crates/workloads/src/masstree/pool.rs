@@ -15,7 +15,7 @@ use super::node::{CHECKSUM, KEYS, NODE_BYTES, word_at};
 use super::version::Version;
 use super::{Tree, suffix};
 use crate::Wrong;
-use crate::hash::mix;
+use ebbtide_structures::hash::mix;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const LINE: u64 = LINE_BYTES as u64;

@@ -3,7 +3,7 @@
 use ebbtide_core::{Addr, Memory};
 
 use crate::Wrong;
-use crate::checksum::Checksums;
+use ebbtide_structures::checksum::Checksums;
 
 /// Jobs between two epochs: some milliseconds of one core's work. The paper's epoch is 40 ms of
 /// many cores' work.

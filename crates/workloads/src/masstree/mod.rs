@@ -61,6 +61,7 @@ mod lock;
 mod node;
 mod order;
 mod pool;
+mod program;
 mod remove;
 mod scan;
 mod suffix;
@@ -71,15 +72,17 @@ pub use key::KEY_BYTES_MAX;
 pub use layout::KEYS_PER_PAGE;
 pub use scan::Visitor;
 
+pub use program::{Masstree, Operation, Record};
+
 use std::ops::Range;
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
-use crate::checksum::Checksums;
-use crate::hash::mix;
-use crate::image::{Line, clear_records};
 use crate::{ALL_LINES, PageBytes, Wrong};
 use descend::Place;
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::{Line, clear_records};
 use key::{Kind, Rest};
 use layout::Layout;
 use node::{NODE_BYTES, misplaced};

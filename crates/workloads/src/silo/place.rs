@@ -10,8 +10,8 @@ use super::record::{self, Head};
 use super::table::NO_KEY;
 use super::{Silo, Tid};
 use crate::Wrong;
-use crate::checksum::mismatch;
 use crate::masstree::{Changed, Tree};
+use ebbtide_structures::checksum::mismatch;
 
 /// A place with a key but no row yet. The index leads to it.
 pub(super) struct Claimed {

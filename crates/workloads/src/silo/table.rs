@@ -2,30 +2,20 @@
 
 use std::marker::PhantomData;
 
-use bytemuck::Pod;
 use ebbtide_core::{Addr, LINE_BYTES};
+use ebbtide_structures::ROW_WORDS_MAX;
 
 use super::record::{self, Head};
 use super::{Silo, Tid};
-use crate::image::Line;
 use crate::masstree::Tree;
+use ebbtide_structures::image::Line;
 
-/// Words of the largest row.
-pub(super) const ROW_WORDS_MAX: usize = 96;
-
-/// The row of a record: a plain value of 1 to 96 words.
-pub trait Row: Pod {
-    /// The number of its words.
-    const WORDS: usize = {
-        assert!(align_of::<Self>() == 8, "a row is made of whole words");
-        assert!(size_of::<Self>() >= 8 && size_of::<Self>() <= ROW_WORDS_MAX * 8);
-        size_of::<Self>() / 8
-    };
-
+/// The row of a record.
+pub trait Row: ebbtide_structures::Row {
     /// The lines that its record takes.
     const LINES: usize = record::lines_of(Self::WORDS);
 }
-impl<T: Pod> Row for T {}
+impl<T: ebbtide_structures::Row> Row for T {}
 
 /// Rows of type `R` by 8-byte keys.
 #[derive(Debug, Clone)]

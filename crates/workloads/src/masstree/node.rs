@@ -17,7 +17,7 @@ use super::key::Kind;
 use super::order::{Order, SLOTS};
 use super::version::Version;
 use crate::Wrong;
-use crate::image::Line;
+use ebbtide_structures::image::Line;
 
 /// Bytes in a node: five lines.
 pub(super) const NODE_BYTES: u64 = (WORDS * 8) as u64;

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use ebbtide_core::{Addr, Memory, PageId};
-use ebbtide_structures::masstree::{Census, Changed, KEY_BYTES_MAX, Seen, Tree, Visitor};
 use ebbtide_testbed::{Plain, run_with_fault, words_of_page};
+use ebbtide_workloads::masstree::{Census, Changed, KEY_BYTES_MAX, Seen, Tree, Visitor};
 
 /// A tree of the keys 10, 20, … and the memory it lies in.
 fn tree(keys: u64, more: u64) -> (Tree, Plain) {

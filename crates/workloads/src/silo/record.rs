@@ -5,7 +5,7 @@
 //! version in the first word were written together. One look at each line reads a whole record. A record
 //! with one page out of date does not match. An absent record has its first line only.
 //!
-//! The lock works like a [`latch`](crate::latch): it moves with the record's page, and a waiter
+//! The lock works like a [`latch`](ebbtide_structures::latch): it moves with the record's page, and a waiter
 //! lets other jobs run. A lock whose page the device does not return stays held, and jobs that wait
 //! for it meet that page's error.
 
@@ -15,9 +15,9 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use super::tid::{Tid, TidWord};
 use crate::Wrong;
-use crate::checksum::{Checksums, RECORD_OFFSET, RecordWords, mismatch};
-use crate::image::Line;
-use crate::retry::retry_faults;
+use ebbtide_structures::checksum::{Checksums, RECORD_OFFSET, RecordWords, mismatch};
+use ebbtide_structures::image::Line;
+use ebbtide_structures::retry::retry_faults;
 
 /// Words of the row in the first line.
 const HEAD_WORDS: usize = 5;

@@ -19,7 +19,7 @@ use super::order::SLOTS;
 use super::version::{self, Version};
 use super::{Seen, Tree};
 use crate::Wrong;
-use crate::image::Line;
+use ebbtide_structures::image::Line;
 
 /// A node's address and its first line, read atomically.
 #[derive(Debug, Clone, Copy)]

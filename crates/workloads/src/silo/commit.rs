@@ -10,7 +10,7 @@ use super::tid::Tid;
 use super::transaction::{Depended, New, Transaction, Write};
 use super::{Abort, Conflict, Isolation};
 use crate::Wrong;
-use crate::retry::retry_faults;
+use ebbtide_structures::retry::retry_faults;
 
 impl<M: Memory> Transaction<'_, M> {
     /// Ends a transaction whose body returned `done`. Commits it, or, if the body failed, checks that its
