@@ -169,6 +169,26 @@ mod tests {
     }
 
     #[test]
+    fn work_of_a_fiber_that_another_one_resumes_runs_on_the_threads_stack() {
+        const STACK_BYTES: usize = 16 * 1024;
+        fn here() -> usize {
+            let byte = std::hint::black_box(0u8);
+            std::hint::black_box(&raw const byte) as usize
+        }
+        let place = Rc::new(Cell::new(0));
+        let seen = place.clone();
+        let mut outer: Fiber<(), ()> = Fiber::new(stack(), move |_, ()| {
+            let mut inner: Fiber<(), ()> = Fiber::new(stack(), move |_, ()| {
+                on_the_threads_stack(&mut || seen.set(here()));
+            });
+            let own = here();
+            inner.resume(());
+            assert!(place.get().abs_diff(own) > STACK_BYTES, "it runs on the outer fiber's stack");
+        });
+        assert_eq!(outer.resume(()), None);
+    }
+
+    #[test]
     fn stacks_are_reused_through_the_pool() {
         let mut pool = StackPool::new(1, 16 * 1024).unwrap();
         for round in 0..1_000u32 {

@@ -36,8 +36,10 @@ pub fn on_the_threads_stack(work: &mut dyn FnMut()) {
     // SAFETY: this thread runs on the stack at this address.
     match unsafe { region::lookup((&raw const here) as usize, find) } {
         Some((fiber, call)) if !fiber.is_null() => {
+            // The stack below may be that of another fiber, which has resumed this one.
+            let mut below = || on_the_threads_stack(work);
             // SAFETY: `enter` has stored both together, and this fiber's body has not ended.
-            unsafe { std::mem::transmute::<usize, Call>(call)(fiber, work) };
+            unsafe { std::mem::transmute::<usize, Call>(call)(fiber, &mut below) };
         }
         _ => work(),
     }
