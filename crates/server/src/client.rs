@@ -280,7 +280,8 @@ fn fetch_ahead<M: Memory>(
         let arguments = request.arguments(&input[*start..]);
         let Some(name) = arguments.first() else { continue };
         let spec = command::find(name).filter(|spec| spec.takes(arguments.len()));
-        let spec = spec.filter(|spec| matches!(spec.access, Access::Read | Access::Write));
+        let spec = spec
+            .filter(|spec| matches!(spec.access, Access::Read | Access::Write | Access::Script));
         for key in spec.iter().flat_map(|spec| spec.keys(&arguments)) {
             keyspace.fetch_ahead(memory, database, &keyspace.key(key));
         }

@@ -75,6 +75,11 @@ impl Outgoing {
         Ok(true)
     }
 
+    /// Number of bytes that were not read yet.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Appends the next piece to `into`. Returns true if it was the last one.
     pub fn read<M: Memory>(
         &mut self,

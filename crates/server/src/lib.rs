@@ -32,6 +32,7 @@ mod protocol;
 mod reserved;
 pub mod resp;
 mod run;
+mod script;
 mod service;
 pub mod session;
 pub mod shared;

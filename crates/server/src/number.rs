@@ -29,26 +29,6 @@ pub fn float(text: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|value| !value.is_nan())
 }
 
-/// Returns a number with up to 17 significant digits, as `%.17g` of C does and Redis 7.0.
-pub fn seventeen_digits(number: f64) -> String {
-    const DIGITS: i32 = 17;
-    if number.is_infinite() {
-        return if number > 0.0 { "inf".into() } else { "-inf".into() };
-    }
-    let text = format!("{number:.16e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text.to_string(),
-    };
-    if (-4..DIGITS).contains(&exponent) {
-        return trimmed(&format!("{number:.*}", (DIGITS - 1 - exponent) as usize));
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", trimmed(mantissa), exponent.unsigned_abs())
-}
-
 /// Returns the sum of two numbers as text, with at most 17 fractional digits.
 /// `None` if one is no number; [`NotFinite`] if the sum is infinite or NaN.
 ///
@@ -65,6 +45,30 @@ pub fn add_floats(one: &[u8], other: &[u8]) -> Option<Result<String, NotFinite>>
 /// The sum is infinite or NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFinite;
+
+/// Returns a number as text with at most `digits` significant digits, as `%g` of C does.
+pub fn significant(value: f64, digits: usize) -> String {
+    let digits = digits.max(1);
+    if !value.is_finite() {
+        let text = if value.is_nan() { "nan" } else { "inf" };
+        return if value.is_sign_negative() { format!("-{text}") } else { text.into() };
+    }
+    if value.fract() == 0.0 && value.abs() < 1e14 && value != 0.0 && digits >= 14 {
+        return itoa::Buffer::new().format(value as i64).into();
+    }
+    let scientific = format!("{:.*e}", digits - 1, value);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text.to_string(),
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
+    }
+    trimmed(&format!("{:.*}", (digits as i32 - 1 - exponent) as usize, value))
+}
 
 /// Returns a number below 10²⁰ as a multiple of 10⁻¹⁷.
 fn fixed(text: &[u8]) -> Option<i128> {
@@ -124,22 +128,26 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_by_c() {
-        for (number, text) in [
-            (0.0, "0"),
-            (-3.0, "-3"),
-            (3.25, "3.25"),
-            (0.1, "0.10000000000000001"),
-            (1e17, "1e+17"),
-            (1e16, "10000000000000000"),
-            (-1.5e-7, "-1.4999999999999999e-07"),
-            (0.0001, "0.0001"),
-            (0.00001, "1.0000000000000001e-05"),
-            (1e300, "1.0000000000000001e+300"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
+    fn significant_digits_are_those_of_c() {
+        for (value, digits, text) in [
+            (0.0, 17, "0"),
+            (-0.0, 17, "-0"),
+            (1.0, 17, "1"),
+            (-12.0, 14, "-12"),
+            (3.5, 17, "3.5"),
+            (0.1, 17, "0.10000000000000001"),
+            (0.1, 14, "0.1"),
+            (1e17, 17, "1e+17"),
+            (123_456_789_012_345_678.0, 17, "1.2345678901234568e+17"),
+            (99_999_999_999_999_990.0, 17, "99999999999999984"),
+            (1e15, 14, "1e+15"),
+            (0.0001, 14, "0.0001"),
+            (0.00001, 14, "1e-05"),
+            (2.5e-300, 14, "2.5e-300"),
+            (f64::INFINITY, 17, "inf"),
+            (f64::NEG_INFINITY, 17, "-inf"),
         ] {
-            assert_eq!(seventeen_digits(number), text);
+            assert_eq!(significant(value, digits), text, "{value:e}");
         }
     }
 

@@ -9,6 +9,7 @@ use ebbtide_core::durability::Lsn;
 use crate::client_id::ClientId;
 use crate::large::Staged;
 use crate::protocol::Protocol;
+use crate::script::Interpreter;
 
 /// Commands queued between `MULTI` and `EXEC`.
 #[derive(Debug, Default)]
@@ -28,6 +29,17 @@ pub struct QueuedCommand {
     pub words: Vec<Vec<u8>>,
     /// The arguments that lie in memory.
     pub staged: Vec<Staged>,
+}
+
+/// A message that others get once the commands that published it have taken effect.
+#[derive(Debug)]
+pub struct Published {
+    /// Its channel.
+    pub channel: Vec<u8>,
+    /// Its text.
+    pub text: Vec<u8>,
+    /// True if the client that published it has to get it, too.
+    pub to_self: bool,
 }
 
 /// State of a connection between commands.
@@ -57,8 +69,12 @@ pub struct Session {
     pub subscribed_bytes: usize,
     /// DRAM bytes of its watched keys.
     pub watched_bytes: usize,
-    /// Channels and texts of messages published by the current `EXEC`.
-    pub published: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Messages published by the current `EXEC` or script.
+    pub published: Option<Vec<Published>>,
+    /// The interpreter for the scripts of the current `EXEC`.
+    pub(crate) interpreter: Option<Interpreter>,
+    /// True while a script runs.
+    pub(crate) in_script: bool,
     /// The last change that its replies report.
     pub written: Lsn,
     /// Place in the log that must be durable before its replies are sent, under every policy.

@@ -21,6 +21,7 @@ use crate::holds::Holds;
 use crate::log::Journal;
 use crate::protocol::Protocol;
 use crate::reserved::Reserved;
+use crate::script::{SlowScripts, Sources};
 use crate::slow::SlowOfCores;
 use crate::statistics::{Counter, Statistics};
 use crate::storage::Storage;
@@ -64,6 +65,11 @@ impl Settings {
     /// Maximum bytes of commands queued for `EXEC`.
     pub fn queued_bytes_max(&self) -> usize {
         self.argument_bytes_max.min(QUEUED_BYTES_MAX)
+    }
+
+    /// Maximum bytes of the texts of scripts.
+    pub fn scripts_bytes_max(&self) -> usize {
+        self.argument_bytes_max / 2
     }
 }
 
@@ -168,6 +174,10 @@ pub struct Shared {
     pub waiting: Waiting,
     /// Subscriptions.
     pub channels: Channels,
+    /// The scripts that clients have sent.
+    pub(crate) sources: Sources,
+    /// The scripts that have run longer than the limit.
+    pub(crate) slow_scripts: SlowScripts,
     /// Reason why changes can no longer be saved.
     pub unsaved: Mutex<Option<String>>,
     /// Events for the operator.
@@ -222,6 +232,8 @@ impl Shared {
             watched: Watched::default(),
             waiting: Waiting::default(),
             channels: Channels::default(),
+            sources: Sources::default(),
+            slow_scripts: SlowScripts::default(),
             saved_ms: AtomicU64::new(now_ms),
             saving: AtomicU64::new(0),
             saving_changes: AtomicU64::new(0),

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ebbtide_core::Memory;
-use ebbtide_core::durability::{Lsn, TransactionError};
+use ebbtide_core::durability::{Aborted, Lsn, TransactionError};
 use ebbtide_structures::keyspace::Keyspace;
 use parking_lot::MutexGuard;
 
 use crate::channels::{Message, Subscriber};
 use crate::client_id::ClientId;
 use crate::log::Journal;
+use crate::script::Pool;
 use crate::shared::{ClientInfo, Note, Settings, Shared};
 use crate::slow::Slow;
 use crate::sparse;
@@ -32,6 +33,8 @@ pub struct State {
     pub spare: Cell<Vec<u8>>,
     /// DRAM bytes of lists of keys that running commands have written.
     pub listed_bytes: Cell<usize>,
+    /// Interpreters of scripts.
+    pub(crate) scripts: Pool,
     /// Counter that seeds random choices.
     choices: Cell<u64>,
 }
@@ -41,7 +44,8 @@ impl State {
     pub fn new(shared: Arc<Shared>, core: usize, now_ms: u64) -> State {
         let choices = Cell::new(now_ms ^ (core as u64) << 48);
         let (now_ms, listed_bytes) = (Cell::new(now_ms), Cell::default());
-        State { shared, core, now_ms, spare: Cell::default(), listed_bytes, choices }
+        let scripts = Pool::new(shared.settings.argument_bytes_max, core);
+        State { shared, core, now_ms, spare: Cell::default(), listed_bytes, scripts, choices }
     }
 
     /// The keys, once the store is open.
@@ -97,6 +101,29 @@ impl State {
     ) -> Result<(R, Lsn), TransactionError> {
         let ran = self.shared.reserved.of(keyspace, hashes).alone(memory, |memory| {
             let ran = memory.transaction(body);
+            if let Ok((_, lsn)) = &ran {
+                self.shared.wrote(hashes, *lsn);
+            }
+            ran
+        })?;
+        hashes.iter().for_each(|hash| sparse::join_sparse(memory, keyspace, *hash));
+        Ok(ran)
+    }
+
+    /// As [`exclusive`](State::exclusive), of a `body` that may give up. If it does, nothing
+    /// changes, unless the memory has no log.
+    ///
+    /// # Errors
+    /// As [`Memory::try_transaction`].
+    pub fn exclusive_unless<M: Memory, R, E>(
+        &self,
+        memory: &mut M,
+        keyspace: &Keyspace,
+        hashes: &[u64],
+        body: impl FnMut(&mut M) -> Result<R, E>,
+    ) -> Result<(R, Lsn), Aborted<E>> {
+        let ran = self.shared.reserved.of(keyspace, hashes).alone(memory, |memory| {
+            let ran = memory.try_transaction(body);
             if let Ok((_, lsn)) = &ran {
                 self.shared.wrote(hashes, *lsn);
             }

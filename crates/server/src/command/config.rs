@@ -16,6 +16,8 @@ const LATENCY_THRESHOLD: &str = "latency-monitor-threshold";
 const SLOWLOG_THRESHOLD: &str = "slowlog-log-slower-than";
 const SLOWLOG_LENGTH: &str = "slowlog-max-len";
 const TIMEOUT: &str = "timeout";
+const SCRIPT_LIMIT: &str = "busy-reply-threshold";
+const SCRIPT_LIMIT_BEFORE: &str = "lua-time-limit";
 const KEEPALIVE: &str = "tcp-keepalive";
 
 /// The settings that `CONFIG GET` returns.
@@ -26,6 +28,8 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
         (SLOWLOG_THRESHOLD, slow.threshold_us.to_string()),
         (SLOWLOG_LENGTH, slow.kept_max.to_string()),
         ("appendonly", "no".into()),
+        (SCRIPT_LIMIT, state.shared.slow_scripts.limit_ms().to_string()),
+        (SCRIPT_LIMIT_BEFORE, state.shared.slow_scripts.limit_ms().to_string()),
         ("databases", DATABASES.to_string()),
         ("dir", settings.data.clone()),
         ("durability", settings.durability.clone()),
@@ -48,6 +52,7 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
         SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
         SLOWLOG_LENGTH => KEPT_MAX as i64,
         TIMEOUT | KEEPALIVE => i64::from(i32::MAX),
+        SCRIPT_LIMIT | SCRIPT_LIMIT_BEFORE => i64::MAX,
         name => {
             let is_it =
                 |(of, value): &(&str, String)| *of == name && value.as_bytes() == call.arguments[3];
@@ -66,6 +71,7 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     let shared = &call.state.shared;
     match name.as_str() {
         TIMEOUT => shared.timeout_s.store(value as u64, Ordering::Relaxed),
+        SCRIPT_LIMIT | SCRIPT_LIMIT_BEFORE => shared.slow_scripts.set_limit_ms(value as u64),
         KEEPALIVE => shared.keepalive_s.store(value as u64, Ordering::Relaxed),
         SLOWLOG_THRESHOLD => shared.slow.change(|slow| slow.threshold_us = value),
         LATENCY_THRESHOLD => shared.slow.change(|slow| slow.spike_ms = value as u64),

@@ -9,6 +9,7 @@ mod collections;
 mod config;
 mod dump;
 mod expiry;
+mod facts;
 mod hashes;
 mod info;
 mod keys;
@@ -17,6 +18,7 @@ mod lcs;
 mod limits;
 mod lists;
 mod pubsub;
+mod scripting;
 mod server;
 mod sets;
 mod slow;
@@ -70,6 +72,8 @@ pub type Outcome = Result<(), Failure>;
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 const LONG_REPLY: &str =
     "OOM the reply takes more memory than connections may hold, and flash has no room for it";
+const BUSY: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 const SYNTAX: &str = "ERR syntax error";
 const WRONG_KIND: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -515,14 +519,13 @@ fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> 
     if !spec.takes(arguments.len()) {
         return Err(format!("ERR wrong number of arguments for '{}' command", spec.name).into());
     }
-    if let (Some(known), Some(name)) = (spec.subcommands(), arguments.get(1)) {
-        let found = known.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
-        let Some((subcommand, arity)) = found else {
+    if let (Some(_), Some(name)) = (spec.subcommands(), arguments.get(1)) {
+        let Some((subcommand, arity)) = spec.subcommand(arguments) else {
             let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
             let command = spec.name.to_uppercase();
             return Err(format!("ERR unknown subcommand '{name}'. Try {command} HELP.").into());
         };
-        if !table::takes(*arity, arguments.len()) {
+        if !table::takes(arity, arguments.len()) {
             let name = format!("{}|{}", spec.name, subcommand.to_lowercase());
             return Err(format!("ERR wrong number of arguments for '{name}' command").into());
         }
@@ -530,6 +533,9 @@ fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> 
     if !session.authenticated && state.settings().password.is_some() && !spec.before_authentication
     {
         return Err("NOAUTH Authentication required.".into());
+    }
+    if state.shared.slow_scripts.is_busy() && !spec.may_run_while_busy(arguments) {
+        return Err(BUSY.into());
     }
     if session.queued.is_some() && spec.never_in_transaction {
         return Err("ERR Command not allowed inside a transaction".into());
@@ -606,6 +612,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let hashes: SmallVec<[u64; 4]> = match spec.access {
         Access::Everything => SmallVec::new(),
         Access::Nothing => return run_by_id(spec.id, call),
+        Access::Script => return scripting::isolated(spec.id, call),
         Access::Unordered => {
             let Call { memory, state, session, arguments, staged, reply, .. } = call;
             let steps = Some(&Steps::default());

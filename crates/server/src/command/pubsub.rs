@@ -4,7 +4,8 @@ use ebbtide_core::Memory;
 
 use super::{Call, Outcome};
 use crate::glob;
-use crate::session::Session;
+use crate::resp::Reply;
+use crate::session::{Published, Session};
 use crate::state::State;
 
 /// Maximum number of channels and patterns of a connection.
@@ -99,7 +100,8 @@ pub fn leave_all(state: &State, session: &mut Session) {
 }
 
 /// A client that publishes to itself gets the message at once, before the replies of its next
-/// commands. Other clients get messages published within `EXEC` after it has succeeded.
+/// commands. Other clients get messages published within `EXEC` after it has succeeded. Messages of
+/// a script come before its reply, also to its own client.
 pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (channel, text) = (call.arguments[1], call.arguments[2]);
     let (state, me) = (call.state, call.session.id);
@@ -112,22 +114,28 @@ pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             state.send(subscriber, message);
         }
     });
+    let to_self = call.session.in_script && !own.is_empty();
     if let Some(published) = &mut call.session.published {
-        published.push((channel.to_vec(), text.to_vec()));
+        published.push(Published { channel: channel.to_vec(), text: text.to_vec(), to_self });
     }
-    call.session.pushed |= !own.is_empty();
-    own.iter().for_each(|message| call.reply.message(message));
+    if !call.session.in_script {
+        call.session.pushed |= !own.is_empty();
+        own.iter().for_each(|message| call.reply.message(message));
+    }
     call.reply.integer(receivers as i64);
     Ok(())
 }
 
-/// Sends the messages published within `EXEC` to other clients.
-pub(super) fn send_published(state: &State, session: &mut Session) {
+/// Sends the messages that `EXEC` or a script has published.
+pub(super) fn send_published(state: &State, session: &mut Session, reply: &mut Reply) {
     let me = session.id;
-    for (channel, text) in session.published.take().into_iter().flatten() {
+    for Published { channel, text, to_self } in session.published.take().into_iter().flatten() {
         state.shared.channels.publish(&channel, &text, |subscriber, message| {
             if subscriber.0 != me {
                 state.send(subscriber, message);
+            } else if to_self {
+                session.pushed = true;
+                reply.message(&message);
             }
         });
     }

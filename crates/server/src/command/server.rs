@@ -7,9 +7,11 @@ use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::DATABASES;
 
+use super::facts::facts;
 use super::keys::database;
 use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
 use crate::glob;
+use crate::resp::Reply;
 
 /// The version of Redis that the commands follow.
 pub(super) const COMPATIBLE_VERSION: &str = "7.0.15";
@@ -253,7 +255,9 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             if spec.is_none() {
                 return Err("ERR Invalid command specified".into());
             }
-            if keys.is_empty() {
+            let may_have_none = spec.and_then(|spec| facts(spec.name));
+            let may_have_none = may_have_none.is_some_and(|facts| facts.has("no_mandatory_keys"));
+            if keys.is_empty() && !may_have_none {
                 return Err("ERR The command has no key arguments".into());
             }
             call.reply.array(keys.len());
@@ -269,18 +273,30 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Describes a command for `COMMAND`.
 fn describe<M: Memory>(call: &mut Call<'_, M>, spec: &Spec) {
-    let reply = &mut *call.reply;
+    describe_one(call.reply, spec.name, spec.arity);
+    let subcommands = spec.subcommands().unwrap_or_default();
+    call.reply.array(subcommands.len());
+    for (name, arity) in subcommands {
+        describe_one(call.reply, &format!("{}|{}", spec.name, name.to_lowercase()), *arity);
+        call.reply.array(0);
+    }
+}
+
+/// Describes a command or subcommand without its subcommands.
+fn describe_one(reply: &mut Reply, name: &str, arity: i32) {
+    let facts = facts(name);
+    let flags = facts.map_or(&[][..], |facts| &facts.flags);
     reply.array(10);
-    reply.bulk(spec.name.as_bytes());
-    reply.integer(spec.arity.into());
-    let flags = spec.flags();
+    reply.bulk(name.as_bytes());
+    reply.integer(arity.into());
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.status(flag));
-    let (first, last, step) = spec.key_positions;
-    reply.integer(first);
-    reply.integer(last);
-    reply.integer(step);
-    for _ in 0..4 {
-        reply.array(0);
-    }
+    let positions = facts.map_or([0; 3], |facts| facts.key_positions);
+    positions.into_iter().for_each(|position| reply.integer(position));
+    // There are no categories and no tips.
+    reply.set(0);
+    reply.array(0);
+    let specs = facts.map_or(&[][..], |facts| &facts.key_specs);
+    reply.array(specs.len());
+    specs.iter().for_each(|spec| spec.write(reply));
 }

@@ -240,7 +240,7 @@ pub(super) fn zscan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         |call, element| {
             let (score, member) = Score::split(element);
             call.reply.bulk(member);
-            call.reply.bulk(number::seventeen_digits(score).as_bytes());
+            call.reply.bulk(number::significant(score, 17).as_bytes());
         },
     )
 }

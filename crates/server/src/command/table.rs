@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxBuildHasher;
 
+use super::facts::facts;
+
 /// The keys that a command accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -18,6 +20,8 @@ pub enum Access {
     Everything,
     /// Reads keys in no order, while other commands change them.
     Unordered,
+    /// Runs a script, which declares the keys that it accesses and may access others.
+    Script,
 }
 
 /// True if a command of this [`arity`](Spec::arity) takes `count` arguments.
@@ -100,6 +104,7 @@ impl Spec {
                 &[("ENCODING", 3), ("FREQ", 3), ("HELP", 2), ("IDLETIME", 3), ("REFCOUNT", 3)]
             }
             Id::Pubsub => &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2)],
+            Id::Script => &[("EXISTS", -3), ("FLUSH", -2), ("KILL", 2), ("LOAD", 3)],
             Id::Slowlog => &[("GET", -2), ("HELP", 2), ("LEN", 2), ("RESET", 2)],
             _ => return None,
         })
@@ -133,6 +138,40 @@ impl Spec {
         )
     }
 
+    /// Returns the subcommand of these arguments and its [`arity`](Spec::arity), if it has a fixed
+    /// set of them.
+    pub fn subcommand(&self, arguments: &[&[u8]]) -> Option<(&'static str, i32)> {
+        let given = arguments.get(1)?;
+        let known = self.subcommands()?.iter();
+        known.copied().find(|(known, _)| given.eq_ignore_ascii_case(known.as_bytes()))
+    }
+
+    /// True if these arguments name a subcommand, or none is needed.
+    pub fn knows(&self, arguments: &[&[u8]]) -> bool {
+        self.subcommands().is_none() || self.subcommand(arguments).is_some()
+    }
+
+    /// True if a client may run it with these arguments while a script runs longer than the limit.
+    pub fn may_run_while_busy(&self, arguments: &[&[u8]]) -> bool {
+        let counted = &counted_names()[self.counted(arguments)];
+        facts(counted).is_some_and(|facts| facts.has("allow_busy"))
+    }
+
+    /// True if a script may call it with these arguments.
+    pub fn may_run_in_script(&self, arguments: &[&[u8]]) -> bool {
+        // Indexed as `counted_names` is.
+        static MAY: LazyLock<Vec<bool>> = LazyLock::new(|| {
+            let may = |name: &String| facts(name).is_none_or(|facts| !facts.has("noscript"));
+            counted_names().iter().map(may).collect()
+        });
+        MAY[self.counted(arguments)]
+    }
+
+    /// True if it changes keys or publishes messages.
+    pub fn changes(&self) -> bool {
+        matches!(self.access, Access::Write | Access::Everything) || self.id == Id::Publish
+    }
+
     /// Index of the argument that counts the keys after it, if the command has one.
     fn counts_keys_at(&self) -> Option<usize> {
         match self.id {
@@ -140,6 +179,7 @@ impl Spec {
             Id::Zmpop | Id::Zunion => Some(1),
             Id::Blmpop | Id::Bzmpop => Some(2),
             Id::Zdiffstore | Id::Zinterstore | Id::Zunionstore => Some(2),
+            Id::Eval | Id::EvalRo | Id::Evalsha | Id::EvalshaRo => Some(2),
             _ => None,
         }
     }
@@ -159,28 +199,6 @@ impl Spec {
         let last = if first == 0 { -1 } else { last.min(arguments.len() as i64 - 1) };
         let named = (first..=last).step_by(step.max(1) as usize);
         named.map(|index| arguments[index as usize]).chain(counted)
-    }
-
-    /// Returns its flags for `COMMAND`.
-    pub fn flags(&self) -> Vec<&'static str> {
-        let mut flags = match self.access {
-            Access::Nothing => vec!["fast"],
-            Access::Read | Access::Unordered => vec!["readonly"],
-            Access::Write | Access::Everything => vec!["write"],
-        };
-        if self.before_authentication {
-            flags.push("no_auth");
-        }
-        if self.group == "pubsub" {
-            flags.push("pubsub");
-        }
-        if self.waits() {
-            flags.push("blocking");
-        }
-        if self.counts_keys_at().is_some() {
-            flags.push("movablekeys");
-        }
-        flags
     }
 }
 
@@ -315,6 +333,14 @@ macro_rules! for_each_command {
         "Returns a string as bytes for RESTORE, here or in Redis. Collections are refused.";
     Echo "echo" 2 Nothing (0 0 0) "connection" "1.0.0" clients::echo,
         "Returns its argument.";
+    Eval "eval" -3 Script (0 0 0) "scripting" "2.6.0" scripting::eval,
+        "Runs a script in Lua 5.1 as one step. A script that accesses keys it did not declare runs alone.";
+    EvalRo "eval_ro" -3 Script (0 0 0) "scripting" "7.0.0" scripting::eval,
+        "Runs a script that may not change keys.";
+    Evalsha "evalsha" -3 Script (0 0 0) "scripting" "2.6.0" scripting::eval,
+        "Runs a script that was sent before, by its SHA-1.";
+    EvalshaRo "evalsha_ro" -3 Script (0 0 0) "scripting" "7.0.0" scripting::eval,
+        "Runs a script that was sent before and may not change keys.";
     Exec "exec" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::exec,
         "Runs the commands since MULTI as one step, unless a watched key has changed.";
     Exists "exists" -2 Read (1 -1 1) "generic" "1.0.0" keys::exists,
@@ -487,6 +513,8 @@ macro_rules! for_each_command {
         "Returns the members of a set that are in none of the others.";
     Sdiffstore "sdiffstore" -3 Write (1 -1 1) "set" "1.0.0" sets::sdiffstore,
         "Stores the result of SDIFF.";
+    Script "script" -2 Nothing (0 0 0) "scripting" "2.6.0" scripting::script_command,
+        "LOAD, EXISTS and FLUSH concern the scripts that clients have sent. KILL ends a slow script.";
     Select "select" 2 Nothing (0 0 0) "connection" "1.0.0" clients::select,
         "Selects one of 16 databases.";
     Set "set" -3 Write (1 1 1) "string" "1.0.0" strings::set,

@@ -6,6 +6,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::KEY_BYTES_MAX;
 
 use super::pubsub::send_published;
+use super::scripting::with_session_interpreter;
 use super::table::{self, Access};
 use super::{Call, Outcome};
 use crate::large::Staged;
@@ -89,10 +90,11 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
         .map(|command| (command.words.iter().map(Vec::as_slice).collect(), &command.staged[..]))
         .collect();
     let mut hashes = Vec::new();
-    let mut alone = false;
+    let (mut alone, mut scripts) = (false, false);
     for (arguments, _) in &commands {
         let spec = table::find(arguments[0]).expect("it was looked up when it was queued");
-        alone |= matches!(spec.access, Access::Everything | Access::Unordered);
+        scripts |= spec.access == Access::Script;
+        alone |= matches!(spec.access, Access::Everything | Access::Unordered | Access::Script);
         hashes.extend(spec.keys(arguments).map(|key| call.keyspace().key(key).hash));
     }
     let watched = call.session.watched.iter();
@@ -101,6 +103,20 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
     if alone {
         hashes.clear();
     }
+    // A script waits for an interpreter before it holds stripes that others may need.
+    match scripts {
+        true => with_session_interpreter(call, |call| run_held(call, &commands, &hashes, keyless)),
+        false => run_held(call, &commands, &hashes, keyless),
+    }
+}
+
+/// Runs the commands under the stripes of these hashes.
+fn run_held<M: Memory>(
+    call: &mut Call<'_, M>,
+    commands: &[(Vec<&[u8]>, &[Staged])],
+    hashes: &[u64],
+    keyless: bool,
+) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
     let database = call.session.database;
@@ -114,21 +130,21 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
         session.database = database;
         session.published = Some(Vec::new());
         reply.array(commands.len());
-        for (arguments, staged) in &commands {
+        for (arguments, staged) in commands {
             let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
             run_one(&mut call);
         }
     };
     if keyless {
         body(memory);
-        send_published(state, session);
+        send_published(state, session, reply);
         return Ok(());
     }
     space::prepare(*memory, state, &keyspace);
-    let ran = state.exclusive(*memory, &keyspace, &hashes, body);
+    let ran = state.exclusive(*memory, &keyspace, hashes, body);
     match ran {
         Ok(((), lsn)) => {
-            send_published(state, session);
+            send_published(state, session, reply);
             session.written = session.written.max(lsn);
             Ok(())
         }

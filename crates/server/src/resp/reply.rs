@@ -24,6 +24,11 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Returns no replies yet, in this protocol version.
+    pub fn new(protocol: Protocol) -> Reply {
+        Reply { protocol, ..Reply::default() }
+    }
+
     /// Returns the bytes in DRAM that were not taken yet.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -42,6 +47,11 @@ impl Reply {
     /// Number of bytes before the first part on flash.
     pub fn ready(&self) -> usize {
         self.large.front().map_or(self.bytes.len(), |(at, _)| *at)
+    }
+
+    /// Number of bytes on flash.
+    pub fn large_bytes(&self) -> u64 {
+        self.large.iter().map(|(_, outgoing)| outgoing.left()).sum()
     }
 
     /// True if a part is on flash.
@@ -186,7 +196,7 @@ impl Reply {
 
     /// Writes a floating-point number, with up to 17 digits.
     pub fn double(&mut self, number: f64) {
-        let text = crate::number::seventeen_digits(number);
+        let text = crate::number::significant(number, 17);
         match self.protocol {
             Protocol::Two => self.bulk(text.as_bytes()),
             Protocol::Three => self.line(b',', text.as_bytes()),

@@ -410,13 +410,18 @@ impl Front {
         connection.counted = bytes;
     }
 
-    /// Bytes of all connections on this core, and of lists of keys being written.
+    /// Bytes of all connections on this core, of lists of keys being written, and of scripts.
     fn held_bytes(&self) -> usize {
-        self.buffered.get() + self.state.listed_bytes.get()
+        let sources = self.state.shared.sources.size().1 / self.state.shared.cores.len();
+        self.buffered.get()
+            + self.state.listed_bytes.get()
+            + self.state.scripts.held_bytes()
+            + sources
     }
 
     /// Closes the largest connections while all together exceed their limit.
     fn shed(&self) {
+        self.state.scripts.clear();
         while self.held_bytes() > self.buffers_max
             && let Some(index) = self.guilty()
         {
