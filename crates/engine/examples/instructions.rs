@@ -1,14 +1,17 @@
-//! Counts the instructions of a hit and of a fiber switch, with Valgrind. Unlike times, counts are
-//! the same on every machine with the same compiler.
+//! Counts the instructions of a hit, of a miss and of a fiber switch, with Valgrind. Unlike times,
+//! counts are the same on every machine with the same compiler.
 //!
 //! `cargo run --release -p ebbtide-engine --example instructions`. It needs `valgrind`. Each loop
 //! runs twice, the second time with twice as many steps. The difference leaves out work that
-//! happens once.
+//! happens once. A miss includes the device in memory, which copies the page, and two switches.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
+use std::time::Duration;
 
+use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, Time};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing};
@@ -22,7 +25,20 @@ const SPACE: u64 = 400;
 
 const STEPS: u64 = 100_000;
 
-const LOOPS: [&str; 4] = ["8-byte load", "64-byte load", "load and store", "into a fiber and back"];
+/// Pages that miss: far more than frames.
+const SPARSE: u64 = 16_000;
+
+/// Jobs that miss at the same time. Each has its own pages.
+const MISSING_JOBS: u64 = 32;
+
+const LOOPS: [&str; 6] = [
+    "8-byte load",
+    "64-byte load",
+    "load and store",
+    "clean miss",
+    "dirty miss",
+    "into a fiber and back",
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -75,6 +91,14 @@ fn run(what: &str, steps: &str) -> Result<(), Box<dyn Error>> {
         }
         return Ok(());
     }
+    if what.ends_with("miss") {
+        return run_misses(what == "dirty miss", steps);
+    }
+    run_hits(what, steps)
+}
+
+/// Follows a chain through resident pages.
+fn run_hits(what: &str, steps: u64) -> Result<(), Box<dyn Error>> {
     let line = |page: u64| page * (PAGE_BYTES + LINE_BYTES) as u64 % (PAGES * PAGE_BYTES as u64);
     let image = |_: usize, page: &mut [u8; PAGE_BYTES]| page.fill(0);
     let device = Ram::new(SPACE as usize, Latency::Looks(0), image);
@@ -100,7 +124,7 @@ fn run(what: &str, steps: &str) -> Result<(), Box<dyn Error>> {
         }
         std::hint::black_box(at);
     };
-    engine.run(move |_| Once { job: std::cell::Cell::new(Some(chain.clone())) }, drop)?;
+    engine.run(move |_| Jobs::of(vec![chain.clone()]), drop)?;
     let misses = engine.counters().snapshot().misses;
     if misses > PAGES {
         return Err(format!("{misses} misses: the chain is not resident").into());
@@ -108,16 +132,51 @@ fn run(what: &str, steps: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Offers one job.
-struct Once<F> {
-    job: std::cell::Cell<Option<F>>,
+/// Jobs load, and store if `dirty`, from pages that are not there. All their reads enter the device
+/// together, because the core submits when no job can run.
+fn run_misses(dirty: bool, steps: u64) -> Result<(), Box<dyn Error>> {
+    let device = Ram::new(3 * SPARSE as usize / 2, Latency::Looks(0), |_, page| page.fill(0));
+    let mut options = Options { hold: Some(Duration::from_secs(3600)), ..Options::new(8 << 20) };
+    // Every step misses, as the pages come in turns.
+    options.tuning.replacement = PolicyKind::Fifo;
+    let engine = Engine::over_device(Arc::new(device), SPARSE, &options)?;
+    let each = SPARSE / MISSING_JOBS;
+    let job = |number: u64| {
+        move |memory: &mut FlashMemory<'_>| {
+            for step in 0..steps / MISSING_JOBS {
+                let page = Addr((number * each + step % each) * PAGE_BYTES as u64);
+                let found: u64 = memory.load(page);
+                if dirty {
+                    memory.store(page, found + 1);
+                }
+            }
+        }
+    };
+    engine.run(move |_| Jobs::of((0..MISSING_JOBS).map(job).collect()), drop)?;
+    let counts = engine.counters().snapshot();
+    let expected = steps - steps % MISSING_JOBS;
+    if counts.misses < expected * 99 / 100 || (counts.evictions_dirty > 0) != dirty {
+        return Err(format!("not the misses that are wanted: {counts:#?}").into());
+    }
+    Ok(())
 }
 
-impl<F: FnOnce(&mut FlashMemory<'_>) + 'static> Service for Once<F> {
+/// Offers jobs, one after the other.
+struct Jobs<F> {
+    left: RefCell<Vec<F>>,
+}
+
+impl<F> Jobs<F> {
+    fn of(jobs: Vec<F>) -> Jobs<F> {
+        Jobs { left: RefCell::new(jobs) }
+    }
+}
+
+impl<F: FnOnce(&mut FlashMemory<'_>) + 'static> Service for Jobs<F> {
     type Job = Option<F>;
 
     fn next(&self, _now: Time) -> Offer<Option<F>> {
-        self.job.take().map_or(Offer::End, |job| Offer::Job(Some(job)))
+        self.left.borrow_mut().pop().map_or(Offer::End, |job| Offer::Job(Some(job)))
     }
 
     fn run(&self, job: &mut Option<F>, memory: &mut FlashMemory<'_>) {

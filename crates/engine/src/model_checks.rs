@@ -5,8 +5,10 @@
 //! checker cannot interrupt a thread as the kernel does. The checks without a barrier have no such fences,
 //! which would hide that others are missing.
 //!
-//! Built with `--cfg shuttle`, they try drawn orders of mailboxes and lists of waiters. Shuttle models
-//! sequential consistency.
+//! They also try every order of two cores that change one page by the table of transitions.
+//!
+//! Built with `--cfg shuttle`, they try drawn orders of mailboxes, lists of waiters and the page table.
+//! Shuttle models sequential consistency.
 
 #[cfg(loom)]
 mod grace_periods {
@@ -104,7 +106,7 @@ mod grace_periods {
             found as u64
         });
         let (epochs, page) = &*shared;
-        page.state.swap(GONE, Ordering::AcqRel);
+        page.state.store(GONE, Ordering::Release);
         let mut moment = epochs.begin_grace();
         if barrier && !epochs.is_over(moment, 0) {
             epochs.run_barrier([&mut moment]);
@@ -176,6 +178,113 @@ mod grace_periods {
     }
 }
 
+#[cfg(loom)]
+mod transitions {
+    use loom::sync::atomic::{AtomicU64, Ordering};
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    use crate::cache::{Cause, Effect, Stage, step};
+
+    /// What a read brings into the frame.
+    const CONTENTS: u64 = 7;
+
+    /// A page, its lock and its frame, as the page table has them.
+    struct Page {
+        /// The stage, and whether a fiber waits.
+        locked: Mutex<(Stage, bool)>,
+        /// As the hit path sees the page: whether it is resident.
+        word: AtomicU64,
+        frame: AtomicU64,
+    }
+
+    impl Page {
+        fn new(stage: Stage) -> Arc<Page> {
+            Arc::new(Page {
+                locked: Mutex::new((stage, false)),
+                word: AtomicU64::new(u64::from(stage == Stage::Resident)),
+                frame: AtomicU64::new(if stage == Stage::Resident { CONTENTS } else { 0 }),
+            })
+        }
+
+        fn apply(&self, cause: Cause) -> &'static [Effect] {
+            let mut locked = self.locked.lock().unwrap();
+            let (stage, waited_for) = *locked;
+            let row = step(stage, cause, waited_for).expect("it can happen");
+            let has = |effect| row.effects.contains(&effect);
+            let waits = has(Effect::Join) || cause_waits(cause, row.effects);
+            let woken = has(Effect::Install) || has(Effect::Fail);
+            *locked = (row.to, (waited_for || waits) && !woken);
+            self.word.store(u64::from(row.to == Stage::Resident), Ordering::Release);
+            row.effects
+        }
+
+        /// Brings the page if it is this core's to bring. Returns true if it was.
+        fn ask(&self) -> bool {
+            let effects = self.apply(Cause::Asked { frame: true });
+            let brings = effects.contains(&Effect::Fill);
+            if brings {
+                self.frame.store(CONTENTS, Ordering::Relaxed);
+                assert!(self.apply(Cause::Arrived).contains(&Effect::Install));
+            }
+            brings
+        }
+
+        /// One hit or miss of the hit path.
+        fn look(&self) {
+            if self.word.load(Ordering::Acquire) == 1 {
+                assert_eq!(self.frame.load(Ordering::Relaxed), CONTENTS, "a page without contents");
+            }
+        }
+    }
+
+    fn cause_waits(cause: Cause, effects: &[Effect]) -> bool {
+        matches!(cause, Cause::Asked { .. }) && effects.contains(&Effect::Fill)
+    }
+
+    #[test]
+    fn a_page_that_two_cores_ask_for_is_read_once_and_seen_with_its_contents() {
+        loom::model(|| {
+            let page = Page::new(Stage::Absent);
+            let [one, other] = [page.clone(), page.clone()];
+            let asks = thread::spawn(move || one.ask());
+            let looks = thread::spawn(move || other.look());
+            let here = page.ask();
+            page.look();
+            let there = asks.join().unwrap();
+            looks.join().unwrap();
+            assert!(here ^ there, "one core brings the page");
+            assert_eq!(*page.locked.lock().unwrap(), (Stage::Resident, false));
+        });
+    }
+
+    /// A fiber that asks for a page on its way out gets it, or brings it again: it is never left in
+    /// the list of a page that is gone.
+    #[test]
+    fn a_fiber_that_asks_for_a_page_on_its_way_out_is_not_forgotten() {
+        for changed in [false, true] {
+            loom::model(move || {
+                let page = Page::new(Stage::Resident);
+                let asker = page.clone();
+                let asks = thread::spawn(move || asker.ask());
+                page.apply(Cause::GivenUp);
+                let mut effects = page.apply(Cause::GraceOver { changed, stays: false });
+                if changed {
+                    assert_eq!(effects, [Effect::Write]);
+                    page.apply(Cause::Sent);
+                    effects = page.apply(Cause::Written { stays: false });
+                }
+                let stays = effects.contains(&Effect::Install);
+                let brought = asks.join().unwrap();
+                let (stage, waited_for) = *page.locked.lock().unwrap();
+                assert!(!waited_for, "the fiber waits for ever");
+                assert!(!(stays && brought), "a page that stays is not read");
+                assert_eq!(stage == Stage::Resident, stays || brought);
+            });
+        }
+    }
+}
+
 #[cfg(shuttle)]
 mod wake_ups {
     use std::sync::Arc;
@@ -215,16 +324,25 @@ mod wake_ups {
         }
     }
 
-    fn mailboxes(cores: usize) -> Arc<Mailboxes> {
+    pub(super) fn mailboxes(cores: usize) -> Arc<Mailboxes> {
         let sleeper = || Arc::new(Deep::default()) as Arc<dyn Sleeper>;
         Arc::new(Mailboxes::new((0..cores).map(|_| sleeper()).collect()))
     }
 
-    /// Receives one message, asleep until it comes.
-    fn receive(mailboxes: &Mailboxes, core: usize) -> u32 {
+    /// Receives one message, asleep until it comes. Returns its fiber.
+    fn receive_fiber(mailboxes: &Mailboxes, core: usize) -> u32 {
+        receive_both(mailboxes, core).0
+    }
+
+    /// As above, with the outcome alone.
+    pub(super) fn receive(mailboxes: &Mailboxes, core: usize) -> Outcome {
+        receive_both(mailboxes, core).1
+    }
+
+    fn receive_both(mailboxes: &Mailboxes, core: usize) -> (u32, Outcome) {
         loop {
             match mailboxes.next(core) {
-                Some((fiber, _)) => return fiber,
+                Some(message) => return message,
                 None => mailboxes.sleep(core, Duration::MAX, || false),
             }
         }
@@ -245,7 +363,7 @@ mod wake_ups {
                     })
                 };
                 let senders = [send(1), send(2)];
-                let mut received: Vec<u32> = (0..4).map(|_| receive(&mailboxes, 0)).collect();
+                let mut received: Vec<u32> = (0..4).map(|_| receive_fiber(&mailboxes, 0)).collect();
                 received.sort_unstable();
                 assert_eq!(received, [10, 11, 20, 21]);
                 assert!(mailboxes.next(0).is_none());
@@ -292,7 +410,7 @@ mod wake_ups {
                 let device = shared.clone();
                 thread::spawn(move || complete(&device));
             }
-            assert_eq!(receive(&shared.mailboxes, core as usize), 0);
+            assert_eq!(receive_fiber(&shared.mailboxes, core as usize), 0);
             assert_eq!(shared.state.load(Ordering::SeqCst), RESIDENT);
         }
         shuttle::check_random(
@@ -310,6 +428,158 @@ mod wake_ups {
                 second.join().unwrap();
                 assert_eq!(shared.reads.load(Ordering::SeqCst), 1);
                 assert!((0..2).all(|core| shared.mailboxes.next(core).is_none()));
+            },
+            ORDERS,
+        );
+    }
+}
+
+#[cfg(shuttle)]
+mod page_table {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use ebbtide_core::replacement::{Admission, PolicyKind};
+    use ebbtide_core::{FrameId, PageId};
+    use shuttle::rand::{Rng, thread_rng};
+    use shuttle::sync::Mutex;
+    use shuttle::sync::atomic::{AtomicU32, Ordering};
+    use shuttle::thread;
+
+    use super::wake_ups::{mailboxes, receive};
+    use crate::cache::{Cache, Change, Division, Effect, Event, PageState};
+    use crate::sync::mailbox::{Mailboxes, Outcome, Waiter};
+
+    const ORDERS: usize = 5_000;
+    const PAGES: u64 = 2;
+    const ASKERS: u32 = 2;
+    const ASKS: u32 = 2;
+
+    /// Cores that ask for two pages, one that evicts, and a single frame.
+    struct Shared {
+        cache: Cache,
+        mailboxes: Arc<Mailboxes>,
+        /// The frame, while no page has it.
+        spare: Mutex<Vec<FrameId>>,
+        /// The frame, while its page may be given up.
+        settled: Mutex<Vec<FrameId>>,
+        asks_left: AtomicU32,
+    }
+
+    impl Shared {
+        fn install(&self, change: &Change) {
+            let mut outcome = Some(Outcome::Installed(change.frame));
+            self.cache.wake(change.waiting, |waiter| {
+                self.mailboxes.wake(waiter, outcome.take().unwrap_or(Outcome::Retry));
+            });
+            if outcome.is_some() {
+                self.settled.lock().unwrap().push(change.frame);
+            }
+        }
+
+        /// Reads the page.
+        fn fill(&self, page: PageId) {
+            thread::yield_now();
+            let arrived = self.cache.apply(page, Event::Arrived);
+            self.install(&arrived);
+        }
+
+        /// Core `core` asks for `page` until it has used it.
+        fn ask(&self, core: u32, page: PageId) {
+            loop {
+                let waiter = Waiter { core, fiber: 0 };
+                let frame = self.spare.lock().unwrap().pop();
+                let change = self.cache.apply(page, Event::Asked { waiter, frame });
+                if let Some(frame) = frame.filter(|_| !change.has(Effect::Fill)) {
+                    self.spare.lock().unwrap().push(frame);
+                }
+                if change.has(Effect::Use) {
+                    return;
+                } else if change.has(Effect::Fill) {
+                    self.fill(page);
+                } else if change.has(Effect::FindFrame) {
+                    self.find_frame(core, page);
+                }
+                if let Outcome::Installed(frame) = receive(&self.mailboxes, core as usize) {
+                    assert_eq!(self.cache.state(page), PageState::Resident(frame));
+                    self.settled.lock().unwrap().push(frame);
+                    return;
+                }
+            }
+        }
+
+        fn find_frame(&self, core: u32, page: PageId) {
+            loop {
+                let spare = self.spare.lock().unwrap().pop();
+                if let Some(frame) = spare {
+                    let found = Event::FrameFound { core: core as usize, frame };
+                    assert!(self.cache.apply(page, found).has(Effect::Fill));
+                    return self.fill(page);
+                }
+                thread::yield_now();
+            }
+        }
+
+        /// Gives up the page in the frame, if there is one. The page is changed or not, and its
+        /// write fails or not.
+        fn evict(&self, core: usize) {
+            let settled = self.settled.lock().unwrap().pop();
+            let Some(frame) = settled else { return thread::yield_now() };
+            let page = self.cache.page_in(frame);
+            assert!(self.cache.apply(page, Event::GivenUp { core }).has(Effect::AwaitGrace));
+            thread::yield_now();
+            let changed = thread_rng().gen_bool(0.5);
+            let over = Event::GraceOver { changed, stays: false };
+            let mut change = self.cache.apply(page, over);
+            if change.has(Effect::Write) {
+                assert!(self.cache.apply(page, Event::Sent).is_nothing());
+                thread::yield_now();
+                change = match thread_rng().gen_bool(0.5) {
+                    true => self.cache.apply(page, Event::Written { slot: 5, stays: false }),
+                    false => self.cache.apply(page, Event::Kept { slot: None }),
+                };
+            }
+            match change.has(Effect::Free) {
+                true => self.spare.lock().unwrap().push(frame),
+                false => self.install(&change),
+            }
+        }
+    }
+
+    /// No fiber waits for ever, and the frame is never lost or given twice.
+    #[test]
+    fn cores_that_share_a_frame_all_use_their_pages_in_every_order() {
+        shuttle::check_random(
+            || {
+                let division = Division::new(None, 1, 1, PAGES);
+                let policy = (division, Admission::Always, PolicyKind::Fifo);
+                let fibers = (ASKERS as usize, 1);
+                let shared = Arc::new(Shared {
+                    cache: Cache::new(PAGES, 1, policy, fibers, false).expect("memory"),
+                    mailboxes: mailboxes(ASKERS as usize),
+                    spare: Mutex::new(vec![FrameId(0)]),
+                    settled: Mutex::new(Vec::new()),
+                    asks_left: AtomicU32::new(ASKERS * ASKS),
+                });
+                let asker = |core: u32| {
+                    let shared = shared.clone();
+                    thread::spawn(move || {
+                        for number in 0..ASKS {
+                            shared.ask(core, PageId(u64::from(core + number) % PAGES));
+                            shared.asks_left.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    })
+                };
+                let askers: Vec<_> = (0..ASKERS).map(asker).collect();
+                while shared.asks_left.load(Ordering::SeqCst) > 0 {
+                    shared.evict(ASKERS as usize);
+                }
+                askers.into_iter().for_each(|asker| asker.join().unwrap());
+                let held =
+                    shared.spare.lock().unwrap().len() + shared.settled.lock().unwrap().len();
+                assert_eq!(held, 1, "there is one frame");
+                assert_eq!(shared.cache.waited_for(), []);
+                assert!((0..ASKERS as usize).all(|core| shared.mailboxes.next(core).is_none()));
             },
             ORDERS,
         );

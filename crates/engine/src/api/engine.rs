@@ -580,7 +580,7 @@ mod tests {
     use ebbtide_core::{FrameId, PageId};
 
     use super::*;
-    use crate::cache::Installed;
+    use crate::cache::{Effect, Event};
     use crate::device::ram::{Latency, Ram};
     use crate::store::NewStore;
     use crate::sync::mailbox::Waiter;
@@ -604,16 +604,16 @@ mod tests {
         let ram = Ram::new(64, Latency::Looks(0), |_, _| {});
         let engine = Engine::over_device(Arc::new(ram), 64, &options).expect("it fits");
         let (cache, page, frame) = (&engine.shared.pool.cache, PageId(0), FrameId(0));
-        let shard = cache.shard(page);
-        cache.begin_fetch(page, (0, frame), 1, &shard);
+        let mut locked = cache.lock(page);
+        assert!(locked.apply(Event::Claimed { core: 1, frame }).has(Effect::Take));
         let fibers = (0..2).flat_map(|core| (0..8).map(move |fiber| Waiter { core, fiber }));
         for waiter in fibers.clone() {
-            assert_eq!(cache.wait(page, waiter, &shard), (1, Some(frame)));
+            let asked = locked.apply(Event::Asked { waiter, frame: None });
+            assert_eq!((asked.mover, asked.frame), (1, frame));
         }
         assert_eq!(cache.waited_for(), [(page, fibers.clone().collect())]);
-        let installed = Installed { slot: Some(0), dirty: false, ahead: false };
         let mut woken = Vec::new();
-        cache.wake(cache.publish(page, frame, installed, &shard), |waiter| woken.push(waiter));
+        cache.wake(locked.apply(Event::Revealed).waiting, |waiter| woken.push(waiter));
         assert_eq!(woken, fibers.collect::<Vec<_>>());
     }
 

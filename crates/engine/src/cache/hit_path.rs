@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use ebbtide_core::replacement::TOUCHES_MAX;
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 
+use super::MISSING;
 use super::hit_table::{LineIsFull, Lookup};
-use super::page_state::MISSING;
 
 /// The hit path: page → state → frame → memory. It takes no lock, and writes nothing shared except
 /// the frame's mark, which it stores only when the mark changes.

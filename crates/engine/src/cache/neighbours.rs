@@ -3,8 +3,7 @@
 
 use ebbtide_core::{FrameId, PageId};
 
-use super::Cache;
-use super::page_state::PageState;
+use super::{Cache, PageState};
 
 /// The most neighbours that leave with a page, on each side.
 const NEIGHBOURS_MAX: u64 = 7;
@@ -19,7 +18,7 @@ impl Cache {
                 continue;
             }
             let page = self.page_in(victims[index]);
-            let above = (page.0 + 1)..(page.0 + 1 + NEIGHBOURS_MAX).min(self.pages);
+            let above = (page.0 + 1)..(page.0 + 1 + NEIGHBOURS_MAX).min(self.table.pages());
             let below = (page.0.saturating_sub(NEIGHBOURS_MAX)..page.0).rev();
             victims.extend(above.map_while(|page| self.leave_early(PageId(page), core)));
             victims.extend(below.map_while(|page| self.leave_early(PageId(page), core)));
@@ -50,7 +49,8 @@ mod tests {
 
     use ebbtide_core::replacement::{Admission, PolicyKind};
 
-    use super::super::{Division, Installed, Last};
+    use super::super::Division;
+    use super::super::testing::bring;
     use super::*;
 
     const FRAMES: u32 = 64;
@@ -63,10 +63,7 @@ mod tests {
             Cache::new(FRAMES.into(), FRAMES as usize, policy, (1, 1), false).expect("memory");
         for number in 0..FRAMES {
             let (page, frame) = (PageId(number.into()), FrameId(number));
-            let shard = cache.shard(page);
-            cache.begin_fetch(page, (number, frame), 0, &shard);
-            let installed = Installed { slot: Some(number), dirty: true, ahead: false };
-            assert_eq!(cache.publish(page, frame, installed, &shard), Last::NONE);
+            bring(&cache, page, frame, true);
         }
         cache.settle(&mut (0..FRAMES).map(FrameId).collect());
         cache
@@ -78,7 +75,7 @@ mod tests {
         cache.give_up_neighbours(&mut victims, 0);
         let mut pages: Vec<u32> = victims.drain(1..).map(|frame| frame.0).collect();
         for page in &pages {
-            assert_eq!(cache.state(PageId((*page).into())), PageState::Busy(FrameId(*page)));
+            assert_eq!(cache.state(PageId((*page).into())), PageState::Leaving(FrameId(*page)));
         }
         pages.sort_unstable();
         pages
@@ -86,7 +83,7 @@ mod tests {
 
     /// The page in `frame` is as its copy on flash.
     fn clean(cache: &Cache, frame: usize) {
-        cache.dirty[frame].store(0, Ordering::Relaxed);
+        cache.table.dirty()[frame].store(0, Ordering::Relaxed);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use ebbtide_core::{FrameId, PageId};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use super::Cache;
+use super::{Cache, NOWHERE};
 
 /// Cores for each part. A core that misses every 14 µs takes the lock once for an insertion and a
 /// victim. The default policy holds it for 142 ns. Eight cores hold it for less than a tenth of the
@@ -27,9 +27,6 @@ const CORES_A_PART: usize = 8;
 
 /// A part with fewer frames would decide by chance.
 const FRAMES_OF_PART_MIN: usize = 1024;
-
-/// The place of a frame that no part knows.
-pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// How many parts a policy has, of how many places and pages each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +185,7 @@ impl Policies {
 
     /// The part that knows `frame`, locked, if one does.
     pub(super) fn knowing<'a>(&'a self, cache: &'a Cache, frame: FrameId) -> Option<Locked<'a>> {
-        self.knowing_in(cache, frame, cache.place_of(frame)?)
+        self.knowing_in(cache, frame, cache.table.record(frame).place()?)
     }
 
     /// The part with `place`, locked, if `frame` is there by then.
@@ -199,7 +196,7 @@ impl Policies {
         place: u32,
     ) -> Option<Locked<'a>> {
         let locked = self.lock(cache, place as usize / self.division.places);
-        (cache.place_of(frame) == Some(place)).then_some(locked)
+        (cache.table.record(frame).place() == Some(place)).then_some(locked)
     }
 
     fn lock<'a>(&'a self, cache: &'a Cache, number: usize) -> Locked<'a> {
@@ -224,7 +221,7 @@ impl Locked<'_> {
             own = FrameId(free);
             self.count();
         }
-        self.marks.cache.set_place(frame, (self.marks.first + own.index()) as u32);
+        self.marks.cache.table.record(frame).set_place((self.marks.first + own.index()) as u32);
         self.guarded.policy.insert(own, page);
         self.guarded.policy.look_around(&mut self.marks);
         true
@@ -238,7 +235,7 @@ impl Locked<'_> {
     /// Evicts `frame`, a frame of this part, if the policy lets it leave early. Returns true if it
     /// did.
     pub(super) fn leave_early(&mut self, frame: FrameId) -> bool {
-        let place = self.marks.cache.place_of(frame).expect("this part knows it");
+        let place = self.marks.cache.table.record(frame).place().expect("this part knows it");
         let own = FrameId(place - self.marks.first as u32);
         let leaves = self.guarded.policy.leave_early(own, &mut self.marks);
         if leaves {
@@ -249,7 +246,7 @@ impl Locked<'_> {
 
     /// Makes this part forget `frame`, which it knows.
     pub(super) fn remove(&mut self, frame: FrameId) {
-        let place = self.marks.cache.place_of(frame).expect("this part knows it");
+        let place = self.marks.cache.table.record(frame).place().expect("this part knows it");
         let own = FrameId(place - self.marks.first as u32);
         self.guarded.policy.remove(own);
         self.leave(own);
@@ -258,7 +255,7 @@ impl Locked<'_> {
     /// Frees the place `own`, which the policy has forgotten. Returns the frame that was there.
     fn leave(&mut self, own: FrameId) -> FrameId {
         let frame = self.marks.frame(own);
-        self.marks.cache.set_place(frame, NOWHERE);
+        self.marks.cache.table.record(frame).set_place(NOWHERE);
         if !self.marks.frames.is_empty() {
             self.guarded.free.push(own.0);
             self.count();
@@ -291,7 +288,7 @@ impl Marks<'_> {
 
 impl Frames for Marks<'_> {
     fn take_touches(&mut self, own: FrameId) -> u8 {
-        let mark = &self.cache.touches[self.frame(own).index()];
+        let mark = &self.cache.table.touches()[self.frame(own).index()];
         let touches = mark.load(Ordering::Relaxed);
         if touches != 0 {
             mark.store(0, Ordering::Relaxed);
@@ -316,7 +313,8 @@ mod tests {
 
     use ebbtide_core::replacement::TOUCHES_MAX;
 
-    use super::super::{Installed, PageState};
+    use super::super::testing::{bring, release};
+    use super::super::{Effect, PageState};
     use super::*;
 
     const POLICY: PolicyKind = PolicyKind::MiniSim;
@@ -328,10 +326,7 @@ mod tests {
     }
 
     fn install(cache: &Cache, page: PageId, frame: FrameId) {
-        let shard = cache.shard(page);
-        cache.begin_fetch(page, (page.0 as u32, frame), 0, &shard);
-        let installed = Installed { slot: Some(page.0 as u32), dirty: false, ahead: false };
-        let _nobody = cache.publish(page, frame, installed, &shard);
+        bring(cache, page, frame, false);
     }
 
     fn known(cache: &Cache) -> Vec<usize> {
@@ -402,7 +397,7 @@ mod tests {
         victims.sort_unstable();
         assert_eq!(victims, (0..frames as u32 - 1).map(FrameId).collect::<Vec<_>>());
         assert_eq!(known(&cache), [0; 4]);
-        let busy = |page: &PageId| matches!(cache.state(*page), PageState::Busy(_));
+        let busy = |page: &PageId| matches!(cache.state(*page), PageState::Leaving(_));
         assert!(pages.iter().all(busy));
     }
 
@@ -412,7 +407,7 @@ mod tests {
         let frame = FrameId(5);
         install(&cache, PageId(30), frame);
         cache.settle(&mut vec![frame]);
-        let place = cache.place_of(frame).expect("it is known");
+        let place = cache.table.record(frame).place().expect("it is known");
         assert!(cache.policies.knowing_in(&cache, frame, place).is_some());
         assert_eq!(cache.give_up(1, 0), [frame]);
         assert!(cache.policies.knowing_in(&cache, frame, place).is_none());
@@ -432,7 +427,7 @@ mod tests {
             let (page, frame) = (PageId(30), FrameId(5));
             install(&cache, page, frame);
             cache.settle(&mut vec![frame]);
-            let place = cache.place_of(frame).expect("it is known");
+            let place = cache.table.record(frame).place().expect("it is known");
             let mut marks = cache.policies.knowing(&cache, frame).expect("it is known").marks;
             let (hits, own) = (cache.hit_path(), FrameId(place - marks.first as u32));
             assert_eq!((marks.take_touches(own), marks.is_dirty(own)), (0, false));
@@ -463,7 +458,7 @@ mod tests {
                 free = cache.give_up(32, 0);
                 assert_eq!(free.len(), 32);
                 for page in free.iter().map(|&frame| cache.page_in(frame)) {
-                    cache.set_absent_alone(page, page.0 as u32);
+                    assert!(release(&cache, page).has(Effect::Free));
                 }
             }
             let frame = free.pop().expect("some were given up");
@@ -509,8 +504,8 @@ mod tests {
                 );
                 for &frame in &own {
                     let page = cache.page_in(frame);
-                    assert_eq!(cache.state(page), PageState::Busy(frame));
-                    cache.set_absent_alone(page, page.0 as u32);
+                    assert_eq!(cache.state(page), PageState::Leaving(frame));
+                    assert!(release(cache, page).has(Effect::Free));
                 }
             }
             own

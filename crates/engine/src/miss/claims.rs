@@ -3,10 +3,10 @@
 //! A claimed page is busy, so other jobs wait for it. Its core either reveals it or reads it after
 //! all, and runs no other job before that.
 
-use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
+use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Time};
 
 use super::Backside;
-use crate::cache::{BLANK, Installed, POISONED, PageState};
+use crate::cache::{Effect, Event};
 use crate::miss::buffer_pool::BufferPool;
 
 impl Backside {
@@ -22,7 +22,7 @@ impl Backside {
         debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
         let Some(frame) = self.take_unread(pool, page) else { return false };
         pool.cache.fill(frame, bytes);
-        self.reveal(pool, page, frame);
+        self.reveal(pool, page);
         true
     }
 
@@ -36,26 +36,22 @@ impl Backside {
 
     /// As [`claim`](Backside::claim), with a frame of any contents.
     fn take_unread(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
-        let shard = pool.cache.shard(page);
-        let PageState::Absent(slot) = pool.cache.state(page) else { return None };
-        if slot == POISONED && pool.persist.is_some() {
-            return None;
-        }
-        let frame = self.take_free(pool, false)?;
-        pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
-        Some(frame)
+        let &frame = self.free.last()?;
+        let change = pool.cache.apply(page, Event::Claimed { core: self.core, frame });
+        self.execute(pool, page, &change, Time::ZERO);
+        change.has(Effect::Take).then_some(frame)
     }
 
     /// Makes a claimed page resident as its frame now is, which its copy on flash is not.
-    pub(crate) fn reveal(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
+    pub(crate) fn reveal(&mut self, pool: &BufferPool, page: PageId) {
         self.counters(pool).overwritten.add(1);
-        let slot = pool.cache.slot_of(frame);
-        self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
+        let change = pool.cache.apply(page, Event::Revealed);
+        self.install(pool, &change);
     }
 
     /// Has a claimed page read: it is needed as it was.
-    pub(crate) fn unclaim(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
-        let slot = pool.cache.slot_of(frame).unwrap_or(BLANK);
-        self.fill(pool, page, slot, frame, pool.now());
+    pub(crate) fn unclaim(&mut self, pool: &BufferPool, page: PageId) {
+        let change = pool.cache.apply(page, Event::Unclaimed);
+        self.execute(pool, page, &change, pool.now());
     }
 }

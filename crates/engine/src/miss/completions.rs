@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use super::Backside;
 use super::requests::Operation;
-use crate::cache::{BLANK, Installed, Last};
+use crate::cache::{Change, Effect, Event, Last};
 use crate::device::Direction;
 use crate::miss::buffer_pool::BufferPool;
 use crate::sync::mailbox::{Outcome, Waiter};
@@ -52,21 +52,21 @@ impl Backside {
         error: Option<String>,
         now: Time,
     ) {
-        let &Operation { page, slot, prefetched, since, .. } = operation;
-        let frame = operation.frames[0];
+        let &Operation { page, prefetched, since, .. } = operation;
         self.prefetch.ended(prefetched);
         match error {
             None => {
                 self.counters(pool).flash_reads.add(1);
                 self.read_ns.push(now.since(since).as_ns());
                 self.prefetch.arrived(page, prefetched);
-                let installed = Installed { slot: Some(slot), dirty: false, ahead: prefetched };
-                self.publish(pool, page, frame, installed);
+                let change = pool.cache.apply(page, Event::Arrived);
+                self.execute(pool, page, &change, now);
             }
             Some(error) => {
                 self.counters(pool).read_errors.add(1);
-                self.fail(pool, page, slot, &format!("cannot be read: {error}"));
-                self.add_free(pool, frame);
+                let change = pool.cache.apply(page, Event::Unreadable);
+                self.fail(pool, &change, &format!("cannot be read: {error}"));
+                self.execute(pool, page, &change, now);
             }
         }
     }
@@ -88,7 +88,7 @@ impl Backside {
             self.write_back.note_success();
             for (&frame, slot) in frames {
                 if map(pool, frame, slot, operation.covers) {
-                    self.release(pool, frame, Some(slot));
+                    self.written(pool, frame, slot, now);
                 } else {
                     self.write_failed(pool, frame, pool.cache.slot_of(frame));
                 }
@@ -144,57 +144,47 @@ impl Backside {
     pub(super) fn keep(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         self.write_back.note_kept();
         self.take_cleaned(frame);
-        let installed = Installed { slot, dirty: true, ahead: false };
-        self.publish(pool, pool.cache.page_in(frame), frame, installed);
+        let change = pool.cache.apply(pool.cache.page_in(frame), Event::Kept { slot });
+        self.install(pool, &change);
     }
 
-    /// Makes a busy page resident in `frame` and wakes its waiters.
-    pub(super) fn publish(
-        &mut self,
-        pool: &BufferPool,
-        page: PageId,
-        frame: FrameId,
-        installed: Installed,
-    ) {
-        let shard = pool.cache.shard(page);
-        let waiting = pool.cache.publish(page, frame, installed, &shard);
-        drop(shard);
-        if waiting == Last::NONE {
-            self.installed.push(frame);
+    /// Wakes the fibers that waited for a page, which is in its frame now.
+    pub(super) fn install(&mut self, pool: &BufferPool, change: &Change) {
+        if change.waiting == Last::NONE {
+            self.installed.push(change.frame);
             return;
         }
         // The frame stays until the first waiter has used it: it makes progress for certain.
-        let mut outcome = Outcome::Installed(frame);
-        pool.cache.wake(waiting, |waiter| {
+        let mut outcome = Outcome::Installed(change.frame);
+        pool.cache.wake(change.waiting, |waiter| {
             self.wake(pool, waiter, std::mem::replace(&mut outcome, Outcome::Retry));
         });
     }
 
-    /// Makes the page in `frame` absent, and frees the frame. The page is unpublished and has a
-    /// current copy in `slot`. If a fiber has asked for the page in between, publishes it again
-    /// instead.
-    pub(super) fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
-        let page = pool.cache.page_in(frame);
-        let shard = pool.cache.shard(page);
-        // A page that was written for a checkpoint is as useful as before.
-        let stays = self.take_cleaned(frame);
-        if stays || pool.cache.is_waited_for(frame, &shard) {
-            drop(shard);
-            self.counters(pool).revived.add(u64::from(!stays));
-            let installed = Installed { slot, dirty: false, ahead: false };
-            self.publish(pool, page, frame, installed);
-        } else {
-            let nobody = pool.cache.set_absent(page, slot.unwrap_or(BLANK), &shard);
-            debug_assert_eq!(nobody, Last::NONE);
-            self.add_free(pool, frame);
-        }
+    /// Handles the end of a write of the page in `frame` to `slot`. The page leaves, unless a fiber
+    /// has asked for it in between. A page that was written for a checkpoint is as useful as before.
+    fn written(&mut self, pool: &BufferPool, frame: FrameId, slot: u32, now: Time) {
+        let (page, stays) = (pool.cache.page_in(frame), self.take_cleaned(frame));
+        let change = pool.cache.apply(page, Event::Written { slot, stays });
+        self.left(pool, page, (&change, stays), now);
     }
 
-    /// Fails all waiters of `page`, which cannot be read from its `slot`.
-    pub(super) fn fail(&mut self, pool: &BufferPool, page: PageId, slot: u32, reason: &str) {
-        let waiting = pool.cache.set_absent(page, slot, &pool.cache.shard(page));
+    /// Executes the effects for a page that was to leave, or that `stays`.
+    pub(super) fn left(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        (change, stays): (&Change, bool),
+        now: Time,
+    ) {
+        self.counters(pool).revived.add(u64::from(!stays && change.has(Effect::Install)));
+        self.execute(pool, page, change, now);
+    }
+
+    /// Fails the fibers that waited for a page.
+    pub(super) fn fail(&mut self, pool: &BufferPool, change: &Change, reason: &str) {
         let reason: Arc<str> = reason.into();
-        pool.cache.wake(waiting, |waiter| {
+        pool.cache.wake(change.waiting, |waiter| {
             self.wake(pool, waiter, Outcome::Failed(reason.clone()));
         });
     }

@@ -3,40 +3,30 @@
 use ebbtide_core::{FrameId, PageId, Time};
 
 use super::Backside;
-use crate::cache::BLANK;
+use crate::cache::Event;
 use crate::miss::buffer_pool::BufferPool;
-
-/// The result of evicting a frame.
-enum Evicted {
-    /// It waits to be written.
-    Dirty,
-    /// Its copy on flash, in this slot, is up to date; without a slot it is blank.
-    Clean(Option<u32>),
-}
 
 impl Backside {
     /// Frees the frames whose grace period is over, or queues them for writing.
     pub(super) fn end_grace_periods(&mut self, pool: &BufferPool, by: usize, now: Time) {
         while let Some(frames) = self.evictions.next_over(&pool.epochs, by, now) {
-            for frame in frames {
-                if let Evicted::Clean(slot) = self.evict(pool, frame) {
-                    self.release(pool, frame, slot);
-                }
-            }
+            frames.into_iter().for_each(|frame| self.evict(pool, frame, now));
         }
     }
 
-    /// Counts an eviction, and queues a changed page to be written.
-    fn evict(&mut self, pool: &BufferPool, frame: FrameId) -> Evicted {
-        let counters = self.counters(pool);
-        if pool.cache.is_dirty(frame) {
-            counters.evictions_dirty.add(1);
-            pool.departures.note(pool.cache.page_in(frame));
-            self.write_back.push(frame);
-            return Evicted::Dirty;
+    /// Frees a frame that no core uses any more. A changed page is queued to be written. A page that
+    /// a checkpoint no longer needs stays, although no job asks for it now.
+    fn evict(&mut self, pool: &BufferPool, frame: FrameId, now: Time) {
+        let (page, changed) = (pool.cache.page_in(frame), pool.cache.is_dirty(frame));
+        let stays = !changed && self.take_cleaned(frame);
+        if changed {
+            self.counters(pool).evictions_dirty.add(1);
+            pool.departures.note(page);
+        } else {
+            self.counters(pool).evictions_clean.add(1);
         }
-        counters.evictions_clean.add(1);
-        Evicted::Clean(pool.cache.slot_of(frame))
+        let change = pool.cache.apply(page, Event::GraceOver { changed, stays });
+        self.left(pool, page, (&change, stays), now);
     }
 
     /// Keeps free frames ahead of need, many at a time.
@@ -109,18 +99,7 @@ impl Backside {
         now: Time,
     ) {
         if pool.epochs.alone() {
-            for frame in frames {
-                let Evicted::Clean(slot) = self.evict(pool, frame) else { continue };
-                if !self.cleaning.is_empty() {
-                    // A page that a checkpoint no longer needs stays, although no job asks for it
-                    // now.
-                    self.release(pool, frame, slot);
-                    continue;
-                }
-                let page = pool.cache.page_in(frame);
-                pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
-                self.add_free(pool, frame);
-            }
+            frames.into_iter().for_each(|frame| self.evict(pool, frame, now));
         } else if !frames.is_empty() {
             self.evictions.begin(&pool.epochs, frames, now);
             self.end_grace_periods(pool, by, now);
@@ -162,9 +141,9 @@ impl Backside {
         if !self.write_back.fails() || !self.evictions.is_empty() || looks_on {
             return;
         }
-        for (page, slot, _) in std::mem::take(&mut self.starved) {
-            let reason = "no frame can be freed for it: writes to the device fail";
-            self.fail(pool, page, slot, reason);
+        for (page, _) in std::mem::take(&mut self.starved) {
+            let change = pool.cache.apply(page, Event::NoFrame);
+            self.fail(pool, &change, "no frame can be freed for it: writes to the device fail");
         }
     }
 }

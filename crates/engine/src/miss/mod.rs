@@ -25,7 +25,7 @@ use ebbtide_core::prefetch::{Demand, Prefetching};
 use ebbtide_core::{FrameId, PageId, Span, Time};
 use smallvec::smallvec;
 
-use crate::cache::{BLANK, Installed, POISONED, PageState, Shard};
+use crate::cache::{BLANK, Change, Effect, Event};
 use crate::device::{Direction, Queue};
 use crate::miss::buffer_pool::BufferPool;
 use crate::net::{NetEvent, NetRequest};
@@ -98,7 +98,7 @@ pub(crate) struct Backside {
     write_back: WriteBack,
     prefetch: Prefetch,
     /// Misses that wait for a free frame, oldest first.
-    starved: VecDeque<(PageId, u32, Time)>,
+    starved: VecDeque<(PageId, Time)>,
     /// Published frames that their first waiter has used, or that have none, not yet known to the
     /// policy.
     installed: Vec<FrameId>,
@@ -161,108 +161,91 @@ impl Backside {
         waiter: Waiter,
         now: Time,
     ) -> Found {
-        loop {
-            let shard = pool.cache.shard(page);
-            match pool.cache.state(page) {
-                PageState::Absent(slot) => {
-                    self.counters(pool).misses.add(1);
-                    self.fetch(pool, page, slot, (waiter, shard), now);
-                    self.look_ahead(pool, page, Demand::Miss, now);
-                    return Found::Absent;
-                }
-                PageState::Coming(frame) => {
-                    pool.cache.await_coming(page, frame, &shard);
-                    let (mover, _) = pool.cache.wait(page, waiter, &shard);
-                    drop(shard);
-                    self.look_ahead(pool, page, Demand::Late, now);
-                    return Found::UnderWay { mover };
-                }
-                PageState::Starved(_) | PageState::Busy(_) => {
-                    let (mover, frame) = pool.cache.wait(page, waiter, &shard);
-                    drop(shard);
-                    if let Some(frame) = frame.filter(|_| mover == self.core) {
-                        self.revive(pool, page, frame);
-                    }
-                    return Found::UnderWay { mover };
-                }
-                PageState::Ahead(_) => {
-                    drop(shard);
-                    if self.use_ahead(pool, page, now) {
-                        self.own_wakes.push((waiter.fiber, Outcome::Here { first_use: true }));
-                        return Found::Here;
-                    }
-                    // It has changed by now.
-                }
-                PageState::Resident(frame) => {
-                    drop(shard);
-                    pool.cache.remember(page, frame);
-                    self.own_wakes.push((waiter.fiber, Outcome::Here { first_use: false }));
-                    return Found::Here;
-                }
-            }
+        let frame = self.free.last().copied();
+        let change = pool.cache.apply(page, Event::Asked { waiter, frame });
+        self.execute(pool, page, &change, now);
+        if change.has(Effect::Join) {
+            return Found::UnderWay { mover: change.mover };
         }
+        if change.has(Effect::Use) {
+            let first_use = change.has(Effect::NoteFirstUse);
+            self.own_wakes.push((waiter.fiber, Outcome::Here { first_use }));
+            return Found::Here;
+        }
+        self.counters(pool).misses.add(1);
+        if change.has(Effect::Refuse) {
+            self.wake(pool, waiter, Outcome::Failed("its copy on flash is damaged".into()));
+        } else {
+            self.requests.missed(now);
+        }
+        self.look_ahead(pool, page, Demand::Miss, now);
+        Found::Absent
     }
 
     /// Notes the first use of `page` by a job of this core. Returns true if the page was fetched
     /// ahead and is still there.
     pub(crate) fn use_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) -> bool {
-        let shard = pool.cache.shard(page);
-        let PageState::Ahead(frame) = pool.cache.state(page) else { return false };
-        let used = pool.cache.use_ahead(page, frame, &shard);
-        drop(shard);
-        if used {
-            self.look_ahead(pool, page, Demand::FirstHit { late: false }, now);
-        }
-        used
+        let change = pool.cache.apply(page, Event::Used);
+        self.execute(pool, page, &change, now);
+        change.has(Effect::NoteFirstUse)
     }
 
-    /// Starts to read the absent `page` from `slot` for `waiter`, a job of this core. Its shard is locked.
-    fn fetch(
-        &mut self,
-        pool: &BufferPool,
-        page: PageId,
-        slot: u32,
-        (waiter, shard): (Waiter, Shard<'_>),
-        now: Time,
-    ) {
-        if slot == POISONED && pool.persist.is_some() {
-            drop(shard);
-            self.wake(pool, waiter, Outcome::Failed("its copy on flash is damaged".into()));
-            return;
-        }
-        self.requests.missed(now);
-        match self.take_free(pool, false) {
-            Some(frame) => {
-                pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
-                pool.cache.wait(page, waiter, &shard);
-                drop(shard);
-                self.fill(pool, page, slot, frame, now);
+    /// Executes the effects of a transition of `page`, which was asked for at `since`. The caller
+    /// answers the jobs that ask or fail.
+    fn execute(&mut self, pool: &BufferPool, page: PageId, change: &Change, since: Time) {
+        for effect in change.effects {
+            match effect {
+                Effect::Fill => {
+                    self.take(change, false);
+                    self.fill(pool, page, change, since);
+                }
+                Effect::FillAhead => {
+                    self.take(change, true);
+                    self.prefetch.issued(pool.counters.core(self.core));
+                    self.start_read(pool, page, change, true, since);
+                }
+                Effect::Take => self.take(change, false),
+                Effect::FindFrame => {
+                    self.counters(pool).starved.add(1);
+                    self.starved.push_back((page, since));
+                }
+                Effect::NoteLate => self.look_ahead(pool, page, Demand::Late, since),
+                Effect::NoteFirstUse => {
+                    self.look_ahead(pool, page, Demand::FirstHit { late: false }, since);
+                }
+                Effect::Rescue if change.mover == self.core => self.rescue(pool, page, change),
+                Effect::Install => self.install(pool, change),
+                Effect::Write => self.write_back.push(change.frame),
+                Effect::Free => self.add_free(pool, change.frame),
+                Effect::Rescue
+                | Effect::Join
+                | Effect::Use
+                | Effect::Refuse
+                | Effect::Fail
+                | Effect::AwaitGrace => {}
             }
-            None => {
-                pool.cache.begin_starved(page, slot, waiter, &shard);
-                drop(shard);
-                self.counters(pool).starved.add(1);
-                self.starved.push_back((page, slot, now));
-            }
         }
     }
 
-    /// A free frame, if there is one, which is about to be filled by a page that was `prefetched` or not.
-    fn take_free(&mut self, pool: &BufferPool, prefetched: bool) -> Option<FrameId> {
-        let frame = self.free.pop()?;
-        self.prefetch.replaced(&pool.cache, frame, prefetched);
-        Some(frame)
+    /// Takes the frame of a transition, which is about to be filled by a page that was `prefetched`
+    /// or not. The frame is the next free one, unless its page has it already.
+    fn take(&mut self, change: &Change, prefetched: bool) {
+        if self.free.last() == Some(&change.frame) {
+            self.free.pop();
+            self.prefetch.replaced(change.left, prefetched);
+        }
     }
 
-    /// Handles a job of this core that waits for `page`, which is on its way into `frame` or out of
-    /// it. A page that only waits to be written comes back at once.
-    fn revive(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
+    /// Handles a job of this core that waits for a changed page, which this core evicts. If the page
+    /// only waits to be written, it comes back at once.
+    fn rescue(&mut self, pool: &BufferPool, page: PageId, change: &Change) {
         // The write for a checkpoint must happen.
-        if !self.cleaning.contains(&frame) && self.write_back.take_waiting(frame) {
+        if !self.cleaning.contains(&change.frame) && self.write_back.take_waiting(change.frame) {
             self.counters(pool).revived.add(1);
             self.counters(pool).revived_unwritten.add(1);
-            let slot = pool.cache.slot_of(frame);
-            self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
+            let slot = pool.cache.slot_of(change.frame);
+            let change = pool.cache.apply(page, Event::Kept { slot });
+            self.install(pool, &change);
         }
     }
 
@@ -282,16 +265,9 @@ impl Backside {
         if !spare || !self.prefetch.has_room() {
             return false;
         }
-        let shard = pool.cache.shard(page);
-        let PageState::Absent(slot) = pool.cache.state(page) else { return true };
-        if slot == BLANK || slot == POISONED {
-            return true;
-        }
-        let frame = self.take_free(pool, true).expect("one can be spared");
-        pool.cache.begin_ahead(page, (slot, frame), self.core, &shard);
-        drop(shard);
-        self.prefetch.issued(pool.counters.core(self.core));
-        self.start_read(pool, page, slot, frame, true, now);
+        let Some(&frame) = self.free.last() else { return false };
+        let change = pool.cache.apply(page, Event::Expected { core: self.core, frame });
+        self.execute(pool, page, &change, now);
         true
     }
 
@@ -348,13 +324,10 @@ impl Backside {
         } else {
             self.refill(pool, by, now);
         }
-        while let Some(&(page, slot, since)) = self.starved.front() {
-            let Some(frame) = self.take_free(pool, false) else { break };
-            self.starved.pop_front();
-            let shard = pool.cache.shard(page);
-            pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
-            drop(shard);
-            self.fill(pool, page, slot, frame, since);
+        while let Some(&frame) = self.free.last() {
+            let Some((page, since)) = self.starved.pop_front() else { break };
+            let change = pool.cache.apply(page, Event::FrameFound { core: self.core, frame });
+            self.execute(pool, page, &change, since);
         }
         self.hand_over_far(pool);
         self.fail_starved(pool);
@@ -372,23 +345,22 @@ impl Backside {
         pool.counters.core(self.core)
     }
 
-    /// Starts to read a page that was asked for into `frame`. A blank page needs no read.
-    fn fill(&mut self, pool: &BufferPool, page: PageId, slot: u32, frame: FrameId, since: Time) {
-        if slot != BLANK {
-            self.start_read(pool, page, slot, frame, false, since);
+    /// Starts to read a page that was asked for into its frame. A blank page needs no read.
+    fn fill(&mut self, pool: &BufferPool, page: PageId, change: &Change, since: Time) {
+        if change.slot != BLANK {
+            self.start_read(pool, page, change, false, since);
             return;
         }
-        pool.cache.clear_end(frame, 0);
-        let installed = Installed { slot: None, dirty: false, ahead: false };
-        self.publish(pool, page, frame, installed);
+        pool.cache.clear_end(change.frame, 0);
+        let arrived = pool.cache.apply(page, Event::Arrived);
+        self.install(pool, &arrived);
     }
 
     fn start_read(
         &mut self,
         pool: &BufferPool,
         page: PageId,
-        slot: u32,
-        frame: FrameId,
+        &Change { slot, frame, .. }: &Change,
         prefetched: bool,
         since: Time,
     ) {

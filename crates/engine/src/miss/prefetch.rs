@@ -1,10 +1,9 @@
 //! Pages fetched ahead of demand, by hints and by the core's prefetcher.
 
-use ebbtide_core::prefetch::{Demand, Prefetching};
-use ebbtide_core::{FrameId, PageId};
+use ebbtide_core::PageId;
+use ebbtide_core::prefetch::{Demand, Origin, Prefetching};
 use smallvec::SmallVec;
 
-use crate::cache::Cache;
 use crate::sync::counters::CoreCounters;
 
 /// The pages that one core fetches ahead of demand.
@@ -55,11 +54,11 @@ impl Prefetch {
         self.under_way += 1;
     }
 
-    /// Notes that `frame` is about to be filled, by a `prefetched` page or another, and loses its
-    /// old contents.
-    pub(super) fn replaced(&mut self, cache: &Cache, frame: FrameId, prefetched: bool) {
+    /// Notes that a frame is about to be filled, by a `prefetched` page or another. The frame held
+    /// the page `left` before.
+    pub(super) fn replaced(&mut self, left: Option<(PageId, Origin)>, prefetched: bool) {
         if let Some(prefetcher) = &mut self.prefetcher
-            && let Some((left, origin)) = cache.left_by(frame)
+            && let Some((left, origin)) = left
         {
             prefetcher.evicted(left, origin, prefetched);
         }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::cache::nodes::Nodes;
-use crate::cache::{Cache, Division};
+use crate::cache::{Cache, Division, PageState};
 use crate::device::{Completion, Request, Sleeper};
 use crate::miss::buffer_pool::{PageWrites, WriteGate};
 use crate::sync::counters::Counters;
@@ -154,8 +154,8 @@ impl Core {
     fn miss(&mut self, page: u64, now: Time) {
         let page = PageId(page);
         let fiber = self.idle.pop().expect("a fiber that does not wait");
-        let waiter = (Waiter { core: 0, fiber }, self.pool.cache.shard(page));
-        self.backside.fetch(&self.pool, page, page.0 as u32, waiter, now);
+        let found = self.backside.miss(&self.pool, page, Waiter { core: 0, fiber }, now);
+        assert_eq!(found, Found::Absent);
     }
 
     fn advance(&mut self, now: Time, drive: Drive) {
@@ -254,7 +254,7 @@ fn a_victim_that_another_core_may_use_is_neither_free_nor_forgotten() {
     assert!(!core.backside.is_idle() && core.backside.waits_without_device());
     assert!(!core.backside.is_starved());
     let state = core.pool.cache.state(PageId(0));
-    assert!(matches!(state, PageState::Busy(_)), "{state:?}");
+    assert!(matches!(state, PageState::Leaving(_)), "{state:?}");
     core.pool.epochs.core(1).exit();
     core.advance(us(0), Drive::Idle);
     assert!(core.backside.is_idle() && !core.backside.waits_without_device());
@@ -336,7 +336,10 @@ fn a_busy_core_gives_the_policy_its_new_frames_many_at_once_and_an_idle_one_each
     let mut core = Core::of(1, 256);
     let known = |core: &Core, page| {
         let frame = core.pool.cache.give_up_page(PageId(page), 0);
-        frame.inspect(|_| core.pool.cache.set_absent_alone(PageId(page), page as u32)).is_some()
+        let over = Event::GraceOver { changed: false, stays: false };
+        frame
+            .inspect(|_| assert!(core.pool.cache.apply(PageId(page), over).has(Effect::Free)))
+            .is_some()
     };
     core.advance(us(0), Drive::Idle);
     for page in 0..SETTLE_AT as u64 {
@@ -594,7 +597,6 @@ fn a_prefetcher_is_told_once_of_each_page_that_arrived_and_of_none_that_did_not(
     core.backside.prefetch = Prefetch::new(Some(prefetcher), LIMITS.prefetches_max);
     core.advance(us(0), Drive::Idle);
     core.miss(10, us(0));
-    core.backside.look_ahead(&core.pool, PageId(10), Demand::Miss, us(0));
     core.advance(us(0), Drive::Idle);
     assert_eq!((core.submitted(), told.lock().len()), (3, 0), "they are under way");
     core.answer(true);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::Limits;
 use super::requests::{Operation, Requests};
-use crate::cache::Cache;
+use crate::cache::{Cache, Event};
 use crate::device::Direction;
 use crate::miss::buffer_pool::BufferPool;
 
@@ -159,6 +159,7 @@ impl WriteBack {
             let run = run.expect("there are as many slots as pages, and these pages have none");
             let page = pool.cache.page_in(frames[0]);
             let leaving = frames.drain(..run.count as usize).collect();
+            note_sent(&pool.cache, &leaving);
             let write = Operation::new(Direction::Write, page, run.first, leaving, now);
             requests.start(pool, write);
         }
@@ -190,6 +191,7 @@ impl WriteBack {
                 covers = guarded.journal.freeze(pool.cache.page_in(frame)).covers;
             }
             drop(guarded);
+            note_sent(&pool.cache, &leaving);
             self.under_way += leaving.len();
             let page = pool.cache.page_in(leaving[0]);
             let write = Operation::new(Direction::Write, page, run.first, leaving, now);
@@ -208,6 +210,14 @@ impl WriteBack {
             self.under_way += operation.frames.len();
             requests.start(pool, operation);
         }
+    }
+}
+
+/// Notes that the pages in these frames are being written.
+fn note_sent(cache: &Cache, frames: &SmallVec<[FrameId; 1]>) {
+    for &frame in frames {
+        let sent = cache.apply(cache.page_in(frame), Event::Sent);
+        debug_assert!(sent.is_nothing());
     }
 }
 

@@ -125,8 +125,8 @@ impl<'a> FlashMemory<'a> {
             match backside.claim(&shared.pool, page) {
                 Some(frame) => claimed.push((page, frame)),
                 None => {
-                    for (page, frame) in claimed {
-                        backside.unclaim(&shared.pool, page, frame);
+                    for (page, _) in claimed {
+                        backside.unclaim(&shared.pool, page);
                     }
                     return None;
                 }
@@ -143,11 +143,11 @@ impl<'a> FlashMemory<'a> {
         }
         let shared = &*self.local.shared;
         let mut backside = self.local.backside();
-        for &(page, frame) in claimed {
+        for &(page, _) in claimed {
             if have {
-                backside.reveal(&shared.pool, page, frame);
+                backside.reveal(&shared.pool, page);
             } else {
-                backside.unclaim(&shared.pool, page, frame);
+                backside.unclaim(&shared.pool, page);
             }
         }
         self.accesses += if have { claimed.len() as u64 } else { 0 };

@@ -569,7 +569,7 @@ mod tests {
             memory.local.shared.pool.cache.state(page)
         });
         let state = evicts.wait().expect("it ends");
-        assert!(matches!(state, PageState::Busy(_)), "{page:?} is {state:?}");
+        assert!(matches!(state, PageState::Leaving(_)), "{page:?} is {state:?}");
         drop(guarded);
         commits.wait().expect("it ends").expect("it commits");
         assert_eq!(jobs.submit(move |memory| memory.load::<u64>(at)).wait(), Ok(7));

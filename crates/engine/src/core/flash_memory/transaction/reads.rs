@@ -114,7 +114,7 @@ impl<'a> Reads<'a> {
             let frame = places.frame_of(read.page).or_else(|| match pool.cache.state(read.page) {
                 PageState::Resident(frame) => Some(frame),
                 // A job that has stored to it may have committed since.
-                PageState::Busy(frame) if pool.cache.is_dirty(frame) => {
+                PageState::Leaving(frame) if pool.cache.is_dirty(frame) => {
                     unknown.push(read.page);
                     None
                 }

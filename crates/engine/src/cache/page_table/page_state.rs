@@ -1,4 +1,4 @@
-//! [`PageState`]: where a page is, in one word.
+//! [`PageState`]: where a page is, in one word. A page that moves has its stage with its frame.
 
 use std::sync::atomic::AtomicU32;
 
@@ -9,11 +9,11 @@ use super::wait_lists::Last;
 /// Set in the state of a page that is not resident. The other bits of an absent page are the number
 /// of its slot. The state of a resident page is only its frame's number, so the hit path has
 /// nothing to mask off.
-pub(super) const MISSING: u32 = 1 << 31;
+pub(in crate::cache) const MISSING: u32 = 1 << 31;
 /// Set, with the number of its frame, in the state of a page that is neither absent nor resident.
 const AHEAD: u32 = 0b1100 << NUMBER_BITS;
-const COMING: u32 = 0b1101 << NUMBER_BITS;
-const BUSY: u32 = 0b1110 << NUMBER_BITS;
+const ARRIVING: u32 = 0b1101 << NUMBER_BITS;
+const LEAVING: u32 = 0b1110 << NUMBER_BITS;
 /// Set with the last fiber that waits for the page.
 const STARVED: u32 = 0b1111 << NUMBER_BITS;
 
@@ -46,10 +46,10 @@ pub(crate) enum PageState {
     Absent(u32),
     /// On flash only, and these fibers wait for it, until the first one's core has a frame for it.
     Starved(Last),
-    /// On its way into this frame, or out of it: wait.
-    Busy(FrameId),
-    /// On its way into this frame, and no job has asked for it yet.
-    Coming(FrameId),
+    /// On its way into this frame.
+    Arriving(FrameId),
+    /// On its way out of this frame.
+    Leaving(FrameId),
     /// In this frame, and no job has asked for it yet.
     Ahead(FrameId),
     /// In this frame.
@@ -62,19 +62,19 @@ impl PageState {
         match word & (u32::MAX << NUMBER_BITS) {
             _ if word & MISSING == 0 => PageState::Resident(FrameId(word)),
             AHEAD => PageState::Ahead(FrameId(number)),
-            COMING => PageState::Coming(FrameId(number)),
-            BUSY => PageState::Busy(FrameId(number)),
+            ARRIVING => PageState::Arriving(FrameId(number)),
+            LEAVING => PageState::Leaving(FrameId(number)),
             STARVED => PageState::Starved(Last::of_word(number)),
             _ => PageState::Absent(word & !MISSING),
         }
     }
 
     /// The frame that the page is in, or on its way into or out of.
-    pub(super) fn frame(self) -> Option<FrameId> {
+    pub(in crate::cache) fn frame(self) -> Option<FrameId> {
         match self {
             PageState::Absent(_) | PageState::Starved(_) => None,
-            PageState::Busy(frame)
-            | PageState::Coming(frame)
+            PageState::Leaving(frame)
+            | PageState::Arriving(frame)
             | PageState::Ahead(frame)
             | PageState::Resident(frame) => Some(frame),
         }
@@ -88,8 +88,8 @@ impl PageState {
                 MISSING | slot
             }
             PageState::Starved(last) => STARVED | last.word(),
-            PageState::Busy(frame) => BUSY | frame.0,
-            PageState::Coming(frame) => COMING | frame.0,
+            PageState::Leaving(frame) => LEAVING | frame.0,
+            PageState::Arriving(frame) => ARRIVING | frame.0,
             PageState::Ahead(frame) => AHEAD | frame.0,
             PageState::Resident(frame) => frame.0,
         }
@@ -109,7 +109,8 @@ mod tests {
         let frames = [0, 1, FRAMES_MAX as u32 - 1].map(FrameId);
         let states = slots.map(PageState::Absent).into_iter();
         let states = states.chain(lists.map(PageState::Starved));
-        let states = states.chain(frames.map(PageState::Busy)).chain(frames.map(PageState::Coming));
+        let states =
+            states.chain(frames.map(PageState::Leaving)).chain(frames.map(PageState::Arriving));
         let states =
             states.chain(frames.map(PageState::Ahead)).chain(frames.map(PageState::Resident));
         for state in states {

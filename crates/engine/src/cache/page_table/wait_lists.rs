@@ -81,7 +81,7 @@ impl WaitLists {
     }
 
     /// Bytes that `fibers` fibers take.
-    pub(super) fn bytes(fibers: usize) -> usize {
+    pub(in crate::cache) fn bytes(fibers: usize) -> usize {
         fibers * size_of::<Node>()
     }
 
@@ -141,7 +141,7 @@ impl WaitLists {
 
     /// Returns the pages with waiting fibers, and the fibers. Takes no lock, so it may miss
     /// changes.
-    pub(super) fn waited_for(&self) -> Vec<(PageId, Vec<Waiter>)> {
+    pub(in crate::cache) fn waited_for(&self) -> Vec<(PageId, Vec<Waiter>)> {
         let mut pages = BTreeMap::<u32, Vec<Waiter>>::new();
         for (number, node) in (0..).zip(&self.nodes) {
             let page = node.page.load(Ordering::Relaxed);

@@ -1,0 +1,482 @@
+//! [`PageTable`]: the state of every page, and its only way to change.
+//!
+//! A state changes by an [`Event`] that is applied to a [`LockedPage`]. The lock of a page is the
+//! lock of its shard, and a `LockedPage` can change its own page only. The [table](transitions)
+//! gives the next stage and the effects. This module stores the stage, and returns the effects with
+//! their data as a [`Change`]. It executes none of them: the core does.
+//!
+//! Only marks change without the lock: jobs mark resident frames as touched and as changed.
+
+mod frame_record;
+mod page_state;
+mod shards;
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests;
+mod transitions;
+mod wait_lists;
+
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use ebbtide_core::prefetch::Origin;
+use ebbtide_core::{FrameId, PageId};
+
+use super::hit_table::HitTable;
+use crate::host::mapping::Mapping;
+use crate::host::prefetched::prefetch;
+use crate::sync::mailbox::Waiter;
+pub(super) use frame_record::{FrameRecord, NOWHERE};
+pub(super) use page_state::MISSING;
+pub(crate) use page_state::{
+    BLANK, CORES_MAX, FRAMES_MAX, PAGE_STATE_BYTES, POISONED, PageState, SLOTS_MAX,
+};
+use shards::{Locked, Shards};
+pub(crate) use transitions::{Cause, Effect, Stage, step};
+pub(crate) use wait_lists::{FIBERS_MAX, Last, WaitLists};
+
+/// The states of all pages, and what changes when a page comes or goes.
+pub(super) struct PageTable {
+    states: Mapping,
+    pages: u64,
+    records: Box<[FrameRecord]>,
+    /// By frame: hits since the policy last looked.
+    touches: Box<[AtomicU8]>,
+    /// By frame: whether it is newer than the copy on flash.
+    dirty: Box<[AtomicU8]>,
+    hits: HitTable,
+    shards: Shards,
+    waiting: WaitLists,
+}
+
+/// An event in the life of a page, with its data. [`Cause`] describes each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// `frame` is free and becomes the page's if it needs one. The core of `waiter` brings the page
+    /// then.
+    Asked {
+        waiter: Waiter,
+        frame: Option<FrameId>,
+    },
+    /// `core` may bring the page into `frame`, which is free.
+    Expected {
+        core: usize,
+        frame: FrameId,
+    },
+    /// As `Expected`, for a job of `core`.
+    Claimed {
+        core: usize,
+        frame: FrameId,
+    },
+    Unclaimed,
+    Revealed,
+    /// `core` has this free frame for the page.
+    FrameFound {
+        core: usize,
+        frame: FrameId,
+    },
+    NoFrame,
+    Arrived,
+    Unreadable,
+    Used,
+    /// `core` moves the page out.
+    GivenUp {
+        core: usize,
+    },
+    GraceOver {
+        changed: bool,
+        stays: bool,
+    },
+    Sent,
+    /// The page has its copy in `slot` now.
+    Written {
+        slot: u32,
+        stays: bool,
+    },
+    /// The page has an older copy in `slot`, or none.
+    Kept {
+        slot: Option<u32>,
+    },
+}
+
+/// The effects of a transition, with their data.
+#[must_use = "the core executes the effects"]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) effects: &'static [Effect],
+    /// The frame that the page has, or had until now. For effects that concern a frame.
+    pub(crate) frame: FrameId,
+    /// The slot that the page has on flash, or [`BLANK`] or [`POISONED`].
+    pub(crate) slot: u32,
+    /// The fibers that waited for the page. For [`Effect::Install`] and [`Effect::Fail`].
+    pub(crate) waiting: Last,
+    /// The core that moves the page. For [`Effect::Join`].
+    pub(crate) mover: usize,
+    /// The page that the frame held before, and its origin. For [`Effect::Fill`],
+    /// [`Effect::FillAhead`] and [`Effect::Take`].
+    pub(crate) left: Option<(PageId, Origin)>,
+}
+
+impl Change {
+    /// True if the transition has no effect.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    /// True if the core has to execute `effect`.
+    pub(crate) fn has(&self, effect: Effect) -> bool {
+        self.effects.contains(&effect)
+    }
+}
+
+impl Event {
+    fn cause(self) -> Cause {
+        match self {
+            Event::Asked { frame, .. } => Cause::Asked { frame: frame.is_some() },
+            Event::Expected { .. } => Cause::Expected,
+            Event::Claimed { .. } => Cause::Claimed,
+            Event::Unclaimed => Cause::Unclaimed,
+            Event::Revealed => Cause::Revealed,
+            Event::FrameFound { .. } => Cause::FrameFound,
+            Event::NoFrame => Cause::NoFrame,
+            Event::Arrived => Cause::Arrived,
+            Event::Unreadable => Cause::Unreadable,
+            Event::Used => Cause::Used,
+            Event::GivenUp { .. } => Cause::GivenUp,
+            Event::GraceOver { changed, stays } => Cause::GraceOver { changed, stays },
+            Event::Sent => Cause::Sent,
+            Event::Written { stays, .. } => Cause::Written { stays },
+            Event::Kept { .. } => Cause::Kept,
+        }
+    }
+}
+
+/// A page whose state no other thread changes now.
+pub(crate) struct LockedPage<'a> {
+    table: &'a PageTable,
+    page: PageId,
+    _shard: Locked<'a>,
+}
+
+impl PageTable {
+    /// The states of `pages` pages and `frames` frames, for `cores` cores of `threads` fibers. All
+    /// pages are blank, or absent in the slots of their numbers.
+    pub(super) fn new(
+        pages: u64,
+        frames: usize,
+        (cores, threads): (usize, usize),
+        blank: bool,
+    ) -> io::Result<PageTable> {
+        assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
+        assert!(pages <= SLOTS_MAX, "{pages} pages cannot be numbered");
+        let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
+        let table = PageTable {
+            states: Mapping::zeroed(pages as usize * PAGE_STATE_BYTES)?,
+            pages,
+            records: (0..frames).map(|_| FrameRecord::new()).collect(),
+            touches: marks(),
+            dirty: marks(),
+            hits: HitTable::new(frames)?,
+            shards: Shards::default(),
+            waiting: WaitLists::new(cores, threads),
+        };
+        for page in (0..pages).map(PageId) {
+            let slot = if blank { BLANK } else { page.0 as u32 };
+            table.word(page).store(PageState::Absent(slot).word(), Ordering::Relaxed);
+        }
+        Ok(table)
+    }
+
+    /// Sets where an absent page is: in `slot`, or one of the two marks. Only before the table is
+    /// used.
+    pub(super) fn place(&mut self, page: PageId, slot: u32) {
+        self.word(page).store(PageState::Absent(slot).word(), Ordering::Relaxed);
+    }
+
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    pub(super) fn record(&self, frame: FrameId) -> &FrameRecord {
+        &self.records[frame.index()]
+    }
+
+    pub(super) fn touches(&self) -> &[AtomicU8] {
+        &self.touches
+    }
+
+    pub(super) fn dirty(&self) -> &[AtomicU8] {
+        &self.dirty
+    }
+
+    pub(super) fn hits(&self) -> &HitTable {
+        &self.hits
+    }
+
+    pub(super) fn waiting(&self) -> &WaitLists {
+        &self.waiting
+    }
+
+    /// The states as a plain pointer, for the hit path.
+    pub(super) fn words(&self) -> *const AtomicU32 {
+        self.states.base().cast_const().cast()
+    }
+
+    fn word(&self, page: PageId) -> &AtomicU32 {
+        assert!(page.0 < self.pages, "{page:?} does not exist");
+        // SAFETY: within the mapping, as just checked; states are only accessed as this type.
+        unsafe { &*self.states.base().cast::<AtomicU32>().add(page.index()) }
+    }
+
+    /// Where `page` is. It may be elsewhere by the time that the caller looks at the answer.
+    pub(super) fn state(&self, page: PageId) -> PageState {
+        PageState::of_word(self.word(page).load(Ordering::Acquire))
+    }
+
+    /// Locks `page`, and with it the other pages of its shard.
+    pub(super) fn lock(&self, page: PageId) -> LockedPage<'_> {
+        LockedPage { table: self, page, _shard: self.shards.lock(page) }
+    }
+
+    /// Prefetches the data that changes when `page` comes or goes. It has left the core's caches
+    /// since.
+    pub(super) fn prefetch(&self, page: PageId) {
+        prefetch(self.word(page));
+        self.hits.prefetch(page);
+    }
+}
+
+impl LockedPage<'_> {
+    /// Where the page is. Final while it is locked.
+    pub(crate) fn state(&self) -> PageState {
+        self.table.state(self.page)
+    }
+
+    /// The stage of a page in `state`.
+    fn stage_in(&self, state: PageState) -> Stage {
+        match state {
+            PageState::Absent(BLANK) => Stage::Blank,
+            PageState::Absent(POISONED) => Stage::Damaged,
+            PageState::Absent(_) => Stage::Absent,
+            PageState::Starved(_) => Stage::Starved,
+            PageState::Arriving(frame) | PageState::Leaving(frame) => {
+                self.table.record(frame).stage(matches!(state, PageState::Arriving(_)))
+            }
+            PageState::Ahead(_) => Stage::Ahead,
+            PageState::Resident(_) => Stage::Resident,
+        }
+    }
+
+    /// The slot of the page on flash, wherever the page is.
+    pub(super) fn slot(&self) -> u32 {
+        match self.state() {
+            PageState::Absent(slot) => slot,
+            PageState::Starved(waiting) => self.table.waiting.slot(waiting),
+            PageState::Arriving(frame)
+            | PageState::Leaving(frame)
+            | PageState::Ahead(frame)
+            | PageState::Resident(frame) => self.table.record(frame).slot(),
+        }
+    }
+
+    /// Notes that the page, which its core writes, has its copy in `slot` now.
+    pub(super) fn set_slot(&mut self, slot: u32) {
+        let frame = self.state().frame();
+        let frame = frame.unwrap_or_else(|| unreachable!("{:?} has a frame", self.page));
+        self.table.record(frame).set_slot(slot);
+    }
+
+    /// Adds a resident page to the table of hits, if it found no place there when it arrived.
+    pub(super) fn remember(&self) {
+        if let PageState::Resident(frame) = self.state()
+            && self.table.hits.lookup().find_in_line(self.page).is_err()
+        {
+            self.table.hits.add(self.page, frame);
+        }
+    }
+
+    /// Performs the transition that `event` causes.
+    ///
+    /// # Panics
+    /// When the event cannot happen to the page in its stage.
+    #[inline]
+    pub(crate) fn apply(&mut self, event: Event) -> Change {
+        let state = self.state();
+        let from = self.stage_in(state);
+        let waited_for = match state {
+            PageState::Arriving(frame) | PageState::Leaving(frame) => {
+                self.table.record(frame).waiting() != Last::NONE
+            }
+            _ => false,
+        };
+        let Some(row) = step(from, event.cause(), waited_for) else { self.refuse(from, event) };
+        let nothing = Change {
+            effects: row.effects,
+            frame: state.frame().unwrap_or(FrameId(u32::MAX)),
+            slot: BLANK,
+            waiting: Last::NONE,
+            mover: 0,
+            left: None,
+        };
+        match event {
+            Event::Asked { waiter, frame } => self.asked(nothing, state, row.to, (waiter, frame)),
+            Event::Expected { core, frame } | Event::Claimed { core, frame } => match state {
+                PageState::Absent(slot) if !nothing.is_nothing() => {
+                    self.set_out(nothing, row.to, (slot, frame), (core, Last::NONE))
+                }
+                _ => nothing,
+            },
+            Event::FrameFound { core, frame } => match state {
+                PageState::Starved(last) => {
+                    let slot = self.table.waiting.slot(last);
+                    self.set_out(nothing, row.to, (slot, frame), (core, last))
+                }
+                _ => self.refuse(from, event),
+            },
+            Event::NoFrame | Event::Unreadable => self.leave(nothing, self.slot()),
+            Event::Unclaimed | Event::Sent | Event::GraceOver { changed: true, .. } => {
+                let record = self.table.record(nothing.frame);
+                record.set_stage(row.to);
+                Change { slot: record.slot(), ..nothing }
+            }
+            Event::Used => {
+                if !nothing.is_nothing() {
+                    self.use_first(nothing.frame);
+                }
+                nothing
+            }
+            Event::GivenUp { core } => self.give_up(nothing, core),
+            Event::Arrived => self.install(nothing, from, self.slot(), false),
+            Event::Revealed => self.install(nothing, from, self.slot(), true),
+            Event::Kept { slot } => self.install(nothing, from, slot.unwrap_or(BLANK), true),
+            Event::GraceOver { .. } if row.to == Stage::Resident => {
+                self.install(nothing, from, self.slot(), false)
+            }
+            Event::Written { slot, .. } if row.to == Stage::Resident => {
+                self.install(nothing, from, slot, false)
+            }
+            Event::GraceOver { .. } => self.leave(nothing, self.slot()),
+            Event::Written { slot, .. } => self.leave(nothing, slot),
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, from: Stage, event: Event) -> ! {
+        unreachable!("{:?} is {from:?}: {event:?} cannot happen", self.page)
+    }
+
+    fn set_state(&self, state: PageState) {
+        self.table.word(self.page).store(state.word(), Ordering::Release);
+    }
+
+    /// A job asks for the page.
+    fn asked(
+        &self,
+        change: Change,
+        state: PageState,
+        to: Stage,
+        (waiter, frame): (Waiter, Option<FrameId>),
+    ) -> Change {
+        let (lists, page) = (&self.table.waiting, self.page);
+        match (state, frame) {
+            (PageState::Absent(POISONED), _) => change,
+            (PageState::Resident(_), _) => {
+                self.remember();
+                change
+            }
+            (PageState::Ahead(frame), _) => {
+                self.use_first(frame);
+                change
+            }
+            (PageState::Absent(slot), Some(frame)) => {
+                let last = lists.append(Last::NONE, page, waiter);
+                self.set_out(change, to, (slot, frame), (waiter.core as usize, last))
+            }
+            (PageState::Absent(slot), None) => {
+                let last = lists.append(Last::NONE, page, waiter);
+                lists.set_slot(last, slot);
+                self.set_state(PageState::Starved(last));
+                Change { slot, ..change }
+            }
+            (PageState::Starved(last), _) => {
+                let seeker = lists.first(last).expect("a page starves for a fiber");
+                self.set_state(PageState::Starved(lists.append(last, page, waiter)));
+                Change { mover: seeker.core as usize, ..change }
+            }
+            (PageState::Arriving(frame) | PageState::Leaving(frame), _) => {
+                let record = self.table.record(frame);
+                let (mover, last) = record.moving();
+                record.set_moving(mover, lists.append(last, page, waiter));
+                if to == Stage::Late {
+                    record.set_stage(to);
+                }
+                Change { mover, slot: record.slot(), ..change }
+            }
+        }
+    }
+
+    /// A page without a frame starts on its way into one.
+    fn set_out(
+        &self,
+        change: Change,
+        to: Stage,
+        (slot, frame): (u32, FrameId),
+        (core, last): (usize, Last),
+    ) -> Change {
+        let record = self.table.record(frame);
+        let left = record.holds();
+        record.set_holds(self.page, Origin::Demand);
+        record.set_moving(core, last);
+        record.set_slot_and_stage(slot, to);
+        self.set_state(PageState::Arriving(frame));
+        Change { frame, slot, left, ..change }
+    }
+
+    /// The page is in its frame and may be used from now on.
+    fn install(&self, change: Change, from: Stage, slot: u32, dirty: bool) -> Change {
+        let (frame, table) = (change.frame, self.table);
+        let (origin, state) = match from {
+            Stage::Coming => (Origin::Unused, PageState::Ahead(frame)),
+            Stage::Late => (Origin::Used, PageState::Resident(frame)),
+            _ => (Origin::Demand, PageState::Resident(frame)),
+        };
+        let record = table.record(frame);
+        record.set_holds(self.page, origin);
+        record.set_slot_and_stage(slot, Stage::Resident);
+        table.touches[frame.index()].store(0, Ordering::Relaxed);
+        table.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
+        let waiting = record.take_waiting();
+        self.set_state(state);
+        if origin != Origin::Unused {
+            table.hits.add(self.page, frame);
+        }
+        Change { slot, waiting, ..change }
+    }
+
+    /// A job uses a page for the first time that was fetched ahead.
+    fn use_first(&self, frame: FrameId) {
+        self.table.record(frame).set_holds(self.page, Origin::Used);
+        self.set_state(PageState::Resident(frame));
+        self.table.hits.add(self.page, frame);
+    }
+
+    /// Unpublishes the page.
+    fn give_up(&self, change: Change, core: usize) -> Change {
+        let record = self.table.record(change.frame);
+        record.set_moving(core, Last::NONE);
+        record.set_stage(Stage::Evicting);
+        self.set_state(PageState::Leaving(change.frame));
+        self.table.hits.remove(self.page);
+        change
+    }
+
+    /// The page is on flash only, in `slot`.
+    fn leave(&self, change: Change, slot: u32) -> Change {
+        let waiting = match self.state() {
+            PageState::Starved(last) => last,
+            _ => self.table.record(change.frame).take_waiting(),
+        };
+        self.set_state(PageState::Absent(slot));
+        Change { slot, waiting, ..change }
+    }
+}
