@@ -28,8 +28,8 @@ const STEPS: u64 = 100_000;
 /// Pages that miss: far more than frames.
 const SPARSE: u64 = 16_000;
 
-/// Jobs that miss at the same time. Each has its own pages.
-const MISSING_JOBS: u64 = 32;
+/// Jobs that miss at the same time. Each has its own pages, more than there are frames.
+const MISSING_JOBS: u64 = 8;
 
 const LOOPS: [&str; 6] = [
     "8-byte load",

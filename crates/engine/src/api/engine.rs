@@ -28,7 +28,7 @@ use crate::device::path::{self, Opened};
 use crate::host::affinity;
 use crate::host::extent::Extent;
 use crate::host::of_process::OfProcess;
-use crate::miss::buffer_pool::{BufferPool, PageWrites, Prepare, WriteGate};
+use crate::miss::core_shared::{CoreShared, PageWrites, Prepare, WriteGate};
 use crate::miss::{Backside, Limits};
 use crate::persist::{FileDisk, LogDisk, Persist, Progress};
 use crate::store::{self, Claim, Store};
@@ -368,12 +368,6 @@ impl Engine {
         // From here on the memory cannot be moved.
         let registered = queues.iter_mut().try_for_each(|queue| queue.register(cache.memory()));
         let mailboxes = Mailboxes::new(queues.iter().map(|queue| queue.sleeper()).collect());
-        let backside = |(core, queue)| {
-            let prefetching = (options.tuning.prefetch != PrefetcherKind::None).then(|| {
-                Prefetching::new(options.tuning.prefetch.build(Preset::Original, pages), pages)
-            });
-            Mutex::new(Backside::new(core, limits, queue, prefetching))
-        };
         let epochs = Epochs::new(cores);
         let mut notices = Vec::new();
         if let Err(error) = registered {
@@ -395,7 +389,7 @@ impl Engine {
                     .into(),
             );
         }
-        let pool = BufferPool {
+        let pool = Arc::new(CoreShared {
             cache,
             epochs,
             mailboxes,
@@ -406,7 +400,7 @@ impl Engine {
                 if blank { 0 } else { pages },
             )),
             base_offset,
-            spare: BufferPool::all_spare(&nodes, budget.frames),
+            spare: CoreShared::all_spare(&nodes, budget.frames),
             nodes,
             write_gate: WriteGate::new(before_first_write),
             write_health: PageWrites::default(),
@@ -415,10 +409,16 @@ impl Engine {
             extent,
             persist: persist.map(Arc::new),
             start: Instant::now(),
+        });
+        let backside = |(core, queue)| {
+            let prefetching = (options.tuning.prefetch != PrefetcherKind::None).then(|| {
+                Prefetching::new(options.tuning.prefetch.build(Preset::Original, pages), pages)
+            });
+            Mutex::new(Backside::new(core, limits, queue, prefetching, pool.clone()))
         };
         let shared = EngineState {
             backsides: queues.into_iter().enumerate().map(backside).collect(),
-            pool,
+            pool: pool.clone(),
             wait_queues: WaitQueues::new(),
             prospects: (0..cores).map(|_| CachePadded::default()).collect(),
             jobs: JobTable::new(cores, options.threads_per_core()),

@@ -6,13 +6,13 @@ use ebbtide_core::replacement::TOUCHES_MAX;
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 
 use super::MISSING;
-use super::hit_table::{LineIsFull, Lookup};
+use super::hit_table::{HitLookup, LineIsFull};
 
 /// The hit path: page → state → frame → memory. It takes no lock, and writes nothing shared except
 /// the frame's mark, which it stores only when the mark changes.
 #[derive(Clone, Copy)]
 pub(crate) struct HitPath {
-    pub(super) lookup: Lookup,
+    pub(super) lookup: HitLookup,
     pub(super) states: *const AtomicU32,
     pub(super) pages: u64,
     pub(super) frames: *mut u8,

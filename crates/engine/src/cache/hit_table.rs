@@ -33,7 +33,7 @@ pub(super) struct LineIsFull(pub(super) bool);
 
 /// The table as plain values, for a reader. The table must outlive it.
 #[derive(Clone, Copy)]
-pub(super) struct Lookup {
+pub(super) struct HitLookup {
     places: *const AtomicU64,
     last: usize,
 }
@@ -58,8 +58,8 @@ impl HitTable {
         HitTable::place_count(frames) * size_of::<AtomicU64>()
     }
 
-    pub(super) fn lookup(&self) -> Lookup {
-        Lookup { places: self.places.base().cast_const().cast(), last: self.count - 1 }
+    pub(super) fn lookup(&self) -> HitLookup {
+        HitLookup { places: self.places.base().cast_const().cast(), last: self.count - 1 }
     }
 
     /// Brings the line of `page` into the core's caches.
@@ -96,7 +96,7 @@ impl HitTable {
     }
 }
 
-impl Lookup {
+impl HitLookup {
     /// The frame of `page`, if that has its own place.
     #[inline(always)]
     pub(super) fn find(&self, page: PageId) -> Option<FrameId> {

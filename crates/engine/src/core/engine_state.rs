@@ -1,6 +1,7 @@
 //! The state of one engine that all its cores share.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_utils::CachePadded;
@@ -8,7 +9,7 @@ use ebbtide_core::Span;
 use parking_lot::Mutex;
 
 use crate::miss::Backside;
-use crate::miss::buffer_pool::BufferPool;
+use crate::miss::core_shared::CoreShared;
 use crate::store::Claim;
 use crate::sync::job_table::{Does, JobTable, LongJob};
 use crate::sync::wait_queues::WaitQueues;
@@ -16,10 +17,10 @@ use crate::sync::wait_queues::WaitQueues;
 /// The shared half of an engine.
 pub(crate) struct EngineState {
     /// One backside for each core. The first field, so that it is dropped first: the device may
-    /// still be moving pages to and from the pool's frames. A queue ends only when all its requests
+    /// still be moving pages to and from the cache's frames. A queue ends only when all its requests
     /// have ended.
     pub(crate) backsides: Box<[Mutex<Backside>]>,
-    pub(crate) pool: BufferPool,
+    pub(crate) pool: Arc<CoreShared>,
     pub(crate) wait_queues: WaitQueues,
     /// The events that each core was waiting for when it last went to sleep.
     pub(crate) prospects: Box<[CachePadded<Prospects>]>,
@@ -145,8 +146,8 @@ impl fmt::Debug for CoreState<'_> {
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
     use std::io;
+    use std::sync::OnceLock;
     use std::sync::atomic::AtomicBool;
-    use std::sync::{Arc, OnceLock};
 
     use super::*;
     use crate::device::ram::{Latency, Ram};

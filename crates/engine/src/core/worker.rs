@@ -243,7 +243,6 @@ impl<S: Service> Worker<S> {
     }
 
     fn drive(&mut self, now: Time, drive: Drive) {
-        let shared = &*self.local.shared;
         let mut backside = self.local.backside();
         if self.network.has_requests() {
             let mut requests = self.network.take_requests();
@@ -251,7 +250,7 @@ impl<S: Service> Worker<S> {
             self.network.recycle(requests);
         }
         self.local.look_for_missed(&mut backside, now);
-        backside.advance(&shared.pool, self.local.core, now, drive);
+        backside.advance(self.local.core, now, drive);
         backside.take_own_wakes(&mut self.own_wakes);
         backside.take_network_events(&mut self.network_events);
         let starved = backside.is_starved();
@@ -288,7 +287,7 @@ impl<S: Service> Worker<S> {
             if backside.has_held_back() {
                 shared.pool.epochs.interrupt_all();
             }
-            backside.advance(&shared.pool, self.local.core, now, Drive::Help);
+            backside.advance(self.local.core, now, Drive::Help);
             self.counters().helped.add(1);
         }
     }

@@ -7,51 +7,45 @@ use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Time};
 
 use super::Backside;
 use crate::cache::{Effect, Event};
-use crate::miss::buffer_pool::BufferPool;
 
 impl Backside {
     /// Stores `bytes` as the contents of an absent page, without reading it. The page is on flash
     /// in some slot, or blank. Returns true if that was possible. Not for pages that survive
     /// crashes: they are always read, so that their checksums can show damage.
-    pub(crate) fn overwrite(
-        &mut self,
-        pool: &BufferPool,
-        page: PageId,
-        bytes: &[u8; PAGE_BYTES],
-    ) -> bool {
-        debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
-        let Some(frame) = self.take_unread(pool, page) else { return false };
-        pool.cache.fill(frame, bytes);
-        self.reveal(pool, page);
+    pub(crate) fn overwrite(&mut self, page: PageId, bytes: &[u8; PAGE_BYTES]) -> bool {
+        debug_assert!(self.shared.persist.is_none(), "{page:?} would be stored unread");
+        let Some(frame) = self.take_unread(page) else { return false };
+        self.shared.cache.fill(frame, bytes);
+        self.reveal(page);
         true
     }
 
     /// Takes a frame of zeros for `page`. No other job sees it yet. Returns `None` if the page is
     /// not absent, is damaged, or no frame is free.
-    pub(crate) fn claim(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
-        let frame = self.take_unread(pool, page)?;
-        pool.cache.fill(frame, &[0; PAGE_BYTES]);
+    pub(crate) fn claim(&mut self, page: PageId) -> Option<FrameId> {
+        let frame = self.take_unread(page)?;
+        self.shared.cache.fill(frame, &[0; PAGE_BYTES]);
         Some(frame)
     }
 
     /// As [`claim`](Backside::claim), with a frame of any contents.
-    fn take_unread(&mut self, pool: &BufferPool, page: PageId) -> Option<FrameId> {
+    fn take_unread(&mut self, page: PageId) -> Option<FrameId> {
         let &frame = self.free.last()?;
-        let change = pool.cache.apply(page, Event::Claimed { core: self.core, frame });
-        self.execute(pool, page, &change, Time::ZERO);
+        let change = self.shared.cache.apply(page, Event::Claimed { core: self.core, frame });
+        self.execute(page, &change, Time::ZERO);
         change.has(Effect::Take).then_some(frame)
     }
 
     /// Makes a claimed page resident as its frame now is, which its copy on flash is not.
-    pub(crate) fn reveal(&mut self, pool: &BufferPool, page: PageId) {
-        self.counters(pool).overwritten.add(1);
-        let change = pool.cache.apply(page, Event::Revealed);
-        self.install(pool, &change);
+    pub(crate) fn reveal(&mut self, page: PageId) {
+        self.counters().overwritten.add(1);
+        let change = self.shared.cache.apply(page, Event::Revealed);
+        self.install(&change);
     }
 
     /// Has a claimed page read: it is needed as it was.
-    pub(crate) fn unclaim(&mut self, pool: &BufferPool, page: PageId) {
-        let change = pool.cache.apply(page, Event::Unclaimed);
-        self.execute(pool, page, &change, pool.now());
+    pub(crate) fn unclaim(&mut self, page: PageId) {
+        let change = self.shared.cache.apply(page, Event::Unclaimed);
+        self.execute(page, &change, self.shared.now());
     }
 }

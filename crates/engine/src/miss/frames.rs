@@ -4,82 +4,81 @@ use ebbtide_core::{FrameId, PageId, Time};
 
 use super::Backside;
 use crate::cache::Event;
-use crate::miss::buffer_pool::BufferPool;
 
 impl Backside {
     /// Frees the frames whose grace period is over, or queues them for writing.
-    pub(super) fn end_grace_periods(&mut self, pool: &BufferPool, by: usize, now: Time) {
-        while let Some(frames) = self.evictions.next_over(&pool.epochs, by, now) {
-            frames.into_iter().for_each(|frame| self.evict(pool, frame, now));
+    pub(super) fn end_grace_periods(&mut self, by: usize, now: Time) {
+        while let Some(frames) = self.evictions.next_over(&self.shared.epochs, by, now) {
+            frames.into_iter().for_each(|frame| self.evict(frame, now));
         }
     }
 
     /// Frees a frame that no core uses any more. A changed page is queued to be written. A page that
     /// a checkpoint no longer needs stays, although no job asks for it now.
-    fn evict(&mut self, pool: &BufferPool, frame: FrameId, now: Time) {
-        let (page, changed) = (pool.cache.page_in(frame), pool.cache.is_dirty(frame));
+    fn evict(&mut self, frame: FrameId, now: Time) {
+        let (page, changed) = (self.shared.cache.page_in(frame), self.shared.cache.is_dirty(frame));
         let stays = !changed && self.take_cleaned(frame);
         if changed {
-            self.counters(pool).evictions_dirty.add(1);
-            pool.departures.note(page);
+            self.counters().evictions_dirty.add(1);
+            self.shared.departures.note(page);
         } else {
-            self.counters(pool).evictions_clean.add(1);
+            self.counters().evictions_clean.add(1);
         }
-        let change = pool.cache.apply(page, Event::GraceOver { changed, stays });
-        self.left(pool, page, (&change, stays), now);
+        let change = self.shared.cache.apply(page, Event::GraceOver { changed, stays });
+        self.left(page, (&change, stays), now);
     }
 
     /// Keeps free frames ahead of need, many at a time.
-    pub(super) fn refill(&mut self, pool: &BufferPool, by: usize, now: Time) {
+    pub(super) fn refill(&mut self, by: usize, now: Time) {
         let wanted = self.limits.reserve + self.starved.len();
         if self.free.len() >= wanted.div_ceil(2) + self.starved.len() / 2 {
-            self.share_out(pool);
+            self.share_out();
             return;
         }
-        pool.take_spare(self.core, wanted - self.free.len(), &mut self.free);
+        self.shared.take_spare(self.core, wanted - self.free.len(), &mut self.free);
         let coming = self.free.len() + self.evictions.frame_count() + self.write_back.frame_count();
         // While writes fail, only need is worth another one: else a core would never come to rest.
         if coming >= wanted || (self.starved.is_empty() && self.write_back.fails()) {
             return;
         }
-        pool.cache.settle(&mut self.installed);
+        self.shared.cache.settle(&mut self.installed);
         if self.write_back.fails() {
             // Only unchanged pages can leave. One more page shows whether the device has recovered.
-            let mut frames = pool.cache.give_up_unchanged(wanted - coming, self.core);
+            let mut frames = self.shared.cache.give_up_unchanged(wanted - coming, self.core);
             self.write_back.note_search(!frames.is_empty());
-            frames.extend(pool.cache.give_up(1, self.core));
-            self.take_over(pool, frames, by, now);
+            frames.extend(self.shared.cache.give_up(1, self.core));
+            self.take_over(frames, by, now);
             return;
         }
-        let mut frames = pool.cache.give_up(wanted - coming, self.core);
-        pool.cache.give_up_neighbours(&mut frames, self.core);
-        self.take_over(pool, frames, by, now);
+        let mut frames = self.shared.cache.give_up(wanted - coming, self.core);
+        self.shared.cache.give_up_neighbours(&mut frames, self.core);
+        self.take_over(frames, by, now);
     }
 
     /// Evicts the resident `page`, which its program will not need soon. Called by core `by`, outside
     /// any memory call.
-    pub(crate) fn drop_page(&mut self, pool: &BufferPool, page: PageId, by: usize, now: Time) {
-        pool.cache.settle(&mut self.installed);
-        if let Some(frame) = pool.cache.give_up_page(page, self.core) {
-            self.take_over(pool, vec![frame], by, now);
+    pub(crate) fn drop_page(&mut self, page: PageId, by: usize, now: Time) {
+        self.shared.cache.settle(&mut self.installed);
+        if let Some(frame) = self.shared.cache.give_up_page(page, self.core) {
+            self.take_over(vec![frame], by, now);
         }
     }
 
     /// Starts to write some of the pages that a checkpoint waits for.
-    pub(super) fn clean(&mut self, pool: &BufferPool, by: usize, now: Time) {
-        let Some(persist) = &pool.persist else { return };
-        if pool.write_health.pauses(now) {
+    pub(super) fn clean(&mut self, by: usize, now: Time) {
+        if self.shared.persist.is_none() || self.shared.write_health.pauses(now) {
             return;
         }
         for _ in 0..self.limits.batch_max {
             if self.cleaning.len() >= self.limits.cleaned_max() {
                 return;
             }
-            let Some(page) = persist.to_clean.pop() else { return };
-            pool.cache.settle(&mut self.installed);
-            if let Some(frame) = pool.cache.give_up_page(page, self.core) {
+            let next = self.shared.persist.as_ref().and_then(|persist| persist.to_clean.pop());
+            let Some(page) = next else { return };
+            self.shared.cache.settle(&mut self.installed);
+            if let Some(frame) = self.shared.cache.give_up_page(page, self.core) {
                 self.cleaning.insert(frame);
-                self.take_over(pool, vec![frame], by, now);
+                self.take_over(vec![frame], by, now);
             }
         }
     }
@@ -91,25 +90,19 @@ impl Backside {
     }
 
     /// Takes over victims that were unpublished just now.
-    pub(super) fn take_over(
-        &mut self,
-        pool: &BufferPool,
-        frames: Vec<FrameId>,
-        by: usize,
-        now: Time,
-    ) {
-        if pool.epochs.alone() {
-            frames.into_iter().for_each(|frame| self.evict(pool, frame, now));
+    pub(super) fn take_over(&mut self, frames: Vec<FrameId>, by: usize, now: Time) {
+        if self.shared.epochs.alone() {
+            frames.into_iter().for_each(|frame| self.evict(frame, now));
         } else if !frames.is_empty() {
-            self.evictions.begin(&pool.epochs, frames, now);
-            self.end_grace_periods(pool, by, now);
+            self.evictions.begin(&self.shared.epochs, frames, now);
+            self.end_grace_periods(by, now);
         }
     }
 
     /// Takes a frame that holds no page any more. One of another node serves that node's cores.
-    pub(super) fn add_free(&mut self, pool: &BufferPool, frame: FrameId) {
+    pub(super) fn add_free(&mut self, frame: FrameId) {
         self.write_back.note_free();
-        if pool.nodes.of_frame(frame) == pool.nodes.of_core(self.core) {
+        if self.shared.nodes.of_frame(frame) == self.shared.nodes.of_core(self.core) {
             self.free.push(frame);
         } else {
             self.far.push(frame);
@@ -117,33 +110,33 @@ impl Backside {
     }
 
     /// Hands free frames of other nodes over to them.
-    pub(super) fn hand_over_far(&mut self, pool: &BufferPool) {
+    pub(super) fn hand_over_far(&mut self) {
         if !self.far.is_empty() {
-            pool.put_spare(self.far.iter().copied());
+            self.shared.put_spare(self.far.iter().copied());
             self.far.clear();
         }
     }
 
     /// Hands frames beyond the reserve to cores that have none.
-    pub(super) fn share_out(&mut self, pool: &BufferPool) {
+    pub(super) fn share_out(&mut self) {
         let surplus = self.free.len().saturating_sub(self.limits.reserve);
         if surplus > self.limits.reserve {
-            pool.put_spare(self.free[..surplus].iter().copied());
+            self.shared.put_spare(self.free[..surplus].iter().copied());
             self.free.drain(..surplus);
         }
     }
 
     /// Fails misses that still wait for a frame when nothing can be written, because no frame will
     /// become free.
-    pub(super) fn fail_starved(&mut self, pool: &BufferPool) {
+    pub(super) fn fail_starved(&mut self) {
         // Victims in their grace period may hold unchanged pages, which need no write.
         let looks_on = !self.write_back.has_kept_all();
         if !self.write_back.fails() || !self.evictions.is_empty() || looks_on {
             return;
         }
         for (page, _) in std::mem::take(&mut self.starved) {
-            let change = pool.cache.apply(page, Event::NoFrame);
-            self.fail(pool, &change, "no frame can be freed for it: writes to the device fail");
+            let change = self.shared.cache.apply(page, Event::NoFrame);
+            self.fail(&change, "no frame can be freed for it: writes to the device fail");
         }
     }
 }

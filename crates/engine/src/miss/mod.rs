@@ -4,9 +4,9 @@
 //! back behind the reads, and wakes waiters. Its core drives it ([`Backside::advance`]) between
 //! jobs. When that core is busy for long, another core that waits for one of its pages drives it.
 
-pub(crate) mod buffer_pool;
 mod claims;
 mod completions;
+pub(crate) mod core_shared;
 mod eviction;
 mod frames;
 mod pace;
@@ -19,6 +19,7 @@ mod write_back;
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ebbtide_core::prefetch::{Demand, Prefetching};
@@ -27,10 +28,10 @@ use smallvec::smallvec;
 
 use crate::cache::{BLANK, Change, Effect, Event};
 use crate::device::{Direction, Queue};
-use crate::miss::buffer_pool::BufferPool;
 use crate::net::{NetEvent, NetRequest};
 use crate::sync::counters::CoreCounters;
 use crate::sync::mailbox::{Outcome, Waiter};
+use core_shared::CoreShared;
 use eviction::Evictions;
 use prefetch::Prefetch;
 use requests::{Operation, Requests};
@@ -53,13 +54,13 @@ pub(crate) enum Drive {
 
 /// The result of looking for a page on which one of the core's jobs has missed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum Lookup {
     /// The page was on flash only: this core brings it.
     Absent,
     /// The page is on its way: the job waits with others for `mover`, the core that brings it in or out.
     UnderWay { mover: usize },
     /// The page is in DRAM.
-    Here,
+    Resident,
 }
 
 /// Bounds of a backside.
@@ -87,6 +88,7 @@ impl Limits {
 /// A core's misses.
 pub(crate) struct Backside {
     core: usize,
+    shared: Arc<CoreShared>,
     limits: Limits,
     /// The core that drives it now.
     driven_by: usize,
@@ -115,12 +117,13 @@ impl Backside {
         limits: Limits,
         queue: Box<dyn Queue>,
         prefetcher: Option<Prefetching>,
+        shared: Arc<CoreShared>,
     ) -> Backside {
         Backside {
             core,
             limits,
             driven_by: core,
-            requests: Requests::new(queue, limits.depth),
+            requests: Requests::new(queue, limits.depth, shared.clone()),
             free: Vec::with_capacity(4 * limits.reserve),
             far: Vec::new(),
             evictions: Evictions::default(),
@@ -131,6 +134,7 @@ impl Backside {
             read_ns: Vec::new(),
             cleaning: HashSet::new(),
             own_wakes: Vec::new(),
+            shared,
         }
     }
 
@@ -154,69 +158,64 @@ impl Backside {
 
     /// Handles a miss of `waiter`, a job of this core, on `page`. Brings the page, or adds the job
     /// to the page's waiters.
-    pub(crate) fn miss(
-        &mut self,
-        pool: &BufferPool,
-        page: PageId,
-        waiter: Waiter,
-        now: Time,
-    ) -> Found {
+    pub(crate) fn miss(&mut self, page: PageId, waiter: Waiter, now: Time) -> Lookup {
         let frame = self.free.last().copied();
-        let change = pool.cache.apply(page, Event::Asked { waiter, frame });
-        self.execute(pool, page, &change, now);
+        let change = self.shared.cache.apply(page, Event::Asked { waiter, frame });
+        self.execute(page, &change, now);
         if change.has(Effect::Join) {
-            return Found::UnderWay { mover: change.mover };
+            return Lookup::UnderWay { mover: change.mover };
         }
         if change.has(Effect::Use) {
             let first_use = change.has(Effect::NoteFirstUse);
             self.own_wakes.push((waiter.fiber, Outcome::Here { first_use }));
-            return Found::Here;
+            return Lookup::Resident;
         }
-        self.counters(pool).misses.add(1);
+        self.counters().misses.add(1);
         if change.has(Effect::Refuse) {
-            self.wake(pool, waiter, Outcome::Failed("its copy on flash is damaged".into()));
+            let failed = Outcome::Failed("its copy on flash is damaged".into());
+            self.own_wakes.push((waiter.fiber, failed));
         } else {
             self.requests.missed(now);
         }
-        self.look_ahead(pool, page, Demand::Miss, now);
-        Found::Absent
+        self.look_ahead(page, Demand::Miss, now);
+        Lookup::Absent
     }
 
     /// Notes the first use of `page` by a job of this core. Returns true if the page was fetched
     /// ahead and is still there.
-    pub(crate) fn use_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) -> bool {
-        let change = pool.cache.apply(page, Event::Used);
-        self.execute(pool, page, &change, now);
+    pub(crate) fn use_ahead(&mut self, page: PageId, now: Time) -> bool {
+        let change = self.shared.cache.apply(page, Event::Used);
+        self.execute(page, &change, now);
         change.has(Effect::NoteFirstUse)
     }
 
     /// Executes the effects of a transition of `page`, which was asked for at `since`. The caller
     /// answers the jobs that ask or fail.
-    fn execute(&mut self, pool: &BufferPool, page: PageId, change: &Change, since: Time) {
+    fn execute(&mut self, page: PageId, change: &Change, since: Time) {
         for effect in change.effects {
             match effect {
                 Effect::Fill => {
                     self.take(change, false);
-                    self.fill(pool, page, change, since);
+                    self.fill(page, change, since);
                 }
                 Effect::FillAhead => {
                     self.take(change, true);
-                    self.prefetch.issued(pool.counters.core(self.core));
-                    self.start_read(pool, page, change, true, since);
+                    self.prefetch.issued(self.shared.counters.core(self.core));
+                    self.start_read(page, change, true, since);
                 }
                 Effect::Take => self.take(change, false),
                 Effect::FindFrame => {
-                    self.counters(pool).starved.add(1);
+                    self.counters().starved.add(1);
                     self.starved.push_back((page, since));
                 }
-                Effect::NoteLate => self.look_ahead(pool, page, Demand::Late, since),
+                Effect::NoteLate => self.look_ahead(page, Demand::Late, since),
                 Effect::NoteFirstUse => {
-                    self.look_ahead(pool, page, Demand::FirstHit { late: false }, since);
+                    self.look_ahead(page, Demand::FirstHit { late: false }, since);
                 }
-                Effect::Rescue if change.mover == self.core => self.rescue(pool, page, change),
-                Effect::Install => self.install(pool, change),
+                Effect::Rescue if change.mover == self.core => self.rescue(page, change),
+                Effect::Install => self.install(change),
                 Effect::Write => self.write_back.push(change.frame),
-                Effect::Free => self.add_free(pool, change.frame),
+                Effect::Free => self.add_free(change.frame),
                 Effect::Rescue
                 | Effect::Join
                 | Effect::Use
@@ -238,36 +237,36 @@ impl Backside {
 
     /// Handles a job of this core that waits for a changed page, which this core evicts. If the page
     /// only waits to be written, it comes back at once.
-    fn rescue(&mut self, pool: &BufferPool, page: PageId, change: &Change) {
+    fn rescue(&mut self, page: PageId, change: &Change) {
         // The write for a checkpoint must happen.
         if !self.cleaning.contains(&change.frame) && self.write_back.take_waiting(change.frame) {
-            self.counters(pool).revived.add(1);
-            self.counters(pool).revived_unwritten.add(1);
-            let slot = pool.cache.slot_of(change.frame);
-            let change = pool.cache.apply(page, Event::Kept { slot });
-            self.install(pool, &change);
+            self.counters().revived.add(1);
+            self.counters().revived_unwritten.add(1);
+            let slot = self.shared.cache.slot_of(change.frame);
+            let change = self.shared.cache.apply(page, Event::Kept { slot });
+            self.install(&change);
         }
     }
 
     /// Fetches the pages that the prefetcher expects after a job asked for `page`, with the result
     /// `demand`.
-    fn look_ahead(&mut self, pool: &BufferPool, page: PageId, demand: Demand, now: Time) {
-        let candidates = self.prefetch.demand(pool.counters.core(self.core), page, demand);
+    fn look_ahead(&mut self, page: PageId, demand: Demand, now: Time) {
+        let candidates = self.prefetch.demand(self.shared.counters.core(self.core), page, demand);
         for candidate in candidates {
-            self.fetch_ahead(pool, candidate, now);
+            self.fetch_ahead(candidate, now);
         }
     }
 
     /// Starts to read `page` before a job needs it, if it is on flash only. False if no frame can be spared.
-    pub(crate) fn fetch_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) -> bool {
+    pub(crate) fn fetch_ahead(&mut self, page: PageId, now: Time) -> bool {
         // Misses come first: most of the reserve is theirs.
         let spare = self.free.len() > self.limits.reserve / 4 && self.starved.is_empty();
         if !spare || !self.prefetch.has_room() {
             return false;
         }
         let Some(&frame) = self.free.last() else { return false };
-        let change = pool.cache.apply(page, Event::Expected { core: self.core, frame });
-        self.execute(pool, page, &change, now);
+        let change = self.shared.cache.apply(page, Event::Expected { core: self.core, frame });
+        self.execute(page, &change, now);
         true
     }
 
@@ -308,88 +307,88 @@ impl Backside {
     }
 
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
-    pub(crate) fn advance(&mut self, pool: &BufferPool, by: usize, now: Time, drive: Drive) {
+    pub(crate) fn advance(&mut self, by: usize, now: Time, drive: Drive) {
         self.driven_by = by;
-        pool.driven[self.core].store(now.as_ns(), Ordering::Relaxed);
+        self.shared.driven[self.core].store(now.as_ns(), Ordering::Relaxed);
         self.requests.set_busy(matches!(drive, Drive::Busy { .. }));
         if drive == Drive::Idle {
             self.requests.idle(now);
         }
-        self.reap(pool, now, drive == Drive::Idle);
-        self.end_grace_periods(pool, by, now);
-        self.clean(pool, by, now);
+        self.reap(now, drive == Drive::Idle);
+        self.end_grace_periods(by, now);
+        self.clean(by, now);
         if drive == Drive::Help && self.starved.is_empty() {
             // Only its own core gets frames ahead of need: it may have ended.
-            self.share_out(pool);
+            self.share_out();
         } else {
-            self.refill(pool, by, now);
+            self.refill(by, now);
         }
         while let Some(&frame) = self.free.last() {
             let Some((page, since)) = self.starved.pop_front() else { break };
-            let change = pool.cache.apply(page, Event::FrameFound { core: self.core, frame });
-            self.execute(pool, page, &change, since);
+            let change =
+                self.shared.cache.apply(page, Event::FrameFound { core: self.core, frame });
+            self.execute(page, &change, since);
         }
-        self.hand_over_far(pool);
-        self.fail_starved(pool);
+        self.hand_over_far();
+        self.fail_starved();
         if !matches!(drive, Drive::Busy { .. }) || self.installed.len() >= SETTLE_AT {
-            pool.cache.settle(&mut self.installed);
+            self.shared.cache.settle(&mut self.installed);
         }
-        self.submit_when_due(pool, now, drive);
+        self.submit_when_due(now, drive);
         if by != self.core && self.requests.has_network_events() {
             // Its own core may sleep on completions that were taken here.
-            pool.mailboxes.rouse(self.core);
+            self.shared.mailboxes.rouse(self.core);
         }
     }
 
-    fn counters<'a>(&self, pool: &'a BufferPool) -> &'a CoreCounters {
-        pool.counters.core(self.core)
+    fn counters(&self) -> &CoreCounters {
+        self.shared.counters.core(self.core)
     }
 
     /// Starts to read a page that was asked for into its frame. A blank page needs no read.
-    fn fill(&mut self, pool: &BufferPool, page: PageId, change: &Change, since: Time) {
+    fn fill(&mut self, page: PageId, change: &Change, since: Time) {
         if change.slot != BLANK {
-            self.start_read(pool, page, change, false, since);
+            self.start_read(page, change, false, since);
             return;
         }
-        pool.cache.clear_end(change.frame, 0);
-        let arrived = pool.cache.apply(page, Event::Arrived);
-        self.install(pool, &arrived);
+        self.shared.cache.clear_end(change.frame, 0);
+        let arrived = self.shared.cache.apply(page, Event::Arrived);
+        self.install(&arrived);
     }
 
     fn start_read(
         &mut self,
-        pool: &BufferPool,
         page: PageId,
         &Change { slot, frame, .. }: &Change,
         prefetched: bool,
         since: Time,
     ) {
         let read = Operation::new(Direction::Read, page, slot, smallvec![frame], since);
-        self.requests.start(pool, Operation { prefetched, ..read });
+        self.requests.start(Operation { prefetched, ..read });
     }
 
-    fn submit_when_due(&mut self, pool: &BufferPool, now: Time, drive: Drive) {
+    fn submit_when_due(&mut self, now: Time, drive: Drive) {
         let hurried =
             matches!(drive, Drive::Busy { .. }) || self.free.len() < self.limits.reserve / 4;
         let writes = self.write_back.ready(&self.limits, hurried);
         if !self.requests.is_due(&self.limits, writes, drive, now) {
             return;
         }
-        let mut frames = self.write_back.take(&pool.cache, writes);
+        let mut frames = self.write_back.take(&self.shared.cache, writes);
         // A failing device is tried with few pages at a time. The others go on living in DRAM.
-        let permitted = pool.write_health.permits(frames.len(), now);
+        let permitted = self.shared.write_health.permits(frames.len(), now);
         for frame in frames.drain(permitted..) {
-            self.keep(pool, frame, pool.cache.slot_of(frame));
+            self.keep(frame, self.shared.cache.slot_of(frame));
         }
-        if !frames.is_empty() && pool.write_gate.may_write(now) {
-            self.write_back.start(pool, &mut self.requests, frames, now);
+        if !frames.is_empty() && self.shared.write_gate.may_write(now) {
+            self.write_back.start(&mut self.requests, frames, now);
         } else if !frames.is_empty() {
             self.write_back.note_failure();
             for frame in frames {
-                self.write_failed(pool, frame, pool.cache.slot_of(frame));
+                self.write_failed(frame, self.shared.cache.slot_of(frame));
             }
         }
-        self.counters(pool).submissions.add(1);
+        self.counters().submissions.add(1);
         self.requests.submit(now);
     }
 }

@@ -2,17 +2,17 @@
 //! next submission.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ebbtide_core::durability::Lsn;
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::SmallVec;
 
+use super::core_shared::CoreShared;
 use super::pace::Pace;
 use super::{Drive, Limits};
 use crate::device::{Completion, Direction, Queue, Request};
-use crate::miss::buffer_pool::BufferPool;
 use crate::net::{NetEvent, NetRequest};
-use crate::sync::counters::CoreCounters;
 
 /// How often a request is tried before its error counts.
 pub(super) const ATTEMPTS_MAX: u32 = 8;
@@ -66,6 +66,7 @@ impl Operation {
 /// The requests of one core.
 pub(super) struct Requests {
     queue: Box<dyn Queue>,
+    shared: Arc<CoreShared>,
     /// By token.
     operations: Vec<Operation>,
     idle_tokens: Vec<u64>,
@@ -81,11 +82,12 @@ pub(super) struct Requests {
 impl Requests {
     /// For at most `depth` requests at once. The lists have their places from the start, so that
     /// memory does not grow with the load.
-    pub(super) fn new(queue: Box<dyn Queue>, depth: usize) -> Requests {
+    pub(super) fn new(queue: Box<dyn Queue>, depth: usize, shared: Arc<CoreShared>) -> Requests {
         let none = SmallVec::new();
         let idle = Operation::new(Direction::Read, PageId(0), 0, none, Time::ZERO);
         Requests {
             queue,
+            shared,
             operations: vec![idle; depth],
             idle_tokens: (0..depth as u64).rev().collect(),
             completions: Vec::new(),
@@ -94,6 +96,11 @@ impl Requests {
             submitted_at: Time::ZERO,
             pace: Pace::default(),
         }
+    }
+
+    /// The state that all cores share.
+    pub(super) fn shared(&self) -> Arc<CoreShared> {
+        self.shared.clone()
     }
 
     /// Whether nothing is under way.
@@ -106,7 +113,7 @@ impl Requests {
         self.queue.run_pages_max()
     }
 
-    pub(super) fn start(&mut self, pool: &BufferPool, operation: Operation) {
+    pub(super) fn start(&mut self, operation: Operation) {
         let since = operation.since;
         let token = match self.idle_tokens.pop() {
             Some(token) => {
@@ -118,14 +125,14 @@ impl Requests {
                 self.operations.len() as u64 - 1
             }
         };
-        self.push(pool, token, since);
+        self.push(token, since);
     }
 
-    fn push(&mut self, pool: &BufferPool, token: u64, now: Time) {
+    fn push(&mut self, token: u64, now: Time) {
         let operation = &self.operations[token as usize];
-        let offset = pool.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64;
-        let pages = operation.frames.iter().map(|f| pool.cache.frame_memory(*f)).collect();
-        // SAFETY: frames live as long as the pool, and the pool outlives the queue. The states of
+        let offset = self.shared.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64;
+        let pages = operation.frames.iter().map(|f| self.shared.cache.frame_memory(*f)).collect();
+        // SAFETY: frames live as long as the cache, which outlives the queue. The states of
         // their pages keep others from them until the operation has ended.
         self.queue.push(unsafe { Request::new(operation.direction, offset, pages, token) });
         if operation.direction == Direction::Read {
@@ -185,17 +192,16 @@ impl Requests {
     }
 
     /// Prefetches the data that the end of an operation will change into the core's caches.
-    pub(super) fn prefetch(&self, pool: &BufferPool, completion: &Completion) {
+    pub(super) fn prefetch(&self, completion: &Completion) {
         let operation = &self.operations[completion.token as usize];
-        pool.cache.prefetch_arrival(operation.page, operation.frames[0]);
+        self.shared.cache.prefetch_arrival(operation.page, operation.frames[0]);
     }
 
     /// The operation that `completion` ends, with its error if it failed for good. `None` if it is
     /// tried again. A core that was `waiting` sees this at once.
     pub(super) fn end(
         &mut self,
-        pool: &BufferPool,
-        counters: &CoreCounters,
+        core: usize,
         completion: Completion,
         (now, waiting): (Time, bool),
     ) -> Option<(Operation, Option<String>)> {
@@ -204,8 +210,11 @@ impl Requests {
         let error = match completion.result {
             Ok(bytes) if bytes == expected_bytes => None,
             // The file may go on behind what belongs to the last page.
-            Ok(bytes) if operation.slot == pool.last_page.0 && bytes >= pool.last_page.1 => {
-                pool.cache.clear_end(operation.frames[0], bytes);
+            Ok(bytes)
+                if operation.slot == self.shared.last_page.0
+                    && bytes >= self.shared.last_page.1 =>
+            {
+                self.shared.cache.clear_end(operation.frames[0], bytes);
                 None
             }
             Ok(bytes) => Some(format!("moved {bytes} of {expected_bytes} bytes")),
@@ -213,8 +222,8 @@ impl Requests {
         };
         if error.is_some() && operation.attempts < ATTEMPTS_MAX {
             operation.attempts += 1;
-            counters.retries.add(1);
-            self.push(pool, completion.token, now);
+            self.shared.counters.core(core).retries.add(1);
+            self.push(completion.token, now);
             return None;
         }
         if operation.direction == Direction::Read {
@@ -276,9 +285,9 @@ impl fmt::Debug for Requests {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
-    use std::sync::Arc;
-
+    use super::super::tests::shared;
     use super::*;
     use crate::device::Device;
     use crate::device::ram::{Latency, Ram};
@@ -297,7 +306,8 @@ mod tests {
     /// A request since 1,000 us, of a core that misses every 10 us, on a device that takes 100 us.
     fn requests() -> Requests {
         let ram = Arc::new(Ram::new(1, Latency::Looks(1), |_, _| {}));
-        let mut requests = Requests::new(ram.queue(LIMITS.depth).expect("a queue"), LIMITS.depth);
+        let queue = ram.queue(LIMITS.depth).expect("a queue");
+        let mut requests = Requests::new(queue, LIMITS.depth, Arc::new(shared(1, 8)));
         for miss in 1..100 {
             requests.missed(us(10 * miss));
             requests.pace.read_took(Span::from_us(100), true);

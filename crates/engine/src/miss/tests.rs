@@ -15,7 +15,7 @@ use super::*;
 use crate::cache::nodes::Nodes;
 use crate::cache::{Cache, Division, PageState};
 use crate::device::{Completion, Request, Sleeper};
-use crate::miss::buffer_pool::{PageWrites, WriteGate};
+use crate::miss::core_shared::{PageWrites, WriteGate};
 use crate::sync::counters::Counters;
 use crate::sync::departures::Departures;
 use crate::sync::epoch::Epochs;
@@ -103,7 +103,7 @@ impl Sleeper for Wakes {
 
 /// The first core of an engine. Its time stands still unless the test moves it.
 struct Core {
-    pool: BufferPool,
+    pool: Arc<CoreShared>,
     backside: Backside,
     /// Fibers that wait for nothing.
     idle: Vec<u32>,
@@ -118,35 +118,51 @@ fn us(us: u64) -> Time {
     Time::ZERO + Span::from_us(us)
 }
 
+/// The state of `cores` cores over `frames` frames, whose cores wake by `wakes`.
+fn shared_by(cores: usize, frames: usize, wakes: &Arc<Wakes>) -> CoreShared {
+    let policy = (Division::new(None, 1, frames, PAGES), Admission::Always, PolicyKind::Fifo);
+    let cache = Cache::new(PAGES, frames, policy, (cores, FIBERS), false).expect("memory");
+    let nodes = Nodes::one(cores);
+    CoreShared {
+        cache: Arc::new(cache),
+        epochs: Epochs::with_barrier(cores, None),
+        mailboxes: Mailboxes::new((0..cores).map(|_| wakes.clone() as Arc<dyn Sleeper>).collect()),
+        counters: Counters::new(cores),
+        driven: (0..cores).map(|_| CachePadded::default()).collect(),
+        placement: Mutex::new(Placement::new(2 * PAGES, PAGES)),
+        base_offset: 0,
+        spare: CoreShared::all_spare(&nodes, frames),
+        nodes,
+        write_health: PageWrites::default(),
+        departures: Departures::default(),
+        write_gate: WriteGate::new(Box::new(|| Ok(()))),
+        last_page: (PAGES as u32 - 1, PAGE_BYTES),
+        extent: None,
+        persist: None,
+        start: Instant::now(),
+    }
+}
+
+/// As above, where no core sleeps.
+pub(super) fn shared(cores: usize, frames: usize) -> CoreShared {
+    shared_by(cores, frames, &Arc::default())
+}
+
 impl Core {
     /// One of `cores` cores over `frames` frames.
     fn of(cores: usize, frames: usize) -> Core {
-        let policy = (Division::new(None, 1, frames, PAGES), Admission::Always, PolicyKind::Fifo);
+        Core::with(cores, frames, |_| {})
+    }
+
+    /// As above, after `change` has changed the shared state.
+    fn with(cores: usize, frames: usize, change: impl FnOnce(&mut CoreShared)) -> Core {
         let wakes = Arc::new(Wakes::default());
-        let sleepers = (0..cores).map(|_| wakes.clone() as Arc<dyn Sleeper>).collect();
-        let nodes = Nodes::one(cores);
-        let pool = BufferPool {
-            cache: Arc::new(
-                Cache::new(PAGES, frames, policy, (cores, FIBERS), false).expect("memory"),
-            ),
-            epochs: Epochs::with_barrier(cores, None),
-            mailboxes: Mailboxes::new(sleepers),
-            counters: Counters::new(cores),
-            driven: (0..cores).map(|_| CachePadded::default()).collect(),
-            placement: Mutex::new(Placement::new(2 * PAGES, PAGES)),
-            base_offset: 0,
-            spare: BufferPool::all_spare(&nodes, frames),
-            nodes,
-            write_health: PageWrites::default(),
-            departures: Departures::default(),
-            write_gate: WriteGate::new(Box::new(|| Ok(()))),
-            last_page: (PAGES as u32 - 1, PAGE_BYTES),
-            extent: None,
-            persist: None,
-            start: Instant::now(),
-        };
+        let mut shared = shared_by(cores, frames, &wakes);
+        change(&mut shared);
+        let pool = Arc::new(shared);
         let asked = Arc::new(Mutex::new(Asked::default()));
-        let backside = Backside::new(0, LIMITS, Box::new(Answers(asked.clone())), None);
+        let queue = Box::new(Answers(asked.clone()));
+        let backside = Backside::new(0, LIMITS, queue, None, pool.clone());
         Core { pool, backside, idle: (0..FIBERS as u32).rev().collect(), asked, wakes }
     }
 
@@ -154,12 +170,12 @@ impl Core {
     fn miss(&mut self, page: u64, now: Time) {
         let page = PageId(page);
         let fiber = self.idle.pop().expect("a fiber that does not wait");
-        let found = self.backside.miss(&self.pool, page, Waiter { core: 0, fiber }, now);
-        assert_eq!(found, Found::Absent);
+        let found = self.backside.miss(page, Waiter { core: 0, fiber }, now);
+        assert_eq!(found, Lookup::Absent);
     }
 
     fn advance(&mut self, now: Time, drive: Drive) {
-        self.backside.advance(&self.pool, 0, now, drive);
+        self.backside.advance(0, now, drive);
     }
 
     /// The device answers all requests: successfully, or with an error.
@@ -205,7 +221,7 @@ impl Core {
     }
 
     fn drop_page(&mut self, page: u64, now: Time) {
-        self.backside.drop_page(&self.pool, PageId(page), 0, now);
+        self.backside.drop_page(PageId(page), 0, now);
     }
 
     fn submitted(&self) -> usize {
@@ -284,10 +300,11 @@ fn a_miss_waits_for_a_victim_in_its_grace_period_also_when_nothing_can_be_writte
 
 #[test]
 fn a_core_fills_frames_of_its_own_node_and_gives_others_back() {
-    let mut core = Core::of(2, PAGES as usize);
     let nodes = Nodes::of(2, &[0, 1], PAGES as usize, &[(0, vec![0]), (1, vec![1])]);
-    core.pool.spare = BufferPool::all_spare(&nodes, PAGES as usize);
-    core.pool.nodes = nodes;
+    let mut core = Core::with(2, PAGES as usize, |shared| {
+        shared.spare = CoreShared::all_spare(&nodes, PAGES as usize);
+        shared.nodes = nodes;
+    });
     let node_of = |core: &Core, page| {
         let PageState::Resident(frame) = core.pool.cache.state(PageId(page)) else { panic!() };
         core.pool.nodes.of_frame(frame)
@@ -304,7 +321,7 @@ fn a_core_fills_frames_of_its_own_node_and_gives_others_back() {
     let [near, far] = spare(&core);
     core.drop_page(0, us(0));
     core.drop_page(1, us(0));
-    core.backside.hand_over_far(&core.pool);
+    core.backside.hand_over_far();
     assert_eq!((core.backside.free.len(), spare(&core)), (1, [near, far + 1]));
 }
 
@@ -325,7 +342,7 @@ fn a_page_that_needs_no_write_for_a_checkpoint_stays_where_it_is() {
         core.bring(0..1);
         let frame = core.pool.cache.give_up_page(PageId(0), 0).expect("it is there");
         core.backside.cleaning.insert(frame);
-        core.backside.take_over(&core.pool, vec![frame], 0, us(0));
+        core.backside.take_over(vec![frame], 0, us(0));
         assert_eq!(core.pool.cache.state(PageId(0)), PageState::Resident(frame));
         assert!(core.backside.is_idle() && core.backside.cleaning.is_empty());
     }
@@ -381,7 +398,7 @@ fn a_core_that_sleeps_is_roused_for_what_another_took_from_its_sockets() {
         core.pool.mailboxes.set_running(0, false);
         core.asked.lock().network_events = events;
         let before = core.wakes.0.load(Ordering::Relaxed);
-        core.backside.advance(&core.pool, by, us(0), Drive::Help);
+        core.backside.advance(by, us(0), Drive::Help);
         core.wakes.0.load(Ordering::Relaxed) - before
     };
     assert_eq!(wakes_after(1, true), 1);
@@ -567,7 +584,7 @@ fn few_pages_are_under_way_ahead_of_demand() {
     core.advance(us(0), Drive::Idle);
     for round in 1..3 {
         (0..10).for_each(|page| {
-            core.backside.fetch_ahead(&core.pool, PageId(100 * round + page), us(0));
+            core.backside.fetch_ahead(PageId(100 * round + page), us(0));
         });
         core.advance(us(0), Drive::Idle);
         assert_eq!(core.submitted(), LIMITS.prefetches_max);
@@ -606,7 +623,7 @@ fn a_prefetcher_is_told_once_of_each_page_that_arrived_and_of_none_that_did_not(
     core.advance(us(0), Drive::Idle);
     assert_eq!(told.lock().len(), 3, "once");
 
-    core.backside.look_ahead(&core.pool, PageId(20), Demand::Miss, us(0));
+    core.backside.look_ahead(PageId(20), Demand::Miss, us(0));
     for _ in 0..requests::ATTEMPTS_MAX {
         core.advance(us(0), Drive::Idle);
         core.answer(false);
@@ -619,7 +636,8 @@ fn a_prefetcher_is_told_once_of_each_page_that_arrived_and_of_none_that_did_not(
 #[test]
 fn a_core_may_have_more_requests_than_it_has_lists_for() {
     let mut core = Core::of(1, 64);
-    core.backside.requests = Requests::new(Box::new(Answers(core.asked.clone())), 2);
+    core.backside.requests =
+        Requests::new(Box::new(Answers(core.asked.clone())), 2, core.pool.clone());
     core.advance(us(0), Drive::Idle);
     (0..5).for_each(|page| core.miss(page, us(0)));
     core.advance(us(0), Drive::Idle);
@@ -705,7 +723,7 @@ fn a_page_that_another_core_has_brought_wakes_its_waiter_by_mail() {
     core.miss(1, us(0));
     core.advance(us(0), Drive::Idle);
     core.answer(true);
-    core.backside.advance(&core.pool, 1, us(0), Drive::Help);
+    core.backside.advance(1, us(0), Drive::Help);
     assert_eq!(core.use_arrived(), 0, "its core may sleep");
     assert!(matches!(core.pool.mailboxes.next(0), Some((0, Outcome::Installed(_)))));
 }
@@ -718,13 +736,13 @@ fn a_run_that_fails_is_one_failure_and_each_of_its_pages_is_tried_alone_once() {
     let mut tries = 0;
     while core.submitted() == 1 {
         core.answer(false);
-        core.backside.reap(&core.pool, us(0), true);
+        core.backside.reap(us(0), true);
         core.asked.lock().take_staged();
         tries += 1;
     }
     assert_eq!((tries, core.submitted()), (requests::ATTEMPTS_MAX, 32), "each page alone");
     core.answer(false);
-    core.backside.reap(&core.pool, us(0), true);
+    core.backside.reap(us(0), true);
     assert_eq!(core.asked.lock().staged.len(), 0, "once");
     assert!(!core.backside.write_back.fails());
     assert_eq!(core.pool.counters.snapshot().write_errors, 32);
@@ -746,8 +764,7 @@ fn a_backside_says_what_is_under_way() {
 /// Some file systems leave what follows the end of a file in the buffer as it was.
 #[test]
 fn what_follows_the_end_of_the_last_page_is_cleared_in_its_frame() {
-    let mut core = Core::of(1, 64);
-    core.pool.last_page.1 = 100;
+    let mut core = Core::with(1, 64, |shared| shared.last_page.1 = 100);
     (0..64).for_each(|frame| core.pool.cache.fill(FrameId(frame), &[7; PAGE_BYTES]));
     core.advance(us(0), Drive::Idle);
     core.miss(PAGES - 1, us(0));

@@ -11,7 +11,6 @@ use super::Limits;
 use super::requests::{Operation, Requests};
 use crate::cache::{Cache, Event};
 use crate::device::Direction;
-use crate::miss::buffer_pool::BufferPool;
 
 /// After this many consecutive failed writes, a miss without a free frame fails. A run of pages is one
 /// write.
@@ -138,30 +137,30 @@ impl WriteBack {
     /// request.
     pub(super) fn start(
         &mut self,
-        pool: &BufferPool,
         requests: &mut Requests,
         mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
     ) {
-        frames.sort_unstable_by_key(|frame| pool.cache.page_in(*frame));
-        if pool.persist.is_some() {
-            self.start_to_persist(pool, requests, frames, now);
+        let shared = requests.shared();
+        frames.sort_unstable_by_key(|frame| shared.cache.page_in(*frame));
+        if shared.persist.is_some() {
+            self.start_to_persist(requests, frames, now);
             return;
         }
         self.under_way += frames.len();
-        let mut placement = pool.placement.lock();
+        let mut placement = shared.placement.lock();
         // The old copies are not needed: the pages are busy, and newer in DRAM.
-        frames.iter().filter_map(|frame| pool.cache.slot_of(*frame)).for_each(|slot| {
+        frames.iter().filter_map(|frame| shared.cache.slot_of(*frame)).for_each(|slot| {
             placement.release(slot);
         });
         while !frames.is_empty() {
-            let run = placement.take_for(&groups(&pool.cache, &frames, requests.run_pages_max()));
+            let run = placement.take_for(&groups(&shared.cache, &frames, requests.run_pages_max()));
             let run = run.expect("there are as many slots as pages, and these pages have none");
-            let page = pool.cache.page_in(frames[0]);
+            let page = shared.cache.page_in(frames[0]);
             let leaving = frames.drain(..run.count as usize).collect();
-            note_sent(&pool.cache, &leaving);
+            note_sent(&shared.cache, &leaving);
             let write = Operation::new(Direction::Write, page, run.first, leaving, now);
-            requests.start(pool, write);
+            requests.start(write);
         }
     }
 
@@ -170,14 +169,14 @@ impl WriteBack {
     /// flush.
     fn start_to_persist(
         &mut self,
-        pool: &BufferPool,
         requests: &mut Requests,
         mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
     ) {
-        let Some(persist) = &pool.persist else { return };
+        let shared = requests.shared();
+        let Some(persist) = &shared.persist else { return };
         while !frames.is_empty() {
-            let groups = groups(&pool.cache, &frames, requests.run_pages_max());
+            let groups = groups(&shared.cache, &frames, requests.run_pages_max());
             let mut guarded = persist.lock();
             let Some(run) = guarded.journal.take_slots_for(&groups) else {
                 drop(guarded);
@@ -188,27 +187,26 @@ impl WriteBack {
             let leaving: SmallVec<[FrameId; 1]> = frames.drain(..run.count as usize).collect();
             let mut covers = Lsn::ZERO;
             for &frame in &leaving {
-                covers = guarded.journal.freeze(pool.cache.page_in(frame)).covers;
+                covers = guarded.journal.freeze(shared.cache.page_in(frame)).covers;
             }
             drop(guarded);
-            note_sent(&pool.cache, &leaving);
+            note_sent(&shared.cache, &leaving);
             self.under_way += leaving.len();
-            let page = pool.cache.page_in(leaving[0]);
+            let page = shared.cache.page_in(leaving[0]);
             let write = Operation::new(Direction::Write, page, run.first, leaving, now);
-            requests.start(pool, Operation { covers, ..write });
+            requests.start(Operation { covers, ..write });
         }
     }
 
     /// Starts writes of frames that were being written already.
     pub(super) fn start_again(
         &mut self,
-        pool: &BufferPool,
         requests: &mut Requests,
         operations: impl Iterator<Item = Operation>,
     ) {
         for operation in operations {
             self.under_way += operation.frames.len();
-            requests.start(pool, operation);
+            requests.start(operation);
         }
     }
 }

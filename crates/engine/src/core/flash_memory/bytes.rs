@@ -145,7 +145,7 @@ impl<'a> FlashMemory<'a> {
         let Ok(bytes) = piece.try_into() else { return false };
         let shared = &*self.local.shared;
         let absent = matches!(shared.pool.cache.state(at.page()), PageState::Absent(_));
-        let done = absent && self.local.backside().overwrite(&shared.pool, at.page(), bytes);
+        let done = absent && self.local.backside().overwrite(at.page(), bytes);
         self.accesses += u64::from(done);
         done
     }
@@ -178,7 +178,7 @@ impl<'a> FlashMemory<'a> {
         self.local.fetches_ahead.set(true);
         let mut backside = self.local.backside();
         let now = shared.pool.now();
-        if let Some(page) = absent.find(|page| !backside.fetch_ahead(&shared.pool, *page, now)) {
+        if let Some(page) = absent.find(|page| !backside.fetch_ahead(*page, now)) {
             *asked_to = page;
         }
     }

@@ -21,7 +21,7 @@ use crate::core::engine_state::EngineState;
 use crate::core::job_error::Deadlock;
 use crate::host::atomic_words;
 use crate::host::prefetched::{prefetch, prefetch_bytes};
-use crate::miss::{Backside, Found};
+use crate::miss::{Backside, Lookup};
 use crate::sync::epoch::Presence;
 use crate::sync::mailbox::{Outcome, Waiter};
 
@@ -51,7 +51,7 @@ pub(crate) struct Local {
     /// Fibers that have missed on a page since the core last drove its backside.
     missed: RefCell<Vec<(u32, PageId)>>,
     /// By fiber: where its core found the page that it last missed on.
-    found: Box<[Cell<Found>]>,
+    found: Box<[Cell<Lookup>]>,
     /// True if the backside fetches pages ahead of demand. The place of a page should then be known
     /// before its job halts.
     fetches_ahead: Cell<bool>,
@@ -101,7 +101,7 @@ impl Local {
             outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
             needs: (0..threads).map(|_| Cell::new(Needs::NOTHING)).collect(),
             missed: RefCell::new(Vec::with_capacity(threads)),
-            found: (0..threads).map(|_| Cell::new(Found::Absent)).collect(),
+            found: (0..threads).map(|_| Cell::new(Lookup::Absent)).collect(),
             fetches_ahead: Cell::new(prefetches),
             used: RefCell::new(Vec::with_capacity(threads)),
             awaited: (0..cores).map(|_| Cell::new(0)).collect(),
@@ -137,9 +137,9 @@ impl Local {
     pub(crate) fn look_for_missed(&self, backside: &mut Backside, now: Time) {
         for (fiber, page) in self.missed.borrow_mut().drain(..) {
             let waiter = Waiter { core: self.core as u32, fiber };
-            let found = backside.miss(&self.shared.pool, page, waiter, now);
+            let found = backside.miss(page, waiter, now);
             self.found[fiber as usize].set(found);
-            if let Found::UnderWay { mover } = found {
+            if let Lookup::UnderWay { mover } = found {
                 self.note_awaited(mover, 1);
             }
         }
@@ -294,13 +294,13 @@ impl<'a> FlashMemory<'a> {
             local.needs[self.fiber as usize].set(needs);
             let outcome = self.halt();
             let found = local.found[self.fiber as usize].get();
-            if let Found::UnderWay { mover } = found {
+            if let Lookup::UnderWay { mover } = found {
                 local.note_awaited(mover, -1);
             }
             let first_use = match outcome {
                 Outcome::Installed(frame) => {
                     // A page on its way out was asked for in time and stayed.
-                    counters.hits_under_miss.add(u64::from(found != Found::Absent));
+                    counters.hits_under_miss.add(u64::from(found != Lookup::Absent));
                     // The epoch pins the frame: this call uses it before it can be evicted.
                     self.presence.enter();
                     local.note_used(frame);
@@ -330,7 +330,7 @@ impl<'a> FlashMemory<'a> {
     fn use_ahead(&mut self, page: PageId) -> Option<FrameId> {
         let pool = &self.local.shared.pool;
         let ahead = matches!(pool.cache.state(page), PageState::Ahead(_));
-        if !ahead || !self.local.backside().use_ahead(pool, page, pool.now()) {
+        if !ahead || !self.local.backside().use_ahead(page, pool.now()) {
             return None;
         }
         self.presence.enter();
@@ -543,7 +543,7 @@ impl Memory for FlashMemory<'_> {
         if pool.persist.is_none()
             && matches!(pool.cache.state(page), PageState::Absent(slot) if slot != BLANK)
         {
-            let overwritten = self.local.backside().overwrite(pool, page, &[0; PAGE_BYTES]);
+            let overwritten = self.local.backside().overwrite(page, &[0; PAGE_BYTES]);
             self.accesses += u64::from(overwritten);
         }
     }
@@ -561,10 +561,10 @@ impl Memory for FlashMemory<'_> {
         match (hint, pool.cache.state(page)) {
             (Hint::WillNeed(_), PageState::Absent(_)) => {
                 self.local.fetches_ahead.set(true);
-                self.local.backside().fetch_ahead(pool, page, pool.now());
+                self.local.backside().fetch_ahead(page, pool.now());
             }
             (Hint::DontNeed(_), PageState::Resident(_) | PageState::Ahead(_)) => {
-                self.local.backside().drop_page(pool, page, core, pool.now());
+                self.local.backside().drop_page(page, core, pool.now());
             }
             _ => {}
         }

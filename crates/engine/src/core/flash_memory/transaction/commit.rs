@@ -119,14 +119,13 @@ impl<'a> FlashMemory<'a> {
         if pages.is_empty() {
             return Some(claimed);
         }
-        let shared = &*self.local.shared;
         let mut backside = self.local.backside();
         for &page in pages {
-            match backside.claim(&shared.pool, page) {
+            match backside.claim(page) {
                 Some(frame) => claimed.push((page, frame)),
                 None => {
                     for (page, _) in claimed {
-                        backside.unclaim(&shared.pool, page);
+                        backside.unclaim(page);
                     }
                     return None;
                 }
@@ -141,13 +140,12 @@ impl<'a> FlashMemory<'a> {
         if claimed.is_empty() {
             return;
         }
-        let shared = &*self.local.shared;
         let mut backside = self.local.backside();
         for &(page, _) in claimed {
             if have {
-                backside.reveal(&shared.pool, page);
+                backside.reveal(page);
             } else {
-                backside.unclaim(&shared.pool, page);
+                backside.unclaim(page);
             }
         }
         self.accesses += if have { claimed.len() as u64 } else { 0 };

@@ -12,7 +12,7 @@ use super::places::Places;
 use crate::cache::PageState;
 use crate::core::flash_memory::FlashMemory;
 use crate::host::atomic_words;
-use crate::miss::buffer_pool::BufferPool;
+use crate::miss::core_shared::CoreShared;
 use crate::sync::departures::{Departures, Watched};
 
 /// Pages that are requested together.
@@ -107,7 +107,7 @@ impl<'a> Reads<'a> {
     /// Verifies all reads, inside an epoch. Pages in `places` or elsewhere in DRAM are compared
     /// with what was read. All others must not have left DRAM with a change since they were
     /// checked.
-    pub(super) fn look(&self, pool: &BufferPool, places: &Places) -> Result<(), Look> {
+    pub(super) fn look(&self, pool: &CoreShared, places: &Places) -> Result<(), Look> {
         let mut away = Vec::new();
         let mut unknown = Vec::new();
         for (index, read) in self.pages.iter().enumerate() {
@@ -133,7 +133,7 @@ impl<'a> Reads<'a> {
     }
 
     /// Compares the words of the page with this index, which is in `frame`.
-    fn compare(&self, pool: &BufferPool, index: usize, frame: FrameId) -> Result<(), Changed> {
+    fn compare(&self, pool: &CoreShared, index: usize, frame: FrameId) -> Result<(), Changed> {
         let memory = pool.cache.frame_memory(frame);
         self.words_of(index).iter().try_for_each(|read| {
             // SAFETY: a word of a page that stays in its frame until the end of the epoch.

@@ -1,4 +1,4 @@
-//! The buffer pool: the state that the backsides of all cores share.
+//! [`CoreShared`]: the state that the backsides of all cores share.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sync::epoch::Epochs;
 use crate::sync::mailbox::Mailboxes;
 
 /// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
-pub(crate) struct BufferPool {
+pub(crate) struct CoreShared {
     pub(crate) cache: Arc<Cache>,
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
@@ -48,7 +48,7 @@ pub(crate) struct BufferPool {
     pub(crate) start: Instant,
 }
 
-impl BufferPool {
+impl CoreShared {
     /// Time since the engine was made.
     #[inline]
     pub(crate) fn now(&self) -> Time {
