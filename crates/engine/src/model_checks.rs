@@ -258,7 +258,7 @@ mod transitions {
         });
     }
 
-    /// A fiber that asks for a page on its way out gets it, or brings it again: it is never left in
+    /// A fiber that asks for a page on its way out gets it, or brings it again. It never stays in
     /// the list of a page that is gone.
     #[test]
     fn a_fiber_that_asks_for_a_page_on_its_way_out_is_not_forgotten() {
@@ -520,7 +520,7 @@ mod page_table {
             }
         }
 
-        /// Gives up the page in the frame, if there is one. The page is changed or not, and its
+        /// Evicts the page in the frame, if there is one. The page is changed or not, and its
         /// write fails or not.
         fn evict(&self, core: usize) {
             let settled = self.settled.lock().unwrap().pop();

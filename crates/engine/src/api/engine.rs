@@ -565,7 +565,7 @@ impl Engine {
 
     /// Whether its cores' rings take sockets.
     pub fn has_network(&self) -> bool {
-        self.shared.backsides[0].lock().has_network()
+        self.shared.backsides[0].lock().ring().sockets().is_some()
     }
 
     /// Limits of this machine that the user should know of, a sentence each.

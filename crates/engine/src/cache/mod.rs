@@ -232,7 +232,7 @@ impl Cache {
         Some(frame)
     }
 
-    /// Gives up the page in `frame`, which the policy no longer knows, on behalf of `core`.
+    /// Unpublishes the page in `frame` for `core`. The policy no longer knows the frame.
     fn unpublish(&self, frame: FrameId, core: usize) {
         let change = self.apply(self.page_in(frame), Event::GivenUp { core });
         debug_assert!(change.has(Effect::AwaitGrace) && change.frame == frame);

@@ -99,7 +99,8 @@ impl<S: Service> Worker<S> {
     ) -> std::io::Result<Worker<S>> {
         IN_A_CORE.set(true);
         let threads = setup.threads;
-        let network = Network::new(shared.backsides[setup.core].lock().has_network());
+        let has_sockets = shared.backsides[setup.core].lock().ring().sockets().is_some();
+        let network = Network::new(has_sockets);
         service.attach(&network);
         let slot =
             |_| Slot { job: Cell::new(None), result: Cell::new(None), started: Cell::default() };
@@ -246,13 +247,15 @@ impl<S: Service> Worker<S> {
         let mut backside = self.local.backside();
         if self.network.has_requests() {
             let mut requests = self.network.take_requests();
-            backside.request_network(&mut requests, now);
+            backside.ring().request_sockets(&mut requests, now);
             self.network.recycle(requests);
         }
         self.local.look_for_missed(&mut backside, now);
         backside.advance(self.local.core, now, drive);
         backside.take_own_wakes(&mut self.own_wakes);
-        backside.take_network_events(&mut self.network_events);
+        if let Some(sockets) = backside.ring().sockets() {
+            sockets.take_events(&mut self.network_events);
+        }
         let starved = backside.is_starved();
         drop(backside);
         for (fiber, outcome) in self.own_wakes.drain(..) {
@@ -284,7 +287,7 @@ impl<S: Service> Worker<S> {
             // A core that computes does not enter the kernel, so it does not take the completions
             // that are held back for it. This core has not entered it either, for requests it has
             // submitted for another.
-            if backside.has_held_back() {
+            if backside.ring().has_held_back() {
                 shared.pool.epochs.interrupt_all();
             }
             backside.advance(self.local.core, now, Drive::Help);

@@ -163,27 +163,26 @@ pub trait Queue: Send {
     /// Requests handed over but not completed.
     fn in_flight(&self) -> usize;
 
-    /// Whether this queue also drives sockets.
-    fn has_network(&self) -> bool {
-        false
+    /// The sockets that this queue drives as well, if it can.
+    fn sockets(&mut self) -> Option<&mut dyn SocketQueue> {
+        None
     }
-
-    /// Takes the requests of a service to its sockets, for the next [`submit`](Queue::submit). A
-    /// queue without sockets ignores them.
-    fn request_network(&mut self, requests: &mut Vec<NetRequest>) {
-        requests.clear();
-    }
-
-    /// True if sockets have events.
-    fn has_network_events(&self) -> bool {
-        false
-    }
-
-    /// Appends the events of sockets since the last call, as of the last [`reap`](Queue::reap).
-    fn take_network_events(&mut self, _into: &mut Vec<NetEvent>) {}
 
     /// How the owner of the queue sleeps and is woken.
     fn sleeper(&self) -> Arc<dyn Sleeper>;
+}
+
+/// The sockets of a queue. Their operations are handed over by the next [`submit`](Queue::submit)
+/// of the queue, together with requests for pages. [`reap`](Queue::reap) finds their results.
+pub trait SocketQueue {
+    /// Takes the requests of a service.
+    fn request(&mut self, requests: &mut Vec<NetRequest>);
+
+    /// True if there are events that were not taken.
+    fn has_events(&self) -> bool;
+
+    /// Appends the events since the last call.
+    fn take_events(&mut self, into: &mut Vec<NetEvent>);
 }
 
 /// Lets the owner of a queue sleep until something completes, time is up, or another thread calls.

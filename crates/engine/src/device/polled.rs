@@ -18,9 +18,8 @@ use smallvec::smallvec;
 use ebbtide_core::PAGE_BYTES;
 
 use super::uring::{ENTER_GETEVENTS, Entries, Uring, UringQueue, buffer_of, buffers, moved};
-use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper};
+use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper, SocketQueue};
 use crate::host::mapping::Mapping;
-use crate::net::{NetEvent, NetRequest};
 
 /// A drive with polled queues.
 pub(super) struct Polled<E> {
@@ -276,20 +275,8 @@ impl<E: Entries> Queue for PolledQueue<E> {
         self.polled() + self.calm.in_flight()
     }
 
-    fn has_network(&self) -> bool {
-        self.calm.has_network()
-    }
-
-    fn request_network(&mut self, requests: &mut Vec<NetRequest>) {
-        self.calm.request_network(requests);
-    }
-
-    fn has_network_events(&self) -> bool {
-        self.calm.has_network_events()
-    }
-
-    fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
-        self.calm.take_network_events(into);
+    fn sockets(&mut self) -> Option<&mut dyn SocketQueue> {
+        self.calm.sockets()
     }
 
     fn sleeper(&self) -> Arc<dyn Sleeper> {

@@ -12,7 +12,9 @@ use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 use ebbtide_core::PAGE_BYTES;
 
-use super::{Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, Sleeper};
+use super::{
+    Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, Sleeper, SocketQueue,
+};
 use crate::net::sockets::{self, Sockets};
 use crate::net::{NetEvent, NetRequest};
 
@@ -465,22 +467,8 @@ impl<E: Entries> Queue for UringQueue<E> {
         self.staged + self.overflow.len() + self.sockets.waiting()
     }
 
-    fn has_network(&self) -> bool {
-        true
-    }
-
-    fn request_network(&mut self, requests: &mut Vec<NetRequest>) {
-        requests
-            .drain(..)
-            .for_each(|request| self.sockets.request(&self.ring.submitter(), request));
-    }
-
-    fn has_network_events(&self) -> bool {
-        self.sockets.has_events()
-    }
-
-    fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
-        self.sockets.take_events(into);
+    fn sockets(&mut self) -> Option<&mut dyn SocketQueue> {
+        Some(self)
     }
 
     fn in_flight(&self) -> usize {
@@ -489,6 +477,22 @@ impl<E: Entries> Queue for UringQueue<E> {
 
     fn sleeper(&self) -> Arc<dyn Sleeper> {
         self.sleeper.clone()
+    }
+}
+
+impl<E: Entries> SocketQueue for UringQueue<E> {
+    fn request(&mut self, requests: &mut Vec<NetRequest>) {
+        requests
+            .drain(..)
+            .for_each(|request| self.sockets.request(&self.ring.submitter(), request));
+    }
+
+    fn has_events(&self) -> bool {
+        self.sockets.has_events()
+    }
+
+    fn take_events(&mut self, into: &mut Vec<NetEvent>) {
+        self.sockets.take_events(into);
     }
 }
 

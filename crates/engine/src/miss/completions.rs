@@ -15,7 +15,7 @@ use crate::sync::mailbox::Outcome;
 
 impl Backside {
     pub(super) fn reap(&mut self, now: Time, waiting: bool) {
-        let mut completions = self.requests.reap();
+        let mut completions = self.requests.reap(&mut self.ring);
         let whole = completions.is_empty() || self.shared.is_whole();
         for completion in &completions {
             // One after the other they would be waited for.
@@ -23,7 +23,7 @@ impl Backside {
         }
         for completion in completions.drain(..) {
             if let Some((operation, error)) =
-                self.requests.end(self.core, completion, (now, waiting))
+                self.requests.end(&mut self.ring, (self.core, completion), (now, waiting))
             {
                 match operation.direction {
                     Direction::Read if !whole => {
@@ -103,7 +103,7 @@ impl Backside {
             alone: true,
             ..*operation
         });
-        self.write_back.start_again(&mut self.requests, alone);
+        self.write_back.start_again((&mut self.requests, &mut self.ring), alone);
     }
 
     /// Notes how a write went. After a device has failed for long, transactions are refused until a write

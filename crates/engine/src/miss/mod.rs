@@ -12,6 +12,7 @@ mod frames;
 mod pace;
 mod prefetch;
 mod requests;
+pub(crate) mod ring;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests;
@@ -28,13 +29,13 @@ use smallvec::smallvec;
 
 use crate::cache::{BLANK, Change, Effect, Event};
 use crate::device::{Direction, Queue};
-use crate::net::{NetEvent, NetRequest};
 use crate::sync::counters::CoreCounters;
 use crate::sync::mailbox::{Outcome, Waiter};
 use core_shared::CoreShared;
 use eviction::Evictions;
 use prefetch::Prefetch;
 use requests::{Operation, Requests};
+use ring::Ring;
 use write_back::WriteBack;
 
 /// A busy core gives the policy this many arrived frames at once, for one lock.
@@ -88,10 +89,11 @@ impl Limits {
 /// A core's misses.
 pub(crate) struct Backside {
     core: usize,
-    shared: Arc<CoreShared>,
     limits: Limits,
     /// The core that drives it now.
     driven_by: usize,
+    /// Before `shared`: its requests move frames until they have ended.
+    ring: Ring,
     requests: Requests,
     free: Vec<FrameId>,
     /// Free frames of other nodes, on their way there.
@@ -109,6 +111,7 @@ pub(crate) struct Backside {
     cleaning: HashSet<FrameId>,
     /// Wake-ups for fibers of this core, which needs no mailbox for them.
     own_wakes: Vec<(u32, Outcome)>,
+    shared: Arc<CoreShared>,
 }
 
 impl Backside {
@@ -123,7 +126,8 @@ impl Backside {
             core,
             limits,
             driven_by: core,
-            requests: Requests::new(queue, limits.depth, shared.clone()),
+            ring: Ring::new(queue),
+            requests: Requests::new(limits.depth, shared.clone()),
             free: Vec::with_capacity(4 * limits.reserve),
             far: Vec::new(),
             evictions: Evictions::default(),
@@ -143,7 +147,7 @@ impl Backside {
         self.starved.is_empty()
             && self.evictions.is_empty()
             && self.write_back.is_empty()
-            && self.requests.is_empty()
+            && self.ring.is_empty()
     }
 
     /// Whether a page waits for a frame.
@@ -175,7 +179,7 @@ impl Backside {
             let failed = Outcome::Failed("its copy on flash is damaged".into());
             self.own_wakes.push((waiter.fiber, failed));
         } else {
-            self.requests.missed(now);
+            self.ring.missed(now);
         }
         self.look_ahead(page, Demand::Miss, now);
         Lookup::Absent
@@ -275,24 +279,9 @@ impl Backside {
         self.prefetch.is_by_itself()
     }
 
-    /// Whether the kernel holds completions back for the core that submitted them.
-    pub(crate) fn has_held_back(&mut self) -> bool {
-        self.requests.has_held_back()
-    }
-
-    /// Whether this core's ring takes sockets.
-    pub(crate) fn has_network(&self) -> bool {
-        self.requests.has_network()
-    }
-
-    /// Takes the requests of this core's service to its sockets.
-    pub(crate) fn request_network(&mut self, requests: &mut Vec<NetRequest>, now: Time) {
-        self.requests.request_network(requests, now);
-    }
-
-    /// Hands over the events of this core's sockets.
-    pub(crate) fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
-        self.requests.take_network_events(into);
+    /// The ring of this core.
+    pub(crate) fn ring(&mut self) -> &mut Ring {
+        &mut self.ring
     }
 
     /// Hands over the wake-ups for fibers of this core.
@@ -310,10 +299,7 @@ impl Backside {
     pub(crate) fn advance(&mut self, by: usize, now: Time, drive: Drive) {
         self.driven_by = by;
         self.shared.driven[self.core].store(now.as_ns(), Ordering::Relaxed);
-        self.requests.set_busy(matches!(drive, Drive::Busy { .. }));
-        if drive == Drive::Idle {
-            self.requests.idle(now);
-        }
+        self.ring.driven(drive, now);
         self.reap(now, drive == Drive::Idle);
         self.end_grace_periods(by, now);
         self.clean(by, now);
@@ -335,7 +321,7 @@ impl Backside {
             self.shared.cache.settle(&mut self.installed);
         }
         self.submit_when_due(now, drive);
-        if by != self.core && self.requests.has_network_events() {
+        if by != self.core && self.ring.sockets().is_some_and(|sockets| sockets.has_events()) {
             // Its own core may sleep on completions that were taken here.
             self.shared.mailboxes.rouse(self.core);
         }
@@ -364,14 +350,14 @@ impl Backside {
         since: Time,
     ) {
         let read = Operation::new(Direction::Read, page, slot, smallvec![frame], since);
-        self.requests.start(Operation { prefetched, ..read });
+        self.requests.start(&mut self.ring, Operation { prefetched, ..read });
     }
 
     fn submit_when_due(&mut self, now: Time, drive: Drive) {
         let hurried =
             matches!(drive, Drive::Busy { .. }) || self.free.len() < self.limits.reserve / 4;
         let writes = self.write_back.ready(&self.limits, hurried);
-        if !self.requests.is_due(&self.limits, writes, drive, now) {
+        if !self.ring.is_due(&self.limits, writes, drive, now) {
             return;
         }
         let mut frames = self.write_back.take(&self.shared.cache, writes);
@@ -381,7 +367,8 @@ impl Backside {
             self.keep(frame, self.shared.cache.slot_of(frame));
         }
         if !frames.is_empty() && self.shared.write_gate.may_write(now) {
-            self.write_back.start(&mut self.requests, frames, now);
+            let pages = (&mut self.requests, &mut self.ring);
+            self.write_back.start(pages, frames, now);
         } else if !frames.is_empty() {
             self.write_back.note_failure();
             for frame in frames {
@@ -389,13 +376,15 @@ impl Backside {
             }
         }
         self.counters().submissions.add(1);
-        self.requests.submit(now);
+        self.ring.submit(now);
+        self.requests.submitted(now);
     }
 }
 
 impl fmt::Debug for Backside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backside")
+            .field("ring", &self.ring)
             .field("requests", &self.requests)
             .field("free_frames", &self.free.len())
             .field("frames_in_grace_period", &self.evictions.frame_count())

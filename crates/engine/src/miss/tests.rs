@@ -14,8 +14,9 @@ use parking_lot::Mutex;
 use super::*;
 use crate::cache::nodes::Nodes;
 use crate::cache::{Cache, Division, PageState};
-use crate::device::{Completion, Request, Sleeper};
+use crate::device::{Completion, Request, Sleeper, SocketQueue};
 use crate::miss::core_shared::{PageWrites, WriteGate};
+use crate::net::{NetEvent, NetRequest};
 use crate::sync::counters::Counters;
 use crate::sync::departures::Departures;
 use crate::sync::epoch::Epochs;
@@ -72,8 +73,8 @@ impl Queue for Answers {
         self.0.lock().held_back
     }
 
-    fn has_network_events(&self) -> bool {
-        self.0.lock().network_events
+    fn sockets(&mut self) -> Option<&mut dyn SocketQueue> {
+        Some(self)
     }
 
     fn unsubmitted(&self) -> usize {
@@ -87,6 +88,18 @@ impl Queue for Answers {
     fn sleeper(&self) -> Arc<dyn Sleeper> {
         Arc::new(Wakes::default())
     }
+}
+
+impl SocketQueue for Answers {
+    fn request(&mut self, requests: &mut Vec<NetRequest>) {
+        requests.clear();
+    }
+
+    fn has_events(&self) -> bool {
+        self.0.lock().network_events
+    }
+
+    fn take_events(&mut self, _into: &mut Vec<NetEvent>) {}
 }
 
 /// Counts how often a core was woken.
@@ -141,11 +154,6 @@ fn shared_by(cores: usize, frames: usize, wakes: &Arc<Wakes>) -> CoreShared {
         persist: None,
         start: Instant::now(),
     }
-}
-
-/// As above, where no core sleeps.
-pub(super) fn shared(cores: usize, frames: usize) -> CoreShared {
-    shared_by(cores, frames, &Arc::default())
 }
 
 impl Core {
@@ -377,9 +385,9 @@ fn a_busy_core_gives_the_policy_its_new_frames_many_at_once_and_an_idle_one_each
 #[test]
 fn what_the_device_holds_back_is_known() {
     let mut core = Core::of(1, 64);
-    assert!(!core.backside.has_held_back());
+    assert!(!core.backside.ring().has_held_back());
     core.asked.lock().held_back = true;
-    assert!(core.backside.has_held_back());
+    assert!(core.backside.ring().has_held_back());
 }
 
 #[test]
@@ -636,8 +644,7 @@ fn a_prefetcher_is_told_once_of_each_page_that_arrived_and_of_none_that_did_not(
 #[test]
 fn a_core_may_have_more_requests_than_it_has_lists_for() {
     let mut core = Core::of(1, 64);
-    core.backside.requests =
-        Requests::new(Box::new(Answers(core.asked.clone())), 2, core.pool.clone());
+    core.backside.requests = Requests::new(2, core.pool.clone());
     core.advance(us(0), Drive::Idle);
     (0..5).for_each(|page| core.miss(page, us(0)));
     core.advance(us(0), Drive::Idle);

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::Limits;
 use super::requests::{Operation, Requests};
+use super::ring::Ring;
 use crate::cache::{Cache, Event};
 use crate::device::Direction;
 
@@ -137,14 +138,14 @@ impl WriteBack {
     /// request.
     pub(super) fn start(
         &mut self,
-        requests: &mut Requests,
+        (requests, ring): (&mut Requests, &mut Ring),
         mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
     ) {
         let shared = requests.shared();
         frames.sort_unstable_by_key(|frame| shared.cache.page_in(*frame));
         if shared.persist.is_some() {
-            self.start_to_persist(requests, frames, now);
+            self.start_to_persist((requests, ring), frames, now);
             return;
         }
         self.under_way += frames.len();
@@ -154,13 +155,13 @@ impl WriteBack {
             placement.release(slot);
         });
         while !frames.is_empty() {
-            let run = placement.take_for(&groups(&shared.cache, &frames, requests.run_pages_max()));
+            let run = placement.take_for(&groups(&shared.cache, &frames, ring.run_pages_max()));
             let run = run.expect("there are as many slots as pages, and these pages have none");
             let page = shared.cache.page_in(frames[0]);
             let leaving = frames.drain(..run.count as usize).collect();
             note_sent(&shared.cache, &leaving);
             let write = Operation::new(Direction::Write, page, run.first, leaving, now);
-            requests.start(write);
+            requests.start(ring, write);
         }
     }
 
@@ -169,14 +170,14 @@ impl WriteBack {
     /// flush.
     fn start_to_persist(
         &mut self,
-        requests: &mut Requests,
+        (requests, ring): (&mut Requests, &mut Ring),
         mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
     ) {
         let shared = requests.shared();
         let Some(persist) = &shared.persist else { return };
         while !frames.is_empty() {
-            let groups = groups(&shared.cache, &frames, requests.run_pages_max());
+            let groups = groups(&shared.cache, &frames, ring.run_pages_max());
             let mut guarded = persist.lock();
             let Some(run) = guarded.journal.take_slots_for(&groups) else {
                 drop(guarded);
@@ -194,19 +195,19 @@ impl WriteBack {
             self.under_way += leaving.len();
             let page = shared.cache.page_in(leaving[0]);
             let write = Operation::new(Direction::Write, page, run.first, leaving, now);
-            requests.start(Operation { covers, ..write });
+            requests.start(ring, Operation { covers, ..write });
         }
     }
 
     /// Starts writes of frames that were being written already.
     pub(super) fn start_again(
         &mut self,
-        requests: &mut Requests,
+        (requests, ring): (&mut Requests, &mut Ring),
         operations: impl Iterator<Item = Operation>,
     ) {
         for operation in operations {
             self.under_way += operation.frames.len();
-            requests.start(operation);
+            requests.start(ring, operation);
         }
     }
 }

@@ -267,7 +267,7 @@ impl LockedPage<'_> {
         }
     }
 
-    /// The slot of the page on flash, wherever the page is.
+    /// Returns the slot of the page on flash, also while the page is in a frame.
     pub(super) fn slot(&self) -> u32 {
         match self.state() {
             PageState::Absent(slot) => slot,

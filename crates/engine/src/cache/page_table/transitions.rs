@@ -1,4 +1,4 @@
-//! The table of transitions: what each event does to a page in each stage.
+//! Transitions of a page, as one table of stages and events.
 //!
 //! [`step`] has no memory, lock or clock. It maps a stage and an event to the next stage and the
 //! effects. [`PageTable`](super::PageTable) stores the next stage. The core that caused the event
@@ -110,7 +110,7 @@ pub(crate) enum Effect {
     Rescue,
     /// Wake the waiting fibers. The first one settles the frame, or the core if there is none.
     Install,
-    /// Tell the waiting fibers that they do not get the page.
+    /// Wake the waiting fibers with an error.
     Fail,
     /// Wait until no core uses the frame any more.
     AwaitGrace,

@@ -1,9 +1,9 @@
 //! [`WaitLists`]: which fibers wait for which page.
 //!
 //! A list takes no memory of its own. A fiber waits for one page at a time, so one node for each
-//! fiber is enough. The page stores the number of its last waiting fiber: in the metadata of its
-//! frame, or in its state if it has no frame yet. The last fiber links to the first one, so both
-//! ends can be reached.
+//! fiber is enough. The page stores the number of its last waiting fiber. It lies in the
+//! metadata of its frame, or in its state if it has no frame yet. The last fiber links to the first
+//! one, so both ends can be reached.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,183 @@
+//! [`Ring`]: the ring of a core. Requests for pages and for sockets enter the kernel together.
+
+use std::fmt;
+
+use ebbtide_core::{Span, Time};
+
+use super::pace::Pace;
+use super::{Drive, Limits};
+use crate::device::{Completion, Queue, Request, SocketQueue};
+use crate::net::NetRequest;
+
+/// A core's ring, and the time of its next submission. It has two clients. The core's
+/// [`Requests`](super::requests::Requests) move pages, and its service uses sockets.
+pub(crate) struct Ring {
+    queue: Box<dyn Queue>,
+    /// When the oldest request that is not submitted yet was made.
+    held_since: Option<Time>,
+    submitted_at: Time,
+    pace: Pace,
+}
+
+impl Ring {
+    /// The ring that submits to `queue`.
+    pub(super) fn new(queue: Box<dyn Queue>) -> Ring {
+        Ring { queue, held_since: None, submitted_at: Time::ZERO, pace: Pace::default() }
+    }
+
+    /// Whether nothing is under way. Sockets that only wait for clients count as nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.in_flight() + self.queue.unsubmitted() == 0
+    }
+
+    /// The most pages in a request.
+    pub(super) fn run_pages_max(&self) -> usize {
+        self.queue.run_pages_max()
+    }
+
+    /// Takes a request for pages, which was made at `now`.
+    pub(super) fn push(&mut self, request: Request, now: Time) {
+        self.queue.push(request);
+        self.held_since.get_or_insert(now);
+    }
+
+    /// Takes the requests of a service to its sockets. Like requests for pages, they wait for
+    /// others to join. A ring without sockets drops them.
+    pub(crate) fn request_sockets(&mut self, requests: &mut Vec<NetRequest>, now: Time) {
+        match self.queue.sockets() {
+            Some(sockets) => sockets.request(requests),
+            None => requests.clear(),
+        }
+        self.held_since.get_or_insert(now);
+    }
+
+    /// The sockets of this ring, if it takes any.
+    pub(crate) fn sockets(&mut self) -> Option<&mut dyn SocketQueue> {
+        self.queue.sockets()
+    }
+
+    /// A job of this core has missed.
+    pub(super) fn missed(&mut self, now: Time) {
+        self.pace.missed(now);
+    }
+
+    /// A read has ended, `took` after its submission. A core that was `waiting` sees this at once.
+    pub(super) fn read_took(&mut self, took: Span, waiting: bool) {
+        self.pace.read_took(took, waiting);
+    }
+
+    /// Notes how eagerly the ring is driven at `now`.
+    pub(super) fn driven(&mut self, drive: Drive, now: Time) {
+        self.queue.set_busy(matches!(drive, Drive::Busy { .. }));
+        if drive == Drive::Idle {
+            self.pace.idle(now);
+        }
+    }
+
+    /// Appends the completions of requests for pages. Those of sockets become events.
+    pub(super) fn reap(&mut self, completions: &mut Vec<Completion>) {
+        self.queue.reap(completions);
+    }
+
+    /// Whether the kernel holds completions back for the core that submitted them.
+    pub(crate) fn has_held_back(&mut self) -> bool {
+        self.queue.has_held_back()
+    }
+
+    /// True if it is time to submit, when `more` requests would join. The completions that the
+    /// kernel holds back come with a submission of this core, but not with another core's.
+    pub(super) fn is_due(&mut self, limits: &Limits, more: usize, drive: Drive, now: Time) -> bool {
+        let unsubmitted = self.queue.unsubmitted() + more;
+        let held_back = drive != Drive::Help && self.queue.has_held_back();
+        let waited = now.since(self.held_since.unwrap_or(now)).max(if held_back {
+            now.since(self.submitted_at)
+        } else {
+            Span::ZERO
+        });
+        let may_wait = match (drive, limits.hold) {
+            (Drive::Idle | Drive::Help, _) => false,
+            (Drive::Busy { .. }, Some(hold)) => waited < hold,
+            (Drive::Busy { runnable }, None) => {
+                waited < self.pace.hold(runnable, self.queue.in_flight())
+            }
+        };
+        let due = !may_wait || unsubmitted >= limits.batch_max;
+        due && (unsubmitted > 0 || held_back)
+    }
+
+    /// Hands all requests to the kernel.
+    pub(super) fn submit(&mut self, now: Time) {
+        self.queue.submit();
+        self.held_since = (self.queue.unsubmitted() > 0).then_some(now);
+        self.submitted_at = now;
+    }
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("submitted", &self.queue.in_flight())
+            .field("not_submitted", &self.queue.unsubmitted())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::Device;
+    use crate::device::ram::{Latency, Ram};
+
+    const LIMITS: Limits =
+        Limits { depth: 8, batch_max: 4, hold: None, reserve: 4, prefetches_max: 4 };
+
+    fn us(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    fn busy(runnable: usize) -> Drive {
+        Drive::Busy { runnable }
+    }
+
+    /// A request since 1,000 us, of a core that misses every 10 us, on a device that takes 100 us.
+    fn ring() -> Ring {
+        let ram = Arc::new(Ram::new(1, Latency::Looks(1), |_, _| {}));
+        let mut ring = Ring::new(ram.queue(LIMITS.depth).expect("a queue"));
+        for miss in 1..100 {
+            ring.missed(us(10 * miss));
+            ring.read_took(Span::from_us(100), true);
+        }
+        ring.request_sockets(&mut Vec::new(), us(1000));
+        ring
+    }
+
+    #[test]
+    fn a_request_waits_for_others_while_the_jobs_of_a_busy_core_hide_a_read() {
+        let mut ring = ring();
+        let mut due = |more, jobs, at| ring.is_due(&LIMITS, more, jobs, us(at));
+        assert!(!due(1, busy(10), 1000), "ten jobs take as long as a read");
+        assert!(!due(1, busy(9), 1019), "nine do not, but one of them runs first");
+        assert!(due(1, busy(9), 1020), "and no longer than a submission is worth");
+        assert!(due(1, busy(0), 1000), "the job that runs now was the last");
+        assert!(due(1, Drive::Idle, 1000), "nothing can run");
+        assert!(!due(0, Drive::Idle, 1000), "there is nothing to submit");
+    }
+
+    #[test]
+    fn a_request_waits_until_the_batch_is_full_or_four_reads_take_no_longer() {
+        let mut ring = ring();
+        let mut due = |more, at| ring.is_due(&LIMITS, more, busy(100), us(at));
+        assert!(!due(3, 1000) && due(4, 1000));
+        assert!(!due(1, 1399) && due(1, 1400));
+    }
+
+    #[test]
+    fn a_request_waits_as_long_as_the_options_say() {
+        let mut ring = ring();
+        let limits = Limits { hold: Some(Span::from_us(50)), ..LIMITS };
+        let mut due = |at| ring.is_due(&limits, 1, busy(0), us(at));
+        assert!(!due(1049) && due(1050));
+    }
+}
