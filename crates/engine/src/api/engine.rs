@@ -74,6 +74,121 @@ struct Places {
     persist: Option<Persist>,
 }
 
+impl Places {
+    /// The state that the backsides of `cores` cores share over `cache`.
+    fn shared(
+        self,
+        cache: Arc<Cache>,
+        (epochs, mailboxes, nodes): (Epochs, Mailboxes, Nodes),
+        cores: usize,
+        before_first_write: Prepare,
+    ) -> CoreShared {
+        let placed = if self.blank { 0 } else { self.pages };
+        CoreShared {
+            epochs,
+            mailboxes,
+            counters: Counters::new(cores),
+            driven: (0..cores).map(|_| CachePadded::default()).collect(),
+            placement: Mutex::new(Placement::new(self.slots.min(SLOTS_MAX), placed)),
+            base_offset: self.base_offset,
+            spare: CoreShared::all_spare(&nodes, cache.frame_count()),
+            cache,
+            nodes,
+            write_gate: WriteGate::new(before_first_write),
+            write_health: PageWrites::default(),
+            departures: Departures::default(),
+            last_page: (self.pages as u32 - 1, self.last_page_bytes),
+            extent: self.extent,
+            persist: self.persist.map(Arc::new),
+            start: Instant::now(),
+        }
+    }
+}
+
+/// The disk of the log of `store`, which `device` may write in a way of its own.
+fn log_disk(store: &Store, device: &dyn Device) -> Result<LogDisk, EngineError> {
+    let writes = device.log_writes();
+    let writes = writes.map_err(|source| EngineError::Io { doing: "open the log", source })?;
+    let disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
+    Ok(Box::new(disk.written_by(writes)))
+}
+
+/// Returns `options` with the DRAM that the rings of `device` leave. The store `persists` or not.
+fn beside_rings(
+    device: &dyn Device,
+    persists: bool,
+    options: &Options,
+) -> Result<Options, EngineError> {
+    let mut options = options.clone();
+    check(&options)?;
+    if let Some(policy) = options.durability.filter(|&policy| policy != Policy::None)
+        && !persists
+    {
+        return Err(EngineError::NotDurable(policy));
+    }
+    let polled_bytes = options.cores * device.polled_ring_bytes(queue_depth(&options));
+    if polled_bytes > 0 {
+        // The threads stay as many as the whole budget gives.
+        options.tuning.threads = Some(options.threads_per_core());
+        options.dram_bytes = options.dram_bytes.saturating_sub(polled_bytes);
+    }
+    Ok(options)
+}
+
+/// Maps the DRAM cache of `budget`, and notes where the pages are.
+fn map_cache(
+    places: &Places,
+    budget: &Budget,
+    options: &Options,
+) -> Result<Arc<Cache>, EngineError> {
+    let (pages, frames) = (places.pages, budget.frames);
+    let division = division(options, frames, pages);
+    let policy = (division, options.tuning.admission, options.tuning.replacement);
+    let fibers = (options.cores, options.threads_per_core());
+    let cache = Cache::new(pages, frames, policy, fibers, places.blank)
+        .map_err(|source| EngineError::Io { doing: "map the DRAM cache", source })?;
+    Ok(match &places.persist {
+        Some(persist) => persist.place_pages(cache),
+        None => Arc::new(cache),
+    })
+}
+
+/// The bounds of a backside with its share of `frames` frames.
+fn limits(options: &Options, frames: usize) -> Limits {
+    Limits {
+        depth: queue_depth(options),
+        batch_max: options.tuning.batch_max,
+        hold: options.hold.map(|hold| Span::from_ns(hold.as_nanos() as u64)),
+        reserve: reserve(options, frames),
+        prefetches_max: options.ahead_max(),
+    }
+}
+
+/// Returns the limits of this machine that cost time, a sentence each.
+fn notices(registered: io::Result<()>, placed: io::Result<()>, barrier_works: bool) -> Vec<String> {
+    let mut notices = Vec::new();
+    if let Err(error) = registered {
+        notices.push(format!(
+            "the DRAM cache is not registered with io_uring ({error}): each read costs about \
+             0.4 us of CPU more; raise the limit on locked memory (ulimit -l) beyond --dram"
+        ));
+    }
+    if let Err(error) = placed {
+        notices.push(format!(
+            "the DRAM cache is not divided over the NUMA nodes of its cores (mbind: {error}): pages may \
+             lie far from the core that uses them"
+        ));
+    }
+    if !barrier_works {
+        notices.push(
+            "membarrier is refused here: a job that computes for long without touching memory \
+             may delay the misses of other cores"
+                .into(),
+        );
+    }
+    notices
+}
+
 /// An address space on flash behind a DRAM cache.
 pub struct Engine {
     /// The first field, so that it ends first: committed transactions become durable.
@@ -213,12 +328,7 @@ impl Engine {
         let frames = Budget::divide(&options, header.pages)?.frames;
         let (mut persist, mut log) = (None, None);
         if let Some(geometry) = geometry {
-            let writes = device.log_writes();
-            let writes =
-                writes.map_err(|source| EngineError::Io { doing: "open the log", source })?;
-            let disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
-            let disk = disk.written_by(writes);
-            let mut disk = around(Box::new(disk));
+            let mut disk = around(log_disk(store, &*device)?);
             let (policy, sizes) =
                 (options.durability.unwrap_or_default(), (dram_bytes, frames, fibers));
             persist = Some(Persist::open(geometry, &mut disk, policy, sizes, watch)?);
@@ -324,43 +434,14 @@ impl Engine {
         claim: Option<Claim>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        let Places { pages, slots, base_offset, blank, last_page_bytes, extent, persist } = places;
-        let mut options = options.clone();
-        check(&options)?;
-        if let Some(policy) = options.durability.filter(|&policy| policy != Policy::None)
-            && persist.is_none()
-        {
-            return Err(EngineError::NotDurable(policy));
-        }
-        let polled_bytes = options.cores * device.polled_ring_bytes(queue_depth(&options));
-        if polled_bytes > 0 {
-            // The threads stay as many as the whole budget gives.
-            options.tuning.threads = Some(options.threads_per_core());
-            options.dram_bytes = options.dram_bytes.saturating_sub(polled_bytes);
-        }
+        let options = beside_rings(&*device, places.persist.is_some(), options)?;
+        let (cores, pages) = (options.cores, places.pages);
         let budget = Budget::divide(&options, pages)?;
         check_mappings(&options)?;
-        let cores = options.cores;
-        let io = |doing| move |source| EngineError::Io { doing, source };
-        let division = division(&options, budget.frames, pages);
-        let policy = (division, options.tuning.admission, options.tuning.replacement);
-        let fibers = (cores, options.threads_per_core());
-        let cache = Cache::new(pages, budget.frames, policy, fibers, blank)
-            .map_err(io("map the DRAM cache"))?;
-        let cache = match &persist {
-            Some(persist) => persist.place_pages(cache),
-            None => Arc::new(cache),
-        };
-        let depth = queue_depth(&options);
-        let limits = Limits {
-            depth,
-            batch_max: options.tuning.batch_max,
-            hold: options.hold.map(|hold| Span::from_ns(hold.as_nanos() as u64)),
-            reserve: reserve(&options, budget.frames),
-            prefetches_max: options.ahead_max(),
-        };
+        let cache = map_cache(&places, &budget, &options)?;
+        let limits = limits(&options, budget.frames);
         let mut queues = (0..cores)
-            .map(|_| device.queue(depth))
+            .map(|_| device.queue(limits.depth))
             .collect::<io::Result<Vec<_>>>()
             .map_err(|source| refused_ring(source, locked_bytes_max()))?;
         let nodes = Nodes::here(cores, &options.cpus, budget.frames);
@@ -369,47 +450,9 @@ impl Engine {
         let registered = queues.iter_mut().try_for_each(|queue| queue.register(cache.memory()));
         let mailboxes = Mailboxes::new(queues.iter().map(|queue| queue.sleeper()).collect());
         let epochs = Epochs::new(cores);
-        let mut notices = Vec::new();
-        if let Err(error) = registered {
-            notices.push(format!(
-                "the DRAM cache is not registered with io_uring ({error}): each read costs about \
-                 0.4 us of CPU more; raise the limit on locked memory (ulimit -l) beyond --dram"
-            ));
-        }
-        if let Err(error) = placed {
-            notices.push(format!(
-                "the DRAM cache is not divided over the NUMA nodes of its cores (mbind: {error}): pages may \
-                 lie far from the core that uses them"
-            ));
-        }
-        if !epochs.barrier_works() {
-            notices.push(
-                "membarrier is refused here: a job that computes for long without touching memory \
-                 may delay the misses of other cores"
-                    .into(),
-            );
-        }
-        let pool = Arc::new(CoreShared {
-            cache,
-            epochs,
-            mailboxes,
-            counters: Counters::new(cores),
-            driven: (0..cores).map(|_| CachePadded::default()).collect(),
-            placement: Mutex::new(Placement::new(
-                slots.min(SLOTS_MAX),
-                if blank { 0 } else { pages },
-            )),
-            base_offset,
-            spare: CoreShared::all_spare(&nodes, budget.frames),
-            nodes,
-            write_gate: WriteGate::new(before_first_write),
-            write_health: PageWrites::default(),
-            departures: Departures::default(),
-            last_page: (pages as u32 - 1, last_page_bytes),
-            extent,
-            persist: persist.map(Arc::new),
-            start: Instant::now(),
-        });
+        let notices = notices(registered, placed, epochs.barrier_works());
+        let met = (epochs, mailboxes, nodes);
+        let pool = Arc::new(places.shared(cache, met, cores, before_first_write));
         let backside = |(core, queue)| {
             let prefetching = (options.tuning.prefetch != PrefetcherKind::None).then(|| {
                 Prefetching::new(options.tuning.prefetch.build(Preset::Original, pages), pages)
