@@ -23,7 +23,7 @@ impl FlashMemory<'_> {
     /// it did. Never switches.
     pub(crate) fn try_replace_page(&mut self, page: PageId, bytes: &[u8; PAGE_BYTES]) -> bool {
         let pool = &self.local.shared.pool;
-        if self.local.backside().overwrite(pool, page, bytes) {
+        if self.local.backside().overwrite(page, bytes) {
             return true;
         }
         self.presence.enter();
@@ -73,7 +73,7 @@ impl FlashMemory<'_> {
         let mut backside = local.backside();
         let now = pool.now();
         local.look_for_missed(&mut backside, now);
-        backside.advance(pool, core, now, Drive::Idle);
+        backside.advance(core, now, Drive::Idle);
         backside.take_own_wakes(&mut wakes);
         drop(backside);
         wakes.extend(std::iter::from_fn(|| pool.mailboxes.next(core)));
