@@ -4,8 +4,9 @@
 //! crash loses no pages, and other commands see the old value of the key until the new one takes its place.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{Collection, Full, Key, Kind};
+use ebbtide_structures::keyspace::{Collection, Field, Full, Key, Kind};
 
+use super::elements::Element;
 use super::{Call, Outcome, check_key, large};
 use crate::failure::Failure;
 use crate::holds::Hold;
@@ -17,7 +18,7 @@ const ADDED_AT_ONCE: usize = 32;
 pub(super) struct Building {
     collection: Collection,
     /// Elements that were not added yet.
-    pending: Vec<Vec<u8>>,
+    pending: Vec<Element>,
     /// Number of elements that were added.
     added: u64,
     holds: Vec<Hold>,
@@ -40,7 +41,10 @@ impl Building {
         key: &Key<'_>,
         element: &[u8],
     ) -> Outcome {
-        self.pending.push(element.to_vec());
+        let name =
+            if self.collection.kind == Kind::Hash { Field::decode(element).name } else { element };
+        let element = call.element(name, element.to_vec())?;
+        self.pending.push(element);
         match self.pending.len() {
             ..ADDED_AT_ONCE => Ok(()),
             _ => self.flush(call, key),
@@ -99,12 +103,12 @@ fn put_all<M: Memory>(
     call: &mut Call<'_, M>,
     collection: &mut Collection,
     added: u64,
-    elements: &[Vec<u8>],
+    elements: &[Element],
 ) -> Result<(), Full> {
     for (rank, element) in (added..).zip(elements) {
         // A step that found no room, and runs again, has added some already.
         if collection.kind != Kind::List || collection.len(call.memory) <= rank {
-            collection.add(call.memory, rank, element)?;
+            element.add(call.memory, collection, rank)?;
         }
     }
     Ok(())

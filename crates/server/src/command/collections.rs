@@ -2,7 +2,7 @@
 //! replies with many elements.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{Collection, ELEMENT_BYTES_MAX, Full, Key, Kind, SCAN_END};
+use ebbtide_structures::keyspace::{Collection, Full, Key, Kind, SCAN_END};
 
 use super::building::Building;
 use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND, large};
@@ -40,15 +40,6 @@ pub(super) fn kind_named(name: &[u8]) -> Option<Kind> {
     [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List]
         .into_iter()
         .find(|kind| name.eq_ignore_ascii_case(name_of(*kind).as_bytes()))
-}
-
-/// Returns an error if an element is too long.
-pub(super) fn check_element(bytes: usize) -> Outcome {
-    if bytes > ELEMENT_BYTES_MAX {
-        let text = format!("ERR an element of a collection has at most {ELEMENT_BYTES_MAX} bytes");
-        return Err(text.into());
-    }
-    Ok(())
 }
 
 impl<'a, M: Memory> Call<'a, M> {

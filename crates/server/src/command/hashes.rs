@@ -3,13 +3,23 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Field, Kind};
 
-use super::collections::check_element;
+use super::elements::Element;
 use super::{Call, Failure, Outcome, SYNTAX};
 use crate::number;
 use crate::protocol::Protocol;
 
-/// Bytes of an element in addition to its field and its value.
-const HEAD_BYTES: usize = 20;
+/// The longest name of a field that has a number, in bytes.
+const NAME_BYTES_MAX: usize = 32_000;
+
+/// Returns an error if the name of a field with a number is too long.
+fn check_name(name: &[u8]) -> Outcome {
+    if name.len() > NAME_BYTES_MAX {
+        let text =
+            format!("ERR the name of a field with a number has at most {NAME_BYTES_MAX} bytes");
+        return Err(text.into());
+    }
+    Ok(())
+}
 
 fn element(name: &[u8], value: &[u8]) -> Vec<u8> {
     Field { name, expires_at_ms: None, value }.encode()
@@ -32,25 +42,23 @@ fn set_fields<M: Memory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, F
     if !odd.is_empty() {
         return Err(format!("ERR wrong number of arguments for '{command}' command").into());
     }
-    for [name, value] in pairs {
-        check_element(name.len() + value.len() + HEAD_BYTES)?;
-    }
     let key = call.key(1);
+    call.collection(&key, Kind::Hash)?;
+    let elements = pairs.iter().map(|[name, value]| call.element(name, element(name, value)));
+    let elements: Vec<Element> = elements.collect::<Result<_, _>>()?;
     call.edit_each(&key, Kind::Hash, pairs.len(), |call, hash, index| {
-        let [name, value] = pairs[index];
-        Ok(hash.put(call.memory, &element(name, value))?.into())
+        Ok(elements[index].put(call.memory, hash)?.into())
     })
 }
 
 pub(super) fn hsetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, value) = (call.key(1), call.arguments[2], call.arguments[3]);
-    check_element(name.len() + value.len() + HEAD_BYTES)?;
-    let set = call.edit(&key, Kind::Hash, |call, hash| {
-        if hash.find(call.memory, name).is_some() {
-            return Ok(false);
-        }
-        Ok(hash.put(call.memory, &element(name, value))?)
-    })?;
+    let there = call.collection(&key, Kind::Hash)?;
+    let is_new = there.is_none_or(|hash| hash.find(call.memory, name).is_none());
+    let set = is_new && {
+        let element = call.element(name, element(name, value))?;
+        call.edit(&key, Kind::Hash, |call, hash| Ok(element.put(call.memory, hash)?))?
+    };
     call.reply.integer(set.into());
     Ok(())
 }
@@ -151,7 +159,7 @@ fn one_part<M: Memory>(call: &mut Call<'_, M>, part: fn(&[u8]) -> &[u8]) -> Outc
 
 pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, by) = (call.key(1), call.arguments[2], call.integer(3)?);
-    check_element(name.len() + HEAD_BYTES * 2)?;
+    check_name(name)?;
     let sum = call.edit(&key, Kind::Hash, |call, hash| {
         let old = match hash.find(call.memory, name) {
             Some(element) => number::integer(Field::decode(&element).value)
@@ -173,7 +181,7 @@ pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if !given.is_finite() {
         return Err("ERR value is NaN or Infinity".into());
     }
-    check_element(name.len() + HEAD_BYTES * 32)?;
+    check_name(name)?;
     let sum = call.edit(&key, Kind::Hash, |call, hash| {
         let old = hash.find(call.memory, name);
         let old = old.as_ref().map_or(&b"0"[..], |element| Field::decode(element).value);

@@ -17,7 +17,7 @@ pub fn limits() -> Vec<(&'static str, String)> {
         ("key", format!("{KEY_BYTES_MAX} bytes")),
         ("value", format!("{VALUE_BYTES_MAX} bytes")),
         (
-            "element of a hash, set or list; of a hash it is a field with its value and 20 bytes",
+            "element of a hash, set or list between `MULTI` and `EXEC`; of a hash it is a field with its value and 20 bytes",
             format!("{ELEMENT_BYTES_MAX} bytes"),
         ),
         ("member of a sorted set", format!("{MEMBER_BYTES_MAX} bytes")),

@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Kind};
 
 use super::arguments::{count_option, indices, keys_of};
-use super::collections::check_element;
+use super::elements::Element;
 use super::{Call, Failure, Outcome, SYNTAX};
 
 const NO_KEY: &str = "ERR no such key";
@@ -49,14 +49,15 @@ pub(super) fn rpushx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 fn push<M: Memory>(call: &mut Call<'_, M>, end: End, if_present: bool) -> Outcome {
     let (key, values) = (call.key(1), &call.arguments[2..]);
-    values.iter().try_for_each(|value| check_element(value.len()))?;
     let there = call.collection(&key, Kind::List)?.map_or(0, |list| list.len(call.memory));
     if if_present && there == 0 {
         call.reply.integer(0);
         return Ok(());
     }
+    let elements = values.iter().map(|value| call.element(b"", value.to_vec()));
+    let elements: Vec<Element> = elements.collect::<Result<_, _>>()?;
     call.edit_each(&key, Kind::List, values.len(), |call, list, index| {
-        push_one(call, list, end, values[index])?;
+        push_one(call, list, end, &elements[index])?;
         Ok(0)
     })?;
     call.reply.integer((there + values.len() as u64) as i64);
@@ -67,10 +68,10 @@ fn push_one<M: Memory>(
     call: &mut Call<'_, M>,
     list: &mut Collection,
     end: End,
-    value: &[u8],
+    value: &Element,
 ) -> Outcome {
     let rank = if end == End::Left { 0 } else { list.len(call.memory) };
-    Ok(list.insert_at(call.memory, rank, value)?)
+    Ok(value.insert(call.memory, list, rank)?)
 }
 
 fn pop_one<M: Memory>(call: &mut Call<'_, M>, list: &mut Collection, end: End) -> Option<Vec<u8>> {
@@ -223,15 +224,15 @@ pub(super) fn lindex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn lset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, value) = (call.key(1), call.arguments[3]);
-    check_element(value.len())?;
     if call.collection(&key, Kind::List)?.is_none() {
         return Err(NO_KEY.into());
     }
     let index = call.integer(2)?;
+    let element = call.element(b"", value.to_vec())?;
     call.edit(&key, Kind::List, |call, list| {
         let count = list.len(call.memory);
         let rank = rank(index, count).ok_or(Failure::from(OUT_OF_RANGE))?;
-        Ok(list.replace_at(call.memory, rank, value)?)
+        Ok(element.replace(call.memory, list, rank)?)
     })?;
     call.reply.ok();
     Ok(())
@@ -244,7 +245,6 @@ pub(super) fn linsert<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         _ => return Err(SYNTAX.into()),
     };
     let (key, pivot, value) = (call.key(1), call.arguments[3], call.arguments[4]);
-    check_element(value.len())?;
     let Some(list) = call.collection(&key, Kind::List)? else {
         call.reply.integer(0);
         return Ok(());
@@ -253,8 +253,9 @@ pub(super) fn linsert<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         call.reply.integer(-1);
         return Ok(());
     };
+    let element = call.element(b"", value.to_vec())?;
     let count = call.edit(&key, Kind::List, |call, list| {
-        list.insert_at(call.memory, rank + after, value)?;
+        element.insert(call.memory, list, rank + after)?;
         Ok(list.len(call.memory))
     })?;
     call.reply.integer(count as i64);
@@ -464,14 +465,15 @@ pub(super) fn move_one<M: Memory>(
     let count = source.len(call.memory);
     let rank = if from_end == End::Left { 0 } else { count.saturating_sub(1) };
     let Some(value) = source.at(call.memory, rank) else { return Ok(false) };
+    let element = call.element(b"", value.clone())?;
     if from.bytes == to.bytes {
         call.edit(&from, Kind::List, |call, list| {
             pop_one(call, list, from_end);
-            push_one(call, list, to_end, &value)
+            push_one(call, list, to_end, &element)
         })?;
     } else {
         // A list without room is noticed before the other one changes.
-        call.edit(&to, Kind::List, |call, list| push_one(call, list, to_end, &value))?;
+        call.edit(&to, Kind::List, |call, list| push_one(call, list, to_end, &element))?;
         call.edit(&from, Kind::List, |call, list| {
             pop_one(call, list, from_end);
             Ok(())

@@ -8,6 +8,7 @@ mod clients;
 mod collections;
 mod config;
 mod dump;
+mod elements;
 mod expiry;
 mod facts;
 mod hashes;

@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Kind};
 
 use super::building::Building;
-use super::collections::check_element;
+use super::elements::Element;
 use super::{Call, Failure, LONG_REPLY, Outcome, SYNTAX};
 
 /// Bytes of DRAM that a member of a result takes in addition to its name.
@@ -12,9 +12,11 @@ const MEMBER_BYTES: usize = 64;
 
 pub(super) fn sadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, members) = (call.key(1), &call.arguments[2..]);
-    members.iter().try_for_each(|member| check_element(member.len()))?;
+    call.collection(&key, Kind::Set)?;
+    let elements = members.iter().map(|member| call.element(member, member.to_vec()));
+    let elements: Vec<Element> = elements.collect::<Result<_, _>>()?;
     let added = call.edit_each(&key, Kind::Set, members.len(), |call, set, index| {
-        add(call, set, members[index]).map(i64::from)
+        add(call, set, members[index], &elements[index]).map(i64::from)
     })?;
     call.reply.integer(added);
     Ok(())
@@ -25,11 +27,12 @@ fn add<M: Memory>(
     call: &mut Call<'_, M>,
     set: &mut Collection,
     member: &[u8],
+    element: &Element,
 ) -> Result<bool, Failure> {
     if set.find(call.memory, member).is_some() {
         return Ok(false);
     }
-    Ok(set.put(call.memory, member)?)
+    Ok(element.put(call.memory, set)?)
 }
 
 pub(super) fn srem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -171,7 +174,8 @@ pub(super) fn smove<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     call.collection(&to, Kind::Set)?;
     let moved = source.find(call.memory, member).is_some();
     if moved && from.bytes != to.bytes {
-        call.edit(&to, Kind::Set, |call, set| add(call, set, member))?;
+        let element = call.element(member, member.to_vec())?;
+        call.edit(&to, Kind::Set, |call, set| add(call, set, member, &element))?;
         call.edit(&from, Kind::Set, |call, set| Ok(set.remove(call.memory, member)))?;
     }
     call.reply.integer(moved.into());

@@ -1,7 +1,10 @@
 //! Random commands on hashes, sets, sorted sets and lists give the replies of a stock `redis-server`, in RESP2 and
 //! RESP3. Collections grow from packed elements to trees and shrink again.
+//!
+//! With `EBBTIDE_FUZZ_SECONDS` each test runs for that time. `EBBTIDE_SEED` repeats a failed run.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::Policy;
 use rand::{RngExt, SeedableRng};
@@ -330,9 +333,18 @@ fn compare(of_kind: &[&str], (keys, names): (usize, usize), protocol: &str, seed
 const SIZES: [(usize, usize); 2] = [(5, 12), (3, 400)];
 
 fn compare_in_both_protocols(of_kind: &[&str]) {
-    for (seed, size) in (1..).zip(SIZES) {
-        compare(of_kind, size, "2", seed);
-        compare(of_kind, size, "3", seed + 10);
+    let setting = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let until = setting("EBBTIDE_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
+    let mut seed = setting("EBBTIDE_SEED").unwrap_or(1);
+    loop {
+        for size in SIZES {
+            compare(of_kind, size, "2", seed);
+            compare(of_kind, size, "3", seed + 1);
+            seed += 2;
+        }
+        if until.is_none_or(|until| Instant::now() > until) {
+            return;
+        }
     }
 }
 
@@ -480,4 +492,76 @@ fn a_transaction_changes_collections_as_one_step_and_watches_them() {
     one.call("multi");
     one.call("hlen h");
     assert_eq!(one.call("exec"), Reply::Array(vec![Reply::Integer(1)]), "nothing has changed");
+}
+
+#[test]
+fn long_elements_are_put_moved_copied_and_removed_as_in_redis() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|options| options.durability = Policy::Always);
+    let mut ours = server.client();
+    let words = |line: &str| -> Vec<Vec<u8>> {
+        let long = |word: &str| match word.strip_prefix('@') {
+            Some(bytes) => vec![b'x'; bytes.parse().expect("a number")],
+            None => word.as_bytes().to_vec(),
+        };
+        line.split(' ').map(long).collect()
+    };
+    for line in [
+        "hset h f @40000 g @200000 s 1",
+        "hget h g",
+        "hstrlen h f",
+        "hset h f @33000",
+        "hsetnx h @40000 1",
+        "hget h @40000",
+        "hincrby h s 1",
+        "hdel h g @40000",
+        "hgetall h",
+        "rpush l a @50000 b",
+        "lpush l @32704 @32705",
+        "lrange l 0 -1",
+        "linsert l before a @60000",
+        "lset l 0 @70000",
+        "lmove l m left right",
+        "rpoplpush m l",
+        "lpos l @50000",
+        "lrem l 0 @32704",
+        "copy l copied",
+        "lrange copied 0 -1",
+        "ltrim l 1 2",
+        "lpop l 5",
+        "rename copied l",
+        "llen l",
+        "sadd s @40000 b @100000",
+        "sadd s @40000",
+        "smove s t @100000",
+        "sismember t @100000",
+        "sunionstore u s t",
+        "scard u",
+        "srem u @40000 @100000",
+        "smembers u",
+        "del h l s t",
+        "dbsize",
+    ] {
+        let words = words(line);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let (expected, found) = (redis.client.command(&words), ours.command(&words));
+        assert!(
+            expected == found,
+            "{line}\n  Redis: {}\n  here: {}",
+            text(&expected),
+            text(&found)
+        );
+    }
+    let value = "x".repeat(40_000);
+    ours.call("multi");
+    ours.call(&format!("rpush l {value}"));
+    let Reply::Array(replies) = ours.call("exec") else { panic!("a reply") };
+    assert!(matches!(&replies[0], Reply::Error(error) if error.contains("32704")), "{replies:?}");
+    assert_eq!(ours.call("flushall"), ok());
+    // A store of 64 MiB takes this only if upkeep frees the pages of long elements.
+    for round in 0..100 {
+        let value = vec![b'y'; 900_000];
+        assert_eq!(ours.command(&[b"hset", b"h", b"f", &value]), Reply::Integer(1), "{round}");
+        assert_eq!(ours.call("del h"), Reply::Integer(1));
+    }
 }

@@ -8,6 +8,7 @@ use ebbtide_core::Memory;
 
 use super::entry::{Entry, LargeId, Numbers, Place, WHOLE_BYTES_MAX};
 use super::key::Key;
+use super::layout::PageNumber;
 use super::pages::{Full, HELD_MAX};
 use super::values::{self, pages_of};
 use super::{Keyspace, VALUE_BYTES_MAX, detached};
@@ -26,6 +27,11 @@ impl Large {
     /// Returns its identity.
     pub fn id(&self) -> LargeId {
         LargeId(self.lists[0])
+    }
+
+    /// The pages that list its pages.
+    pub(super) fn lists(&self) -> &[PageNumber] {
+        &self.lists
     }
 
     fn place(&self) -> Place {

@@ -3,7 +3,7 @@
 use ebbtide_core::Memory;
 
 use super::packed;
-use super::tree::Seek;
+use super::tree::{Payload, Seek};
 use super::{Body, Collection, Full};
 
 impl Collection {
@@ -26,7 +26,7 @@ impl Collection {
             }
             Body::Trees(_) => {
                 let tree = self.tree(0).expect("it has trees");
-                tree.put(&mut self.access(memory), Seek::Rank(rank), value)?;
+                tree.put(&mut self.access(memory), Seek::Rank(rank), Payload::Bytes(value))?;
             }
         }
         Ok(())
@@ -52,7 +52,7 @@ impl Collection {
             }
             Body::Trees(_) => {
                 let tree = self.tree(0).expect("it has trees");
-                tree.replace(&mut self.access(memory), rank, value)?;
+                tree.replace(&mut self.access(memory), rank, Payload::Bytes(value))?;
             }
         }
         Ok(())

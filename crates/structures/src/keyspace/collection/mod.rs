@@ -26,15 +26,15 @@ use super::entry::{Entry, Numbers, Place, WHOLE_BYTES_MAX, inline_bytes_max};
 use super::key::Key;
 use super::kind::Kind;
 use super::pages::{Full, Pages};
-use super::{Keyspace, LargeId, detached};
+use super::{Keyspace, Large, LargeId, detached};
 use packed::Packed;
-use tree::{Access, Seek, Tree};
+use tree::{Access, Payload, Seek, Tree};
 
 pub use hashed::{Field, SCAN_END};
 pub use sorted::{MEMBER_BYTES_MAX, Score};
 
-/// The longest element of a hash, set or list, in bytes. A hash's element is a field with its value, and two
-/// numbers of up to 10 bytes.
+/// The longest element that is put in one piece, in bytes. A longer one comes as a [`Large`] value. The element of
+/// a hash is a field with its value, and two numbers of up to 10 bytes.
 pub const ELEMENT_BYTES_MAX: usize = WHOLE_BYTES_MAX;
 
 /// Bytes of elements at which a tree of one page is packed again. Below that a collection that grows and shrinks
@@ -71,7 +71,7 @@ pub struct Collection {
 
 impl Collection {
     fn access<'a, M: Memory>(&self, memory: &'a mut M) -> Access<'a, M> {
-        Access { pages: self.keyspace.pages, memory }
+        Access { keyspace: self.keyspace, memory }
     }
 
     /// The tree of this number. The collection has trees.
@@ -177,6 +177,63 @@ impl Collection {
         elements.pop()
     }
 
+    /// Moves packed elements to trees.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    fn unpack<M: Memory>(&mut self, memory: &mut M) -> Result<(), Full> {
+        self.make_room(memory, usize::MAX / 2)
+    }
+
+    /// Puts an element of a hash or a set, as [`put`](Collection::put) does. `element` has its bytes, and `name` its
+    /// name. It is no value without a key any more.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub fn put_large<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        name: &[u8],
+        element: &Large,
+    ) -> Result<bool, Full> {
+        self.unpack(memory)?;
+        self.was_changed = true;
+        let (key, tree) = (self.hash_of(name), self.tree(0).expect("it has trees"));
+        tree.put(&mut self.access(memory), Seek::Key(&key), Payload::Large(element))
+    }
+
+    /// Inserts a value of a list before the one at `rank`, as [`put_large`](Collection::put_large) does.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub fn insert_large_at<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        rank: u64,
+        value: &Large,
+    ) -> Result<(), Full> {
+        self.unpack(memory)?;
+        self.was_changed = true;
+        let tree = self.tree(0).expect("it has trees");
+        tree.put(&mut self.access(memory), Seek::Rank(rank), Payload::Large(value)).map(drop)
+    }
+
+    /// Replaces the value of a list at `rank`, as [`put_large`](Collection::put_large) does.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub fn replace_large_at<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        rank: u64,
+        value: &Large,
+    ) -> Result<(), Full> {
+        self.unpack(memory)?;
+        self.was_changed = true;
+        let tree = self.tree(0).expect("it has trees");
+        tree.replace(&mut self.access(memory), rank, Payload::Large(value))
+    }
+
     /// Makes sure that one more element of `bytes` bytes fits, in trees if need be.
     ///
     /// # Errors
@@ -224,16 +281,18 @@ impl Collection {
     ) -> Result<bool, Full> {
         let tree = Tree { root: roots[0] };
         match self.kind {
-            Kind::List | Kind::String => tree.put(access, Seek::Rank(rank), element),
+            Kind::List | Kind::String => {
+                tree.put(access, Seek::Rank(rank), Payload::Bytes(element))
+            }
             Kind::Hash | Kind::Set => {
                 let key = self.hash_of(hashed::name_of(self.kind, element));
-                tree.put(access, Seek::Key(&key), element)
+                tree.put(access, Seek::Key(&key), Payload::Bytes(element))
             }
             Kind::SortedSet => {
                 let (by_member, key) = (Tree { root: roots[1] }, sorted::member_of(element));
                 let key = self.hash_of(key);
-                tree.put(access, Seek::Key(element), &[])?;
-                let put = by_member.put(access, Seek::Key(&key), element);
+                tree.put(access, Seek::Key(element), Payload::Bytes(&[]))?;
+                let put = by_member.put(access, Seek::Key(&key), Payload::Bytes(element));
                 if put.is_err() {
                     tree.remove(access, Seek::Key(element));
                 }
@@ -383,7 +442,7 @@ impl Keyspace {
         key: &Key<'_>,
         mut collection: Collection,
     ) -> Result<(), Full> {
-        collection.make_room(memory, usize::MAX / 2)?;
+        collection.unpack(memory)?;
         (collection.is_stored, collection.is_changed) = (false, true);
         let put = self.put_collection(memory, database, key, &collection, &collection.body);
         if let (Err(_), Body::Trees(roots)) = (&put, &collection.body) {
@@ -416,7 +475,7 @@ impl Keyspace {
 
 /// Frees some pages of the tree at `root`, which no key has. Returns false once only the root is left.
 pub(super) fn reduce<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: u32) -> bool {
-    Tree { root }.reduce(&mut Access { pages: keyspace.pages, memory })
+    Tree { root }.reduce(&mut Access { keyspace: *keyspace, memory })
 }
 
 /// True if a value without a key is a tree of elements.

@@ -11,10 +11,11 @@ use std::cmp::Ordering;
 
 use ebbtide_core::{Addr, Memory};
 
-use super::super::entry::{Numbers, Place};
+use super::super::entry::{Numbers, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 use super::super::layout::PageNumber;
-use super::super::pages::{Full, Pages};
+use super::super::pages::Full;
 use super::super::values::{self, Listed, pages_of};
+use super::super::{Keyspace, Large, detached};
 use super::packed::{push_number, take_number};
 use super::page::{self, CAPACITY, Page, RECORD_BYTES_MAX, TOTAL};
 
@@ -65,15 +66,24 @@ pub(super) struct Tree {
     pub(super) root: PageNumber,
 }
 
+/// The payload of an element.
+#[derive(Clone, Copy)]
+pub(super) enum Payload<'a> {
+    /// In DRAM.
+    Bytes(&'a [u8]),
+    /// In a value without a key, which becomes part of the element.
+    Large(&'a Large),
+}
+
 /// Access to the pages of a tree.
 pub(super) struct Access<'a, M> {
-    pub(super) pages: Pages,
+    pub(super) keyspace: Keyspace,
     pub(super) memory: &'a mut M,
 }
 
 impl<M: Memory> Access<'_, M> {
     fn address(&self, number: PageNumber) -> Addr {
-        self.pages.address_of_any(number)
+        self.keyspace.pages.address_of_any(number)
     }
 
     fn load(&mut self, number: PageNumber) -> Page {
@@ -90,7 +100,7 @@ impl<M: Memory> Access<'_, M> {
     fn take(&mut self, count: usize) -> Result<Vec<PageNumber>, Full> {
         let mut taken = Vec::with_capacity(count);
         while taken.len() < count {
-            match self.pages.take_for_data(self.memory) {
+            match self.keyspace.pages.take_for_data(self.memory) {
                 Ok(number) => taken.push(number),
                 Err(full) => {
                     self.give(&taken);
@@ -102,14 +112,27 @@ impl<M: Memory> Access<'_, M> {
     }
 
     fn give(&mut self, numbers: &[PageNumber]) {
-        numbers.iter().for_each(|number| self.pages.give(self.memory, *number));
+        numbers.iter().for_each(|number| self.keyspace.pages.give(self.memory, *number));
+    }
+
+    /// Frees the pages of an element's payload. No job reads them without the stripe of the key.
+    fn give_payload(&mut self, pages: &Place) {
+        match pages {
+            Place::Listed(numbers) => self.give(numbers),
+            Place::Chained(lists) => {
+                if let Some(first) = lists.first() {
+                    detached::give(&self.keyspace.pages, self.memory, *first);
+                }
+            }
+            Place::Inline | Place::Collection { .. } => {}
+        }
     }
 }
 
 impl Tree {
     /// Makes a tree without elements.
     pub(super) fn create<M: Memory>(access: &mut Access<'_, M>) -> Result<Tree, Full> {
-        let root = access.pages.take_for_data(access.memory)?;
+        let root = access.keyspace.pages.take_for_data(access.memory)?;
         access.store(root, &Page::empty(0), None);
         Ok(Tree { root })
     }
@@ -202,7 +225,7 @@ impl Tree {
         &self,
         access: &mut Access<'_, M>,
         seek: Seek<'_>,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<bool, Full> {
         let key = if let Seek::Key(key) = seek { key } else { &[] };
         let path = self.path(access, seek).expect("the stripe is held");
@@ -219,7 +242,7 @@ impl Tree {
         &self,
         access: &mut Access<'_, M>,
         rank: u64,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Full> {
         let path = self.path(access, Seek::Rank(rank)).expect("the stripe is held");
         let step = path.steps.last().expect("a leaf");
@@ -233,25 +256,28 @@ impl Tree {
         path: Path,
         replaced: bool,
         key: &[u8],
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Full> {
         let step = path.steps.last().expect("a leaf");
         let old = if replaced { pages_in(step.page.record(step.index)) } else { None };
-        let (record, listed) = encode(access, key, payload)?;
+        let (record, taken) = encode(access, key, payload)?;
         let spare = match access.take(path.pages_needed(replaced, record.len())) {
             Ok(spare) => spare,
             Err(full) => {
-                listed.into_iter().for_each(|listed| access.give(&listed));
+                access.give(&taken);
                 return Err(full);
             }
         };
-        let in_pages = listed.is_some();
+        let in_pages = pages_in(&record).is_some();
         self.apply(access, path, replaced, record, spare);
         if in_pages {
             self.mark_pages(access);
         }
         if let Some(old) = old {
-            access.give(&old);
+            access.give_payload(&old);
+        }
+        if let Payload::Large(large) = payload {
+            detached::remove(&access.keyspace, access.memory, large.id());
         }
         Ok(())
     }
@@ -367,7 +393,7 @@ impl Tree {
         let step = path.steps.last().filter(|_| path.found)?;
         let gone = element(access, step.page.record(step.index))?;
         if let Some(pages) = pages_in(step.page.record(step.index)) {
-            access.give(&pages);
+            access.give_payload(&pages);
         }
         let mut below: Option<Page> = None;
         while let Some(Step { number, mut page, index }) = path.steps.pop() {
@@ -475,7 +501,7 @@ impl Tree {
                     let last = page.count() - 1;
                     let record = page.record(last);
                     match level {
-                        0 => access.give(&pages_in(record).unwrap_or_default()),
+                        0 => pages_in(record).iter().for_each(|pages| access.give_payload(pages)),
                         _ => {
                             child(record).into_iter().for_each(|(child, ..)| access.give(&[child]))
                         }
@@ -622,13 +648,17 @@ fn parts(record: &[u8]) -> Option<(&[u8], bool, &[u8])> {
 }
 
 /// The pages of the payload of a leaf's record, if it has some.
-fn pages_in(record: &[u8]) -> Option<Numbers> {
+fn pages_in(record: &[u8]) -> Option<Place> {
     let (_, in_pages, mut rest) = parts(record)?;
     if !in_pages {
         return None;
     }
-    take_number(&mut rest)?;
-    Some(rest.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect())
+    let length = take_number(&mut rest)?;
+    let numbers = rest.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number));
+    Some(match length <= WHOLE_BYTES_MAX as u64 {
+        true => Place::Listed(numbers.collect()),
+        false => Place::Chained(numbers.collect()),
+    })
 }
 
 /// Reads the key and the payload of a leaf's record. `None` if a writer has torn it.
@@ -637,39 +667,49 @@ fn element<M: Memory>(access: &mut Access<'_, M>, record: &[u8]) -> Option<Eleme
     if !in_pages {
         return Some((key.to_vec(), rest.to_vec()));
     }
-    let length = usize::try_from(take_number(&mut rest)?).ok()?;
-    let numbers = pages_in(record)?;
-    if length > super::ELEMENT_BYTES_MAX + 16 {
-        return None;
-    }
-    let mut payload = Vec::with_capacity(length);
-    let place = Place::Listed(numbers);
-    values::read(&access.pages, access.memory, &place, (0, length), &mut payload);
+    let length = take_number(&mut rest).filter(|length| *length <= VALUE_BYTES_MAX)? as usize;
+    let (place, mut payload) = (pages_in(record)?, Vec::new());
+    values::read(&access.keyspace.pages, access.memory, &place, (0, length), &mut payload);
     Some((key.to_vec(), payload))
 }
 
-/// A leaf's record, and the pages that it names. A long payload is written to pages of its own.
+/// A leaf's record, and the pages that were taken for it. A long payload is written to pages of its own.
 fn encode<M: Memory>(
     access: &mut Access<'_, M>,
     key: &[u8],
-    payload: &[u8],
-) -> Result<(Vec<u8>, Option<Numbers>), Full> {
+    payload: Payload<'_>,
+) -> Result<(Vec<u8>, Numbers), Full> {
+    let payload = match payload {
+        Payload::Bytes(payload) => payload,
+        Payload::Large(large) => return Ok((encode_large(key, large), Numbers::new())),
+    };
     let in_pages = 4 + key.len() + payload.len() > RECORD_BYTES_MAX;
     let mut record = Vec::with_capacity(4 + key.len() + payload.len());
     push_number(&mut record, (key.len() as u64) << 1 | u64::from(in_pages));
     record.extend_from_slice(key);
     if !in_pages {
         record.extend_from_slice(payload);
-        return Ok((record, None));
+        return Ok((record, Numbers::new()));
     }
     let mut listed = Listed(Numbers::new());
     let wanted = pages_of(payload.len() as u64) as usize;
-    listed.resize(&access.pages, access.memory, wanted)?;
+    let pages = access.keyspace.pages;
+    listed.resize(&pages, access.memory, wanted)?;
     let place = Place::Listed(listed.0.clone());
-    values::write(&access.pages, access.memory, &place, 0, payload);
+    values::write(&pages, access.memory, &place, 0, payload);
     push_number(&mut record, payload.len() as u64);
     listed.0.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
-    Ok((record, Some(listed.0)))
+    Ok((record, listed.0))
+}
+
+/// A leaf's record whose payload is a large value.
+fn encode_large(key: &[u8], large: &Large) -> Vec<u8> {
+    let mut record = Vec::new();
+    push_number(&mut record, (key.len() as u64) << 1 | 1);
+    record.extend_from_slice(key);
+    push_number(&mut record, large.bytes);
+    large.lists().iter().for_each(|list| record.extend_from_slice(&list.to_le_bytes()));
+    record
 }
 
 /// The index at which records are divided. If the one at `new` was added at an end, the other page stays as

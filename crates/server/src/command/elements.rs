@@ -1,0 +1,106 @@
+//! Elements on their way into a collection. Long ones lie in values without a key, and never take one transaction.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Collection, ELEMENT_BYTES_MAX, Full, Kind, Large};
+
+use super::{Call, Failure};
+use crate::holds::Hold;
+use crate::large::{PIECE_BYTES, begin, write};
+
+/// An element, or a value of a list.
+pub(super) enum Element {
+    /// In DRAM.
+    Bytes(Vec<u8>),
+    /// In a value without a key.
+    Large { name: Vec<u8>, value: Large, _hold: Hold },
+}
+
+impl Element {
+    /// Puts it in a hash or a set. Returns true if its name is new.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub(super) fn put<M: Memory>(
+        &self,
+        memory: &mut M,
+        collection: &mut Collection,
+    ) -> Result<bool, Full> {
+        match self {
+            Element::Bytes(bytes) => collection.put(memory, bytes),
+            Element::Large { name, value, .. } => collection.put_large(memory, name, value),
+        }
+    }
+
+    /// Inserts it in a list before the value at `rank`.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub(super) fn insert<M: Memory>(
+        &self,
+        memory: &mut M,
+        list: &mut Collection,
+        rank: u64,
+    ) -> Result<(), Full> {
+        match self {
+            Element::Bytes(bytes) => list.insert_at(memory, rank, bytes),
+            Element::Large { value, .. } => list.insert_large_at(memory, rank, value),
+        }
+    }
+
+    /// Replaces the value of a list at `rank`.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub(super) fn replace<M: Memory>(
+        &self,
+        memory: &mut M,
+        list: &mut Collection,
+        rank: u64,
+    ) -> Result<(), Full> {
+        match self {
+            Element::Bytes(bytes) => list.replace_at(memory, rank, bytes),
+            Element::Large { value, .. } => list.replace_large_at(memory, rank, value),
+        }
+    }
+
+    /// Adds it to a collection, at `rank` if that is a list.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; nothing has changed then.
+    pub(super) fn add<M: Memory>(
+        &self,
+        memory: &mut M,
+        collection: &mut Collection,
+        rank: u64,
+    ) -> Result<(), Full> {
+        match (collection.kind, self) {
+            (Kind::List, _) => self.insert(memory, collection, rank),
+            (_, Element::Bytes(bytes)) => collection.add(memory, rank, bytes),
+            (_, Element::Large { .. }) => self.put(memory, collection).map(drop),
+        }
+    }
+}
+
+impl<M: Memory> Call<'_, M> {
+    /// Returns an element of this name that can be put. A long one is written to flash, in transactions of its own.
+    ///
+    /// # Errors
+    /// Returns [`Failure::TooLarge`] for a long element if the command must run again outside of a transaction, or an
+    /// error if there is no room.
+    pub(super) fn element(&mut self, name: &[u8], bytes: Vec<u8>) -> Result<Element, Failure> {
+        if bytes.len() <= ELEMENT_BYTES_MAX {
+            return Ok(Element::Bytes(bytes));
+        }
+        if self.steps.is_none() {
+            return Err(Failure::TooLarge);
+        }
+        let keyspace = self.keyspace();
+        let (mut value, hold) = begin(self.memory, &keyspace, self.state)?;
+        for piece in bytes.chunks(PIECE_BYTES) {
+            let end = value.bytes;
+            write(self.memory, &keyspace, self.state, &mut value, (end, piece))?;
+            self.memory.let_others_run();
+        }
+        Ok(Element::Large { name: name.to_vec(), value, _hold: hold })
+    }
+}
