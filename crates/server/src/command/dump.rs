@@ -3,12 +3,16 @@
 //! The format is that used by Redis 7.0: type (1 byte), value, version (2 bytes), and a CRC-64
 //! over the rest (8 bytes). Strings are written plain or as integers. LZF-compressed strings are
 //! read too.
+//! [Collections](super::dump_collections) have types of their own.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Entry, Key, Kind, Large, LargeId};
 
 use super::arguments::clamp;
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, large};
+use super::dump_text::{
+    COMPRESSED, INTEGER_1, INTEGER_2, INTEGER_4, read_length, take_text, write_length,
+};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, dump_collections, large};
 use crate::large::{Outgoing, PIECE_BYTES};
 use crate::number::integer;
 
@@ -27,18 +31,15 @@ const HEAD_BYTES_MAX: u64 = 10;
 /// Bytes of version and checksum.
 const FOOTER_BYTES: usize = 10;
 
-/// First byte of an encoded string: an integer of 1, 2 or 4 bytes, or LZF.
-const INTEGER_1: u8 = 0xc0;
-const INTEGER_2: u8 = 0xc1;
-const INTEGER_4: u8 = 0xc2;
-const COMPRESSED: u8 = 0xc3;
-
 pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let mut value = Vec::new();
     match call.find(&key, &mut value) {
         Some(entry) if entry.kind() != Kind::String => {
-            return Err("ERR DUMP takes strings only, no collections".into());
+            let collection = call.keyspace().open_collection(&key, &entry, &value);
+            let collection = collection.ok_or(BAD)?;
+            let dump = dump_collections::dumped(call, &collection)?;
+            call.reply.bulk(&with_footer(dump));
         }
         Some(entry) => match entry.large() {
             Some(id) => dump_large(call, &entry, id)?,
@@ -121,12 +122,15 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if let Some(staged) = call.staged.iter().find(|staged| staged.argument == 3) {
         restore_large(call, &key, staged.value()?, expires_at_ms)?;
     } else {
-        let value = restored(call.arguments[3], call.state.settings().argument_bytes_max)?;
+        let dump = checked(call.arguments[3])?;
         if is_over {
             // The value has expired already, so only the old value is removed.
             call.remove(&key)?;
-        } else {
+        } else if dump.first() == Some(&STRING) {
+            let value = restored(dump, call.state.settings().argument_bytes_max)?;
             call.set(&key, &value, expires_at_ms)?;
+        } else {
+            dump_collections::restore(call, &key, dump, expires_at_ms, BAD)?;
         }
     }
     call.reply.ok();
@@ -166,13 +170,20 @@ fn restore_large<M: Memory>(
         return Err(WRONG.into());
     }
     let head = read(call, 0, end.min(HEAD_BYTES_MAX));
-    let Some((&STRING, text)) = head.split_first() else { return Err(BAD.into()) };
+    let (form, text) = head.split_first().ok_or(BAD)?;
+    if *form != STRING {
+        if dump.bytes > most {
+            return Err(format!("ERR a collection in a dump has at most {most} bytes").into());
+        }
+        let whole = read(call, 0, end);
+        return dump_collections::restore(call, key, &whole, expires_at_ms, BAD);
+    }
     if text.first() == Some(&COMPRESSED) {
         if dump.bytes > most {
             return Err(format!("ERR a compressed value has at most {most} bytes").into());
         }
         let whole = read(call, 0, dump.bytes);
-        return call.set(key, &restored(&whole, most as usize)?, expires_at_ms);
+        return call.set(key, &restored(checked(&whole)?, most as usize)?, expires_at_ms);
     }
     let (length, rest) = read_length(text).ok_or(BAD)?;
     let start = (head.len() - rest.len()) as u64;
@@ -202,105 +213,36 @@ fn dumped(value: &[u8]) -> Vec<u8> {
         write_length(&mut bytes, value.len());
         bytes.extend(value);
     }
+    with_footer(bytes)
+}
+
+/// Returns a dump with its version and its checksum.
+fn with_footer(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend(crc64(0, &bytes).to_le_bytes());
     bytes
 }
 
-/// Parses a dump of this server or of Redis, of at most `bytes_max` bytes.
-fn restored(dump: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
+/// Returns a dump of this server or of Redis without its version and its checksum.
+fn checked(dump: &[u8]) -> Result<&[u8], Failure> {
     let Some(at) = dump.len().checked_sub(FOOTER_BYTES) else { return Err(WRONG.into()) };
     let version = u16::from_le_bytes([dump[at], dump[at + 1]]);
     if version > VERSION || dump[at + 2..] != crc64(0, &dump[..at + 2]).to_le_bytes() {
         return Err(WRONG.into());
     }
-    let value = match &dump[..at] {
-        [STRING, text @ ..] => text_of(text, bytes_max),
+    Ok(&dump[..at])
+}
+
+/// Parses a string of at most `bytes_max` bytes.
+fn restored(dump: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    let value = match dump {
+        [STRING, text @ ..] => {
+            let mut rest = text;
+            take_text(&mut rest, bytes_max).filter(|_| rest.is_empty())
+        }
         _ => None,
     };
     value.ok_or(BAD.into())
-}
-
-/// Parses an encoded string that takes up all of `text`.
-fn text_of(text: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
-    let (&first, rest) = text.split_first()?;
-    let number = match first {
-        INTEGER_1 => Some(i64::from(i8::from_le_bytes(rest.try_into().ok()?))),
-        INTEGER_2 => Some(i64::from(i16::from_le_bytes(rest.try_into().ok()?))),
-        INTEGER_4 => Some(i64::from(i32::from_le_bytes(rest.try_into().ok()?))),
-        _ => None,
-    };
-    if let Some(number) = number {
-        return Some(number.to_string().into_bytes());
-    }
-    if first == COMPRESSED {
-        let (packed, rest) = read_length(rest)?;
-        let (length, rest) = read_length(rest)?;
-        return (rest.len() == packed && length <= bytes_max).then(|| unpacked(rest, length))?;
-    }
-    let (length, rest) = read_length(text)?;
-    (rest.len() == length).then(|| rest.to_vec())
-}
-
-/// Appends a length: 6 or 14 bits after a tag of 2 bits, or 4 bytes after 0x80.
-fn write_length(bytes: &mut Vec<u8>, length: usize) {
-    match length {
-        0..0x40 => bytes.push(length as u8),
-        0x40..0x4000 => bytes.extend((length as u16 | 0x4000).to_be_bytes()),
-        _ => {
-            bytes.push(0x80);
-            // A value has at most 512 MiB.
-            bytes.extend((length as u32).to_be_bytes());
-        }
-    }
-}
-
-/// Parses a length. Returns the bytes after it too.
-fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    match bytes {
-        [first @ 0..=0x3f, rest @ ..] => Some((usize::from(*first), rest)),
-        [first @ 0x40..=0x7f, second, rest @ ..] => {
-            Some((usize::from(u16::from_be_bytes([*first & 0x3f, *second])), rest))
-        }
-        [0x80, a, b, c, d, rest @ ..] => {
-            Some((u32::from_be_bytes([*a, *b, *c, *d]) as usize, rest))
-        }
-        [0x81, rest @ ..] => {
-            let (length, rest) = rest.split_first_chunk::<8>()?;
-            Some((usize::try_from(u64::from_be_bytes(*length)).ok()?, rest))
-        }
-        _ => None,
-    }
-}
-
-/// Unpacks LZF into `length` bytes: runs of literal bytes, and copies of earlier bytes.
-fn unpacked(mut packed: &[u8], length: usize) -> Option<Vec<u8>> {
-    let mut bytes: Vec<u8> = Vec::new();
-    while let Some((&control, rest)) = packed.split_first() {
-        packed = rest;
-        if control < 0x20 {
-            let (run, rest) = packed.split_at_checked(usize::from(control) + 1)?;
-            bytes.extend(run);
-            packed = rest;
-        } else {
-            let mut count = usize::from(control >> 5) + 2;
-            if count == 9 {
-                let (&more, rest) = packed.split_first()?;
-                count += usize::from(more);
-                packed = rest;
-            }
-            let (&low, rest) = packed.split_first()?;
-            packed = rest;
-            let back = (usize::from(control & 0x1f) << 8 | usize::from(low)) + 1;
-            let start = bytes.len().checked_sub(back)?;
-            // A copy may overlap itself.
-            (start..start + count).for_each(|at| bytes.push(bytes[at]));
-        }
-        if bytes.len() > length {
-            return None;
-        }
-    }
-    (bytes.len() == length).then_some(bytes)
 }
 
 /// The CRC-64 of Redis: Jones's polynomial, reflected, without an initial or a final inversion.
@@ -337,23 +279,14 @@ mod tests {
     fn what_is_dumped_is_restored_and_damage_is_noticed() {
         for value in ["", "7", "-300", "70000", "99999999999", "007", &"x".repeat(20_000)] {
             let dump = dumped(value.as_bytes());
-            assert_eq!(restored(&dump, 1 << 20), Ok(value.as_bytes().to_vec()));
+            let read = |dump: &[u8]| restored(checked(dump)?, 1 << 20);
+            assert_eq!(read(&dump), Ok(value.as_bytes().to_vec()));
             for at in 0..dump.len() {
                 let mut damaged = dump.clone();
                 damaged[at] ^= 1;
-                assert!(restored(&damaged, 1 << 20).is_err(), "byte {at} of {value:.20}");
+                assert!(read(&damaged).is_err(), "byte {at} of {value:.20}");
             }
-            assert!(restored(&dump[1..], 1 << 20).is_err());
+            assert!(read(&dump[1..]).is_err());
         }
-    }
-
-    #[test]
-    fn packed_text_is_unpacked_to_its_length_only() {
-        // "ab", then a copy of 10 bytes from 2 back.
-        let packed = [1, b'a', b'b', 0xe0, 1, 1];
-        assert_eq!(unpacked(&packed, 12).as_deref(), Some(&b"abababababab"[..]));
-        assert_eq!(unpacked(&packed, 11), None);
-        assert_eq!(unpacked(&packed[..5], 12), None, "cut short");
-        assert_eq!(unpacked(&[0x20, 0], 3), None, "a copy from before the start");
     }
 }

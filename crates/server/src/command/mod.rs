@@ -8,6 +8,8 @@ mod clients;
 mod collections;
 mod config;
 mod dump;
+mod dump_collections;
+mod dump_text;
 mod elements;
 mod expiry;
 mod facts;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::keyspace::{
     Collection, Field, HashSecret, Key, Keyspace, Kind, MEMBER_BYTES_MAX, SCAN_END, Score,
 };
-use ebbtide_testbed::Plain;
+use ebbtide_testbed::{Faulty, Plain};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -339,4 +339,53 @@ fn a_keyspace_of_strings_only_is_opened_and_becomes_one_of_the_current_version()
     let mut value = Vec::new();
     assert!(keys.find(&mut store.memory, DATABASE, &key, &mut value).is_some());
     assert_eq!(value, b"value");
+}
+
+/// Pages that one look-up reads.
+fn pages_read<R>(
+    store: &mut Store,
+    look_up: impl FnOnce(&Keyspace, &mut Counting<'_>) -> R,
+) -> usize {
+    let mut pages = BTreeSet::new();
+    let keys = store.keys;
+    let mut count = |page: PageId, _: bool| {
+        pages.insert(page);
+        false
+    };
+    let count: &mut dyn FnMut(PageId, bool) -> bool = &mut count;
+    look_up(&keys, &mut Faulty::new(&mut store.memory, count));
+    pages.len()
+}
+
+type Counting<'a> = Faulty<'a, Plain, &'a mut dyn FnMut(PageId, bool) -> bool>;
+
+#[test]
+fn an_element_among_many_costs_three_pages_more_than_a_string() {
+    let mut store = Store::new();
+    let key = store.keys.key(b"z");
+    let mut set = store.keys.new_collection(&key, Kind::SortedSet);
+    for number in 0..100_000u32 {
+        let member = format!("member:{number:09}");
+        let score = Score::of(f64::from(number * 7_919 % 100_000));
+        set.put_member(&mut store.memory, score, member.as_bytes()).expect("room");
+    }
+    store.keys.store_collection(&mut store.memory, DATABASE, &key, &mut set).expect("room");
+    let find = |keys: &Keyspace, memory: &mut Counting<'_>| {
+        let mut value = Vec::new();
+        let entry = keys.find(memory, DATABASE, &key, &mut value).expect("it is there");
+        keys.open_collection(&key, &entry, &value).expect("a sorted set")
+    };
+    let of_string = pages_read(&mut store, |keys, memory| drop(find(keys, memory)));
+    // The root and two pages below it: the index of members has three levels, as up to about 3 million have.
+    for number in [0, 17, 99_999] {
+        let member = format!("member:{number:09}");
+        let of_member = pages_read(&mut store, |keys, memory| {
+            find(keys, memory).find_member(memory, member.as_bytes()).expect("a member")
+        });
+        assert_eq!(of_member, of_string + 3);
+        let of_rank = pages_read(&mut store, |keys, memory| {
+            find(keys, memory).at(memory, number).expect("a rank")
+        });
+        assert_eq!(of_rank, of_string + 3);
+    }
 }
