@@ -86,8 +86,8 @@ impl Client {
             ":" => Reply::Integer(count()),
             "," => Reply::Double(rest.into()),
             "_" => Reply::Null,
-            // Doubles, booleans and large numbers (RESP3).
-            "," | "#" | "(" => Reply::Status(line.into()),
+            // Booleans and large numbers (RESP3).
+            "#" | "(" => Reply::Status(line.into()),
             "$" | "=" | "*" if count() < 0 => Reply::Null,
             "$" | "=" => {
                 let mut bytes = vec![0; count() as usize + 2];
