@@ -189,6 +189,8 @@ fn check(
         let writer = |page: u32| {
             let world = world.clone();
             thread::spawn(move || {
+                // The page is clean at first.
+                assert_eq!(world.access(page, None), 0);
                 for value in 1..4 {
                     assert_eq!(world.access(page, Some(value)), value);
                     assert_eq!(world.access(page, None), value, "a store was lost");
