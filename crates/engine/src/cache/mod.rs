@@ -159,7 +159,7 @@ impl Cache {
     }
 
     /// Applies `event` to `page`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply(&self, page: PageId, event: Event) -> Change {
         self.lock(page).apply(event)
     }

@@ -40,6 +40,7 @@ pub(in crate::cache) struct FrameRecord {
 
 impl FrameRecord {
     /// Of a frame that was never used.
+    #[inline]
     pub(super) fn new() -> FrameRecord {
         FrameRecord {
             holds: AtomicU32::new(HOLDS_NOTHING),
@@ -50,6 +51,7 @@ impl FrameRecord {
     }
 
     /// The page that the frame holds or last held, and its origin.
+    #[inline]
     pub(in crate::cache) fn holds(&self) -> Option<(PageId, Origin)> {
         let word = self.holds.load(Ordering::Relaxed);
         let page = PageId(u64::from(word & ((1 << ORIGIN_SHIFT) - 1)));
@@ -57,28 +59,33 @@ impl FrameRecord {
     }
 
     /// The page that the frame, which was used before, holds or last held.
+    #[inline]
     pub(in crate::cache) fn page(&self) -> PageId {
         let word = self.holds.load(Ordering::Relaxed);
         debug_assert_ne!(word, HOLDS_NOTHING, "the frame was never used");
         PageId(u64::from(word & ((1 << ORIGIN_SHIFT) - 1)))
     }
 
+    #[inline]
     pub(super) fn set_holds(&self, page: PageId, origin: Origin) {
         let word = page.0 as u32 | (origin as u32) << ORIGIN_SHIFT;
         self.holds.store(word, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(in crate::cache) fn slot(&self) -> u32 {
         self.slot.load(Ordering::Relaxed) & ((1 << STAGE_SHIFT) - 1)
     }
 
     /// Notes a new slot of a page that its own core moves out. The stage stays.
+    #[inline]
     pub(in crate::cache) fn set_slot(&self, slot: u32) {
         let stage = self.slot.load(Ordering::Relaxed) >> STAGE_SHIFT;
         self.slot.store(stage << STAGE_SHIFT | slot, Ordering::Relaxed);
     }
 
     /// The stage of the page in the frame, which is on its way in or out.
+    #[inline]
     pub(super) fn stage(&self, arriving: bool) -> Stage {
         let number = (self.slot.load(Ordering::Relaxed) >> STAGE_SHIFT) as usize;
         match arriving {
@@ -87,31 +94,37 @@ impl FrameRecord {
         }
     }
 
+    #[inline]
     pub(super) fn set_stage(&self, stage: Stage) {
         self.set_slot_and_stage(self.slot(), stage);
     }
 
+    #[inline]
     pub(super) fn set_slot_and_stage(&self, slot: u32, stage: Stage) {
         self.slot.store(number(stage) << STAGE_SHIFT | slot, Ordering::Relaxed);
     }
 
     /// The core that moves the page in or out, and the fibers that wait for it.
+    #[inline]
     pub(super) fn moving(&self) -> (usize, Last) {
         let word = self.moving.load(Ordering::Relaxed);
         ((word >> LAST_BITS) as usize, Last::of_word(word & !(u32::MAX << LAST_BITS)))
     }
 
+    #[inline]
     pub(super) fn set_moving(&self, core: usize, waiting: Last) {
         debug_assert!(core < CORES_MAX);
         self.moving.store((core as u32) << LAST_BITS | waiting.word(), Ordering::Relaxed);
     }
 
     /// The fibers that wait for the page.
+    #[inline]
     pub(super) fn waiting(&self) -> Last {
         self.moving().1
     }
 
     /// Takes the fibers that wait off the page. The caller wakes them.
+    #[inline]
     pub(super) fn take_waiting(&self) -> Last {
         let (core, last) = self.moving();
         if last != Last::NONE {
@@ -121,17 +134,20 @@ impl FrameRecord {
     }
 
     /// Where the policy keeps the frame, if it knows it.
+    #[inline]
     pub(in crate::cache) fn place(&self) -> Option<u32> {
         let place = self.place.load(Ordering::Relaxed);
         (place != NOWHERE).then_some(place)
     }
 
+    #[inline]
     pub(in crate::cache) fn set_place(&self, place: u32) {
         self.place.store(place, Ordering::Relaxed);
     }
 }
 
 /// The number of the stage among those of its way. A page that does not move has none.
+#[inline]
 fn number(stage: Stage) -> u32 {
     match stage {
         Stage::Coming | Stage::Unwritten => 1,

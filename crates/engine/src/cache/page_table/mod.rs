@@ -119,17 +119,20 @@ pub(crate) struct Change {
 
 impl Change {
     /// True if the transition has no effect.
+    #[inline(always)]
     pub(crate) fn is_nothing(&self) -> bool {
         self.effects.is_empty()
     }
 
     /// True if the core has to execute `effect`.
+    #[inline(always)]
     pub(crate) fn has(&self, effect: Effect) -> bool {
         self.effects.contains(&effect)
     }
 }
 
 impl Event {
+    #[inline(always)]
     fn cause(self) -> Cause {
         match self {
             Event::Asked { frame, .. } => Cause::Asked { frame: frame.is_some() },
@@ -197,6 +200,7 @@ impl PageTable {
         self.pages
     }
 
+    #[inline]
     pub(super) fn record(&self, frame: FrameId) -> &FrameRecord {
         &self.records[frame.index()]
     }
@@ -222,6 +226,7 @@ impl PageTable {
         self.states.base().cast_const().cast()
     }
 
+    #[inline]
     fn word(&self, page: PageId) -> &AtomicU32 {
         assert!(page.0 < self.pages, "{page:?} does not exist");
         // SAFETY: within the mapping, as just checked; states are only accessed as this type.
@@ -229,11 +234,13 @@ impl PageTable {
     }
 
     /// Where `page` is. It may be elsewhere by the time that the caller looks at the answer.
+    #[inline]
     pub(super) fn state(&self, page: PageId) -> PageState {
         PageState::of_word(self.word(page).load(Ordering::Acquire))
     }
 
     /// Locks `page`, and with it the other pages of its shard.
+    #[inline]
     pub(super) fn lock(&self, page: PageId) -> LockedPage<'_> {
         LockedPage { table: self, page, _shard: self.shards.lock(page) }
     }
@@ -248,11 +255,13 @@ impl PageTable {
 
 impl LockedPage<'_> {
     /// Where the page is. Final while it is locked.
+    #[inline]
     pub(crate) fn state(&self) -> PageState {
         self.table.state(self.page)
     }
 
     /// The stage of a page in `state`.
+    #[inline(always)]
     fn stage_in(&self, state: PageState) -> Stage {
         match state {
             PageState::Absent(BLANK) => Stage::Blank,
@@ -299,14 +308,14 @@ impl LockedPage<'_> {
     ///
     /// # Panics
     /// When the event cannot happen to the page in its stage.
-    #[inline]
+    // Inlined, so that of the table only the rows of the caller's event remain.
+    #[inline(always)]
     pub(crate) fn apply(&mut self, event: Event) -> Change {
         let state = self.state();
         let from = self.stage_in(state);
         let waited_for = match state {
-            PageState::Arriving(frame) | PageState::Leaving(frame) => {
-                self.table.record(frame).waiting() != Last::NONE
-            }
+            PageState::Leaving(frame) => self.table.record(frame).waiting() != Last::NONE,
+            // The table does not ask.
             _ => false,
         };
         let Some(row) = step(from, event.cause(), waited_for) else { self.refuse(from, event) };

@@ -57,6 +57,7 @@ pub(crate) enum PageState {
 }
 
 impl PageState {
+    #[inline]
     pub(super) fn of_word(word: u32) -> PageState {
         let number = word & !(u32::MAX << NUMBER_BITS);
         match word & (u32::MAX << NUMBER_BITS) {
@@ -70,6 +71,7 @@ impl PageState {
     }
 
     /// The frame that the page is in, or on its way into or out of.
+    #[inline]
     pub(in crate::cache) fn frame(self) -> Option<FrameId> {
         match self {
             PageState::Absent(_) | PageState::Starved(_) => None,

@@ -128,13 +128,14 @@ pub(crate) struct Step {
     pub(crate) effects: &'static [Effect],
 }
 
+#[inline(always)]
 const fn to(stage: Stage, effects: &'static [Effect]) -> Option<Step> {
     Some(Step { to: stage, effects })
 }
 
 /// Returns what `cause` does to a page in the stage `from`, for which fibers wait or not. `None` if
 /// it cannot happen there.
-#[inline]
+#[inline(always)]
 pub(crate) const fn step(from: Stage, cause: Cause, waited_for: bool) -> Option<Step> {
     use Effect::*;
     use Stage::*;
