@@ -10,15 +10,24 @@ use crate::{PageBytes, Workload, Wrong};
 /// Updates in a job.
 const UPDATES: u64 = 64;
 
+/// Processes of a run. As many as the cores that FlatFlash's experiment has (assumption).
+const PROCESSES: u64 = 4;
+
 /// The period of the stream.
 const PERIOD: u64 = 1_317_624_576_693_539_401;
 
 /// HPC Challenge's RandomAccess: a table of 2ⁿ words, `T[i] = i` at first. An update is
 /// `T[a mod 2ⁿ] ^= a` with the next `a` of one endless stream. A run is 4·2ⁿ updates.
 ///
-/// Job `n` makes updates `64·n` to `64·n + 63` of the stream; it finds its place by jumping ahead,
-/// as the benchmark's processes do. The rules allow a look-ahead of 1,024 numbers; a job looks 64
-/// ahead. Table and stream are defined by the benchmark and do not depend on seed or skew.
+/// The processes of a run share the stream evenly: process `p` of `P` begins at `p·4·2ⁿ/P`, as
+/// `HPCC_starts` has it. They take turns, so that job `n` belongs to process `n mod P` and makes its
+/// next 64 updates. A job finds its place by jumping ahead. The rules allow a look-ahead of 1,024
+/// numbers; a job looks 64 ahead. Table and stream are defined by the benchmark and do not depend on
+/// seed or skew.
+///
+/// The first jobs stand for the whole run, because nobody simulates all of it. Numbers near positions
+/// like 0 or 2ᵏ have few bits set, and meet few pages. So the first job of a process is a third into
+/// its share. Its last jobs wrap around to the beginning. [`GupsFromOne`] begins at position 0.
 ///
 /// Updates may collide. The rules allow one word in a hundred to be wrong. Here all words are
 /// right, since an update is a compare-exchange. Its cost is negligible compared with a miss. It
@@ -31,6 +40,16 @@ const PERIOD: u64 = 1_317_624_576_693_539_401;
 pub struct Gups {
     index_bits: u32,
     work: u64,
+    starts: Starts,
+}
+
+/// The places of jobs in the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Starts {
+    /// [`PROCESSES`] take turns, each from a third of its share on.
+    FarApart,
+    /// One process, from the beginning of the stream on.
+    AtOne,
 }
 
 impl Gups {
@@ -51,11 +70,23 @@ impl Gups {
     #[inline]
     pub fn job(&self, job: u64) -> impl Iterator<Item = u64> + use<> {
         // The first number, 1, is only the benchmark's start value. This wraps after 2⁵⁸ jobs.
-        let mut number = Stream::at(job.wrapping_mul(UPDATES));
+        let mut number = Stream::at(self.place(job).wrapping_mul(UPDATES));
         (0..UPDATES).map(move |_| {
             number = number.next();
             number.0
         })
+    }
+
+    /// The place of job `job` in the stream, in jobs. Each run of the benchmark has every place once.
+    #[inline]
+    fn place(&self, job: u64) -> u64 {
+        if self.starts == Starts::AtOne {
+            return job;
+        }
+        let jobs = self.jobs_of_a_run();
+        let (run, job, share) = (job / jobs, job % jobs, jobs / PROCESSES);
+        let (process, turn) = (job % PROCESSES, job / PROCESSES);
+        run * jobs + process * share + (turn + share / 3) % share
     }
 
     /// The address of the word that `number` updates.
@@ -168,7 +199,8 @@ impl Named for Gups {
     const MIN_BYTES: u64 = PAGE_BYTES as u64;
 
     fn with_shape(shape: &Shape) -> Gups {
-        Gups { index_bits: (shape.dataset_bytes / 8).ilog2(), work: shape.work_instructions }
+        let index_bits = (shape.dataset_bytes / 8).ilog2();
+        Gups { index_bits, work: shape.work_instructions, starts: Starts::FarApart }
     }
 
     fn set_work(&mut self, instructions: u64) {
@@ -205,10 +237,104 @@ impl Workload for Gups {
     }
 }
 
+/// [`Gups`] by one process from the beginning of the stream. Its first numbers have few bits set, so
+/// that its first jobs meet few pages, and these often.
+#[derive(Debug, Clone)]
+pub struct GupsFromOne(Gups);
+
+impl Named for GupsFromOne {
+    const NAME: &'static str = "gups-from-one";
+    const DESCRIPTION: &'static str = "gups by one process, from the sparse start of its stream";
+    const MIX: &'static str = Gups::MIX;
+    const SOURCE: &'static str = "HPC Challenge RandomAccess, by one process";
+    const MIN_BYTES: u64 = Gups::MIN_BYTES;
+
+    fn with_shape(shape: &Shape) -> GupsFromOne {
+        GupsFromOne(Gups { starts: Starts::AtOne, ..Gups::with_shape(shape) })
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.0.set_work(instructions);
+    }
+}
+
+impl Workload for GupsFromOne {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn image(&self, page: PageId, out: &mut PageBytes) {
+        self.0.image(page, out);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        self.0.run(job, memory)
+    }
+
+    fn writes(&self) -> bool {
+        self.0.writes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A run over a table of `bytes`.
+    fn gups(bytes: u64) -> Gups {
+        Gups::with_shape(&Shape { dataset_bytes: bytes, ..Shape::default() })
+    }
+
+    #[test]
+    fn a_run_has_every_place_of_the_stream_once_and_its_processes_are_far_apart() {
+        for bytes in [4096, 1 << 15, 1 << 20] {
+            let gups = gups(bytes);
+            let jobs = gups.jobs_of_a_run();
+            let mut places: Vec<u64> = (0..jobs).map(|job| gups.place(job)).collect();
+            let share = jobs / PROCESSES;
+            let starts: Vec<u64> = (0..PROCESSES).map(|p| p * share + share / 3).collect();
+            assert_eq!(places[..PROCESSES as usize], starts);
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..jobs));
+            assert_eq!(gups.place(jobs), jobs + share / 3, "the second run");
+        }
+    }
+
+    /// The share of hits of a plain LRU cache of a sixteenth of 512 MiB, the ratio of FlatFlash's
+    /// experiment, once it is full.
+    fn lru_hits(gups: &Gups) -> f64 {
+        let (capacity, jobs) = ((gups.words() / 512 / 16) as usize, 4_000);
+        // A page hits if fewer than `capacity` other pages came after its last access.
+        let mut last = std::collections::HashMap::new();
+        let mut order = std::collections::VecDeque::new();
+        let (mut now, mut hits, mut counted) = (0_u64, 0, 0);
+        for number in (0..jobs).flat_map(|job| gups.job(job)) {
+            let page = gups.address(number).page();
+            now += 1;
+            let hit = last.insert(page, now).is_some();
+            order.push_back((page, now));
+            if now > jobs * UPDATES / 2 {
+                (hits, counted) = (hits + u64::from(hit), counted + 1);
+            }
+            while last.len() > capacity {
+                let (oldest, at) = order.pop_front().expect("every page is in the order");
+                if last.get(&oldest) == Some(&at) {
+                    last.remove(&oldest);
+                }
+            }
+        }
+        hits as f64 / counted as f64
+    }
+
+    #[test]
+    fn the_first_jobs_hit_as_often_as_uniform_ones_except_at_the_sparse_start() {
+        let far_apart = gups(512 << 20);
+        let at_one = Gups { starts: Starts::AtOne, ..far_apart.clone() };
+        let [far_apart, at_one] = [far_apart, at_one].map(|gups| lru_hits(&gups));
+        assert!((0.058..0.068).contains(&far_apart), "{far_apart}: a sixteenth is 0.0625");
+        assert!(at_one > 0.12, "{at_one}");
+    }
 
     #[test]
     fn the_stream_begins_as_the_benchmark_says() {

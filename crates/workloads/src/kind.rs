@@ -66,4 +66,6 @@ pub enum Kind {
     SqlRandomInsert,
     /// [`SqlUpdate`](crate::sql::SqlUpdate).
     SqlUpdate,
+    /// [`GupsFromOne`](crate::GupsFromOne).
+    GupsFromOne,
 }

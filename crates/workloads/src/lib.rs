@@ -75,7 +75,7 @@ pub mod ycsb;
 
 pub use array_swap::{ArraySwap, Element, Swap};
 pub use graph::{ConnectedComponents, PageRank};
-pub use gups::Gups;
+pub use gups::{Gups, GupsFromOne};
 pub use hash_table::{Entry, HashTable};
 pub use keys::Scatter;
 pub use kind::Kind;

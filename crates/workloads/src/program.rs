@@ -161,6 +161,7 @@ programs! {
     SqlSeqInsert: crate::sql::SqlSeqInsert,
     SqlRandomInsert: crate::sql::SqlRandomInsert,
     SqlUpdate: crate::sql::SqlUpdate,
+    GupsFromOne: crate::GupsFromOne,
 }
 
 impl Kind {

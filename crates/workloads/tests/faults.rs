@@ -20,7 +20,7 @@ fn a_fault_before_the_first_store_changes_nothing_and_frees_the_latches() {
             };
             let accesses = match &program {
                 // Its first word is stored by its second access.
-                Program::Gups(_) => 2,
+                Program::Gups(_) | Program::GupsFromOne(_) => 2,
                 // A line is neither touched nor looked up first: it is latched and read.
                 Program::SeqWrite(_) | Program::RandomWrite(_) => 4,
                 _ => 4 + 2 * latches,

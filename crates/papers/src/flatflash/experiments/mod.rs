@@ -60,6 +60,9 @@ pub(super) const MICRO: [(&str, bool, bool); 4] = [
 pub(super) const GUPS: &str = "GUPS";
 
 /// SSD-Caches of Fig. 9b in MiB, apart from the default.
+/// GUPS by one process from the sparse beginning of its stream.
+pub(super) const GUPS_FROM_ONE: &str = "GUPS from one";
+
 pub(super) const CACHES_MIB: [u64; 3] = [40, 320, 5120];
 
 /// The graphs of Fig. 10.
@@ -325,6 +328,7 @@ fn gups(all: &mut Vec<Experiment>) {
     each(all, GUPS, runs, shared, &FOUR);
     let flatflash = Trial::new(FLATFLASH, runs, shared);
     readings(all, GUPS, flatflash.clone());
+    each(all, GUPS_FROM_ONE, Runs::Program(Kind::GupsFromOne), shared, &FOUR);
     let twice = flatflash.clone().with("promotion.threshold_max", 2);
     variant(all, GUPS, TWICE, twice);
     few_commands(all, GUPS, flatflash.clone());
