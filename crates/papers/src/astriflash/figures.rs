@@ -7,7 +7,7 @@ use ebbtide_study::analytic::systems::System;
 use ebbtide_study::claims::{Cell, Figures, Grid};
 
 use super::AstriFlash;
-use super::experiments::{ByDesign, DESIGNS, LOADED, TYPICAL_US, WorkloadRow, of};
+use super::experiments::{ByDesign, DESIGNS, LOADED, RANGE_US, TYPICAL_US, WorkloadRow, of};
 
 /// Printed capacities of Fig. 1, as shares of the data.
 const PRINTED: [f64; 7] = [0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.5];
@@ -16,10 +16,11 @@ impl AstriFlash {
     /// Figs. 1, 3, 9 and 10, Tables I and II, every claim, and the effects of the assumptions.
     pub(super) fn figures(&self) -> (String, Page) {
         let AstriFlash { scale_denominator, seed, seeds, .. } = self;
+        let [least, most] = RANGE_US;
         let about = format!(
-            "Simulated at 1/{scale_denominator} of the paper's capacities, {TYPICAL_US} us of execution \
-             between misses unless a figure says another, {seeds} seeds from {seed}; ± is the 95% \
-             interval over them."
+            "Simulated at 1/{scale_denominator} of the paper's capacities, {least} to {most} us of execution \
+             between misses, in order of the programs' job lengths, unless a figure says another, \
+             {seeds} seeds from {seed}; ± is the 95% interval over them."
         );
         let figure9 = self.by_design(
             "By workload and design",
@@ -36,9 +37,11 @@ impl AstriFlash {
             .section("Fig. 1: misses in % of accesses, over DRAM in % of the data")
             .drawn(&self.figure1(), |page| page.lines(self.figure1_chart()))
             .page(|page| page.section("Fig. 3: the analytic models").lines(figure3_chart()))
-            .section(&format!("Fig. 9: throughput relative to DRAM-only, a miss every {TYPICAL_US} us"))
+            .section("Fig. 9: throughput relative to DRAM-only")
             .drawn(&figure9, |page| page.bars(bars).data(figure9.table()))
-            .section(&format!("Table II: p99 of service over Flash-Sync's, a miss every {TYPICAL_US} us"))
+            .section("Fig. 9 and Table II with other intervals between misses (one seed)")
+            .grid(&self.spreads_grid())
+            .section("Table II: p99 of service over Flash-Sync's")
             .grid(&table2)
             .section(&format!(
                 "Fig. 10: TATP, p99 of response (of service) in us over load, a miss every {TYPICAL_US} us"
@@ -61,6 +64,16 @@ impl AstriFlash {
             .text(&self.table1())
             .parameters("astriflash")
             .finish(&self.findings)
+    }
+
+    /// The means of Fig. 9 and of Table II, by the intervals of the programs.
+    fn spreads_grid(&self) -> Grid {
+        let header = ["intervals", "figure"].into_iter().chain(DESIGNS);
+        self.spreads.iter().fold(Grid::new("Intervals", header), |grid, row| {
+            let cells = |values| DESIGNS.map(|design| Cell::number(of(values, design), 3));
+            grid.row([row.spread, "mean throughput"], cells(&row.mean_throughput))
+                .row([row.spread, "geometric mean p99"], cells(&row.geometric_mean_p99))
+        })
     }
 
     fn figure1(&self) -> Grid {

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use self::experiments::{
     AssumptionRow, ByDesign, Collections, DriveRow, Host, IntervalRow, LoadRow, Outcomes, ScaleRow,
-    SkewRow, TailCauseRow, WorkloadRow,
+    SkewRow, SpreadRow, TailCauseRow, WorkloadRow,
 };
 pub use self::of_trace::judge_trace;
 use crate::record::{findings, needed};
@@ -51,6 +51,8 @@ pub(crate) struct AstriFlash {
     geometric_mean_p99: ByDesign<Estimate>,
     /// Throughput by interval between misses.
     intervals: Vec<IntervalRow>,
+    /// The means of Fig. 9 and Table II by other intervals between misses.
+    spreads: Vec<SpreadRow>,
     /// Fig. 10.
     loads: Vec<LoadRow>,
     /// Fig. 1.

@@ -5,7 +5,7 @@ use ebbtide_sim::Outcome;
 use ebbtide_workloads::Kind;
 use serde::Serialize;
 
-use super::{Outcomes, Run, Setting};
+use super::{Outcomes, Run, Setting, TYPICAL_US};
 
 /// A drive on the market.
 pub(super) struct Drive {
@@ -92,7 +92,8 @@ fn jobs(workload: Kind, over: Option<(&'static Drive, &'static str)>, quick: boo
 /// The run of a program over `drives` of a kind, or over flash without limits.
 fn run(workload: Kind, over: Option<(&'static Drive, &'static str)>, quick: bool) -> Run {
     let jobs = jobs(workload, over, quick);
-    let run = Run::of("astriflash", workload).set(TOLD.0, TOLD.1).only(jobs);
+    let run = Run::of("astriflash", workload).at_us(TYPICAL_US);
+    let run = run.set(TOLD.0, TOLD.1).only(jobs);
     match over {
         Some((drive, count)) => run.over([
             ("flash.preset", drive.preset),
@@ -165,8 +166,8 @@ pub(crate) fn enough(rows: &[DriveRow]) -> String {
         }
     }
     format!(
-        "Drives that keep {:.0}% of the throughput over flash without limits, where the scheduler is told of \
-         arrivals: {}.",
+        "Drives that keep {:.0}% of the throughput over flash without limits at {TYPICAL_US} us between \
+         misses, where the scheduler is told of arrivals: {}.",
         100.0 * ENOUGH,
         told.join("; ")
     )

@@ -22,8 +22,8 @@ use self::collections::{Devices, Requests};
 pub(super) use self::drives::DriveRow;
 pub(super) use self::host::Host;
 pub(super) use self::rows::{
-    AssumptionRow, BlockedRow, ByDesign, IntervalRow, LoadRow, ScaleRow, SkewRow, TailCauseRow,
-    WorkloadRow, of,
+    AssumptionRow, BlockedRow, ByDesign, IntervalRow, LoadRow, ScaleRow, SkewRow, SpreadRow,
+    TailCauseRow, WorkloadRow, of,
 };
 use super::AstriFlash;
 use crate::{ReproduceError, ReproduceOptions};
@@ -49,9 +49,57 @@ pub(super) const DESIGNS: [&str; 6] = [
     "os-swap",
 ];
 
-/// Execution between misses for every claim that names no other. The paper calls it typical
-/// (§II-A). §V-A states 5 to 25 us, without the value of each workload.
+/// Execution between misses for the claims about one program. The paper calls it typical (§II-A).
 pub(super) const TYPICAL_US: f64 = 10.0;
+
+/// The execution between misses over all programs, in microseconds (§V-A). The paper does not print
+/// it by program. So the programs have it evenly spread, in the order of [`BY_JOB_LENGTH`].
+pub(super) const RANGE_US: [f64; 2] = [5.0, 25.0];
+
+/// The programs from the shortest job to the longest, by the model. A job computes for one interval
+/// for each of its misses under plain LRU. The note of AS10 has the lengths.
+pub(super) const BY_JOB_LENGTH: [Kind; 7] = [
+    Kind::ArraySwap,
+    Kind::Tatp,
+    Kind::Masstree,
+    Kind::RedBlackTree,
+    Kind::HashTable,
+    Kind::Tpcc,
+    Kind::Silo,
+];
+
+/// The execution between misses of every program.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Spread {
+    /// Over [`RANGE_US`], least for the program with the shortest jobs.
+    ByJobLength,
+    /// Over [`RANGE_US`], most for the program with the shortest jobs.
+    Reversed,
+    /// The same for all.
+    Same(f64),
+}
+
+/// Other intervals than those that decide claims, with their names.
+pub(super) const OTHER_SPREADS: [(&str, Spread); 3] = [
+    ("in reverse order", Spread::Reversed),
+    ("10 us for all", Spread::Same(TYPICAL_US)),
+    ("15 us for all", Spread::Same(15.0)),
+];
+
+impl Spread {
+    /// The interval of `workload`.
+    pub(super) fn us(self, workload: Kind) -> f64 {
+        let place = BY_JOB_LENGTH.iter().position(|kind| *kind == workload);
+        let (place, last) = (place.expect("a program of Fig. 9"), BY_JOB_LENGTH.len() - 1);
+        let from_shortest = match self {
+            Spread::ByJobLength => place,
+            Spread::Reversed => last - place,
+            Spread::Same(us) => return us,
+        };
+        let [least, most] = RANGE_US;
+        least + (most - least) * from_shortest as f64 / last as f64
+    }
+}
 
 /// Intervals for the throughput of [`SWEPT`].
 pub(super) const INTERVALS_US: [f64; 5] = [5.0, 8.0, TYPICAL_US, 15.0, 25.0];
@@ -179,6 +227,7 @@ pub(super) fn run(
         mean_throughput,
         geometric_mean_p99,
         intervals: if_made(made(Runs::Intervals), || rows::intervals(&outcomes)),
+        spreads: if_made(table, || rows::spreads(&outcomes)),
         loads: if_made(made(Runs::Loads), || rows::loads(&outcomes)),
         miss_curves,
         skews: if_made(made(Runs::Skews), || rows::skews(&outcomes)),
@@ -209,12 +258,12 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A run at the typical interval, saturated, with the first seed.
+    /// A run at the program's own interval, saturated, with the first seed.
     pub(super) fn of(design: &'static str, workload: Kind) -> Run {
         Run {
             design,
             workload,
-            interval_us: TYPICAL_US,
+            interval_us: Spread::ByJobLength.us(workload),
             load: None,
             seed: 0,
             scale_denominator: None,
@@ -226,6 +275,12 @@ impl Run {
 
     pub(super) fn at_us(self, interval_us: f64) -> Run {
         Run { interval_us, ..self }
+    }
+
+    /// The run at the interval that `spread` gives the program.
+    pub(super) fn spread(self, spread: Spread) -> Run {
+        let us = spread.us(self.workload);
+        self.at_us(us)
     }
 
     pub(super) fn loaded(self, load: f64) -> Run {
@@ -304,9 +359,8 @@ fn all(quick: bool, sets: &[Runs]) -> Vec<Run> {
     let mut runs = Vec::new();
     if sets.contains(&Runs::Loads) {
         for seed in 0..SEEDS {
-            // A TATP job lasts about 10 us (AS36) and misses about once.
             for design in LOADED {
-                runs.extend(LOADS.map(|load| Run::of(design, Kind::Tatp).loaded(load).seed(seed)));
+                runs.extend(LOADS.map(|load| loaded(design, load, seed)));
             }
         }
     }
@@ -337,12 +391,22 @@ fn all(quick: bool, sets: &[Runs]) -> Vec<Run> {
     once
 }
 
+/// A run of Fig. 10. A TATP job of about 10 us (AS36) that misses about once has that interval.
+pub(super) fn loaded(design: &'static str, load: f64, seed: u64) -> Run {
+    Run::of(design, Kind::Tatp).at_us(TYPICAL_US).loaded(load).seed(seed)
+}
+
 /// The runs of Fig. 9 and Table II, and of every variation in their notes.
 fn table(quick: bool) -> Vec<Run> {
     let mut runs = Vec::new();
     for seed in 0..SEEDS {
         for (_, workload) in WORKLOADS {
             runs.extend(DESIGNS.map(|design| Run::of(design, workload).seed(seed)));
+        }
+    }
+    for (_, spread) in OTHER_SPREADS {
+        for (_, workload) in WORKLOADS {
+            runs.extend(DESIGNS.map(|design| Run::of(design, workload).spread(spread)));
         }
     }
     runs.extend(TPCC_US.map(|us| Run::of("astriflash", Kind::Tpcc).at_us(us)));
@@ -469,6 +533,19 @@ mod tests {
         let varied = ASSUMPTIONS.map(|(_, key, _)| key.to_string());
         let missing: Vec<&String> = assumed.iter().filter(|key| !varied.contains(key)).collect();
         assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn programs_are_spread_evenly_over_the_range_in_either_order() {
+        let us = |spread: Spread| BY_JOB_LENGTH.map(|kind| spread.us(kind));
+        let even = us(Spread::ByJobLength);
+        assert_eq!([even[0], even[3], even[6]], [5.0, 15.0, 25.0]);
+        assert!(even.windows(2).all(|pair| (pair[1] - pair[0] - 20.0 / 6.0).abs() < 1e-9));
+        let mut reversed = us(Spread::Reversed);
+        reversed.reverse();
+        assert_eq!(reversed, even);
+        assert_eq!(us(Spread::Same(10.0)), [10.0; 7]);
+        assert!(WORKLOADS.iter().all(|(_, kind)| BY_JOB_LENGTH.contains(kind)));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use ebbtide_sim::{Outcome, ServiceParts};
 use serde::Serialize;
 
 use super::{
-    ASSUMPTIONS, DESIGNS, INTERVALS_US, LOADED, LOADS, OTHER_SCALES, Outcomes, Run, SKEWS, SWEPT,
-    TAIL_CAUSES, VARIED, WORKLOADS, over_seeds,
+    ASSUMPTIONS, DESIGNS, INTERVALS_US, LOADED, LOADS, OTHER_SCALES, OTHER_SPREADS, Outcomes, Run,
+    SKEWS, SWEPT, Spread, TAIL_CAUSES, TYPICAL_US, VARIED, WORKLOADS, loaded, over_seeds,
 };
 use crate::ReproduceOptions;
 
@@ -22,6 +22,10 @@ pub(crate) struct WorkloadRow {
     pub throughput: ByDesign<Estimate>,
     /// p99 of service divided by Flash-Sync's, by design.
     pub p99_over_flash_sync: ByDesign<Estimate>,
+    /// Execution between misses of plain LRU.
+    pub interval_us: f64,
+    /// Computing of a job in DRAM if it misses plain LRU every [`TYPICAL_US`].
+    pub job_at_typical_us: f64,
     /// Execution between misses on AstriFlash.
     pub miss_interval_us: f64,
     /// Misses of a job on AstriFlash.
@@ -64,6 +68,17 @@ pub(crate) struct IntervalRow {
     pub throughput: ByDesign<f64>,
     /// The most pages in flight on AstriFlash.
     pub in_flight_peak: u64,
+}
+
+/// The means of Fig. 9 and Table II with other intervals of the programs.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SpreadRow {
+    /// The intervals.
+    pub spread: &'static str,
+    /// Mean throughput by design.
+    pub mean_throughput: ByDesign<f64>,
+    /// Geometric mean of p99 of service divided by Flash-Sync's, by design.
+    pub geometric_mean_p99: ByDesign<f64>,
 }
 
 /// A point of Fig. 10.
@@ -141,6 +156,12 @@ pub(super) fn workloads(outcomes: &Outcomes) -> Vec<WorkloadRow> {
             workload,
             throughput: by_design(&|run| outcomes.throughput(run)),
             p99_over_flash_sync: by_design(&|run| outcomes.p99_ratio(run)),
+            interval_us: Spread::ByJobLength.us(kind),
+            job_at_typical_us: outcomes
+                .of(&Run::of("astriflash", kind).spread(Spread::Same(TYPICAL_US)))
+                .warm_up
+                .job_ns
+                / 1e3,
             miss_interval_us: astriflash.miss_interval_us,
             misses_per_job: misses(astriflash),
             absorbed: absorbed(astriflash),
@@ -192,9 +213,21 @@ pub(super) fn intervals(outcomes: &Outcomes) -> Vec<IntervalRow> {
     INTERVALS_US.map(row).to_vec()
 }
 
+pub(super) fn spreads(outcomes: &Outcomes) -> Vec<SpreadRow> {
+    let row = |(name, spread)| {
+        let each = |of: &dyn Fn(&'static str) -> f64| DESIGNS.map(|d| (d, of(d))).to_vec();
+        SpreadRow {
+            spread: name,
+            mean_throughput: each(&|d| outcomes.mean_throughput(d, |run| run.spread(spread))),
+            geometric_mean_p99: each(&|d| outcomes.geometric_mean_p99(d, |run| run.spread(spread))),
+        }
+    };
+    OTHER_SPREADS.map(row).to_vec()
+}
+
 pub(super) fn loads(outcomes: &Outcomes) -> Vec<LoadRow> {
     let row = |(design, load)| {
-        let run = |seed| Run::of(design, ebbtide_workloads::Kind::Tatp).loaded(load).seed(seed);
+        let run = |seed| loaded(design, load, seed);
         let of =
             |p99: fn(&Outcome) -> u64| over_seeds(|seed| p99(outcomes.of(&run(seed))) as f64 / 1e3);
         LoadRow {
