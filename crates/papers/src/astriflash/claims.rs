@@ -274,7 +274,7 @@ pub(crate) const RECORDS: [Record<Runs, AstriFlash>; 47] = [
             .value("4%", "%", Between(2.0, 6.0))
             .tested(
                 &[Simulation, Real],
-                "plane-blocking collection under AstriFlash's own requests",
+                "plane-blocking collection, with the writes that make the share",
             ),
     )
     .judged(&[Collections], verdicts::collections),

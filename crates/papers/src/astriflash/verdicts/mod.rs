@@ -398,8 +398,9 @@ pub(crate) fn collections(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
         let [small, _] = measured.blocked();
         claim
             .finding("", small)
+            .by_construction("The rate of writes is the one that makes this share.")
             .note(measured.asked())
-            .note("The paper only says that writes are limited.")
+            .note(measured.own())
             .note(measured.sweep())
     };
     r.collections.iter().map(found).collect()
@@ -415,7 +416,8 @@ pub(crate) fn collections_of_four_times_the_planes(claim: &Claim, r: &AstriFlash
             _ => reduction,
         };
         let blocked = claim.finding("requests blocked", large);
-        [reduction, blocked].map(|found| found.note(measured.asked()).note(measured.sweep()))
+        [reduction, blocked]
+            .map(|found| found.note(measured.asked()).note(measured.own()).note(measured.sweep()))
     };
     r.collections.iter().flat_map(found).collect()
 }
