@@ -5,7 +5,10 @@ use ebbtide_study::claims::{Cell, Figures, Grid};
 use ebbtide_study::energy::SHIPPED;
 
 use super::Hams;
-use super::experiments::{DESIGNS, LHAMS_E, MMAP, THAMS_E, WORKLOADS, mean_speedup};
+use super::experiments::{
+    AT_BANDWIDTH, BEYOND_NVDIMM, COMPUTING, Curve, DESIGNS, LHAMS_E, MMAP, THAMS_E, WORKLOADS,
+    mean_speedup,
+};
 
 impl Hams {
     /// The gains over mmap, Figs. 3a and 4, energy, the values that the sources leave open, and
@@ -30,7 +33,11 @@ impl Hams {
                 page.bars(energies.bars("microjoules a job")).table(self.energy_parts().table())
             })
             .section("Fig. 4: thousands of pages a second over pages touched, reading in order")
-            .drawn(&self.figure4(), |page| page.lines(self.figure4_chart()))
+            .drawn(&self.figure4(AT_BANDWIDTH), |page| page.lines(self.figure4_chart()))
+            .section(&format!("Fig. 4 {COMPUTING}"))
+            .data(&self.figure4(COMPUTING))
+            .section(&format!("Fig. 4 {BEYOND_NVDIMM}"))
+            .data(&self.figure4(BEYOND_NVDIMM))
             .section("What the sources leave open: throughput over mmap's")
             .grid(&self.open())
             .parameters("nvdimm")
@@ -90,19 +97,24 @@ impl Hams {
         })
     }
 
-    fn figure4(&self) -> Grid {
-        let header = ["pages"].into_iter().chain(self.curves.iter().map(|curve| curve.design));
-        let points = self.curves.first().map_or(&[][..], |curve| &curve.points);
-        let grid = Grid::new("Pages a second", header);
+    /// The curves of Fig. 4 run as `what`.
+    fn curves_of(&self, what: &str) -> impl Iterator<Item = &Curve> {
+        self.curves.iter().filter(move |curve| curve.what == what)
+    }
+
+    fn figure4(&self, what: &str) -> Grid {
+        let header = ["pages"].into_iter().chain(self.curves_of(what).map(|curve| curve.design));
+        let points = self.curves_of(what).next().map_or(&[][..], |curve| &curve.points);
+        let grid = Grid::new(&format!("Pages a second, {what}"), header);
         points.iter().enumerate().fold(grid, |grid, (number, point)| {
-            let rates = self.curves.iter().map(|curve| curve.points[number].pages_per_s);
+            let rates = self.curves_of(what).map(|curve| curve.points[number].pages_per_s);
             grid.row([point.pages], rates.map(|rate| Cell::new(rate, format!("{:.0}", rate / 1e3))))
         })
     }
 
     fn figure4_chart(&self) -> LineChart {
         let chart = LineChart::new("seqRd, from cold on", "pages touched", "pages/s");
-        self.curves.iter().fold(chart, |chart, curve| {
+        self.curves_of(AT_BANDWIDTH).fold(chart, |chart, curve| {
             let points = curve.points.iter().map(|point| (point.pages as f64, point.pages_per_s));
             chart.series(curve.design, points)
         })

@@ -2,8 +2,8 @@
 
 use super::Hams;
 use super::experiments::{
-    LHAMS_E, MMAP, ONE_CORE, OPTANE_P, Point, SMALL_PAGES, ShareRow, THAMS_E, WorkloadRow,
-    mean_share, mean_speedup,
+    AT_BANDWIDTH, BEYOND_NVDIMM, COMPUTING, LHAMS_E, MMAP, ONE_CORE, OPTANE_P, Point, SMALL_PAGES,
+    ShareRow, THAMS_E, WorkloadRow, mean_share, mean_speedup,
 };
 use ebbtide_study::claims::{Claim, Finding, mean};
 
@@ -104,24 +104,54 @@ pub(super) fn beside_others(claim: &Claim, hams: &Hams) -> Vec<Finding> {
         ),
         claim.finding("flash's share of mmap's time", 100.0 * flash),
     ];
-    let over_optane = claim.finding("best of thams-E over optane-P", hams.best(THAMS_E, OPTANE_P));
+    let over_optane = claim
+        .finding("best of thams-E over optane-P", hams.best(AT_BANDWIDTH, THAMS_E, OPTANE_P))
+        .note(other_bests(hams, OPTANE_P, |ratio| format!("{ratio:.2}")));
     own.into_iter().chain(claim.findings_beforehand()).chain([over_optane]).collect()
 }
 
 /// HM9.
 pub(super) fn best_over_lhams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
-    vec![claim.finding("", gain(hams.best(THAMS_E, LHAMS_E)))]
+    let percent = |ratio| format!("{:+.0}%", gain(ratio));
+    vec![
+        claim
+            .finding("", gain(hams.best(AT_BANDWIDTH, THAMS_E, LHAMS_E)))
+            .note(other_bests(hams, LHAMS_E, percent)),
+    ]
 }
 
 /// HM10.
 pub(super) fn best_over_mmap(claim: &Claim, hams: &Hams) -> Vec<Finding> {
-    vec![claim.finding("", hams.best(THAMS_E, MMAP))]
+    let times = |ratio| format!("{ratio:.2}");
+    vec![
+        claim
+            .finding("", hams.best(AT_BANDWIDTH, THAMS_E, MMAP))
+            .note(other_bests(hams, MMAP, times))
+            .note(
+                "Where the data fit, both designs end at the speed of the NVDIMM, and only cold misses \
+                 set them apart.",
+            ),
+    ]
+}
+
+/// The quotient of the best performances of thams-E and `other` in the variations of Fig. 4, and the
+/// largest quotient at any point.
+fn other_bests(hams: &Hams, other: &str, told: impl Fn(f64) -> String) -> String {
+    let [computing, beyond] =
+        [COMPUTING, BEYOND_NVDIMM].map(|what| told(hams.best(what, THAMS_E, other)));
+    let at_a_point =
+        [AT_BANDWIDTH, COMPUTING].map(|what| told(hams.best_at_a_point(what, THAMS_E, other)));
+    format!(
+        "The quotient of the best performances, without computing between pages. {COMPUTING} \
+         {computing}; {BEYOND_NVDIMM} {beyond}. The largest quotient at a point is {}, with computing {}.",
+        at_a_point[0], at_a_point[1],
+    )
 }
 
 /// HM11.
 pub(super) fn figure4(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let [mmap, lhams, thams, optane] =
-        [MMAP, LHAMS_E, THAMS_E, OPTANE_P].map(|design| hams.curve(design));
+        [MMAP, LHAMS_E, THAMS_E, OPTANE_P].map(|design| hams.curve(AT_BANDWIDTH, design));
     let last = |curve: &[Point]| curve.last().map_or(0.0, |point| point.pages_per_s);
     let starts = |curve: &[Point]| curve[0].pages_per_s / last(curve);
     let flat = |curve: &[Point]| {

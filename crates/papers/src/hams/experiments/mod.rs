@@ -125,6 +125,27 @@ const PAGES_PER_JOB: u64 = 64;
 pub(crate) enum Runs {
     /// The programs.
     Programs,
+/// A way to run Fig. 4.
+#[derive(Clone, Copy)]
+struct Sequence {
+    what: &'static str,
+    /// Whether a job computes for the time of the programs. Without, designs reach the full
+    /// bandwidth, as the paper says.
+    computes: bool,
+    /// The pages that are read, in halves of the NVDIMM.
+    halves: u64,
+}
+
+/// Fig. 4, and its variations.
+const SEQUENCES: [Sequence; 3] = [
+    Sequence { what: AT_BANDWIDTH, computes: false, halves: 1 },
+    Sequence { what: COMPUTING, computes: true, halves: 1 },
+    Sequence { what: BEYOND_NVDIMM, computes: false, halves: 4 },
+];
+pub(super) const AT_BANDWIDTH: &str = "at full bandwidth";
+pub(super) const COMPUTING: &str = "with the programs' computing between pages";
+pub(super) const BEYOND_NVDIMM: &str = "over twice the NVDIMM";
+
     /// The programs under every variation.
     Variations,
     /// Fig. 4. Its jobs compute for the time of the first program, so it needs the programs.
@@ -173,7 +194,7 @@ pub(super) fn run(
 
 /// The number of runs of `sets`.
 pub(super) fn count(sets: &[Runs], options: &ReproduceOptions) -> Result<usize, ReproduceError> {
-    let curves = if sets.contains(&Runs::Curves) { CURVES.len() } else { 0 };
+    let curves = if sets.contains(&Runs::Curves) { SEQUENCES.len() * CURVES.len() } else { 0 };
     Ok(plans(sets, options)?.len() + curves)
 }
 
@@ -234,22 +255,24 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
     config
 }
 
-/// Fig. 4: the mmap benchmark reads half of the NVDIMM, from a cold start and then again. A job
-/// computes for `work`. The capacities are always a full run's. With smaller ones a stretch is one
-/// job a core, and only shows the start of cores.
+/// Fig. 4: the mmap benchmark reads a part of the NVDIMM, from a cold start and then again. If a job
+/// computes, it does for `work`. The capacities are always a full run's. With smaller ones a stretch
+/// is one job a core, and only shows the start of cores.
 fn curves(
     options: &ReproduceOptions,
     work: Span,
     watch: Watch<'_>,
 ) -> Result<Vec<Curve>, ReproduceError> {
-    side_by_side(CURVES.len(), options.threads, watch, |number, watch| {
-        let design = CURVES[number];
+    side_by_side(SEQUENCES.len() * CURVES.len(), options.threads, watch, |number, watch| {
+        let Sequence { what, computes, halves } = SEQUENCES[number / CURVES.len()];
+        let design = CURVES[number % CURVES.len()];
         watch.tell(design, 0.0)?;
         let mut plan = plan(options, design, Kind::SeqRead, &[])?;
         plan.config = scaled(resolve(design, &[])?, FULL_DENOMINATOR);
-        plan.config.dataset.size = Bytes(plan.config.dram_cache.size.0 / 2);
+        plan.config.dataset.size = Bytes(plan.config.dram_cache.size.0 / 2 * halves);
         plan.jobs = plan.config.dataset.size.0 / 4096 / PAGES_PER_JOB / STRETCHES;
         let stretches = run_cold(&plan, work, (STRETCHES * ROUNDS) as usize);
-        Ok(curve(design, &stretches.map_err(|error| RunError::of(&plan, error))?))
+        Ok(curve(what, design, &stretches.map_err(|error| RunError::of(&plan, error))?))
     })
 }
+        let work = if computes { work } else { Span::ZERO };

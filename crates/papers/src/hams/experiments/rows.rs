@@ -40,6 +40,8 @@ pub(crate) struct ShareRow {
 /// A curve of Fig. 4.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Curve {
+    /// The way to run the figure.
+    pub what: &'static str,
     /// The design.
     pub design: &'static str,
     /// Its points, from the cold start on.
@@ -157,7 +159,7 @@ impl WorkloadRow {
     }
 }
 
-pub(super) fn curve(design: &'static str, stretches: &[Stretch]) -> Curve {
+pub(super) fn curve(what: &'static str, design: &'static str, stretches: &[Stretch]) -> Curve {
     let (mut pages, mut ns) = (0, 0);
     let point = |stretch: &Stretch| {
         let now = stretch.jobs * PAGES_PER_JOB;
@@ -169,7 +171,7 @@ pub(super) fn curve(design: &'static str, stretches: &[Stretch]) -> Curve {
             pages_per_s_so_far: per_s(pages, ns),
         }
     };
-    Curve { design, points: stretches.iter().map(point).collect() }
+    Curve { what, design, points: stretches.iter().map(point).collect() }
 }
 
 impl Hams {
@@ -185,14 +187,23 @@ impl Hams {
         mean(self.energies.iter().map(of))
     }
 
-    pub(crate) fn curve(&self, design: &str) -> &[Point] {
-        let found = self.curves.iter().find(|curve| curve.design == design);
+    /// The curve of `design` in Fig. 4 run as `what`.
+    pub(crate) fn curve(&self, what: &str, design: &str) -> &[Point] {
+        let found = self.curves.iter().find(|curve| (curve.what, curve.design) == (what, design));
         &found.expect("every design was run").points
     }
 
-    /// The largest speedup of one design of Fig. 4 over another at any point.
-    pub(crate) fn best(&self, design: &str, other: &str) -> f64 {
-        let pairs = self.curve(design).iter().zip(self.curve(other));
+    /// The best performance of one design divided by that of another.
+    pub(crate) fn best(&self, what: &str, design: &str, other: &str) -> f64 {
+        let best = |design| {
+            self.curve(what, design).iter().map(|point| point.pages_per_s).fold(0.0, f64::max)
+        };
+        best(design) / best(other)
+    }
+
+    /// The largest speedup of one design over another at the same point.
+    pub(crate) fn best_at_a_point(&self, what: &str, design: &str, other: &str) -> f64 {
+        let pairs = self.curve(what, design).iter().zip(self.curve(what, other));
         pairs.map(|(a, b)| a.pages_per_s / b.pages_per_s).fold(0.0, f64::max)
     }
 }
