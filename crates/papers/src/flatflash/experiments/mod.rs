@@ -4,6 +4,7 @@ mod databases;
 mod files;
 mod readings;
 mod trial;
+mod working_set;
 
 use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
@@ -59,10 +60,10 @@ pub(super) const MICRO: [(&str, bool, bool); 4] = [
 /// GUPS of Fig. 9.
 pub(super) const GUPS: &str = "GUPS";
 
-/// SSD-Caches of Fig. 9b in MiB, apart from the default.
 /// GUPS by one process from the sparse beginning of its stream.
 pub(super) const GUPS_FROM_ONE: &str = "GUPS from one";
 
+/// SSD-Caches of Fig. 9b in MiB, apart from the default.
 pub(super) const CACHES_MIB: [u64; 3] = [40, 320, 5120];
 
 /// The graphs of Fig. 10.
@@ -78,10 +79,11 @@ pub(super) const GRAPH_RATIO: u64 = GRAPH_RATIOS[1];
 /// YCSB of Figs. 11 and 12.
 pub(super) const YCSB: [(&str, Kind); 2] = [("YCSB-B", Kind::YcsbB64), ("YCSB-D", Kind::YcsbD64)];
 
-/// Size of the data divided by the size of DRAM.
+/// Size of the working set divided by the size of DRAM. The data are as large as the largest. Smaller
+/// ones are made by the skew of requests.
 pub(super) const YCSB_RATIOS: [u64; 2] = [4, 16];
 
-/// The ratio of the single figures, the largest one.
+/// The ratio of the single figures, the largest one: requests have YCSB's own skew.
 pub(super) const YCSB_RATIO: u64 = YCSB_RATIOS[YCSB_RATIOS.len() - 1];
 
 /// Independent repetitions of YCSB. Its tails are judged.
@@ -326,9 +328,9 @@ fn gups(all: &mut Vec<Experiment>) {
     let runs = Runs::Program(Kind::Gups);
     let shared = Shared { data_mib: 32 << 10, dram_mib: 2048, ssd_cache: OF_1_TIB, cores: 4 };
     each(all, GUPS, runs, shared, &FOUR);
+    each(all, GUPS_FROM_ONE, Runs::Program(Kind::GupsFromOne), shared, &FOUR);
     let flatflash = Trial::new(FLATFLASH, runs, shared);
     readings(all, GUPS, flatflash.clone());
-    each(all, GUPS_FROM_ONE, Runs::Program(Kind::GupsFromOne), shared, &FOUR);
     let twice = flatflash.clone().with("promotion.threshold_max", 2);
     variant(all, GUPS, TWICE, twice);
     few_commands(all, GUPS, flatflash.clone());
@@ -360,40 +362,59 @@ pub(super) fn threaded(system: &str) -> String {
     format!("{system}, 16 threads")
 }
 
-/// §5.4: 16 clients of one Redis, which executes with one thread. SSD:DRAM is 256, and sets have up
-/// to 16 times the size of DRAM.
+/// The name of a system with smaller data at YCSB's own skew, instead of a smaller working set of the
+/// same data.
+pub(super) fn on_less_data(system: &str) -> String {
+    format!("{system}, less data")
+}
+
+/// §5.4: 16 clients of one Redis, which executes with one thread. SSD:DRAM is 256. The request
+/// distribution makes working sets of up to 16 times the size of DRAM.
 fn ycsb(all: &mut Vec<Experiment>) {
+    const DRAM_MIB: u64 = 2048;
     for (name, kind) in YCSB {
+        let runs = Runs::Program(kind);
         for ratio in YCSB_RATIOS {
-            let (runs, dram_mib) = (Runs::Program(kind), 2048);
-            let data_mib = ratio * dram_mib;
-            let shared = Shared { data_mib, dram_mib, ssd_cache: (640, 20), cores: 1 };
-            each(all, &at(name, ratio), runs, shared, &FOUR);
+            let sized = |ratio| {
+                let data_mib = ratio * DRAM_MIB;
+                Shared { data_mib, dram_mib: DRAM_MIB, ssd_cache: (640, 20), cores: 1 }
+            };
+            let shared = sized(YCSB_RATIO);
+            let trial = |system| match ratio {
+                YCSB_RATIO => Trial::new(system, runs, shared),
+                ratio => Trial::new(system, runs, shared).working_on(ratio * DRAM_MIB),
+            };
+            let name = at(name, ratio);
+            FOUR.into_iter().for_each(|system| add(all, &name, trial(system)));
             // Tails are judged over seeds.
             for seed in 1..SEEDS {
                 for system in THREE {
-                    let trial = Trial::new(system, runs, shared).seeded(seed);
-                    add(all, &seeded(&at(name, ratio), seed), trial);
+                    add(all, &seeded(&name, seed), trial(system).seeded(seed));
                 }
             }
             if ratio == YCSB_RATIO {
+                largest_ycsb(all, &name, runs, shared);
+            } else {
                 for system in THREE {
-                    let many = Shared { cores: 16, ..shared };
-                    variant(
-                        all,
-                        &at(name, ratio),
-                        threaded(system),
-                        Trial::new(system, runs, many),
-                    );
+                    let trial = Trial::new(system, runs, sized(ratio));
+                    variant(all, &name, on_less_data(system), trial);
                 }
-                for system in [FLATFLASH, UNIFIED_MMAP] {
-                    let trial = Trial::new(system, runs, shared).with("flash.preset", "ull");
-                    variant(all, &at(name, ratio), on_ssd(system), trial);
-                }
-                readings(all, &at(name, ratio), Trial::new(FLATFLASH, runs, shared));
             }
         }
     }
+}
+
+/// Variations of YCSB at the largest ratio.
+fn largest_ycsb(all: &mut Vec<Experiment>, name: &str, runs: Runs, shared: Shared) {
+    for system in THREE {
+        let many = Shared { cores: 16, ..shared };
+        variant(all, name, threaded(system), Trial::new(system, runs, many));
+    }
+    for system in [FLATFLASH, UNIFIED_MMAP] {
+        let trial = Trial::new(system, runs, shared).with("flash.preset", "ull");
+        variant(all, name, on_ssd(system), trial);
+    }
+    readings(all, name, Trial::new(FLATFLASH, runs, shared));
 }
 
 /// §5.6: a database of 48 GB with 6 GB of buffer, on the testbed's SSD.

@@ -9,6 +9,7 @@ use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_workloads::{Kind, Lines, Scatter, Shape};
 use serde::Serialize;
 
+use super::working_set;
 use crate::{ReproduceError, ReproduceOptions};
 
 /// A machine for any of the systems, at the paper's capacities.
@@ -44,6 +45,8 @@ pub(super) struct Trial {
     pub(super) design: &'static str,
     pub(super) runs: Runs,
     pub(super) shared: Shared,
+    /// The working set that the skew of YCSB's requests makes, in MiB at the paper's capacities.
+    pub(super) working_set_mib: Option<u64>,
     /// Further settings: key and value.
     pub(super) settings: Vec<(&'static str, String)>,
     /// Number to add to the seed of the whole run.
@@ -69,12 +72,18 @@ pub(crate) struct Measure {
 
 impl Trial {
     pub(super) fn new(design: &'static str, runs: Runs, shared: Shared) -> Trial {
-        Trial { design, runs, shared, settings: Vec::new(), seed: 0 }
+        let (working_set_mib, settings) = (None, Vec::new());
+        Trial { design, runs, shared, working_set_mib, settings, seed: 0 }
     }
 
     /// The same with another seed.
     pub(super) fn seeded(self, seed: u64) -> Trial {
         Trial { seed, ..self }
+    }
+
+    /// The same with requests that make a working set of `mib`.
+    pub(super) fn working_on(self, mib: u64) -> Trial {
+        Trial { working_set_mib: Some(mib), ..self }
     }
 
     /// The same with a further setting.
@@ -115,6 +124,12 @@ impl Trial {
                 let sides = ["parts.core_side", "parts.memory_side"];
                 settings.extend(sides.map(|side| (side, design.to_string())));
             }
+        }
+        if let Some(working_set_mib) = self.working_set_mib {
+            let scale = options.scale_denominator();
+            let [data, working_set] = [data_mib, working_set_mib].map(|mib| (mib << 20) / scale);
+            let theta = working_set::theta(data, working_set, scale);
+            settings.push(("workload.theta", theta.to_string()));
         }
         settings.extend(self.settings.iter().cloned());
         let settings: Vec<_> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();

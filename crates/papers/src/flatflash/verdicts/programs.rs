@@ -4,8 +4,8 @@ use super::{BASELINES, over_seeds, readings, spread};
 use crate::flatflash::FlatFlash;
 use crate::flatflash::experiments::{
     AT_ONCE, CACHES_MIB, EQUAL, FEW_COMMANDS, GRAPH_RATIO, GRAPH_RATIOS, GRAPHS, GUPS,
-    GUPS_FROM_ONE, Measure, STACKS, TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, contiguous, on_32_gib, on_ssd,
-    seeded, threaded, with_cache,
+    GUPS_FROM_ONE, Measure, STACKS, TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, contiguous,
+    on_32_gib, on_less_data, on_ssd, seeded, threaded, with_cache,
 };
 use crate::flatflash::experiments::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
 use ebbtide_report::statistics::Estimate;
@@ -253,10 +253,19 @@ pub(crate) fn mean_latencies(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
         let means = spread(ycsb().map(|name| r.gain(&name, system)));
         let threads =
             spread(YCSB.map(|(name, _)| gain_threaded(r, name, system, |row| row.job_ns)));
+        let less = spread(YCSB.map(|(name, _)| {
+            let job_ns = |system| r.run(&at(name, YCSB_RATIOS[0]), &on_less_data(system)).job_ns;
+            job_ns(system) / job_ns(FLATFLASH)
+        }));
         claim
             .finding(part, means.range)
             .note(means.mean)
             .note(format!("With 16 threads instead of one, at the largest ratio: {}", threads.mean))
+            .note(format!(
+                "With {} times as much data as DRAM, instead of more skewed requests for the same \
+                 data: {}",
+                YCSB_RATIOS[0], less.mean
+            ))
     };
     BASELINES.map(finding).into()
 }
