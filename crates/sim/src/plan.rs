@@ -3,7 +3,7 @@
 use ebbtide_core::Bytes;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 
-use crate::config::{Config, DramCache, Os, PageTables};
+use crate::config::{Attachment, Config, DramCache, Mode, Mos, Os, PageTables};
 use crate::designs::resolve;
 use crate::machine::{SimError, WORK_UNITS};
 use crate::offered::Offered;
@@ -59,6 +59,16 @@ impl Plan {
         config.os = Os { read_ahead, fault_around, ..fixed.os };
         // Nothing is prefetched in a warm-up.
         config.prefetch = None;
+        config.mos = config.mos.as_ref().map(|mos| Mos {
+            page: mos.page,
+            wanted_first: false,
+            attachment: Attachment::Pcie,
+            mode: Mode::Extend,
+            lookup_ns: 0,
+            lock_ns: 0,
+            ssd_dram: Bytes(0),
+            ssd_dram_gb_per_s: 0,
+        });
         config.link = fixed.link;
         config.flash = fixed.flash;
         config.workload.miss_interval_us = fixed.workload.miss_interval_us;

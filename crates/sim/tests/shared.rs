@@ -67,5 +67,6 @@ fn a_shared_warm_up_is_not_repeated() {
     assert!(warmed(&mut shared, &plan("cxl-flash", &[])));
     assert!(!warmed(&mut shared, &plan("cxl-flash", &[("prefetch.policy", "leap")])));
     assert!(warmed(&mut shared, &plan("lhams-e", HAMS)));
+    assert!(!warmed(&mut shared, &plan("thams-p", HAMS)));
     assert!(!warmed(&mut shared, &plan("lhams-e", HAMS)));
 }
