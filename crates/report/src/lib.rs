@@ -2,7 +2,7 @@
 //!
 //! A result implements [`PageReport`]: its `Display` is the text for a terminal, its serialised
 //! form is the JSON, and [`PageReport::page`] describes the page. A [`Page`] consists of text,
-//! [`Table`]s, [`BarChart`]s and [`LineChart`]s. [`Page::write`] writes one self-contained HTML
+//! [`Table`]s, [`BarChart`]s, [`LineChart`]s and [`RatioChart`]s. [`Page::write`] writes one self-contained HTML
 //! file, and a CSV file for each table and chart. A [`Table`] is described once and is also printed
 //! as text. With the feature `pdf`, `write_figures` writes the charts as SVG and PDF files for a
 //! paper. [`figure`] and its neighbours format numbers and quantities. [`statistics`] has
@@ -31,6 +31,7 @@ mod lines;
 mod number;
 mod page;
 mod parquet_file;
+mod ratios;
 mod result;
 mod scale;
 pub mod statistics;
@@ -52,6 +53,7 @@ pub use lines::LineChart;
 pub use number::{bytes, figure, microseconds, percent, years};
 pub use page::{Page, check_folder};
 pub use parquet_file::parquet_bytes;
+pub use ratios::{Compared, RatioChart};
 pub use result::{PageReport, Report};
 pub use table::Table;
 

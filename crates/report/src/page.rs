@@ -8,7 +8,7 @@ use super::atomic_file::write_whole;
 use super::chart::Chart;
 use super::number::readable;
 use super::svg::{WIDTHS, escape};
-use super::{BarChart, LineChart, ReportError, Table};
+use super::{BarChart, LineChart, RatioChart, ReportError, Table};
 
 /// Name of the page in its folder.
 const FILE_NAME: &str = "report.html";
@@ -87,6 +87,11 @@ impl Page {
 
     /// Adds a line chart, and a table of its numbers.
     pub fn lines(self, chart: LineChart) -> Page {
+        self.with(Element::Chart(Arc::new(chart)))
+    }
+
+    /// Adds a chart of ratios, and a table of its numbers.
+    pub fn ratios(self, chart: RatioChart) -> Page {
         self.with(Element::Chart(Arc::new(chart)))
     }
 

@@ -23,6 +23,8 @@ pub struct Table {
     caption: String,
     header: Vec<String>,
     rows: Vec<Vec<Cell>>,
+    /// Whether the page shows the last cell of a row below the row.
+    notes_below: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -43,11 +45,31 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Writes the cell as HTML.
+    fn html(&self, out: &mut String) {
+        let _ = match self {
+            Cell::Text(text) if text.chars().count() <= 16 => {
+                write!(out, "<td class=\"short\">{}</td>", escape(text))
+            }
+            Cell::Text(text) => write!(out, "<td>{}</td>", escape(text)),
+            Cell::Number(value) => write!(out, "<td class=\"number\">{}</td>", readable(*value)),
+            Cell::None => write!(out, "<td class=\"number\">–</td>"),
+        };
+    }
+}
+
 impl Table {
     /// An empty table.
     pub fn new<'a>(caption: &str, header: impl IntoIterator<Item = &'a str>) -> Table {
         let header = header.into_iter().map(str::to_string).collect();
-        Table { caption: caption.to_string(), header, rows: Vec::new() }
+        Table { caption: caption.to_string(), header, rows: Vec::new(), notes_below: false }
+    }
+
+    /// Shows the last column, which has notes, below the rows of a page. A long note in a column
+    /// would make its row high and leave the other cells empty.
+    pub fn notes_below(self) -> Table {
+        Table { notes_below: true, ..self }
     }
 
     /// Adds a row of text.
@@ -107,26 +129,26 @@ impl Table {
              <table><caption>{0}</caption><thead><tr>",
             escape(&self.caption)
         );
-        for (column, name) in self.header.iter().enumerate() {
+        let beside = self.header.len() - usize::from(self.notes_below);
+        for (column, name) in self.header[..beside].iter().enumerate() {
             let class = if self.is_numeric(column) { " class=\"number\"" } else { "" };
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
         }
         out.push_str("</tr></thead><tbody>\n");
         for row in &self.rows {
+            let (cells, note) = row.split_at(beside.min(row.len()));
             out.push_str("<tr>");
-            for cell in row {
-                let _ = match cell {
-                    Cell::Text(text) if text.chars().count() <= 16 => {
-                        write!(out, "<td class=\"short\">{}</td>", escape(text))
-                    }
-                    Cell::Text(text) => write!(out, "<td>{}</td>", escape(text)),
-                    Cell::Number(value) => {
-                        write!(out, "<td class=\"number\">{}</td>", readable(*value))
-                    }
-                    Cell::None => write!(out, "<td class=\"number\">–</td>"),
-                };
-            }
+            cells.iter().for_each(|cell| cell.html(&mut out));
             out.push_str("</tr>\n");
+            if let [Cell::Text(note)] = note
+                && !note.is_empty()
+            {
+                let (note, columns) = (escape(note), beside - 1);
+                let _ = writeln!(
+                    out,
+                    "<tr class=\"note\"><td></td><td colspan=\"{columns}\">{note}</td></tr>"
+                );
+            }
         }
         if self.rows.is_empty() {
             let _ = write!(out, "<tr><td colspan=\"{}\">no data</td></tr>", self.header.len());
@@ -203,6 +225,17 @@ mod tests {
         let table = Table::new("t", ["name", "us"]).numbers(["a|b"], [1.5]).cells(["c"], [None]);
         let expected = "| name | us |\n| --- | ---: |\n| a\\|b | 1.50 |\n| c | – |\n";
         assert_eq!(table.markdown(), expected);
+    }
+
+    #[test]
+    fn notes_stand_below_their_rows_on_a_page_and_in_a_column_of_the_file() {
+        let table = Table::new("t", ["id", "value", "note"]).notes_below();
+        let table = table.row(["a", "1", "Long."]).row(["b", "2", ""]);
+        let html = table.html();
+        assert!(!html.contains(">note<"), "{html}");
+        assert_eq!(html.matches("<td colspan=\"2\">Long.</td>").count(), 1, "{html}");
+        let csv = String::from_utf8(table.csv().expect("text")).expect("UTF-8");
+        assert_eq!(csv, "id,value,note\na,1,Long.\nb,2,\n");
     }
 
     #[test]
