@@ -167,13 +167,13 @@ fn findings_are_written_as_the_json_of_reproduce() {
             "id": "AS4", "source": "abstract, §II-A", "quantity": "memory cost reduction",
             "theirs": "20×", "ours": "20.0×", "tolerance": "±0.5×", "verdict": "by construction",
             "note": "Both sides are the same formula.",
-            "stand_in": false,
+            "aside": false,
         },
         {
             "id": "AS1", "source": "§I, slide 3",
             "quantity": "price of DRAM over that of flash, a GB",
             "theirs": "50×", "ours": null, "tolerance": "–", "verdict": "input", "note": "",
-            "stand_in": false,
+            "aside": false,
         },
     ]});
     assert_eq!(found, expected);

@@ -122,7 +122,7 @@ impl Reproduced {
         selection: &Selection,
     ) -> Result<Reproduced, ReproduceError> {
         let findings = findings.only(|id| selection.takes(id));
-        let page = Page::new(name).section("Claims").table(findings.table());
+        let page = findings.on_page(Page::new(name), "");
         let (json, text) = (serde_json::to_value(&findings)?, findings.to_string());
         Ok(Reproduced { findings, json, text, page })
     }
@@ -139,13 +139,19 @@ pub struct Results(pub Vec<(&'static Paper, Reproduced)>);
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Results {
+    /// The findings of all papers.
+    fn findings(&self) -> Findings {
+        Findings::joined(self.0.iter().map(|(_, result)| &result.findings))
+    }
+}
+
         let texts: Vec<_> = self.0.iter().map(|(_, result)| result.to_string()).collect();
         f.write_str(&texts.join("\n"))?;
         if self.0.len() == 1 {
             return Ok(());
         }
-        let claims = self.0.iter().flat_map(|(_, result)| result.findings.claims.iter().cloned());
-        writeln!(f, "\nAll papers: {}", claims.collect::<Findings>().summary())
+        writeln!(f, "\nAll papers: {}", self.findings().summary())
     }
 }
 
@@ -156,14 +162,14 @@ impl Report for Results {
         if let [(_, result)] = &self.0[..] {
             return serde_json::to_string_pretty(&result.json);
         }
-        let claims: Findings =
-            self.0.iter().flat_map(|(_, result)| result.findings.claims.clone()).collect();
+        let findings = self.findings();
         let papers = self.0.iter();
         let papers: Map<_, _> =
             papers.map(|(paper, result)| (paper.name.to_string(), result.json.clone())).collect();
         serde_json::to_string_pretty(&json!({
-            "claims": claims.claims,
-            "summary": claims.summary(),
+            "claims": findings.claims,
+            "asides": findings.asides,
+            "summary": findings.summary(),
             "papers": papers,
         }))
     }
@@ -172,7 +178,8 @@ impl Report for Results {
     fn columns(&self) -> serde_json::Result<Vec<Column>> {
         let mut records = Vec::new();
         for (paper, result) in &self.0 {
-            for finding in &result.findings.claims {
+            let Findings { claims, asides } = &result.findings;
+            for finding in claims.iter().chain(asides) {
                 let mut record = json!({ "paper": paper.name });
                 if let (Value::Object(record), Value::Object(finding)) =
                     (&mut record, serde_json::to_value(finding)?)

@@ -18,7 +18,7 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .values(&[
                 part("least (Page Rank)", "68%", "%", Near(68.0, 5.0)),
                 part("most", "91%", "%", Near(91.0, 5.0)),
-                part("captured pagerank", "least", "", Holds("rank")),
+                part("captured pagerank", "least", "", Holds("rank")).aside(),
             ])
             .tested(&[Simulation], "the best prefetcher of each program")
             .note("The bar of 91% is not legible. BERT reaches 86%, and 91% only with hints."),
@@ -30,7 +30,7 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
         claim("CX2", "observation 2", "shortest lifetime (Page Rank)")
             .values(&[
                 part("years", "3.1 y", " y", Relative(3.1, 0.20)),
-                part("captured pagerank", "shortest", "", Holds("rank")),
+                part("captured pagerank", "shortest", "", Holds("rank")).aside(),
             ])
             .tested(&[Analytic], "lifetime by flash pages written")
             .note(YEARS),
@@ -43,7 +43,7 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
         claim("CX3", "observation 2", "lifetime with Radiosity")
             .values(&[
                 part("years", "403 y (bars 402)", " y", Relative(403.0, 0.20)),
-                part("captured povray", "longest", "", Holds("rank")),
+                part("captured povray", "longest", "", Holds("rank")).aside(),
             ])
             .tested(&[Analytic], "lifetime by flash pages written")
             .note(YEARS),
@@ -186,10 +186,10 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .values(&[
                 part("more ways", "better", "", Holds("sign")),
                 part("CFLRU for BERT, XZ, YCSB", "best", "", Holds("sign")),
-                part("more ways, captured programs", "better", "", Holds("sign")),
-                part("CFLRU for captured transformer", "best", "", Holds("sign")),
-                part("CFLRU for captured xz", "best", "", Holds("sign")),
-                part("CFLRU for captured redis", "best", "", Holds("sign")),
+                part("more ways, captured programs", "better", "", Holds("sign")).aside(),
+                part("CFLRU for captured transformer", "best", "", Holds("sign")).aside(),
+                part("CFLRU for captured xz", "best", "", Holds("sign")).aside(),
+                part("CFLRU for captured redis", "best", "", Holds("sign")).aside(),
             ])
             .tested(&[Simulation], "1, 4, 16 ways"),
     )
@@ -215,7 +215,7 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .values(&[
                 part("BERT", "84%", "%", Near(84.0, 5.0)),
                 part("Page Rank", "65%", "%", Near(65.0, 5.0)),
-                part("captured transformer over pagerank", "more", "", Holds("rank")),
+                part("captured transformer over pagerank", "more", "", Holds("rank")).aside(),
             ])
             .tested(&[Simulation], "as CX17"),
     )
@@ -239,11 +239,11 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
                 part("YCSB", "hurts", "", Holds("sign")),
                 part("Page Rank", "helps", "", Holds("sign")),
                 part("Radiosity", "helps", "", Holds("sign")),
-                part("captured transformer", "hurts", "", Holds("sign")),
-                part("captured xz", "hurts", "", Holds("sign")),
-                part("captured redis", "hurts", "", Holds("sign")),
-                part("captured pagerank", "helps", "", Holds("sign")),
-                part("captured povray", "helps", "", Holds("sign")),
+                part("captured transformer", "hurts", "", Holds("sign")).aside(),
+                part("captured xz", "hurts", "", Holds("sign")).aside(),
+                part("captured redis", "hurts", "", Holds("sign")).aside(),
+                part("captured pagerank", "helps", "", Holds("sign")).aside(),
+                part("captured povray", "helps", "", Holds("sign")).aside(),
             ])
             .tested(&[Simulation], "none, next line, feedback-directed, best offset, Leap"),
     )
@@ -255,8 +255,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .values(&[
                 part("requests below 1 µs", "+36%", "", Holds("sign")),
                 part("hits under miss that become hits", "25%", "%", Between(15.0, 35.0)),
-                part("captured povray, requests below 1 µs", "more", "", Holds("sign")),
-                part("captured povray, hits under miss", "fewer", "", Holds("sign")),
+                part("captured povray, requests below 1 µs", "more", "", Holds("sign")).aside(),
+                part("captured povray, hits under miss", "fewer", "", Holds("sign")).aside(),
             ])
             .tested(&[Simulation], "CX21's runs")
             .note("The paper contradicts itself: 36% more than the 83–85% of CX18 is above 100%."),
@@ -286,13 +286,15 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
                     "more",
                     "",
                     Holds("rank"),
-                ),
+                )
+                .aside(),
                 part(
                     "best offset on captured xz, accuracy over coverage",
                     "more",
                     "",
                     Holds("rank"),
-                ),
+                )
+                .aside(),
             ])
             .tested(&[Simulation], "CX21's runs")
             .note(
@@ -307,8 +309,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
         claim("CX25", "observation 5", "low accuracy goes with high pollution")
             .values(&[
                 part("BERT, YCSB", "correlated", "", Holds("rank")),
-                part("captured programs", "correlated", "", Holds("rank")),
-                part("captured transformer, redis", "correlated", "", Holds("rank")),
+                part("captured programs", "correlated", "", Holds("rank")).aside(),
+                part("captured transformer, redis", "correlated", "", Holds("rank")).aside(),
             ])
             .tested(&[Simulation], "CX21's runs"),
     )
@@ -327,10 +329,10 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
                 part("Page Rank, accuracy, physical", "42%", "%", Near(42.0, 12.0)),
                 part("BERT, coverage, virtual", "76%", "%", Near(76.0, 12.0)),
                 part("BERT, coverage, physical", "26%", "%", Near(26.0, 12.0)),
-                part("captured programs, accuracy", "falls", "", Holds("sign")),
-                part("captured programs, coverage", "falls", "", Holds("sign")),
-                part("captured pagerank, accuracy", "falls", "", Holds("sign")),
-                part("captured transformer, coverage", "falls", "", Holds("sign")),
+                part("captured programs, accuracy", "falls", "", Holds("sign")).aside(),
+                part("captured programs, coverage", "falls", "", Holds("sign")).aside(),
+                part("captured pagerank, accuracy", "falls", "", Holds("sign")).aside(),
+                part("captured transformer, coverage", "falls", "", Holds("sign")).aside(),
             ])
             .tested(&[Simulation], "both traces"),
     )
@@ -348,8 +350,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
                 part("without hints", "86%", "%", Near(86.0, 3.0)),
                 part("at a chance of 10%", "91%", "%", Near(91.0, 3.0)),
                 part("plateau", "91%", "%", Near(91.0, 3.0)),
-                part("captured programs", "gain", "", Holds("sign")),
-                part("captured transformer", "gain", "", Holds("sign")),
+                part("captured programs", "gain", "", Holds("sign")).aside(),
+                part("captured transformer", "gain", "", Holds("sign")).aside(),
             ])
             .tested(&[Simulation], "top 0 to 5% of the frames, chances of 0 to 10%"),
     )
@@ -396,7 +398,7 @@ const TABLE_3: &[Part] = &[
     part("stride, virtual", "64.7%", "%", Near(64.7, 5.0)),
     part("stride, physical below", "64.3, 59.4, 64.5, 51.9, 52.0%", "", Holds("sign")),
     part("runs 4 and 5 (fragmented)", "worst", "", Holds("rank")),
-    part("captured programs, physical below", "below", "", Holds("sign")),
+    part("captured programs, physical below", "below", "", Holds("sign")).aside(),
 ];
 
 /// Tables 2 and 5: interval of accesses, and share of reads. For real programs also accesses,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ebbtide_report::Compared;
 use serde::Serialize;
 
 /// The tolerance of a claim. Numbers are in the unit of the claim's part.
@@ -215,6 +216,52 @@ impl Accept {
         }
     }
 
+    /// Our numbers beside the claimed ones, which the text `theirs` prints. Empty for statements, and
+    /// for numbers without a logarithm.
+    pub(super) fn compared(self, ours: Ours, theirs: &str) -> Vec<Compared> {
+        let (from, to) = match ours {
+            Ours::Number(number) => (number, number),
+            Ours::Range(from, to) => (from, to),
+            Ours::Holds(_) => return Vec::new(),
+        };
+        let compared = |wanted, found, (least, most)| Compared { wanted, found, least, most };
+        let share = |of: f64, by: f64| (of * (1.0 - by), of * (1.0 + by));
+        let mut all = match (self, self.bounds()) {
+            (Accept::Ends(low, high, by), _) => {
+                vec![compared(low, from, share(low, by)), compared(high, to, share(high, by))]
+            }
+            (_, Some((wanted, bounds))) => {
+                let wanted = wanted.or(first_number(theirs)).unwrap_or(middle(bounds));
+                vec![compared(wanted, from, bounds), compared(wanted, to, bounds)]
+            }
+            _ => Vec::new(),
+        };
+        all.dedup();
+        all.retain(|one| [one.wanted, one.found].iter().all(|n| n.is_finite() && *n > 0.0));
+        all
+    }
+
+    /// The claimed number, if the tolerance names it, and the least and greatest tolerated numbers.
+    fn bounds(self) -> Option<(Option<f64>, (f64, f64))> {
+        Some(match self {
+            Accept::Rounds(of, decimals) => {
+                let half = 0.5 * 10_f64.powi(-decimals);
+                (Some(of), (of - half, of + half))
+            }
+            Accept::Near(of, by) => (Some(of), (of - by, of + by)),
+            Accept::Relative(of, by) => (Some(of), (of * (1.0 - by), of * (1.0 + by))),
+            Accept::Between(from, to) => (None, (from, to)),
+            Accept::AtLeast(least) | Accept::Above(least) => (None, (least, f64::INFINITY)),
+            Accept::AtMost(most) | Accept::Below(most) => (None, (0.0, most)),
+            Accept::Order(from, to) => (None, (from / HALF_DECADE, to * HALF_DECADE)),
+            Accept::Ends(..)
+            | Accept::Holds(_)
+            | Accept::Input
+            | Accept::Context
+            | Accept::NotTestable(_) => return None,
+        })
+    }
+
     /// The tolerance in words, for numbers in `unit`.
     pub fn tolerance(self, unit: &str) -> String {
         match self {
@@ -235,9 +282,48 @@ impl Accept {
     }
 }
 
+/// The first number in `text`.
+fn first_number(text: &str) -> Option<f64> {
+    let start = text.find(|letter: char| letter.is_ascii_digit())?;
+    let digits = &text[start..];
+    let end = digits.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    digits[..end.unwrap_or(digits.len())].trim_end_matches('.').parse().ok()
+}
+
+/// The middle of two bounds on a logarithmic axis, or the one that has a logarithm.
+fn middle((least, most): (f64, f64)) -> f64 {
+    match (least > 0.0, most.is_finite()) {
+        (true, true) => (least * most).sqrt(),
+        (true, false) => least,
+        _ => most,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_compared_with_the_claimed_ones_and_their_bounds() {
+        let compared = |accept: Accept, ours: Ours, theirs| {
+            let numbers = accept.compared(ours, theirs);
+            numbers.iter().map(|n| [n.wanted, n.found, n.least, n.most]).collect::<Vec<_>>()
+        };
+        let number = Ours::Number;
+        let near = compared(Accept::Near(95.0, 2.0), number(90.0), "95%");
+        assert_eq!(near, [[95.0, 90.0, 93.0, 97.0]]);
+        let knee = compared(Accept::Between(2.0, 5.0), number(4.0), "~3%");
+        assert_eq!(knee, [[3.0, 4.0, 2.0, 5.0]]);
+        let many = compared(Accept::Above(100.0), number(300.0), "100s");
+        assert_eq!(many, [[100.0, 300.0, 100.0, f64::INFINITY]]);
+        let ends = compared(Accept::Ends(1.0, 2.0, 0.5), Ours::Range(1.5, 4.0), "1–2×");
+        assert_eq!(ends, [[1.0, 1.5, 0.5, 1.5], [2.0, 4.0, 1.0, 3.0]]);
+        let order = compared(Accept::Order(100.0, 400.0), number(150.0), "hundreds");
+        assert!((order[0][0] - 200.0).abs() < 1e-9, "{order:?}");
+        assert!(compared(Accept::Holds("sign"), Ours::Holds(true), "below").is_empty());
+        assert!(compared(Accept::Near(5.0, 9.0), number(-1.0), "5%").is_empty());
+        assert!(compared(Accept::Near(5.0, 9.0), number(f64::NAN), "5%").is_empty());
+    }
 
     /// For each kind, numbers just within and just outside.
     const EDGES: [(Accept, &[f64], &[f64]); 10] = [

@@ -46,9 +46,16 @@ pub struct Part {
     pub accept: Accept,
     /// The reason why only the claimed result is possible, if so.
     constructed: Option<&'static str>,
+    /// Whether a program of ours that is not the paper's decides it. It then counts nowhere.
+    pub(super) aside: bool,
 }
 
 impl Part {
+    /// The part, which a program of ours decides that is not the paper's. It counts nowhere.
+    pub const fn aside(self) -> Part {
+        Part { aside: true, ..self }
+    }
+
     /// The part, for which only the claimed result is possible, because of `why`.
     pub const fn by_construction(self, why: &'static str) -> Part {
         Part { constructed: Some(why), ..self }
@@ -71,7 +78,7 @@ pub const fn part(
     unit: &'static str,
     accept: Accept,
 ) -> Part {
-    Part { name, theirs, unit, accept, constructed: None }
+    Part { name, theirs, unit, accept, constructed: None, aside: false }
 }
 
 /// A claim. Its values and tests follow.

@@ -124,7 +124,7 @@ pub struct Figures {
 impl Figures {
     /// Figures under `title`, with a paragraph about what was run.
     pub fn new(title: &str, about: &str, findings: &Findings) -> Figures {
-        let page = Page::new(title).paragraph(about).section("Claims").table(findings.table());
+        let page = findings.on_page(Page::new(title), about);
         Figures { text: format!("{title}\n{about}\n"), page }
     }
 

@@ -1,5 +1,6 @@
 //! [`Finding`]: a part of a claim with our result.
 
+use ebbtide_report::Compared;
 use serde::Serialize;
 
 use super::accept::{Accept, Ours, Verdict};
@@ -23,10 +24,17 @@ pub struct Finding {
     pub tolerance: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether our value depends on a stand-in for a trace that we do not have.
-    pub stand_in: bool,
+    /// Whether it is of a stand-in or of a captured program, which are not the paper's. It then counts
+    /// nowhere.
+    pub aside: bool,
     /// A note. Often empty.
     pub note: String,
+    /// Our numbers beside the claimed ones. Empty for statements.
+    #[serde(skip)]
+    pub compared: Vec<Compared>,
+    /// The finding of a stand-in for the input that decides this one.
+    #[serde(skip)]
+    stand_in: Option<Box<Finding>>,
 }
 
 impl Finding {
@@ -48,8 +56,10 @@ impl Finding {
             ours: ours.map(|ours| written(ours, part)),
             tolerance: part.accept.tolerance(part.unit),
             verdict,
-            stand_in: false,
+            aside: part.aside,
             note: claim.note.to_string(),
+            compared: ours.map_or(Vec::new(), |ours| part.accept.compared(ours, part.theirs)),
+            stand_in: None,
         };
         match (part.accept, claim.constructed(part)) {
             (Accept::NotTestable(reason), _) => finding.note(reason),
@@ -72,7 +82,7 @@ impl Finding {
     pub fn not_converged(self, why: &str) -> Finding {
         match self.verdict {
             Verdict::Input | Verdict::NotTestable => self,
-            _ => Finding { verdict: Verdict::NotConverged, ours: None, ..self }.note(why),
+            _ => Finding { verdict: Verdict::NotConverged, ..self }.without_value().note(why),
         }
     }
 
@@ -91,15 +101,23 @@ impl Finding {
         Finding { verdict: Verdict::NeedsInput, ..self }.note(input)
     }
 
-    /// The finding, whose value comes from a stand-in for the trace `input`.
+    /// The finding of a claim that `input` decides, which we do not have. The value is that of a
+    /// stand-in. It gets a finding aside, to which later notes go.
     pub fn stand_in(self, input: &str) -> Finding {
-        Finding { stand_in: true, ..self }.needs_input(input)
+        let beside = Finding { aside: true, ..self.clone() };
+        let decides = Finding { note: String::new(), ..self };
+        let decides = decides.without_value().needs_input(input);
+        Finding { stand_in: Some(Box::new(beside)), ..decides }
     }
 
-    /// The verdict in words.
-    pub fn verdict_text(&self) -> String {
-        let verdict = self.verdict;
-        if self.stand_in { format!("{verdict} (stand-in)") } else { verdict.to_string() }
+    fn without_value(self) -> Finding {
+        Finding { ours: None, compared: Vec::new(), ..self }
+    }
+
+    /// The finding, and that of its stand-in.
+    fn split(mut self) -> (Finding, Option<Finding>) {
+        let beside = self.stand_in.take().map(|beside| *beside);
+        (self, beside)
     }
 
     /// The finding without `beginning` at the start of its note, if it is there.
@@ -111,6 +129,9 @@ impl Finding {
     /// The finding with another sentence at the end of its note.
     pub fn note(mut self, sentence: impl AsRef<str>) -> Finding {
         let sentence = sentence.as_ref();
+        if let Some(beside) = self.stand_in.take() {
+            return Finding { stand_in: Some(Box::new(beside.note(sentence))), ..self };
+        }
         if !self.note.is_empty() && !sentence.is_empty() {
             self.note.push(' ');
         }
@@ -164,6 +185,9 @@ fn digits(number: f64) -> String {
 pub struct Findings {
     /// The findings.
     pub claims: Vec<Finding>,
+    /// The findings of stand-ins and of captured programs, which count nowhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asides: Vec<Finding>,
 }
 
 impl Findings {
@@ -194,21 +218,40 @@ impl Findings {
 
     /// The findings of the claims with ids that `wanted` accepts.
     pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Findings {
-        self.claims.retain(|finding| wanted(finding.id));
+        for findings in [&mut self.claims, &mut self.asides] {
+            findings.retain(|finding| wanted(finding.id));
+        }
         self
+    }
+
+    /// All findings of `papers` together.
+    pub fn joined<'a>(papers: impl IntoIterator<Item = &'a Findings>) -> Findings {
+        papers.into_iter().fold(Findings::default(), |mut all, findings| {
+            all.claims.extend_from_slice(&findings.claims);
+            all.asides.extend_from_slice(&findings.asides);
+            all
+        })
     }
 }
 
 impl FromIterator<Finding> for Findings {
     fn from_iter<I: IntoIterator<Item = Finding>>(findings: I) -> Findings {
-        Findings { claims: findings.into_iter().collect() }
+        let mut all = Findings::default();
+        for (finding, stand_in) in findings.into_iter().map(Finding::split) {
+            match finding.aside {
+                true => all.asides.push(finding),
+                false => all.claims.push(finding),
+            }
+            all.asides.extend(stand_in);
+        }
+        all
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::{claim, input};
+    use crate::claims::{claim, input, part};
 
     const GAIN: Claim = claim("X1", "§1", "gain").value("2×", "×", Accept::Near(2.0, 0.1));
 
@@ -229,11 +272,31 @@ mod tests {
         let found = GAIN.finding("", 3.0).inconsistent(bound);
         assert_eq!((found.verdict, found.note.as_str()), (Verdict::Inconsistent, bound));
         assert_eq!(GAIN.finding("", 2.0).inconsistent(bound).verdict, Verdict::Within);
-        for ours in [2.0, 3.0] {
-            let found = GAIN.finding("", ours).stand_in("The trace is not at hand.");
-            assert_eq!((found.verdict, found.stand_in), (Verdict::NeedsInput, true));
-            assert!(found.ours.is_some(), "the stand-in's value is shown");
-        }
+    }
+
+    #[test]
+    fn stand_ins_and_captured_programs_stand_aside_and_count_nowhere() {
+        const CAPTURED: Claim = claim("X2", "§2", "gain").values(&[part(
+            "captured sort",
+            "2×",
+            "×",
+            Accept::Near(2.0, 0.1),
+        )
+        .aside()]);
+        let input = "Needs trace.txt.";
+        let stand_in = GAIN.finding("", 3.0).stand_in(input).note("Of a stand-in.");
+        let findings: Findings =
+            [stand_in, CAPTURED.finding("captured sort", 2.0)].into_iter().collect();
+        let [decides] = &findings.claims[..] else { panic!("{findings:?}") };
+        assert_eq!((decides.verdict, &decides.ours), (Verdict::NeedsInput, &None));
+        assert_eq!((decides.note.as_str(), decides.compared.is_empty()), (input, true));
+        let [beside, captured] = &findings.asides[..] else { panic!("{findings:?}") };
+        assert_eq!((beside.verdict, beside.note.as_str()), (Verdict::Outside, "Of a stand-in."));
+        assert_eq!(captured.verdict, Verdict::Within);
+        assert!(beside.aside && captured.aside && !decides.aside);
+        assert!(findings.summary().starts_with("1 parts of claims: 0 within, 0 outside"));
+        let text = findings.to_string();
+        assert!(text.contains("count nowhere") && text.contains("captured sort"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use ebbtide_report::Table;
+use ebbtide_report::{Page, RatioChart, Table};
 
 use super::accept::{Accept, Verdict};
 use super::finding::{Finding, Findings};
@@ -20,23 +20,37 @@ const HEADER: [(&str, usize); 6] =
 /// Where the notes below a row begin: under the quantity.
 const INDENT: usize = HEADER[0].1 + 2;
 
+/// The heading of findings that count nowhere.
+const ASIDES: &str = "Stand-ins and captured programs, which count nowhere";
+
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_row(f, HEADER.map(|(name, _)| name))?;
-        writeln!(f, "{}", "─".repeat(COLUMNS))?;
-        for (index, finding) in self.claims.iter().enumerate() {
-            let before = index.checked_sub(1).and_then(|before| self.claims.get(before));
-            write_finding(f, finding, before)?;
-            // Parts with the same source and note show them once, below the last part.
-            let next = self.claims.get(index + 1);
-            if next.is_none_or(|next| next.id != finding.id || next.note != finding.note) {
-                for line in wrap(&remark(finding), COLUMNS - INDENT) {
-                    writeln!(f, "{:INDENT$}{line}", "")?;
-                }
+        write_findings(f, &self.claims)?;
+        wrap(&self.summary(), COLUMNS).iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        if self.asides.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n{ASIDES}")?;
+        write_findings(f, &self.asides)
+    }
+}
+
+/// Writes the header and the row of each of `findings`.
+fn write_findings(f: &mut fmt::Formatter<'_>, findings: &[Finding]) -> fmt::Result {
+    write_row(f, HEADER.map(|(name, _)| name))?;
+    writeln!(f, "{}", "─".repeat(COLUMNS))?;
+    for (index, finding) in findings.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|before| findings.get(before));
+        write_finding(f, finding, before)?;
+        // Parts with the same source and note show them once, below the last part.
+        let next = findings.get(index + 1);
+        if next.is_none_or(|next| next.id != finding.id || next.note != finding.note) {
+            for line in wrap(&remark(finding), COLUMNS - INDENT) {
+                writeln!(f, "{:INDENT$}{line}", "")?;
             }
         }
-        wrap(&self.summary(), COLUMNS).iter().try_for_each(|line| writeln!(f, "{line}"))
     }
+    Ok(())
 }
 
 /// The columns of the list of claims.
@@ -54,6 +68,7 @@ impl fmt::Display for Claims {
                     (Accept::Input | Accept::Context, _) => "an input".to_string(),
                     (Accept::NotTestable(_), _) => Verdict::NotTestable.to_string(),
                     (_, Some(_)) => Verdict::ByConstruction.to_string(),
+                    _ if part.aside => "aside: counts nowhere".to_string(),
                     _ => claim.experiment.to_string(),
                 };
                 let cells = match number {
@@ -70,22 +85,49 @@ impl fmt::Display for Claims {
 }
 
 impl Findings {
-    /// The findings as a table of a page.
-    pub fn table(&self) -> Table {
-        let header = ["id", "source", "quantity", "theirs", "ours", "tolerance", "verdict", "note"];
-        self.claims.iter().fold(Table::new("Claims", header), |table, finding| {
-            table.row([
-                finding.id,
-                finding.source,
-                &finding.quantity,
-                finding.theirs,
-                finding.ours.as_deref().unwrap_or("–"),
-                &finding.tolerance,
-                &finding.verdict_text(),
-                &finding.note,
-            ])
+    /// Adds to `page` the score, a chart of the numbers, and every finding. `about` says what was run.
+    pub fn on_page(&self, page: Page, about: &str) -> Page {
+        let page = page.paragraph(&self.summary());
+        let chart = self.chart();
+        let page = if chart.is_empty() { page } else { page.ratios(chart) };
+        let page = if about.is_empty() { page } else { page.paragraph(about) };
+        let page = page.section("Claims").table(table("Claims", &self.claims));
+        match &self.asides[..] {
+            [] => page,
+            asides => page.section(ASIDES).table(table(ASIDES, asides)),
+        }
+    }
+
+    /// Our numbers over the claimed ones. Statements, and values without a verdict, are left out.
+    fn chart(&self) -> RatioChart {
+        let decided = self.claims.iter().filter(|finding| !finding.compared.is_empty());
+        let chart = RatioChart::new("Ours over claimed", "our number over the claimed one");
+        decided.fold(chart, |chart, finding| {
+            let (_, part) = finding.quantity.split_once(": ").unwrap_or(("", &finding.quantity));
+            let name = format!("{} {part}", finding.id);
+            let ours = finding.ours.as_deref().unwrap_or("–");
+            let told = format!("{} → {ours}", finding.theirs);
+            let numbers = finding.compared.iter().copied();
+            chart.row(&name, &finding.verdict.to_string(), &told, numbers)
         })
     }
+}
+
+/// `findings` as a table of a page.
+fn table(caption: &str, findings: &[Finding]) -> Table {
+    let header = ["id", "source", "quantity", "theirs", "ours", "tolerance", "verdict", "note"];
+    findings.iter().fold(Table::new(caption, header).notes_below(), |table, finding| {
+        table.row([
+            finding.id,
+            finding.source,
+            &finding.quantity,
+            finding.theirs,
+            finding.ours.as_deref().unwrap_or("–"),
+            &finding.tolerance,
+            &finding.verdict.to_string(),
+            &finding.note,
+        ])
+    })
 }
 
 /// Writes the row of `finding`. If the row before has the same claim, it begins with the part.
@@ -99,7 +141,7 @@ fn write_finding(
         Some((_, part)) if again => ("", format!("– {part}")),
         _ => (finding.id, finding.quantity.clone()),
     };
-    let verdict = finding.verdict_text();
+    let verdict = finding.verdict.to_string();
     let ours = finding.ours.as_deref().unwrap_or("–");
     write_row(f, [id, &quantity, finding.theirs, ours, &finding.tolerance, &verdict])
 }
@@ -164,6 +206,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::{Claim, claim};
 
     #[test]
     fn lines_are_full_but_never_too_long() {
@@ -172,6 +215,19 @@ mod tests {
         assert_eq!(lines, ["a few", "words and", "averyveryv", "erylongone", "at last"]);
         assert_eq!(wrap("exactly ten", 11), ["exactly ten"]);
         assert!(wrap("", 10).is_empty());
+    }
+
+    #[test]
+    fn a_page_opens_with_the_score_and_a_chart_of_decided_numbers() {
+        const GAIN: Claim = claim("X1", "§1", "gain").value("2×", "×", Accept::Near(2.0, 0.1));
+        let findings = |findings: &[Finding]| findings.iter().cloned().collect::<Findings>();
+        let page =
+            |findings: &Findings| findings.on_page(Page::new("X"), "").html().expect("it fits");
+        let decided = page(&findings(&[GAIN.finding("", 3.0), GAIN.finding("", 2.0)]));
+        assert!(decided.contains("<p>2 parts of claims: 1 within, 1 outside"), "{decided}");
+        assert!(decided.find("<figure>") < decided.find("<h2>Claims"), "{decided}");
+        let undecided = page(&findings(&[GAIN.finding("", 3.0).stand_in("Needs a trace.")]));
+        assert!(!undecided.contains("<figure>") && undecided.contains("count nowhere"));
     }
 
     #[test]
