@@ -65,6 +65,7 @@ mod recording;
 mod sink;
 mod source;
 mod statistics;
+mod stretched;
 pub mod text;
 mod wrapped;
 
@@ -88,4 +89,5 @@ pub use recording::{Enough, Recorder, Recording, Replayed, line_access};
 pub use sink::Sink;
 pub use source::{Accesses, Source};
 pub use statistics::{Hottest, Statistics};
+pub use stretched::Stretched;
 pub use wrapped::{Beyond, Folded, WithFrames, Wrapped};

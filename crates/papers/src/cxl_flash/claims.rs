@@ -24,7 +24,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .note("The bar of 91% is not legible. BERT reaches 86%, and 91% only with hints."),
     )
     .judged(&[Real, Captured], |claim, study| {
-        [real::shares(claim, study), counterparts::least_share(claim, study)].concat()
+        [real::shares(claim, study), verdicts::aside(claim, study, counterparts::least_share)]
+            .concat()
     }),
     record(
         claim("CX2", "observation 2", "shortest lifetime (Page Rank)")
@@ -36,8 +37,11 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .note(YEARS),
     )
     .judged(&[Real, Captured], |claim, study| {
-        [real::shortest_lifetime(claim, study), counterparts::shortest_lifetime(claim, study)]
-            .concat()
+        [
+            real::shortest_lifetime(claim, study),
+            verdicts::aside(claim, study, counterparts::shortest_lifetime),
+        ]
+        .concat()
     }),
     record(
         claim("CX3", "observation 2", "lifetime with Radiosity")
@@ -49,8 +53,11 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .note(YEARS),
     )
     .judged(&[Real, Captured], |claim, study| {
-        [real::longest_lifetime(claim, study), counterparts::longest_lifetime(claim, study)]
-            .concat()
+        [
+            real::longest_lifetime(claim, study),
+            verdicts::aside(claim, study, counterparts::longest_lifetime),
+        ]
+        .concat()
     }),
     record(not_testable(
         "CX4",
@@ -173,7 +180,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .tested(&[Simulation], "8 × 8, 512 MiB, next line"),
     )
     .judged(&[Synthetic, Captured], |claim, study| {
-        [synthetic::addresses(claim, study), captured::addresses(claim, study)].concat()
+        [synthetic::addresses(claim, study), verdicts::aside(claim, study, captured::addresses)]
+            .concat()
     }),
     record(
         claim("CX16", "§3.2", "greatest error of virtual addresses (matrix multiply)")
@@ -196,8 +204,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     .judged(&[Real, Captured], |claim, study| {
         [
             real::replacement(claim, study),
-            captured::ways(claim, study),
-            counterparts::replacement(claim, study),
+            verdicts::aside(claim, study, captured::ways),
+            verdicts::aside(claim, study, counterparts::replacement),
         ]
         .concat()
     }),
@@ -220,7 +228,11 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .tested(&[Simulation], "as CX17"),
     )
     .judged(&[Real, Captured], |claim, study| {
-        [real::best_policy(claim, study), counterparts::without_prefetching(claim, study)].concat()
+        [
+            real::best_policy(claim, study),
+            verdicts::aside(claim, study, counterparts::without_prefetching),
+        ]
+        .concat()
     }),
     record(
         claim("CX20", "Fig. 12", "flash pages written")
@@ -248,7 +260,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             .tested(&[Simulation], "none, next line, feedback-directed, best offset, Leap"),
     )
     .judged(&[Real, Captured], |claim, study| {
-        [real::prefetching(claim, study), counterparts::prefetching(claim, study)].concat()
+        [real::prefetching(claim, study), verdicts::aside(claim, study, counterparts::prefetching)]
+            .concat()
     }),
     record(
         claim("CX22", "observation 1", "best offset on Radiosity")
@@ -264,7 +277,7 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     .judged(&[Real, Captured], |claim, study| {
         [
             real::best_offset_on_radiosity(claim, study),
-            counterparts::best_offset_on_povray(claim, study),
+            verdicts::aside(claim, study, counterparts::best_offset_on_povray),
         ]
         .concat()
     }),
@@ -303,7 +316,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
             ),
     )
     .judged(&[Real, Captured], |claim, study| {
-        [real::accuracy(claim, study), counterparts::accuracy(claim, study)].concat()
+        [real::accuracy(claim, study), verdicts::aside(claim, study, counterparts::accuracy)]
+            .concat()
     }),
     record(
         claim("CX25", "observation 5", "low accuracy goes with high pollution")
@@ -317,8 +331,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     .judged(&[Real, Captured], |claim, study| {
         [
             real::correlation(claim, study),
-            captured::correlation(claim, study),
-            counterparts::correlation(claim, study),
+            verdicts::aside(claim, study, captured::correlation),
+            verdicts::aside(claim, study, counterparts::correlation),
         ]
         .concat()
     }),
@@ -339,8 +353,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     .judged(&[Real, Captured], |claim, study| {
         [
             real::addresses(claim, study),
-            captured::best_offset(claim, study),
-            counterparts::addresses(claim, study),
+            verdicts::aside(claim, study, captured::best_offset),
+            verdicts::aside(claim, study, counterparts::addresses),
         ]
         .concat()
     }),
@@ -358,8 +372,8 @@ pub(crate) const RECORDS: [Record<Runs, CxlFlash>; 30] = [
     .judged(&[Real, Captured], |claim, study| {
         [
             real::hints(claim, study),
-            captured::hints(claim, study),
-            counterparts::hints(claim, study),
+            verdicts::aside(claim, study, captured::hints),
+            verdicts::aside(claim, study, counterparts::hints),
         ]
         .concat()
     }),

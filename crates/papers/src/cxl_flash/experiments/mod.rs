@@ -131,7 +131,7 @@ impl Runs {
             // The statistics of synthetic traces belong to the traces that the runs replayed.
             Runs::Traces => &["Fig. 5", "Cuts"],
             Runs::Real => &["Fig. 11", "Fig. 13", "Obs. 7", "Table 5"],
-            Runs::Captured => &["Captured"],
+            Runs::Captured => &[CAPTURED_FIGURE, OWN_TIMES],
         }
     }
 }
@@ -441,31 +441,55 @@ pub(super) fn of_space(setup: &str, physical: bool) -> String {
     format!("{setup}, {}", if physical { "physical" } else { "virtual" })
 }
 
-/// Captured programs with prefetchers by both kinds of addresses, some with a larger cache as well.
-/// Also with policies and ways, and with hints.
+/// The name of runs of captured programs.
+pub(super) const CAPTURED_FIGURE: &str = "Captured";
+
+/// The same for programs with rescaled times, at the times of the capture.
+const OWN_TIMES: &str = "Captured, own times";
+
+/// Captured programs, those with rescaled times also at the times of the capture.
 fn captured() -> Vec<Run> {
-    let run = |program, setup: &str, physical: bool| {
-        let run = Run::new("Captured", Trace::Captured(program), of_space(setup, physical));
+    let rescaled = |program: &usize| COUNTERPARTS.contains(&CAPTURED[*program].name);
+    let at_own_times = |run: Run| Run { figure: OWN_TIMES, ..run.at_own_times() };
+    let own = (0..CAPTURED.len()).filter(rescaled).flat_map(captured_program).map(at_own_times);
+    (0..CAPTURED.len()).flat_map(captured_program).chain(own).collect()
+}
+
+/// A captured program with prefetchers by both kinds of addresses, some with a larger cache as well.
+/// Also with policies and ways, and with hints.
+fn captured_program(program: usize) -> Vec<Run> {
+    let run = |setup: &str, physical: bool| {
+        let trace = Trace::Captured { program, own_times: false };
+        let run = Run::new(CAPTURED_FIGURE, trace, of_space(setup, physical));
         let addresses = if physical { Addresses::Physical } else { Addresses::Virtual };
         Run { addresses, ..run }.set("dram_cache.size", CAPTURED_CACHE)
     };
-    let runs = move |program| {
-        let prefetchers = PREFETCHERS.into_iter().flat_map(move |(policy, name)| {
-            [false, true].map(|physical| run(program, name, physical).prefetch(policy))
+    let prefetchers = PREFETCHERS.into_iter().flat_map(|(policy, name)| {
+        [false, true].map(|physical| run(name, physical).prefetch(policy))
+    });
+    let larger = [PREFETCHERS[1], PREFETCHERS[3]].into_iter().flat_map(|(policy, name)| {
+        [false, true].map(|physical| {
+            let run = run(&format!("{name}, {CAPTURED_CACHE_LARGE}"), physical);
+            run.prefetch(policy).set("dram_cache.size", CAPTURED_CACHE_LARGE)
+        })
+    });
+    let policies = policies_and_ways()
+        .map(|(policy, ways)| replaced(run(&format!("{policy}, {ways} ways"), true), policy, ways));
+    let hints = HINTED.map(|setup| Run { hints: Some(setup), ..run(&hinted(setup), true) });
+    prefetchers.chain(larger).chain(policies).chain(hints).collect()
+}
+
+impl CxlFlash {
+    /// The study with captured programs at the times of the capture.
+    pub(super) fn at_own_times(&self) -> CxlFlash {
+        let mut study = self.clone();
+        let own = |row: &&Row| row.figure == OWN_TIMES;
+        study.runs.retain(|row| {
+            let replaced = |own: &Row| (own.program, &own.setup) == (row.program, &row.setup);
+            row.figure != CAPTURED_FIGURE || !self.runs.iter().filter(own).any(replaced)
         });
-        let larger =
-            [PREFETCHERS[1], PREFETCHERS[3]].into_iter().flat_map(move |(policy, name)| {
-                [false, true].map(|physical| {
-                    let run = run(program, &format!("{name}, {CAPTURED_CACHE_LARGE}"), physical);
-                    run.prefetch(policy).set("dram_cache.size", CAPTURED_CACHE_LARGE)
-                })
-            });
-        let policies = policies_and_ways().map(move |(policy, ways)| {
-            replaced(run(program, &format!("{policy}, {ways} ways"), true), policy, ways)
-        });
-        let hints =
-            HINTED.map(|setup| Run { hints: Some(setup), ..run(program, &hinted(setup), true) });
-        prefetchers.chain(larger).chain(policies).chain(hints)
-    };
-    (0..CAPTURED.len()).flat_map(runs).collect()
+        let own = self.runs.iter().filter(own).cloned();
+        study.runs.extend(own.map(|row| Row { figure: CAPTURED_FIGURE, ..row }));
+        study
+    }
 }

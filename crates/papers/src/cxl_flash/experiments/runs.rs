@@ -94,8 +94,8 @@ pub(crate) enum Trace {
     Synthetic(usize, Cut),
     /// Of [`STAND_INS`].
     Real(usize, Open),
-    /// Of [`CAPTURED`].
-    Captured(usize),
+    /// Of [`CAPTURED`], at rescaled times or at those of the capture.
+    Captured { program: usize, own_times: bool },
 }
 
 /// The kind of a trace's addresses that the device sees.
@@ -174,11 +174,19 @@ impl Run {
         Run { addresses: Addresses::Mapped { run_pages, seed }, ..self }
     }
 
+    /// The run of a captured program at the times of the capture.
+    pub(crate) fn at_own_times(mut self) -> Run {
+        if let Trace::Captured { own_times, .. } = &mut self.trace {
+            *own_times = true;
+        }
+        self
+    }
+
     pub(crate) fn program(&self) -> &'static str {
         match self.trace {
             Trace::Synthetic(program, _) => PROGRAMS[program].name,
             Trace::Real(program, _) => REAL[program],
-            Trace::Captured(program) => CAPTURED[program].name,
+            Trace::Captured { program, .. } => CAPTURED[program].name,
         }
     }
 
@@ -204,7 +212,10 @@ impl Run {
                 };
                 Box::new(stand_in.trace(stand_in.accesses.min(most), open, options.seed))
             }
-            Trace::Captured(program) => Box::new(CAPTURED[program].trace()?),
+            Trace::Captured { program, own_times: false } => Box::new(CAPTURED[program].trace()?),
+            Trace::Captured { program, own_times: true } => {
+                Box::new(CAPTURED[program].at_own_times()?)
+            }
         };
         let source = Watched::new(source, watch);
         let source: Box<dyn Source> = match self.addresses {

@@ -8,7 +8,7 @@ use crate::cxl_flash::CxlFlash;
 use crate::cxl_flash::experiments::Row;
 use crate::cxl_flash::experiments::{CAPTURED, COUNTERPARTS};
 use crate::cxl_flash::experiments::{
-    CAPTURED_CACHE_LARGE, HINTED, POLICIES, PREFETCHERS, hinted, of_space,
+    CAPTURED_CACHE_LARGE, CAPTURED_FIGURE, HINTED, POLICIES, PREFETCHERS, hinted, of_space,
 };
 use crate::cxl_flash::formulas::performance_for_the_money;
 use ebbtide_report::statistics::rank_correlation;
@@ -28,7 +28,7 @@ fn programs() -> impl Iterator<Item = &'static str> {
 }
 
 pub(super) fn run<'a>(study: &'a CxlFlash, program: &str, setup: &str, physical: bool) -> &'a Row {
-    study.at("Captured", program, &of_space(setup, physical))
+    study.at(CAPTURED_FIGURE, program, &of_space(setup, physical))
 }
 
 /// The run of `program` with the prefetcher that is best for it.

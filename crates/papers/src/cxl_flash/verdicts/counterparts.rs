@@ -19,7 +19,7 @@ const REDIS: &str = COUNTERPARTS[4];
 
 /// The difference of the captured PageRank from the study's, which also loads and builds its graph.
 const ONLY_RANKING: &str = "The trace of PageRank is of the ranking alone. It reads in 96% of its \
-     accesses, one every 14 ns, where the study's program reads in 68%, one every 51 ns.";
+     accesses, where the study's program reads in 68%.";
 
 /// The differences of footprints, by `traces/README.md` and Table 5.
 const FOOTPRINTS: &str =

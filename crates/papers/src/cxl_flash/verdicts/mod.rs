@@ -23,6 +23,21 @@ pub(super) fn prices(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     [dear, cheap].into_iter().chain(by_shares).collect()
 }
 
+/// The findings of `judge` on captured programs, each with the result at the times of the capture.
+pub(super) fn aside(
+    claim: &Claim,
+    study: &CxlFlash,
+    judge: fn(&Claim, &CxlFlash) -> Vec<Finding>,
+) -> Vec<Finding> {
+    let own_times = judge(claim, &study.at_own_times());
+    let findings = judge(claim, study).into_iter().zip(own_times);
+    let noted = findings.map(|(finding, own)| {
+        let ours = own.ours.as_deref().unwrap_or("has no value");
+        finding.note(format!("At the times of the capture, which pass faster, it {ours}."))
+    });
+    noted.collect()
+}
+
 fn percent(row: &Row) -> f64 {
     100.0 * row.sub_us
 }
