@@ -1,5 +1,7 @@
 //! `ebbtide reproduce`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use ebbtide_papers::{self as papers, Paper, ReproduceOptions, Selection};
 use ebbtide_study::side_by_side::host_threads;
@@ -29,6 +31,10 @@ pub(crate) struct Arguments {
     /// unless a paper is named
     #[arg(long, value_name = "ID", num_args = 1..)]
     claim: Vec<String>,
+    /// Folder with the CXL-flash study's own traces (Zenodo, record 7916219), compressed or not: bert_p.trace,
+    /// page_rank_p.trace and so on, _v for virtual addresses. They decide what stand-ins cannot
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -50,6 +56,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         papers.retain(|paper| ids.iter().any(|id| has(paper, id)));
     }
+    if arguments.traces.is_some() && !papers.iter().any(|paper| paper.name == "cxl-flash") {
+        return Err(Failure::input("--traces is for the claims of cxl-flash"));
+    }
     let quick = arguments.quick || arguments.paper.is_none();
     arguments.output.check()?;
     let options = ReproduceOptions {
@@ -58,6 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         real: arguments.real,
         seed: arguments.seed,
         threads: host_threads(),
+        traces: arguments.traces.clone(),
     };
     if !quick {
         for paper in &papers {

@@ -14,6 +14,8 @@ mod flatflash;
 mod hams;
 mod record;
 
+pub use cxl_flash::TracesError;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -137,8 +139,6 @@ impl fmt::Display for Reproduced {
 /// The results of one paper, or of several.
 pub struct Results(pub Vec<(&'static Paper, Reproduced)>);
 
-impl fmt::Display for Results {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 impl Results {
     /// The findings of all papers.
     fn findings(&self) -> Findings {
@@ -146,6 +146,8 @@ impl Results {
     }
 }
 
+impl fmt::Display for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<_> = self.0.iter().map(|(_, result)| result.to_string()).collect();
         f.write_str(&texts.join("\n"))?;
         if self.0.len() == 1 {
@@ -253,6 +255,8 @@ pub struct ReproduceOptions {
     pub real: bool,
     /// Host threads. The result does not depend on their number.
     pub threads: usize,
+    /// A folder with the CXL-flash study's own traces of real programs.
+    pub traces: Option<PathBuf>,
 }
 
 impl ReproduceOptions {
@@ -278,6 +282,12 @@ pub enum ReproduceError {
         /// The reason.
         error: Box<ReplayError>,
     },
+    /// The study's own traces cannot be used.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] ebbtide_trace::TraceError),
     /// A design's parameters do not resolve.
     #[error(transparent)]
     Config(#[from] ebbtide_sim::config::ConfigError),

@@ -1,8 +1,9 @@
 //! CXL-flash (USENIX ATC'23) on the simulator: its Figs. 5 to 14, its Tables 3 and 5, and every
 //! claim that runs and formulas decide.
 //!
-//! The five synthetic programs make the paper's own references. The five real programs are
-//! stand-ins made from Table 5, and verdicts that depend on them say so.
+//! The five synthetic programs make the paper's own references. The study's own traces decide what
+//! it claims about five real programs, if the user has them. Otherwise stand-ins made from Table 5
+//! take their place, and count nowhere.
 //!
 //! Traces of nine small real programs, captured for this project, show the direction of claims.
 //! Five of these programs are of the same kinds as the study's.
@@ -19,7 +20,8 @@ use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
 use serde::Serialize;
 
-use self::experiments::{Row, Statistics};
+pub use self::experiments::TracesError;
+use self::experiments::{Given, Row, Statistics};
 use crate::record::{findings, needed};
 use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
@@ -30,13 +32,14 @@ pub(super) const PAPER: Paper = Paper {
     full_run: "an hour or two",
     runs: |options| {
         let sets = needed(&claims::RECORDS, &options.selection);
-        Ok(experiments::needed(experiments::Scale::new(options), &sets).len())
+        let given = experiments::given(options)?;
+        Ok(experiments::needed(experiments::Scale::new(options), &sets, &given).len())
     },
     reproduce,
 };
 
 /// The result.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct CxlFlash {
     /// The divisor of the data and the caches of synthetic programs.
     synthetic_scale_denominator: u64,
@@ -48,6 +51,9 @@ pub(crate) struct CxlFlash {
     runs: Vec<Row>,
     /// The statistics of the traces.
     traces: Vec<Statistics>,
+    /// The study's own traces that the user has.
+    #[serde(skip)]
+    given: Given,
     /// Every claim.
     #[serde(flatten)]
     findings: Findings,

@@ -1,12 +1,15 @@
 //! Tests that every claim that runs decide has a verdict.
 
+use std::path::Path;
+
+use ebbtide_core::Watch;
 use ebbtide_study::claims::{Claim, Findings, Verdict};
 
 use super::CxlFlash;
 use super::claims::{CLAIMS, RECORDS};
-use super::experiments::{self, Row, Run, Scale};
-use crate::Selection;
+use super::experiments::{self, Given, Open, Row, Run, STAND_INS, Scale, file_name};
 use crate::record::{findings, needed};
+use crate::{ReproduceOptions, Selection};
 
 /// The study with the runs that `selection` needs. Each has its own row.
 fn study(selection: &Selection) -> CxlFlash {
@@ -22,7 +25,11 @@ fn study(selection: &Selection) -> CxlFlash {
         synthetic_scale_denominator: 8,
         accesses_max: Some(1),
         seed: 1,
-        runs: experiments::needed(scale, &needed(&RECORDS, selection)).iter().map(row).collect(),
+        runs: experiments::needed(scale, &needed(&RECORDS, selection), &Given::default())
+            .iter()
+            .map(row)
+            .collect(),
+        given: Given::default(),
         traces: Vec::new(),
         findings: Findings::default(),
     };
@@ -61,4 +68,45 @@ fn every_claim_that_runs_decide_finds_them_and_has_a_verdict() {
         assert_eq!(parts_decided(&study, claim), claim.parts().len(), "{}", claim.id);
     }
     assert!(study.findings.count(Verdict::Within) > 0 && !study.figures().0.is_empty());
+}
+
+/// Writes a trace in the form of the study's simulator.
+fn write_trace(folder: &Path, program: usize, physical: bool) {
+    let mut trace = STAND_INS[program].trace(3_000, Open::Fixed, 7);
+    let path = folder.join(file_name(program, physical));
+    ebbtide_trace::copy_to(&mut trace, &path, None, "").expect("there is room");
+}
+
+#[test]
+fn a_claim_without_its_trace_names_the_file_and_the_command() {
+    let study = study(&Selection::Claims(vec!["CX18", "CX26"]));
+    let notes = study.findings.claims.iter().map(|finding| {
+        assert_eq!((finding.verdict, &finding.ours), (Verdict::NeedsInput, &None));
+        finding.note.as_str()
+    });
+    let notes: Vec<&str> = notes.collect();
+    assert!(notes[0].starts_with("Needs radiosity_p.trace of Zenodo's record"), "{notes:?}");
+    assert!(notes[0].contains("--traces DIR --claim CX18`"), "{notes:?}");
+    assert!(notes[2].starts_with("Needs page_rank_v.trace of"), "{notes:?}");
+}
+
+#[test]
+fn the_studys_own_traces_decide_what_is_claimed_of_real_programs() {
+    let folder = tempfile::tempdir().expect("there is room");
+    for program in 0..STAND_INS.len() {
+        [true, false].into_iter().for_each(|space| write_trace(folder.path(), program, space));
+    }
+    let options = ReproduceOptions {
+        selection: Selection::Claims(vec!["CX18", "CX20", "CX23"]),
+        quick: true,
+        seed: 1,
+        real: false,
+        threads: 1,
+        traces: Some(folder.path().to_path_buf()),
+    };
+    let reproduced = (super::PAPER.reproduce)(&options, Watch::unattended());
+    let found = reproduced.expect("traces are whole").findings;
+    assert_eq!(found.claims.len(), 5);
+    assert!(found.claims.iter().all(|finding| finding.ours.is_some()), "{found}");
+    assert!(found.asides.is_empty(), "no stand-in is left: {found}");
 }

@@ -566,7 +566,8 @@ mod tests {
         for quick in [true, false] {
             let selection = Selection::All;
             let runs = all(quick, &needed(&RECORDS, &selection));
-            let options = ReproduceOptions { selection, quick, real: false, seed: 1, threads: 1 };
+            let (real, seed, threads, traces) = (false, 1, 1, None);
+            let options = ReproduceOptions { selection, quick, real, seed, threads, traces };
             for (i, run) in runs.iter().enumerate() {
                 run.plan(&options).unwrap_or_else(|error| panic!("{run:?}: {error}"));
                 assert!(!runs[..i].contains(run), "{run:?}");

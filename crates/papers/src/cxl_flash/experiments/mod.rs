@@ -5,6 +5,7 @@
 //! traces.
 
 mod captured;
+mod given;
 mod programs;
 mod runs;
 mod stand_ins;
@@ -15,6 +16,8 @@ use ebbtide_study::claims::Findings;
 pub(super) use ebbtide_workloads::{Open, StandIn};
 
 pub(super) use self::captured::{CAPTURED, COUNTERPARTS};
+pub use self::given::TracesError;
+pub(super) use self::given::{Given, file_name};
 pub(super) use self::programs::Cut;
 use self::programs::PROGRAMS;
 use self::runs::{Addresses, Trace};
@@ -143,14 +146,20 @@ pub(super) fn run(
     watch: Watch<'_>,
 ) -> Result<CxlFlash, ReproduceError> {
     let scale = Scale::new(options);
-    let runs = needed(scale, sets);
-    let (rows, recordings) = runs::run_all(&runs, scale, options, watch)?;
+    let given = given(options)?;
+    let runs = needed(scale, sets, &given);
+    let (rows, recordings) = runs::run_all(&runs, scale, &given, options, watch)?;
+    let mut traces = statistics::all(&recordings, scale, options.seed);
+    if sets.contains(&Runs::Real) {
+        statistics::add_given(&mut traces, &given, watch)?;
+    }
     Ok(CxlFlash {
+        given,
         synthetic_scale_denominator: scale.synthetic,
         accesses_max: options.quick.then_some(scale.accesses_max),
         seed: options.seed,
         runs: rows,
-        traces: statistics::all(&recordings, scale, options.seed),
+        traces,
         findings: Findings::default(),
     })
 }
@@ -170,10 +179,19 @@ impl CxlFlash {
     }
 }
 
-/// The runs of `sets`.
-pub(super) fn needed(scale: Scale, sets: &[Runs]) -> Vec<Run> {
+/// The study's own traces that the user has.
+pub(super) fn given(options: &ReproduceOptions) -> Result<Given, TracesError> {
+    options.traces.as_deref().map_or_else(|| Ok(Given::default()), Given::in_folder)
+}
+
+/// The runs of `sets`. A program with a `given` trace needs no choices of what Table 5 leaves open.
+pub(super) fn needed(scale: Scale, sets: &[Runs], given: &Given) -> Vec<Run> {
     let mut runs = all(scale);
-    runs.retain(|run| sets.iter().any(|set| set.figures().contains(&run.figure)));
+    let open = |run: &Run| {
+        run.figure == "Table 5"
+            && run.real().is_some_and(|program| given.of(program, true).is_some())
+    };
+    runs.retain(|run| sets.iter().any(|set| set.figures().contains(&run.figure)) && !open(run));
     runs
 }
 

@@ -1,5 +1,6 @@
 //! [`Run`]: a run of the simulated device, and [`Row`], its result.
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use ebbtide_core::{PAGE_BYTES, Span, Watch};
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use super::REAL;
 use super::captured::CAPTURED;
+use super::given::{First, Given};
 use super::programs::{Cut, PROGRAMS};
 use super::stand_ins::STAND_INS;
 use crate::{ReproduceError, ReproduceOptions};
@@ -182,6 +184,14 @@ impl Run {
         self
     }
 
+    /// The index of its program in [`REAL`], if it is a real one.
+    pub(crate) fn real(&self) -> Option<usize> {
+        match self.trace {
+            Trace::Real(program, _) => Some(program),
+            _ => None,
+        }
+    }
+
     pub(crate) fn program(&self) -> &'static str {
         match self.trace {
             Trace::Synthetic(program, _) => PROGRAMS[program].name,
@@ -190,14 +200,29 @@ impl Run {
         }
     }
 
+    /// The study's own trace of the run, if it is there.
+    fn given<'a>(&self, given: &'a Given) -> Option<&'a Path> {
+        match (self.trace, self.addresses) {
+            (Trace::Real(program, Open::Fixed), Addresses::Mapped { .. }) => {
+                given.of(program, true)
+            }
+            (Trace::Real(program, Open::Fixed), Addresses::Virtual) => given.of(program, false),
+            _ => None,
+        }
+    }
+
     /// The accesses that the device sees.
     fn source<'a>(
         &self,
-        scale: Scale,
-        recordings: &'a Recordings,
-        options: &ReproduceOptions,
+        inputs: &'a Inputs<'a>,
         watch: Watch<'a>,
     ) -> Result<Box<dyn Source + 'a>, TraceError> {
+        let Inputs { scale, recordings, given, options } = inputs;
+        // Its addresses are those that the device sees.
+        if let Some(path) = self.given(given) {
+            let first = First::new(ebbtide_trace::open(path)?, scale.accesses_max);
+            return Ok(Box::new(Wrapped::new(Watched::new(first, watch), FRAMES)));
+        }
         let source: Box<dyn Source> = match self.trace {
             Trace::Synthetic(program, cut) => {
                 let recording = recordings.of(program, cut).expect("every run's is there");
@@ -259,20 +284,31 @@ impl Recordings {
     }
 }
 
-/// Runs all of `runs` side by side.
+/// The inputs of runs.
+struct Inputs<'a> {
+    scale: Scale,
+    recordings: &'a Recordings,
+    given: &'a Given,
+    options: &'a ReproduceOptions,
+}
+
+/// Runs all of `runs` side by side. The study's own traces that are `given` take the place of
+/// stand-ins.
 ///
 /// # Errors
 /// The error of the first failed run, or the user's stop.
 pub(crate) fn run_all(
     runs: &[Run],
     scale: Scale,
+    given: &Given,
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<(Vec<Row>, Recordings), ReproduceError> {
     let recordings = Recordings::for_all(runs);
+    let inputs = Inputs { scale, recordings: &recordings, given, options };
     let rows = side_by_side(runs.len(), options.threads, watch, |number, watch| {
         let run = &runs[number];
-        let replayed = run_one(run, scale, &recordings, options, watch);
+        let replayed = run_one(run, &inputs, watch);
         let wrong = |error| ReproduceError::Replay {
             trace: run.program(),
             setup: format!("{}, {}", run.figure, run.setup),
@@ -285,20 +321,18 @@ pub(crate) fn run_all(
     Ok((rows, recordings))
 }
 
-fn run_one(
-    run: &Run,
-    scale: Scale,
-    recordings: &Recordings,
-    options: &ReproduceOptions,
-    watch: Watch<'_>,
-) -> Result<Replay, ReplayError> {
+fn run_one(run: &Run, inputs: &Inputs<'_>, watch: Watch<'_>) -> Result<Replay, ReplayError> {
     let keys: Vec<(&str, &str)> =
         run.keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let config = resolve("cxl-flash", &keys)?;
-    let source = || run.source(scale, recordings, options, watch);
+    let source = || run.source(inputs, watch);
     let Some((top, chance, lead_us)) = run.hints else { return replay(&config, &mut *source()?) };
-    let hints =
-        ebbtide_trace::Hints { top, chance, lead: Span::from_us(lead_us), seed: options.seed };
+    let hints = ebbtide_trace::Hints {
+        top,
+        chance,
+        lead: Span::from_us(lead_us),
+        seed: inputs.options.seed,
+    };
     let hottest = hints.hottest(&mut *source()?)?;
     replay(&config, &mut Hinted::new(source()?, hints, hottest))
 }

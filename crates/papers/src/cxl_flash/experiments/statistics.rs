@@ -4,16 +4,19 @@
 //! as a check of the stand-ins. `ebbtide_trace::Statistics` measures localities by distances
 //! instead, so the two cannot be compared.
 
-use ebbtide_core::PageId;
-use ebbtide_trace::{Op, Source};
+use ebbtide_core::{PageId, Watch};
+use ebbtide_study::watched::Watched;
+use ebbtide_trace::{Op, Source, TraceError};
 use ebbtide_workloads::{Open, REUSED};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::OPEN;
+use super::given::Given;
 use super::programs::PROGRAMS;
 use super::runs::{Recordings, Scale};
 use super::stand_ins::STAND_INS;
+use super::{OPEN, REAL};
+use crate::ReproduceError;
 
 /// Measured accesses of a stand-in: with the fixed generator, and with other choices.
 const LOOKED_AT: u64 = 2_000_000;
@@ -35,6 +38,40 @@ pub(crate) struct Statistics {
     pub spatial: f64,
     /// Share of the other accesses that go to one of the last pages.
     pub temporal: f64,
+    /// Accesses, and pages that they touch. Only of the study's own traces, which are read to their
+    /// ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Whole>,
+}
+
+/// The size of a whole trace.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Whole {
+    /// Accesses.
+    pub accesses: u64,
+    /// Pages that they touch.
+    pub pages: u64,
+}
+
+/// Replaces in `traces` the stand-ins whose programs have a `given` trace, by physical addresses.
+///
+/// # Errors
+/// When a trace cannot be read, or when the user stops.
+pub(super) fn add_given(
+    traces: &mut Vec<Statistics>,
+    given: &Given,
+    watch: Watch<'_>,
+) -> Result<(), ReproduceError> {
+    for (number, program) in REAL.into_iter().enumerate() {
+        let Some(path) = given.of(number, true) else { continue };
+        watch.go_on()?;
+        traces.retain(|trace| trace.program != program);
+        let mut trace = Watched::new(ebbtide_trace::open(path)?, watch);
+        let (statistics, whole) = measured(program, &mut trace)?;
+        watch.go_on()?;
+        traces.push(Statistics { whole: Some(whole), ..statistics });
+    }
+    Ok(())
 }
 
 /// The statistics of all traces.
@@ -55,13 +92,21 @@ pub(super) fn all(recordings: &Recordings, scale: Scale, seed: u64) -> Vec<Stati
     synthetic.chain(real).collect()
 }
 
-/// The statistics of one trace.
+/// The statistics of one trace that is made up.
 fn of(program: &'static str, trace: &mut dyn Source) -> Statistics {
+    measured(program, trace).expect("a trace that is made up has no faults").0
+}
+
+/// The statistics of one trace, and its size.
+fn measured(
+    program: &'static str,
+    trace: &mut dyn Source,
+) -> Result<(Statistics, Whole), TraceError> {
     let (mut batch, mut count, mut reads, mut follows, mut returns) = (Vec::new(), 0, 0, 0, 0);
     let (mut last_line, mut last_at) = (u64::MAX - 1, 0);
     // The number of the last visit to each page.
     let (mut went, mut gone) = (FxHashMap::<PageId, usize>::default(), 0);
-    while trace.fill(&mut batch).expect("a trace that is made up has no faults") {
+    while trace.fill(&mut batch)? {
         for access in &batch {
             let line = access.address.0 / u64::from(access.bytes);
             count += 1;
@@ -78,14 +123,17 @@ fn of(program: &'static str, trace: &mut dyn Source) -> Statistics {
         }
     }
     let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-    Statistics {
+    let whole = Whole { accesses: count, pages: went.len() as u64 };
+    let statistics = Statistics {
         program,
         cut: String::new(),
         interval_ns: last_at as f64 / 1e3 / (count as f64),
         reads: share(reads, count),
         spatial: share(follows, count),
         temporal: share(returns, count - follows),
-    }
+        whole: None,
+    };
+    Ok((statistics, whole))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const LEAP: &str = PREFETCHERS[4].1;
 pub(super) fn prices(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let [dear, cheap, least, most] = formulas::prices(claim, real::least_and_most(study));
     let worth = captured::worth(study);
-    let by_shares = [least, most].map(|finding| finding.stand_in(real::TRACES).note(&worth));
+    let by_shares = [least, most].map(|finding| real::by_shares(study, finding).note(&worth));
     [dear, cheap].into_iter().chain(by_shares).collect()
 }
 

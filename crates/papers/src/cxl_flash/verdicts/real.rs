@@ -5,6 +5,7 @@ use ebbtide_core::PAGE_BYTES;
 
 use super::{BEST_OFFSET, LEAP, NO_PREFETCHER, captured, longer, percent};
 use crate::cxl_flash::CxlFlash;
+use crate::cxl_flash::experiments::file_name;
 use crate::cxl_flash::experiments::{
     AS_LARGE, AS_LARGE_OF, HINTED, HINTS, OPEN, POLICIES, PREFETCHERS, REAL, hinted, of_space,
     opened,
@@ -15,9 +16,64 @@ use crate::cxl_flash::formulas;
 use ebbtide_report::statistics::rank_correlation;
 use ebbtide_study::claims::{Claim, Finding, Ours, Verdict, least, most};
 
-/// The trace that decides the claims about real programs, and its command.
-pub(crate) const TRACES: &str = "Needs the study's trace (Zenodo, record 7916219): `ebbtide sim --design \
-     cxl-flash --trace FILE`. This is a stand-in's.";
+/// A claim's programs, and the addresses of the traces that decide it.
+#[derive(Clone, Copy)]
+struct Decides<'a> {
+    programs: &'a [&'static str],
+    /// Whether virtual addresses decide it instead of physical ones.
+    virtually: bool,
+}
+
+impl<'a> Decides<'a> {
+    /// `programs`, by physical addresses.
+    fn physical(programs: &'a [&'static str]) -> Decides<'a> {
+        Decides { programs, virtually: false }
+    }
+}
+
+/// The finding, if the study's own traces are given. Otherwise the finding of what they decide, with
+/// that of the stand-ins aside.
+fn by_traces(study: &CxlFlash, finding: Finding, decides: Decides<'_>) -> Finding {
+    let Decides { programs, virtually } = decides;
+    let numbers = programs.iter().filter_map(|name| REAL.iter().position(|real| real == name));
+    let missing: Vec<String> = numbers
+        .filter(|number| study.given.of(*number, !virtually).is_none())
+        .map(|number| file_name(number, !virtually))
+        .collect();
+    if !missing.is_empty() {
+        let id = finding.id;
+        return finding.stand_in(&format!(
+            "Needs {} of Zenodo's record 7916219 in a folder DIR: `ebbtide reproduce cxl-flash \
+             --traces DIR --claim {id}`.",
+            missing.join(", "),
+        ));
+    }
+    match cut(study, programs) {
+        true => {
+            finding.not_converged("The run ends before the study's trace does: leave out --quick.")
+        }
+        false => finding.note("By the study's own trace."),
+    }
+}
+
+/// Whether the study's own trace of one of `programs` is given. It then has no other choices.
+fn any_given(study: &CxlFlash, programs: &[&str]) -> bool {
+    let number = |name: &&str| REAL.iter().position(|real| real == name);
+    let given = |number| study.given.of(number, true).is_some();
+    programs.iter().any(|name| number(name).is_some_and(given))
+}
+
+/// Whether a run ends before the trace of one of `programs`.
+fn cut(study: &CxlFlash, programs: &[&str]) -> bool {
+    let whole = |program: &&str| study.trace(program, "").and_then(|trace| trace.whole);
+    let longest = programs.iter().filter_map(whole).map(|whole| whole.accesses).max();
+    study.accesses_max.is_some_and(|most| longest.is_some_and(|longest| longest > most))
+}
+
+/// CX5's parts that depend on the shares of requests below 1 us.
+pub(super) fn by_shares(study: &CxlFlash, finding: Finding) -> Finding {
+    by_traces(study, finding, Decides::physical(&REAL))
+}
 
 const BERT: &str = REAL[0];
 const PAGE_RANK: &str = REAL[1];
@@ -72,16 +128,43 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The finding for part `part` of `claim` with this `value`, and its values for other choices.
-fn decided<T: Into<Ours>>(claim: &Claim, part: &str, value: impl Fn(Open) -> T) -> Finding {
-    let finding = claim.finding(part, value(Open::Fixed)).stand_in(TRACES);
-    let opened = left_open(claim, part, value);
-    finding.note(opened)
+/// The finding for part `part` of `claim` with this `value`, which the traces of `programs` decide. A
+/// stand-in's has its values for other choices.
+fn decided<T: Into<Ours>>(
+    claim: &Claim,
+    part: &str,
+    (study, decides): (&CxlFlash, Decides<'_>),
+    value: impl Fn(Open) -> T,
+) -> Finding {
+    let finding = by_traces(study, claim.finding(part, value(Open::Fixed)), decides);
+    match finding.verdict {
+        Verdict::NeedsInput => finding.note(left_open(study, claim, part, decides, value)),
+        _ => finding,
+    }
+}
+
+/// [`decided`] for programs by physical addresses.
+fn decided_by<T: Into<Ours>>(
+    claim: &Claim,
+    part: &str,
+    (study, programs): (&CxlFlash, &[&'static str]),
+    value: impl Fn(Open) -> T,
+) -> Finding {
+    decided(claim, part, (study, Decides::physical(programs)), value)
 }
 
 /// The values for other choices of the parameters that Table 5 leaves open, and whether they
 /// include the claim.
-fn left_open<T: Into<Ours>>(claim: &Claim, part: &str, value: impl Fn(Open) -> T) -> String {
+fn left_open<T: Into<Ours>>(
+    study: &CxlFlash,
+    claim: &Claim,
+    part: &str,
+    decides: Decides<'_>,
+    value: impl Fn(Open) -> T,
+) -> String {
+    if any_given(study, decides.programs) {
+        return String::new();
+    }
     let values = OPEN.map(|open| value(open).into());
     let fixed = value(Open::Fixed).into();
     let shown = OPEN.iter().zip(values).map(|(open, value)| {
@@ -105,10 +188,12 @@ fn stand_in(program: &str) -> &'static StandIn {
 /// Pages that the whole program of `row` writes to flash. Every page that is read takes a frame.
 /// When all frames are taken, it evicts a page. Evicted pages are dirty as often as in the
 /// simulated part.
-fn pages_written(row: &Row) -> f64 {
+fn pages_written(study: &CxlFlash, row: &Row) -> f64 {
     let cache = CACHE_PAGES as f64;
     let read = row.flash_reads as f64;
-    let read_by_all = read * stand_in(row.program).accesses as f64 / row.accesses as f64;
+    let whole = study.trace(row.program, "").and_then(|trace| trace.whole);
+    let accesses = whole.map_or(stand_in(row.program).accesses, |whole| whole.accesses);
+    let read_by_all = read * accesses as f64 / row.accesses as f64;
     match read > cache {
         true => row.flash_writes as f64 / (read - cache) * (read_by_all - cache),
         false => 0.0,
@@ -137,9 +222,12 @@ pub(crate) fn replacement(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     };
     let cflru =
         [BERT, XZ, YCSB].iter().all(|program| share(program, "cflru", 16) >= best(program, 16));
+    let by_all = |part, holds: bool, programs: &[&'static str]| {
+        by_traces(study, claim.finding(part, holds), Decides::physical(programs))
+    };
     vec![
-        claim.finding("more ways", more_ways).stand_in(TRACES).note(by_ways(study)),
-        claim.finding("CFLRU for BERT, XZ, YCSB", cflru).stand_in(TRACES).note(format!(
+        by_all("more ways", more_ways, &REAL).note(by_ways(study)),
+        by_all("CFLRU for BERT, XZ, YCSB", cflru, &[BERT, XZ, YCSB]).note(format!(
             "Below 1 us with 16 ways, in %: {}. {}",
             [BERT, XZ, YCSB].map(of_policies).join("; "),
             by_policy(study)
@@ -164,16 +252,21 @@ fn over_policies(
 
 /// CX18.
 pub(crate) fn any_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
+    let radiosity = (study, &[RADIOSITY][..]);
     vec![
-        decided(claim, "any policy", |open| over_policies(study, RADIOSITY, open, least)),
-        decided(claim, "best policy", |open| over_policies(study, RADIOSITY, open, most))
+        decided_by(claim, "any policy", radiosity, |o| over_policies(study, RADIOSITY, o, least)),
+        decided_by(claim, "best policy", radiosity, |o| over_policies(study, RADIOSITY, o, most))
             .note(gone_anew(RADIOSITY)),
     ]
 }
 
 /// CX19.
 pub(crate) fn best_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
-    let best = |program| decided(claim, program, |open| over_policies(study, program, open, most));
+    let best = |program| {
+        decided_by(claim, program, (study, &[program]), |open| {
+            over_policies(study, program, open, most)
+        })
+    };
     [BERT, PAGE_RANK].map(best).into()
 }
 
@@ -182,9 +275,12 @@ pub(crate) fn pages_to_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let written = |program| {
         let row = of_figure_11(study, program, "cflru", 16);
         let case = |open| Case { study, program, open };
-        decided(claim, program, |open| pages_written(case(open).at(NO_PREFETCHER)) / 1e6).note(
-            format!("{} pages in {:.1} M accesses.", row.flash_writes, row.accesses as f64 / 1e6),
-        )
+        let millions = |open| pages_written(study, case(open).at(NO_PREFETCHER)) / 1e6;
+        decided_by(claim, program, (study, &[program]), millions).note(format!(
+            "{} pages in {:.1} M accesses.",
+            row.flash_writes,
+            row.accesses as f64 / 1e6
+        ))
     };
     vec![written(BERT), written(RADIOSITY).note(gone_anew(RADIOSITY))]
 }
@@ -210,6 +306,9 @@ fn as_large<'a>(study: &'a CxlFlash, program: &str, policy: &str, ways: u64) -> 
 
 /// The effect of more ways when the cache is as large as the working set.
 fn by_ways(study: &CxlFlash) -> String {
+    if any_given(study, &REAL) {
+        return String::new();
+    }
     let best = |program: &str, ways| {
         most(POLICIES.map(|policy| percent(as_large(study, program, policy, ways))))
     };
@@ -227,6 +326,9 @@ fn by_ways(study: &CxlFlash) -> String {
 
 /// The effect of policies on that cache.
 fn by_policy(study: &CxlFlash) -> String {
+    if any_given(study, &REAL) {
+        return String::new();
+    }
     let shown = [BERT, XZ, YCSB].map(|program| {
         let policies = POLICIES.map(|policy| {
             let row = as_large(study, program, policy, 16);
@@ -243,8 +345,11 @@ fn by_policy(study: &CxlFlash) -> String {
 pub(crate) fn shares(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let best = |program, open| percent(Case { study, program, open }.best());
     vec![
-        decided(claim, "least (Page Rank)", |open| best(PAGE_RANK, open)).note(what_is_open(study)),
-        decided(claim, "most", |open| most(REAL.map(|program| best(program, open)))),
+        decided_by(claim, "least (Page Rank)", (study, &[PAGE_RANK]), |o| best(PAGE_RANK, o))
+            .note(what_is_open(study)),
+        decided_by(claim, "most", (study, &REAL), |open| {
+            most(REAL.map(|program| best(program, open)))
+        }),
     ]
 }
 
@@ -265,14 +370,14 @@ pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
         format!("In %: {}.", shares.join(", "))
     };
     let hurts = |program| {
-        decided(claim, program, |open| {
+        decided_by(claim, program, (study, &[program]), |open| {
             let case = case(program, open);
             case.with().all(|share| share < case.without())
         })
         .note(shares(program))
     };
     let helps = |program| {
-        decided(claim, program, |open| {
+        decided_by(claim, program, (study, &[program]), |open| {
             let case = case(program, open);
             most(case.with()) > case.without()
         })
@@ -284,18 +389,21 @@ pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
 /// CX22.
 pub(crate) fn best_offset_on_radiosity(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |open| Case { study, program: RADIOSITY, open };
+    let radiosity = (study, &[RADIOSITY][..]);
     vec![
-        decided(claim, "requests below 1 µs", |open| {
+        decided_by(claim, "requests below 1 µs", radiosity, |open| {
             percent(case(open).at(BEST_OFFSET)) > case(open).without()
         }),
-        decided(claim, "hits under miss that become hits", |open| case(open).became_hits()),
+        decided_by(claim, "hits under miss that become hits", radiosity, |open| {
+            case(open).became_hits()
+        }),
     ]
 }
 
 /// CX23.
 pub(crate) fn most_of_page_rank(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |open| Case { study, program: PAGE_RANK, open };
-    vec![decided(claim, "", |open| most(case(open).with()))]
+    vec![decided_by(claim, "", (study, &[PAGE_RANK]), |open| most(case(open).with()))]
 }
 
 /// The percentage `value` of the run of `program` on `setup`.
@@ -305,7 +413,11 @@ fn prefetched(
     (study, program, setup): (&CxlFlash, &'static str, &str),
     value: fn(&Row) -> f64,
 ) -> Finding {
-    decided(claim, part, |open| 100.0 * value(Case { study, program, open }.at(setup)))
+    let decides =
+        Decides { programs: &[program], virtually: setup == of_space(BEST_OFFSET, false) };
+    decided(claim, part, (study, decides), |open| {
+        100.0 * value(Case { study, program, open }.at(setup))
+    })
 }
 
 /// CX24.
@@ -328,12 +440,13 @@ pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
         });
         rank_correlation(&rows.map(|row| (row.accuracy, row.pollution)).collect::<Vec<_>>())
     };
-    let correlations = OPEN.map(|open| format!("{} {:.2}", open.name(), correlation(open)));
-    vec![decided(claim, "BERT, YCSB", |open| correlation(open) < 0.0).note(format!(
-        "Rank correlation of accuracy and pollution {:.2}; {}.",
-        correlation(Open::Fixed),
-        correlations.join(", ")
-    ))]
+    vec![
+        decided_by(claim, "BERT, YCSB", (study, &[BERT, YCSB]), |open| correlation(open) < 0.0)
+            .note(format!(
+                "Rank correlation of accuracy and pollution {:.2}.",
+                correlation(Open::Fixed)
+            )),
+    ]
 }
 
 /// CX26.
@@ -351,6 +464,9 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
 
 /// The parameters that Table 5 leaves open, and the effect of other choices on its own figures.
 fn what_is_open(study: &CxlFlash) -> String {
+    if any_given(study, &REAL) {
+        return String::new();
+    }
     let temporal = |program: &str, open: Open| {
         study.trace(program, &open.name()).map_or(0.0, |trace| trace.temporal)
     };
@@ -372,30 +488,35 @@ fn what_is_open(study: &CxlFlash) -> String {
 
 /// Pages that the stand-in for `program` writes with its best prefetcher.
 fn written(study: &CxlFlash, program: &'static str, open: Open) -> f64 {
-    pages_written(Case { study, program, open }.best())
+    pages_written(study, Case { study, program, open }.best())
 }
 
 /// CX2.
 pub(crate) fn shortest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let written = |open| written(study, PAGE_RANK, open);
-    let finding = formulas::page_rank_lifetime(claim, written(Open::Fixed)).stand_in(TRACES);
+    let decides = Decides::physical(&[PAGE_RANK]);
+    let years = |open| formulas::page_rank_years(written(open));
+    let finding = formulas::page_rank_lifetime(claim, written(Open::Fixed));
     vec![
-        finding
+        by_traces(study, finding, decides)
             .note(captured::lifetimes(study))
-            .note(left_open(claim, "years", |open| formulas::page_rank_years(written(open)))),
+            .note(left_open(study, claim, "years", decides, years)),
     ]
 }
 
 /// CX3.
 pub(crate) fn longest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let written = |open| written(study, RADIOSITY, open);
-    let finding = formulas::radiosity_lifetime(claim, written(Open::Fixed)).stand_in(TRACES);
-    vec![finding.note(left_open(claim, "years", |open| formulas::radiosity_years(written(open))))]
+    let decides = Decides::physical(&[RADIOSITY]);
+    let years = |open| formulas::radiosity_years(written(open));
+    let finding = formulas::radiosity_lifetime(claim, written(Open::Fixed));
+    vec![by_traces(study, finding, decides).note(left_open(study, claim, "years", decides, years))]
 }
 
 /// CX27.
 pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |open| Case { study, program: BERT, open };
+    let bert = (study, &[BERT][..]);
     let [some, more] = HINTED;
     let at = |lead_us| percent(case(Open::Fixed).hinted((some.0, some.1, lead_us)));
     let plateau = |open| match open {
@@ -403,16 +524,15 @@ pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
         _ => most([some, more].map(|hints| percent(case(open).hinted(hints)))),
     };
     vec![
-        decided(claim, "without hints", |open| case(open).without()),
-        decided(claim, "at a chance of 10%", |open| percent(case(open).hinted(some))).note(
-            format!(
+        decided_by(claim, "without hints", bert, |open| case(open).without()),
+        decided_by(claim, "at a chance of 10%", bert, |open| percent(case(open).hinted(some)))
+            .note(format!(
                 "Hints to the 5% of the pages that are accessed most, 10 us ahead; {:.1}% at 1 us \
              ahead, {:.1}% at 100.",
                 at(1),
                 at(100)
-            ),
-        ),
-        decided(claim, "plateau", plateau),
+            )),
+        decided_by(claim, "plateau", bert, plateau),
     ]
 }
 
@@ -432,17 +552,24 @@ pub(crate) fn traces(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
             findings.extend([interval, reads.note(longer(study, trace.program))]);
             continue;
         };
-        let cut = "An input: runs may be cut short.";
-        let gib = (stand_in.pages() * PAGE_BYTES as u64) as f64 / (1u64 << 30) as f64;
-        let of_stand_in = [
+        let gib = |pages: u64| (pages * PAGE_BYTES as u64) as f64 / (1u64 << 30) as f64;
+        let (accesses, pages) = match trace.whole {
+            Some(whole) => (whole.accesses, whole.pages),
+            None => (stand_in.accesses, stand_in.pages()),
+        };
+        let rows = [
             interval,
-            found("accesses", stand_in.accesses as f64 / 1e6).note(cut),
+            found("accesses", accesses as f64 / 1e6),
             reads,
-            found("footprint", gib).note(cut),
+            found("footprint", gib(pages)),
             found("spatial locality", trace.spatial),
             found("temporal locality", trace.temporal),
         ];
-        findings.extend(of_stand_in.map(|row| row.stand_in(TRACES).note(MADE_FROM_IT)));
+        findings.extend(rows.map(|row| match trace.whole {
+            // A trace is read to its end, even if its runs are cut short.
+            Some(_) => row.note("By the study's own trace."),
+            None => by_traces(study, row, Decides::physical(&[trace.program])).note(MADE_FROM_IT),
+        }));
     }
     findings
 }
@@ -462,8 +589,9 @@ mod tests {
             ..Row::default()
         };
         let read_by_all = 40 * (CACHE_PAGES + 1_000);
-        assert_eq!(pages_written(&row), 0.5 * (read_by_all - CACHE_PAGES) as f64);
+        let study = CxlFlash::default();
+        assert_eq!(pages_written(&study, &row), 0.5 * (read_by_all - CACHE_PAGES) as f64);
         let filling = Row { flash_reads: CACHE_PAGES, flash_writes: 0, ..row };
-        assert_eq!(pages_written(&filling), 0.0);
+        assert_eq!(pages_written(&study, &filling), 0.0);
     }
 }
