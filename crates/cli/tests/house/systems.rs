@@ -1,12 +1,13 @@
 //! `docs/SYSTEMS.md` agrees with the code: it has every design and preset with its keys and their
-//! values, and every claim.
+//! values, and every claim. The tables of keys are made of the TOML files.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::ops::Range;
+use std::{env, fs};
 
 use ebbtide_papers::claims;
 use ebbtide_sim::designs::ALL;
-use toml::{Table, Value};
+use toml::Table;
 
 use super::workspace;
 
@@ -21,44 +22,61 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     rows.filter(|cells| !["key", "id"].contains(&cells[0])).collect()
 }
 
-/// Returns the text under `heading` until the next heading.
-fn section<'t>(page: &'t str, heading: &str) -> &'t str {
+/// The place in `page` of the text under `heading`, until the next heading.
+fn section(page: &str, heading: &str) -> Range<usize> {
     let from = page.find(&format!("\n{heading}\n"));
     let from = from.unwrap_or_else(|| panic!("docs/SYSTEMS.md has no heading '{heading}'"));
-    let body = &page[from + heading.len() + 2..];
-    &body[..body.find("\n#").unwrap_or(body.len())]
+    let from = from + heading.len() + 2;
+    from..page[from..].find("\n#").map_or(page.len(), |end| from + end)
 }
 
-/// Keys and values as a table of the page or a TOML file has them.
-type Keys = BTreeMap<String, String>;
-
-/// The first table of a section: key, value, source.
-fn keys_of(section: &str) -> Keys {
-    let rows = rows(section).into_iter().map(|cells| {
-        let [key, value, source] = cells[..] else { panic!("{cells:?} are not three cells") };
-        assert!(!source.is_empty(), "{key} has no source");
-        (key.trim_matches('`').to_string(), value.to_string())
-    });
-    rows.collect()
+/// A key of a TOML file, with its value and the comment behind it.
+#[derive(Clone, PartialEq)]
+struct Key {
+    key: String,
+    value: String,
+    source: String,
 }
 
-fn add_keys(prefix: &str, table: &Table, keys: &mut Keys) {
-    for (key, value) in table {
-        let key = format!("{prefix}{key}");
-        match value {
-            Value::Table(table) => add_keys(&format!("{key}."), table, keys),
-            Value::String(text) => _ = keys.insert(key, text.clone()),
-            value => _ = keys.insert(key, value.to_string()),
+/// The keys of a TOML file in its order, without its name and its base.
+fn keys_in(text: &str) -> Vec<Key> {
+    let (mut keys, mut under) = (Vec::new(), String::new());
+    for line in text.lines() {
+        if let Some((name, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            under = format!("{name}.");
+            continue;
         }
+        let Some((setting, source)) = line.split_once(" # ") else { continue };
+        let Some((key, value)) = setting.split_once('=') else { continue };
+        let (key, value) = (format!("{under}{}", key.trim()), value.trim().trim_matches('"'));
+        keys.push(Key { key, value: value.to_string(), source: source.trim().to_string() });
     }
+    keys.retain(|key| !["base", "design", "kind"].contains(&key.key.as_str()));
+    assert_eq!(keys.len(), count(&text.parse().expect("TOML")), "a key has no source: {text}");
+    keys
 }
 
-/// Returns the keys of a TOML file, without its name and its base.
-fn keys_in(text: &str) -> Keys {
-    let mut keys = Keys::new();
-    add_keys("", &text.parse().expect("TOML"), &mut keys);
-    keys.retain(|key, _| !["base", "design", "kind"].contains(&key.as_str()));
-    keys
+/// The number of keys in `table`, without its name and its base.
+fn count(table: &Table) -> usize {
+    let own = table.iter().filter(|(key, _)| !["base", "design", "kind"].contains(&key.as_str()));
+    own.map(|(_, value)| value.as_table().map_or(1, count)).sum()
+}
+
+/// `page` with the table under `heading` made of `keys`.
+fn with_table(page: &str, heading: &str, keys: &[Key]) -> String {
+    const HEADER: &str = "| key | value | source |\n|---|---|---|\n";
+    let place = section(page, heading);
+    let text = &page[place.clone()];
+    let Some(from) = text.find(HEADER) else {
+        assert!(keys.is_empty(), "no table under '{heading}'");
+        return page.to_string();
+    };
+    let rows = text[from + HEADER.len()..].split_inclusive('\n');
+    let old: usize = rows.take_while(|line| line.starts_with("| ")).map(str::len).sum();
+    let row = |Key { key, value, source }: &Key| format!("| `{key}` | {value} | {source} |\n");
+    let made: String = keys.iter().map(row).collect();
+    let at = place.start + from + HEADER.len();
+    format!("{}{made}{}", &page[..at], &page[at + old..])
 }
 
 /// The TOML files in a folder of the workspace, by name without the ending.
@@ -74,34 +92,38 @@ fn files(folder: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_design_is_described_with_the_keys_of_its_file() {
+fn the_tables_of_keys_are_made_of_their_files() {
     let page = page();
-    let files = files("crates/sim/configs");
-    assert_eq!(files.len(), ALL.len(), "a design a file");
-    for design in ALL {
-        assert_eq!(files[design.name], design.config, "{}", design.name);
-        let described = keys_of(section(&page, &format!("### `{}`", design.name)));
-        let own = keys_in(design.config);
-        assert_eq!(described, own, "{}", design.name);
+    let files = [
+        files("crates/sim/configs"),
+        files("crates/flash/presets"),
+        files("crates/sim/configs/presets"),
+    ];
+    let [designs, flash, _] = &files;
+    assert_eq!(designs.len(), ALL.len(), "a design a file");
+    assert!(ALL.iter().all(|design| designs[design.name] == design.config));
+    let mut made = page.clone();
+    for (name, text) in designs {
+        made = with_table(&made, &format!("### `{name}`"), &keys_in(text));
     }
-}
-
-#[test]
-fn every_preset_is_described_with_its_keys() {
-    let page = page();
-    let presets = [files("crates/flash/presets"), files("crates/sim/configs/presets")];
-    assert!(presets.iter().all(|files| !files.is_empty()), "{presets:?}");
-    for (name, text) in presets.iter().flatten() {
-        let section = section(&page, &format!("### Preset `{name}`"));
-        let mut own = keys_in(text);
+    for (name, text) in files[1..].iter().flatten() {
+        let heading = format!("### Preset `{name}`");
+        let mut keys = keys_in(text);
+        let section = &page[section(&page, &heading)];
         let over = section.split_once("Keys that differ from `").map(|(_, rest)| rest);
         if let Some((base, _)) = over.and_then(|rest| rest.split_once('`')) {
-            let base = keys_in(&presets[0][base]);
-            assert!(base.keys().eq(own.keys()), "{name}");
-            own.retain(|key, value| base[key] != *value);
+            let base = keys_in(&flash[base]);
+            let same =
+                |key: &Key| base.iter().any(|b| (&b.key, &b.value) == (&key.key, &key.value));
+            keys.retain(|key| !same(key));
         }
-        assert_eq!(keys_of(section), own, "{name}");
+        made = with_table(&made, &heading, &keys);
     }
+    if env::var_os("EBBTIDE_WRITE_DOCS").is_some() {
+        fs::write(workspace().join("docs/SYSTEMS.md"), &made).expect("a file");
+        return;
+    }
+    assert!(page == made, "run this test with EBBTIDE_WRITE_DOCS=1 to write docs/SYSTEMS.md");
 }
 
 #[test]
