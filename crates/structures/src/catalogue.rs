@@ -19,8 +19,9 @@ use crate::latch;
 use crate::row::Row;
 
 /// The last byte is the version of the format. It covers the formats of the structures as well.
-const MARK: u64 = u64::from_le_bytes(*b"EBBROOT2");
-const FIRST_MARK: u64 = u64::from_le_bytes(*b"EBBTROOT");
+const MARK: u64 = u64::from_le_bytes(*b"EBBROOT3");
+const EARLIER_MARKS: [u64; 2] =
+    [u64::from_le_bytes(*b"EBBTROOT"), u64::from_le_bytes(*b"EBBROOT2")];
 const LATCH: u64 = 8;
 const OWN: u64 = 16;
 /// The offset of the address of the next page of the catalogue, in every page of it.
@@ -161,7 +162,7 @@ impl Catalogue {
                     memory.store(start + OWN, Own { next, end });
                     Ok(())
                 }
-                FIRST_MARK => Err(CatalogueError::Older(start)),
+                mark if EARLIER_MARKS.contains(&mark) => Err(CatalogueError::Older(start)),
                 _ => Err(CatalogueError::NotOne(start)),
             })
         })?;
@@ -517,11 +518,13 @@ mod tests {
 
     #[test]
     fn a_catalogue_of_an_earlier_format_is_refused() {
-        let mut memory = Plain::zeroed(BYTES);
-        memory.store(Addr(0), *b"EBBTROOT");
-        let error = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap_err();
-        assert_eq!(error, CatalogueError::Older(Addr(0)));
-        assert!(error.to_string().contains("earlier format"), "{error}");
+        for mark in [*b"EBBTROOT", *b"EBBROOT2"] {
+            let mut memory = Plain::zeroed(BYTES);
+            memory.store(Addr(0), mark);
+            let error = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap_err();
+            assert_eq!(error, CatalogueError::Older(Addr(0)));
+            assert!(error.to_string().contains("earlier format"), "{error}");
+        }
     }
 
     #[test]

@@ -36,6 +36,11 @@ fn set_neighbours<M: Memory>(
     memory.store(keyspace.pages.address(number) + NEIGHBOURS, to);
 }
 
+/// True if there are any.
+pub(super) fn any<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
+    memory.load::<u64>(list(keyspace) + FIRST) != 0
+}
+
 /// Adds a value.
 pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, LargeId(number): LargeId) {
     let list = list(keyspace);

@@ -4,6 +4,7 @@ mod b_tree;
 mod keys;
 mod latch;
 mod map;
+mod ordered_map;
 mod vector;
 mod window;
 
