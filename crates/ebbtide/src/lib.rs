@@ -9,13 +9,21 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | open or make a store | [`Store::builder`] |
+//! | open or make a store, and enlarge it | [`Store::builder`], [`Store::grow`] |
 //! | keep keys and values of bytes | [`Store::map`] |
 //! | keep them in order, and read ranges | [`Store::ordered_map`] |
+//! | give keys and values Rust types | [`Map::typed`] |
+//! | keep values of a Rust type by index | [`Store::list`] |
 //! | change a value as one transaction | [`Map::update`] |
+//! | change many keys as one transaction, or fast | [`Map::apply`], [`Map::load`] |
+//! | call maps from async tasks | [`Map::futures`] |
 //! | keep values of fixed size, for jobs | [`Store::vector`], [`Store::typed_map`] |
 //! | run a job over those | [`Store::run`], or [`Store::submit`] for many at once |
+//! | run many jobs that borrow | [`Store::scope`] |
 //! | change several of those as one | [`Store::transaction`] |
+//!
+//! Examples: `counters` is a durable service under tokio, `bulk_import` loads 10 million records, and
+//! `readers_and_writers` has threads of both kinds.
 //!
 //! A job runs on a user-level thread of one of the store's cores. When it touches a page that is on flash, the
 //! core runs other jobs until the page is there. So many jobs at once hide the latency of the drive; one caller
@@ -28,8 +36,9 @@
 pub use ebbtide_core::Memory;
 pub use ebbtide_core::durability::Policy;
 pub use ebbtide_engine::embedded::{
-    Builder, Error, Iter, MAPS_MAX, Map, NAME_BYTES_MAX, ORDERED_KEY_BYTES_MAX, Ordered,
-    OrderedMap, Pending, Range, Store, Unordered, order_bytes_for,
+    Builder, Elements, Error, FixedKey, Futures, Iter, KEY_BYTES_MAX, Key, KeyBytes, Keys, List,
+    MAPS_MAX, Map, NAME_BYTES_MAX, Ordered, OrderedMap, Pending, Range, Scope, Store, Typed,
+    Unordered, VALUE_BYTES_MAX, order_bytes_for,
 };
 pub use ebbtide_engine::{FlashMemory, Snapshot};
 

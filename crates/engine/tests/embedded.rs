@@ -6,8 +6,10 @@ use std::fs;
 use std::ops::Bound;
 use std::path::Path;
 
-use ebbtide_engine::embedded::{Builder, Error, MAPS_MAX, OrderedMap, Store, order_bytes_for};
-use ebbtide_engine::{Dictionary, Options};
+use ebbtide_engine::embedded::{
+    Builder, Error, MAPS_MAX, OrderedMap, Store, VALUE_BYTES_MAX, order_bytes_for,
+};
+use ebbtide_engine::store::{NewStore, Store as File};
 use proptest::prelude::*;
 
 fn small(path: &Path) -> Builder {
@@ -100,9 +102,8 @@ fn what_is_changed_survives_as_one_and_a_given_up_transaction_leaves_nothing() {
             Ok(by_user.insert(memory, 1, [2, 3])?)
         })
         .unwrap();
-    let jobs: Vec<_> = (0..10u64)
-        .map(|n| store.submit(move |memory| Ok(totals.get(memory, 3) + n)).unwrap())
-        .collect();
+    let jobs: Vec<_> =
+        (0..10u64).map(|n| store.submit(move |memory| Ok(totals.get(memory, 3) + n))).collect();
     let sums: Vec<u64> = jobs.into_iter().map(|job| job.wait().unwrap()).collect();
     assert_eq!(sums, (9..19).collect::<Vec<_>>());
     let panicked = store.run(|_| -> Result<(), Error> { panic!("in the job") }).unwrap_err();
@@ -138,12 +139,13 @@ fn an_error_names_the_option_or_the_limit() {
     let (map, ordered) = (store.map("m").unwrap(), store.ordered_map("o").unwrap());
     let long = |result: Result<bool, Error>| result.unwrap_err().to_string();
     assert_eq!(long(map.insert([0; 1025], "")), "a key of 1025 bytes, expected at most 1024");
-    assert_eq!(long(map.insert("", [0; 32_705])), "a value of 32705 bytes, expected at most 32704");
-    assert_eq!(
-        long(ordered.insert([0; 63], "")),
-        "a key of 63 bytes, expected at most 62 in an ordered map"
+    assert_eq!(long(ordered.insert([0; 1025], "")), "a key of 1025 bytes, expected at most 1024");
+    let value = vec![0; VALUE_BYTES_MAX as usize + 1];
+    let said = "a value of 536870913 bytes, expected at most 536870912";
+    assert_eq!(long(map.insert("", value)), said);
+    assert!(
+        map.insert([0; 1024], [0; 32_705]).unwrap() && ordered.insert([255; 1024], "").unwrap()
     );
-    assert!(map.insert([0; 1024], [0; 32_704]).unwrap() && ordered.insert([255; 62], "").unwrap());
     let error = store.vector::<u64>("v", 1).unwrap_err().to_string();
     assert!(error.starts_with("structures: none, expected room"), "{error}");
     (2..MAPS_MAX).for_each(|number| drop(store.map(&number.to_string()).unwrap()));
@@ -174,10 +176,77 @@ fn a_store_is_replaced_only_if_asked_and_another_file_never() {
         assert!(error.contains("not an Ebbtide data file"), "{error}");
     }
     assert_eq!(fs::read_to_string(&diary).unwrap().len(), 16_000);
-    let other = folder.path().join("dictionary");
-    let size = ebbtide_core::Bytes(1 << 20);
-    drop(Dictionary::open(&other, None, size, &Options::new(8 << 20)).unwrap());
-    assert!(new_error(&other, false).contains("holds 'dictionary'"));
+    let (tag, path) = ("a diary".to_string(), folder.path().join("other"));
+    let new = NewStore { path, offset: 0, pages: 256, spare_pages: 128, tag, force: true };
+    drop(File::create_persistent(&new, 1 << 20).unwrap());
+    assert!(new_error(&new.path, false).contains("holds 'a diary', expected 'maps 2'"));
+}
+
+#[test]
+fn a_store_grows_while_threads_use_it_and_keeps_everything() {
+    const VALUE: [u8; 20_000] = [3; 20_000];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = small(&path).size("1MiB").structures("256KiB").durability("none").cores(2);
+    let store = options.open().unwrap();
+    let (map, ordered) = (store.map("m").unwrap(), store.ordered_map("o").unwrap());
+    let totals = store.vector::<u64>("totals", 1_000).unwrap();
+    (0..10u32).for_each(|n| _ = map.insert(n.to_be_bytes(), VALUE).unwrap());
+    (0..400u32).for_each(|n| _ = ordered.insert(n.to_be_bytes(), "v").unwrap());
+    store.transaction(move |memory| Ok(totals.set(memory, 999, 7))).unwrap();
+    let fails = |size: &str| store.grow(size).unwrap_err().to_string();
+    assert!(fails("1MiB").starts_with("size: 1MiB, expected more than 1MiB"));
+    assert!(fails("much").starts_with("size: 'much' is not a size"));
+    assert!(fails("100TiB").starts_with("size: 100TiB, expected more than"));
+    assert!(fails("1TiB").starts_with("dram: a DRAM budget of 8388608 bytes is too small"));
+    std::thread::scope(|threads| {
+        for thread in 0..4u64 {
+            let (map, ordered) = (&map, &ordered);
+            threads.spawn(move || {
+                for _ in 0..500 {
+                    map.update(thread.to_le_bytes(), increment).unwrap();
+                    ordered.update(thread.to_le_bytes(), increment).unwrap();
+                }
+            });
+        }
+        for size in ["2MiB", "5MiB", "5124KiB"] {
+            store.grow(size).unwrap();
+        }
+    });
+    // It did not fit before.
+    (10..200u32).for_each(|n| _ = map.insert(n.to_be_bytes(), VALUE).unwrap());
+    (400..4_000u32).for_each(|n| _ = ordered.insert(n.to_be_bytes(), "v").unwrap());
+    let check = |store: &Store| {
+        let (map, ordered) = (store.map("m").unwrap(), store.ordered_map("o").unwrap());
+        let totals = store.vector::<u64>("totals", 1_000).unwrap();
+        for thread in 0..4u64 {
+            assert_eq!(count(map.get(thread.to_le_bytes()).unwrap().as_deref()), 500);
+            assert_eq!(count(ordered.get(thread.to_le_bytes()).unwrap().as_deref()), 500);
+        }
+        assert!((0..200u32).all(|n| map.get(n.to_be_bytes()).unwrap().unwrap() == VALUE));
+        let keys = ordered.iter().map(|pair| pair.unwrap().0).filter(|key| key.len() == 4);
+        assert!(keys.eq((0..4_000u32).map(|n| n.to_be_bytes().to_vec())));
+        assert_eq!(store.run(move |memory| Ok(totals.get(memory, 999))).unwrap(), 7);
+    };
+    check(&store);
+    drop((store, map, ordered));
+    check(&small(&path).size("5124KiB").open().unwrap());
+}
+
+#[test]
+fn a_stopped_store_refuses_all_and_may_be_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = new(&path);
+    let map = store.map("m").unwrap();
+    let slow = store.submit(|_| Ok(std::thread::sleep(std::time::Duration::from_millis(50))));
+    map.insert("a", "1").unwrap();
+    store.stop().unwrap();
+    slow.wait().unwrap();
+    assert!(matches!(map.insert("a", "2"), Err(Error::Closed)));
+    assert!(matches!(store.stop(), Err(Error::Closed)));
+    assert!(matches!(store.grow("8MiB"), Err(Error::Closed)));
+    assert_eq!(small(&path).open().unwrap().map("m").unwrap().get("a").unwrap().unwrap(), b"1");
 }
 
 fn new_error(path: &Path, replace: bool) -> String {
@@ -211,6 +280,243 @@ fn a_full_store_changes_nothing() {
     assert!(order_bytes_for(fitted as u64) >= 64 << 10);
 }
 
+/// A value of this many bytes that no other number has.
+fn value_of(number: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64).map(|at| (at * at + number * 31 + at / 251) as u8).collect()
+}
+
+#[test]
+fn values_of_any_size_come_back_and_their_pages_as_well() {
+    const SIZES: [usize; 7] = [0, 1, 4_088, 32_704, 32_705, 300_000, 3_000_000];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = small(&path).size("8MiB").durability("none").open().unwrap();
+    let (map, ordered) = (store.map("m").unwrap(), store.ordered_map("o").unwrap());
+    // Each size replaces each other. Together they would need several times the store.
+    for (round, &bytes) in SIZES.iter().chain(SIZES.iter().rev()).chain(&SIZES).enumerate() {
+        let value = value_of(round as u64, bytes);
+        assert_eq!(map.insert("key", value.clone()).unwrap(), round == 0);
+        ordered.insert("key", value.clone()).unwrap();
+        assert_eq!(map.get("key").unwrap().unwrap(), value);
+        assert_eq!(map.iter().next().unwrap().unwrap().1, value);
+        assert_eq!(
+            ordered.iter().map(Result::unwrap).collect::<Vec<_>>(),
+            [(b"key".to_vec(), value)]
+        );
+    }
+    let longer = |old: Option<&[u8]>| Some([old.unwrap_or_default(), &[9; 100_000]].concat());
+    (0..20).for_each(|_| drop(map.update("other", longer).unwrap()));
+    assert_eq!(map.get("other").unwrap().unwrap(), [9; 2_000_000]);
+    let full = map.insert("no room", vec![1; 20_000_000]).unwrap_err();
+    assert!(matches!(full, Error::Full), "{full}");
+    assert!(!map.contains_key("no room").unwrap());
+    assert!(map.remove("key").unwrap() && map.remove("other").unwrap());
+    assert!(ordered.remove("key").unwrap());
+    // There is as much room as in the beginning.
+    (0..3).for_each(|n| _ = map.insert([n], value_of(7, 2_300_000)).unwrap());
+    drop((store, map, ordered));
+    let map = small(&path).open().unwrap().map("m").unwrap();
+    assert!((0..3).all(|n| map.get([n]).unwrap().unwrap() == value_of(7, 2_300_000)));
+}
+
+#[test]
+fn a_large_value_is_read_whole_while_others_replace_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = small(&folder.path().join("store")).size("16MiB").durability("none").cores(2);
+    let store = options.open().unwrap();
+    let map = store.map("m").unwrap();
+    map.insert("key", vec![0; 400_000]).unwrap();
+    std::thread::scope(|threads| {
+        for thread in 0..2u8 {
+            let map = &map;
+            threads.spawn(move || {
+                for round in 0..40u8 {
+                    map.insert("key", vec![round * 2 + thread; 400_000]).unwrap();
+                }
+            });
+            threads.spawn(move || {
+                for _ in 0..60 {
+                    let value = map.get("key").unwrap().unwrap();
+                    assert_eq!(value.len(), 400_000);
+                    assert!(value.iter().all(|byte| *byte == value[0]));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn many_pairs_are_loaded_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = small(&folder.path().join("store")).size("16MiB").durability("none");
+    let store = options.open().unwrap();
+    let (map, ordered) = (store.map("m").unwrap(), store.ordered_map("o").unwrap());
+    let bytes = |n: u64| match n % 1000 {
+        0 => 40_000,
+        n => n as usize % 50,
+    };
+    let pairs = || (0..5_000u64).map(|n| (n.to_be_bytes(), value_of(n, bytes(n))));
+    assert_eq!((map.load(pairs()).unwrap(), ordered.load(pairs()).unwrap()), (5_000, 5_000));
+    let expected: Vec<_> = pairs().map(|(key, value)| (key.to_vec(), value)).collect();
+    assert_eq!(ordered.iter().map(Result::unwrap).collect::<Vec<_>>(), expected);
+    let mut found: Vec<_> = map.iter().map(Result::unwrap).collect();
+    found.sort();
+    assert!(found == expected);
+    let nothing: [(&str, &str); 0] = [];
+    assert_eq!(map.load(nothing).unwrap(), 0);
+    let long = map.load([("a", vec![0; 10]), ("b", vec![0; 100 << 20])]).unwrap_err();
+    assert!(matches!(long, Error::Full), "{long}");
+}
+
+#[test]
+fn changes_that_do_not_fit_together_leave_everything_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = small(&folder.path().join("store")).size("1MiB").open().unwrap();
+    let map = store.map("m").unwrap();
+    let mut fitted = 0u32;
+    let error = loop {
+        let last = fitted.to_le_bytes().to_vec();
+        let changes = [("last".to_string(), last), (fitted.to_string(), vec![1; 40_000])];
+        match map.apply(changes.map(|(key, value)| (key, Some(value)))) {
+            Ok(()) => fitted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Full), "{error}");
+    assert!(fitted > 10);
+    assert_eq!(map.get("last").unwrap().unwrap(), (fitted - 1).to_le_bytes());
+    assert_eq!(map.len().unwrap(), u64::from(fitted) + 1);
+    map.apply([("0", None), ("last", Some("0"))]).unwrap();
+    assert_eq!(map.get("last").unwrap().unwrap(), b"0");
+    let nothing: [(&str, Option<&str>); 0] = [];
+    map.apply(nothing).unwrap();
+}
+
+/// It is full at first, and again after each time it was emptied, with as many keys.
+#[test]
+fn a_map_takes_as_much_again_after_it_was_emptied_and_keeps_room_while_keys_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = small(&folder.path().join("store")).size("1MiB").durability("none");
+    let store = options.open().unwrap();
+    let value = |number: usize, bytes: usize| vec![number as u8; bytes];
+    for (name, bytes) in [("one", 700), ("other", 3_000), ("one", 90)] {
+        let map = store.map(name).unwrap();
+        let mut count = 0;
+        while map.insert(count.to_string(), value(count, bytes)).is_ok() {
+            count += 1;
+        }
+        assert!(count * (bytes + 5) > 550_000, "{count} values of {bytes} bytes in 1 MiB");
+        map.insert("0", value(1, bytes)).unwrap();
+        for number in 0..count {
+            assert!(map.remove(number.to_string()).unwrap());
+        }
+        assert!(map.is_empty().unwrap());
+    }
+    // A window of keys moves on: 300 kB of 1 MiB live.
+    let map = store.map("window").unwrap();
+    for number in 0..6_000 {
+        map.insert(number.to_string(), value(number, number * 7919 % 1_500)).unwrap();
+        if let Some(old) = number.checked_sub(400) {
+            assert!(map.remove(old.to_string()).unwrap());
+        }
+    }
+    assert_eq!(map.len().unwrap(), 400);
+}
+
+#[test]
+fn types_and_lists_are_what_was_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = small(&path).size("4MiB").durability("none").cores(2).open().unwrap();
+    let typed = store.ordered_map("typed").unwrap().typed::<(i32, String), Vec<u16>>();
+    let key = |number: i32| (number, format!("{number}"));
+    for number in [3, -5, 0, 7] {
+        assert!(typed.insert(&key(number), &vec![number as u16; 3]).unwrap());
+    }
+    let from_zero = typed.range(key(0)..).map(|pair| pair.unwrap().0.0);
+    assert!(from_zero.eq([0, 3, 7]));
+    typed.update(&key(3), |old| old.map(|old| [old, vec![9]].concat())).unwrap();
+    assert_eq!(typed.get(&key(3)).unwrap(), Some(vec![3, 3, 3, 9]));
+    let other = store.ordered_map("typed").unwrap().typed::<u64, Vec<u16>>();
+    let error = other.iter().next().unwrap().unwrap_err().to_string();
+    assert!(error.starts_with("a key that is no u64: "), "{error}");
+    let names = store.map("names").unwrap().typed::<String, u8>();
+    names.load((0..100).map(|number| (number.to_string(), number))).unwrap();
+    assert_eq!((names.get("42").unwrap(), names.len().unwrap()), (Some(42), 100));
+
+    let list = store.list::<String>("list").unwrap();
+    std::thread::scope(|threads| {
+        for thread in 0..3 {
+            let list = &list;
+            threads.spawn(move || {
+                for number in 0..50 {
+                    let index = list.push(&format!("{thread} {number}")).unwrap();
+                    assert!(index < 200);
+                }
+                list.extend((0..50).map(|number| format!("{thread} more {number}"))).unwrap();
+            });
+        }
+    });
+    assert_eq!(list.len().unwrap(), 300);
+    let all: Vec<String> = list.iter().map(Result::unwrap).collect();
+    for thread in 0..3 {
+        let pushed = all.iter().filter(|text| text.starts_with(&format!("{thread} "))).count();
+        assert_eq!(pushed, 100);
+    }
+    assert_eq!(list.pop().unwrap().as_ref(), all.last());
+    assert!(list.set(0, &"first".into()).unwrap() && !list.set(299, &"none".into()).unwrap());
+    assert_eq!(list.update(1, |old| old + "!").unwrap(), Some(format!("{}!", all[1])));
+    assert_eq!(list.update(299, |old| old).unwrap(), None);
+    let long = list.push(&"x".repeat(40_000)).unwrap_err().to_string();
+    assert_eq!(long, "an element of 40003 bytes, expected at most 32704 in a list");
+    let error = store.map("list").unwrap_err().to_string();
+    assert_eq!(error, "'list' is a list, expected a map");
+    drop((store, typed, other, names, list));
+    let list = small(&path).open().unwrap().list::<String>("list").unwrap();
+    assert_eq!((list.len().unwrap(), list.get(0).unwrap().unwrap()), (299, "first".into()));
+    assert!((0..299).all(|_| list.pop().unwrap().is_some()) && list.pop().unwrap().is_none());
+}
+
+#[test]
+fn jobs_of_a_scope_borrow_and_have_ended_when_it_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = small(&folder.path().join("store")).size("4MiB").structures("1MiB").cores(2);
+    let store = options.open().unwrap();
+    let numbers = store.vector::<u64>("numbers", 1_000).unwrap();
+    let (ended, texts) = (std::sync::atomic::AtomicU64::new(0), vec!["one".to_string(); 500]);
+    let kept = store.scope(|scope| {
+        for (index, text) in texts.iter().enumerate() {
+            let ended = &ended;
+            let job = scope.submit(move |memory| {
+                numbers.update(memory, index as u64, |old| old + text.len() as u64);
+                ended.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                Ok(text.as_str())
+            });
+            // Some results are waited for, and others are not wanted.
+            if index % 3 == 0 {
+                assert_eq!(job.wait().unwrap(), "one");
+            }
+        }
+        let failed = scope.submit(|_| -> Result<(), Error> { panic!("in a scope") });
+        let error = failed.wait().unwrap_err().to_string();
+        assert!(error.contains("in a scope"), "{error}");
+        scope.submit(|_| Ok(texts.len()))
+    });
+    assert_eq!(ended.into_inner(), 500);
+    assert_eq!(kept.wait().unwrap(), 500);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        store.scope(|scope| {
+            drop(scope.submit(|memory| Ok(numbers.set(memory, 999, texts.len() as u64))));
+            panic!("in the body");
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(store.run(move |memory| Ok(numbers.get(memory, 999))).unwrap(), 500);
+    store.stop().unwrap();
+    let closed = store.scope(|scope| scope.submit(|_| Ok(())).wait());
+    assert!(matches!(closed, Err(Error::Closed)));
+}
+
 /// The start and the end of a range.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -218,8 +524,11 @@ fn pairs_of(map: &OrderedMap, range: Bounds) -> Vec<(Vec<u8>, Vec<u8>)> {
     map.range(range).map(Result::unwrap).collect()
 }
 
+/// Keys. Many begin alike, some with more bytes than a row of the order holds.
 fn keys() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(prop::sample::select(vec![0, 1, 255u8]), 0..5)
+    let end = prop::collection::vec(prop::sample::select(vec![0, 1, 255u8]), 0..5);
+    let start = prop::sample::select(vec![0, 0, 0, 55, 113, 1_000usize]);
+    (start, end).prop_map(|(bytes, end)| [vec![1; bytes], end].concat())
 }
 
 fn bounds() -> impl Strategy<Value = Bound<Vec<u8>>> {

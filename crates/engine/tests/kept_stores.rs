@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::watched;
-use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
-use ebbtide_engine::{Dictionary, Engine, EngineError, Options};
+use ebbtide_engine::{Engine, EngineError, Options, embedded};
 use tempfile::TempDir;
 
 const PAGES: u64 = 256;
@@ -182,13 +182,13 @@ fn an_unfinished_store_says_so() {
 }
 
 #[test]
-fn a_dictionary_whose_making_was_cut_off_is_made_anew() {
+fn a_library_store_whose_making_was_cut_off_is_made_anew() {
     let (_folder, new) = place();
-    let open = || Dictionary::open(&new.path, None, Bytes(1 << 20), &Options::new(4 << 20));
+    let open = || embedded::Store::builder(&new.path).size("1MiB").dram("4MiB").open();
     drop(open().unwrap());
     for left in cut_off(&new) {
         fs::write(&new.path, left).unwrap();
-        assert_eq!(open().unwrap().len().unwrap(), 0);
+        assert!(open().unwrap().names().unwrap().is_empty());
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
+use ebbtide_engine::Hold;
 use ebbtide_structures::keyspace::{
     Entry, Full, Keyspace, Large, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
 };
 
 use crate::failure::Failure;
-use crate::holds::Hold;
 use crate::space;
 use crate::state::State;
 

@@ -22,7 +22,6 @@ mod copying;
 mod documentation;
 pub mod failure;
 mod glob;
-mod holds;
 pub mod large;
 pub mod log;
 mod metrics;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{PAGE_BYTES, Stop, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
-use ebbtide_engine::{Engine, EngineError, Network, Options};
+use ebbtide_engine::{Engine, EngineError, Larger, Network, Options};
 use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -415,7 +415,8 @@ fn grow(
         return Err(ServeError::OtherCapacity { path, given_bytes, found_bytes });
     }
     let pages = given_bytes / PAGE_BYTES as u64;
-    Ok(Store::grow(path, (pages, spare_pages(pages)), watch)?)
+    let larger = Larger { pages, spare_pages: spare_pages(pages), gap: None };
+    Ok(Store::grow(path, larger, watch)?)
 }
 
 /// Returns the capacity of the existing store if its tag is `expected`. The second result is true

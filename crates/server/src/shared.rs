@@ -12,12 +12,12 @@ use std::time::Instant;
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use ebbtide_core::durability::Lsn;
+use ebbtide_engine::Holds;
 use ebbtide_structures::keyspace::{self, DATABASES, HASHES, Keyspace};
 use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
 use crate::client_id::ClientId;
-use crate::holds::Holds;
 use crate::log::Journal;
 use crate::protocol::Protocol;
 use crate::reserved::Reserved;

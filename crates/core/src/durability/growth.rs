@@ -16,22 +16,40 @@ use crate::watch::Watch;
 /// Pages that are copied at once.
 const PAGES_AT_ONCE: usize = 64;
 
+/// A gap of new pages in the address space of a store that grows. Pages behind it move up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// The first page that moves.
+    pub at: PageId,
+    /// New pages before that one.
+    pub pages: u64,
+}
+
+impl Gap {
+    /// The number of a page after the gap was made.
+    fn moved(self, page: PageId) -> PageId {
+        if page < self.at { page } else { PageId(page.0 + self.pages) }
+    }
+}
+
 /// Copies the pages that `journal` knows, which was just recovered from `from`, to a store of more pages. The new pages
-/// are zeros.
+/// are zeros. They lie in the `gap` and at the end.
 ///
 /// # Errors
 /// When a device fails, or the copy is stopped.
 ///
 /// # Panics
-/// When the new store has fewer pages or slots.
+/// When the new store has fewer pages or slots, or the gap does not fit.
 pub fn copy_larger<D: Disk>(
     journal: &Journal,
     from: &mut D,
     (larger, to): (&Geometry, &mut D),
+    gap: Gap,
     watch: Watch<'_>,
 ) -> Result<(), RecoveryError> {
     let old = journal.geometry();
-    assert!(larger.pages >= old.pages && larger.slots >= old.slots && larger.id == old.id);
+    assert!(larger.pages >= old.pages + gap.pages, "{larger:?} has no room for {gap:?}");
+    assert!(larger.slots >= old.slots && larger.id == old.id);
     let map = PageMap::blank(larger.pages);
     let (mut next, mut places) = (0, Vec::new());
     for page in (0..old.pages).map(PageId) {
@@ -43,7 +61,7 @@ pub fn copy_larger<D: Disk>(
             }
             other => other,
         };
-        map.set(page, mapped);
+        map.set(gap.moved(page), mapped);
     }
     for (done, places) in places.chunks(PAGES_AT_ONCE).enumerate() {
         watch.tell("copying pages", (done * PAGES_AT_ONCE) as f64 / f64::from(next))?;

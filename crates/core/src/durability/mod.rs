@@ -46,7 +46,7 @@ pub use copy::{CopyPoint, InUse, copy_log, copy_pages};
 pub use disk::{Disk, DiskError, Fault, RecoveryError};
 pub use error::{Aborted, TransactionError};
 pub use geometry::{Block, Geometry, LOG_BLOCKS_MIN, Page, SUPERBLOCKS};
-pub use growth::copy_larger;
+pub use growth::{Gap, copy_larger};
 pub use held::{Changed, HeldLatches, Noted, Rerun};
 pub use inspect::{Inspection, inspect};
 pub use journal::{Frozen, Io, Journal, Limits};

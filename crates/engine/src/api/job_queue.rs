@@ -80,11 +80,41 @@ impl Jobs {
         T: Send + 'static,
         F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
     {
+        self.wait_for_room();
+        self.enqueue(job)
+    }
+
+    /// Submits a job, also if too many are queued.
+    pub(crate) fn submit_now<T, F>(&self, job: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
+    {
+        self.injector.admit();
+        self.enqueue(job)
+    }
+
+    /// As [`submit_commit`](Jobs::submit_commit), also if too many jobs are queued.
+    pub(crate) fn submit_commit_now<T, F>(&self, job: F) -> Ticket<Result<T, TransactionError>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> Result<(T, Lsn), TransactionError> + Send + 'static,
+    {
+        self.injector.admit();
+        self.enqueue_commit(job)
+    }
+
+    /// Adds a job to the queue; waits while too many are queued.
+    pub(crate) fn push_waiting(&self, job: Box<dyn Job>) {
+        self.wait_for_room();
+        self.push(job);
+    }
+
+    fn wait_for_room(&self) {
         if !self.injector.try_admit() {
             check_not_in_a_job("waiting for room in the queue");
             self.injector.wait_for_room(None);
         }
-        self.enqueue(job)
     }
 
     /// Submits a job. Waits at most `at_most` for room in the queue.
@@ -125,14 +155,8 @@ impl Jobs {
         T: Send + 'static,
         F: FnOnce(&mut FlashMemory<'_>) -> Result<(T, Lsn), TransactionError> + Send + 'static,
     {
-        if !self.injector.try_admit() {
-            check_not_in_a_job("waiting for room in the queue");
-            self.injector.wait_for_room(None);
-        }
-        let (sender, ticket) = ticket();
-        let persist = self.engine.persist().cloned();
-        self.push(Box::new(Committing { job: Some(job), value: None, sender, persist }));
-        ticket
+        self.wait_for_room();
+        self.enqueue_commit(job)
     }
 
     /// Writes all that was committed so far from the log to its pages, and waits for that. The next
@@ -191,7 +215,18 @@ impl Jobs {
         F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
     {
         let (sender, ticket) = ticket();
-        self.push(Box::new(Closure { job: Some(job), value: None, sender }));
+        self.push(Box::new(Closure::new(job, sender)));
+        ticket
+    }
+
+    fn enqueue_commit<T, F>(&self, job: F) -> Ticket<Result<T, TransactionError>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> Result<(T, Lsn), TransactionError> + Send + 'static,
+    {
+        let (sender, ticket) = ticket();
+        let persist = self.engine.persist().cloned();
+        self.push(Box::new(Committing { job: Some(job), value: None, sender, persist }));
         ticket
     }
 
@@ -246,15 +281,22 @@ impl Drop for Jobs {
 }
 
 /// A job of any type.
-trait Job: Send {
+pub(crate) trait Job: Send {
     fn run(&mut self, memory: &mut FlashMemory<'_>);
     fn finish(self: Box<Self>, result: Result<(), JobError>);
 }
 
-struct Closure<T, F> {
+/// A job that is a closure.
+pub(crate) struct Closure<T, F> {
     job: Option<F>,
     value: Option<T>,
     sender: Sender<T>,
+}
+
+impl<T, F> Closure<T, F> {
+    pub(crate) fn new(job: F, sender: Sender<T>) -> Closure<T, F> {
+        Closure { job: Some(job), value: None, sender }
+    }
 }
 
 impl<T: Send, F: FnOnce(&mut FlashMemory<'_>) -> T + Send> Job for Closure<T, F> {
@@ -364,6 +406,11 @@ impl Injector {
             }
         }
         true
+    }
+
+    /// Takes a place in the queue, also if there is none.
+    fn admit(&self) {
+        self.queued.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Takes one of the places in the queue. When the cores have ended there is always room.

@@ -1,11 +1,10 @@
 //! What programs use: the engine, its options and budget, jobs from outside, and stores.
 
 pub(crate) mod budget;
-pub(crate) mod dictionary;
 pub(crate) mod engine;
 pub(crate) mod engine_error;
 pub(crate) mod job_queue;
-pub(crate) mod key_changes;
+pub(crate) mod job_scope;
 pub(crate) mod mapped_memory;
 pub(crate) mod options;
 pub(crate) mod row_file;

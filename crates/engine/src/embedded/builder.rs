@@ -1,7 +1,6 @@
 //! [`Builder`]: how a store is opened, or made.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{Bytes, PAGE_BYTES};
@@ -9,14 +8,13 @@ use ebbtide_structures::OrderedMap;
 use ebbtide_structures::keyspace::PAGES_MIN;
 
 use super::error::Error;
-use super::shared::{Layout, Shared};
+use super::layout::Layout;
+use super::limits::{PART_PAGES_MAX, TAG};
+use super::shared::{Open, Shared};
 use super::store::Store;
 use crate::api::budget::Budget;
-use crate::api::engine::Engine;
 use crate::api::options::Options;
-use crate::store::{Access, NewStore, Store as File};
-
-const TAG: &str = "maps";
+use crate::store::{Access, Header, NewStore, Store as File};
 
 /// The defaults.
 const SIZE: Bytes = Bytes(1 << 30);
@@ -77,7 +75,11 @@ impl Store {
 
 impl Builder {
     /// Sets the room for keys and values, with their index. The default is 1 GiB. An existing store
-    /// keeps its size.
+    /// keeps its size until it [grows](Store::grow).
+    ///
+    /// The file takes about 1.5 times that, with the order, a quarter of spare places and the log. All of it is
+    /// reserved on the disk when the store is made. So a disk that others fill cannot stop a store. The DRAM
+    /// budget has 6 bytes for each 4 KiB. Begin with a small size and let the store grow.
     pub fn size(self, size: impl ToString) -> Builder {
         Builder { size: Some(size.to_string()), ..self }
     }
@@ -125,12 +127,9 @@ impl Builder {
         options.cores = self.cores;
         let policy = self.durability.as_deref().map(str::parse::<Policy>).transpose();
         options.durability = policy.map_err(|error| Error::option("durability", error))?;
-        let file = Arc::new(self.file(layout, &options)?);
-        let engine = Engine::open(&file, &options).inspect_err(|_| file.discard_new());
-        let jobs = Arc::new(engine.map_err(Error::of_engine)?).start();
-        let shared = Shared::open(&self.path, jobs.map_err(Error::of_engine)?, layout)?;
-        self.check(shared.layout, layout)?;
-        Ok(Store::new(shared))
+        let open = Open::start(self.file(layout, &options)?, &options, layout)?;
+        self.check(open.layout, layout)?;
+        Ok(Store::new(Shared::new(&self.path, options, open)))
     }
 
     /// How a new store is divided.
@@ -145,9 +144,9 @@ impl Builder {
             ("order", order, ORDER_PAGES_MIN),
             ("structures", structures, 0),
         ] {
-            if !(least..=1 << 31).contains(&pages(size)) {
+            if !(least..=PART_PAGES_MAX).contains(&pages(size)) {
                 let bytes = |pages: u64| Bytes(pages * PAGE_BYTES as u64);
-                let (least, most) = (bytes(least), bytes(1 << 31));
+                let (least, most) = (bytes(least), bytes(PART_PAGES_MAX));
                 return Err(Error::option(option, format!("{size}, expected {least} to {most}")));
             }
         }
@@ -197,12 +196,21 @@ impl Builder {
     }
 }
 
-fn size_of(option: &'static str, text: Option<&str>, usual: Bytes) -> Result<Bytes, Error> {
+/// True if `header` is that of a store which a [`Builder`] has made.
+pub fn is_of(header: &Header) -> bool {
+    header.tag == TAG
+}
+
+pub(super) fn size_of(
+    option: &'static str,
+    text: Option<&str>,
+    usual: Bytes,
+) -> Result<Bytes, Error> {
     let parsed = text.map(str::parse).transpose();
     parsed.map(|size| size.unwrap_or(usual)).map_err(|error| Error::option(option, error))
 }
 
-/// The room that the order of ordered maps takes for `keys` keys that come in any order.
+/// The room that the order of ordered maps takes for `keys` keys of up to 56 bytes that come in any order.
 pub fn order_bytes_for(keys: u64) -> u64 {
     // Pages are less full when keys come in any order: 2.3 times as many.
     OrderedMap::bytes(OrderedMap::pages_for(keys).saturating_mul(23).div_ceil(10))

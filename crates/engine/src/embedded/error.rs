@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use ebbtide_core::durability::TransactionError;
-use ebbtide_structures::keyspace::{Full, KEY_BYTES_MAX, NotKeyspace, WHOLE_BYTES_MAX};
+use ebbtide_structures::keyspace::{
+    Full, KEY_BYTES_MAX, NotKeyspace, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
+};
 use ebbtide_structures::{CatalogueError, MapFull, Wrong};
 use thiserror::Error as ThisError;
 
-use super::limits::{MAPS_MAX, NAME_BYTES_MAX, ORDERED_KEY_BYTES_MAX};
+use super::limits::{MAPS_MAX, NAME_BYTES_MAX, TAG};
 use crate::api::engine_error::EngineError;
 use crate::core::job_error::JobError;
 use crate::store::StoreError;
@@ -20,7 +22,7 @@ pub enum Error {
     Option { option: &'static str, problem: String },
     #[error(transparent)]
     Engine(#[from] EngineError),
-    #[error("{}: holds '{found}', expected a store that was made by Store::builder", path.display())]
+    #[error("{}: holds '{found}', expected '{TAG}': a store of this version's Store::builder", path.display())]
     Other { path: PathBuf, found: String },
     #[error("{}: {error}", path.display())]
     Damaged { path: PathBuf, error: NotKeyspace },
@@ -32,10 +34,12 @@ pub enum Error {
     TooManyMaps,
     #[error("a key of {0} bytes, expected at most {KEY_BYTES_MAX}")]
     LongKey(usize),
-    #[error("a key of {0} bytes, expected at most {ORDERED_KEY_BYTES_MAX} in an ordered map")]
-    LongOrderedKey(usize),
-    #[error("a value of {0} bytes, expected at most {WHOLE_BYTES_MAX}")]
+    #[error("a value of {0} bytes, expected at most {VALUE_BYTES_MAX}")]
     LongValue(usize),
+    #[error("an element of {0} bytes, expected at most {WHOLE_BYTES_MAX} in a list")]
+    LongElement(usize),
+    #[error("a {what} that is no {expected}: {problem}")]
+    OtherType { what: &'static str, expected: &'static str, problem: String },
     #[error("the store is full: nothing of the change took place; expected a larger size")]
     Full,
     #[error(transparent)]
@@ -50,6 +54,8 @@ pub enum Error {
     Job(#[from] JobError),
     #[error("opened by process {0}, before a fork: expected to be opened again after it")]
     Forked(u32),
+    #[error("the store was stopped, or could not be opened again when it had grown")]
+    Closed,
     /// The program's own, from a job or a transaction.
     #[error(transparent)]
     Program(#[from] Box<dyn std::error::Error + Send + Sync>),
@@ -59,6 +65,17 @@ impl Error {
     /// An error of the program's own, for a job or a transaction that gives up.
     pub fn program(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         Error::Program(error.into())
+    }
+
+    /// True if the program's or the user's input is at fault, rather than the device or a job.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Error::Engine(EngineError::Store(error)) => error.is_input(),
+            Error::Transaction(error) => error.is_input(),
+            Error::Engine(EngineError::Io { .. } | EngineError::Stuck { .. }) => false,
+            Error::Job(_) | Error::Program(_) | Error::Closed => false,
+            _ => true,
+        }
     }
 
     /// The error that `option` is wrong.

@@ -1,19 +1,18 @@
 //! [`Store`]: an open store, with maps by name and jobs of the program's own.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use ebbtide_core::Value;
 use ebbtide_structures::{Catalogue, CatalogueError, Map as TypedMap, Vector};
 
 use super::entries::Entries;
 use super::error::Error;
+use super::list::List;
 use super::map::Map;
 use super::ordered_map::OrderedMap;
+use super::pending::Pending;
 use super::shared::{Kind, Shared};
-use crate::api::ticket::Ticket;
+use super::space::committed;
 use crate::core::flash_memory::FlashMemory;
 use crate::sync::counters::Snapshot;
 
@@ -23,7 +22,7 @@ use crate::sync::counters::Snapshot;
 /// belongs to the parent.
 #[derive(Clone, Debug)]
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Store {
@@ -31,10 +30,10 @@ impl Store {
         Store { shared: Arc::new(shared) }
     }
 
-    /// The map of that name, which is made empty if there is none. A store has at most 15 maps of both kinds.
+    /// The map of that name, which is made empty if there is none. A store has at most 15 maps of all kinds.
     ///
     /// # Errors
-    /// [`Error`] when the name is an ordered map's, or there is no room for another map.
+    /// [`Error`] when a map of another kind has the name, or there is no room for another map.
     pub fn map(&self, name: &str) -> Result<Map, Error> {
         self.entries(name, Kind::Map).map(Map::new)
     }
@@ -45,6 +44,14 @@ impl Store {
     /// As [`map`](Store::map).
     pub fn ordered_map(&self, name: &str) -> Result<OrderedMap, Error> {
         self.entries(name, Kind::OrderedMap).map(Map::new)
+    }
+
+    /// The list of that name, which is made empty if there is none. It counts as a map.
+    ///
+    /// # Errors
+    /// As [`map`](Store::map).
+    pub fn list<T>(&self, name: &str) -> Result<List<T>, Error> {
+        self.entries(name, Kind::List).map(List::new)
     }
 
     fn entries(&self, name: &str, kind: Kind) -> Result<Entries, Error> {
@@ -89,21 +96,17 @@ impl Store {
         &self,
         job: impl FnOnce(&mut FlashMemory<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.shared.run(job)
+        self.submit(job).wait()
     }
 
-    /// Submits a job, and returns while it runs. Waits while too many jobs are queued.
-    ///
-    /// # Errors
-    /// [`Error::Forked`] in another process than the one that has opened the store.
-    ///
-    /// # Panics
-    /// As [`run`](Store::run).
+    /// Submits a job, and returns while it runs. Never waits for a place in the queue, so that async tasks may call
+    /// it. A program that submits without end should wait for results in between, or use a
+    /// [`scope`](Store::scope).
     pub fn submit<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut FlashMemory<'_>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<Pending<T>, Error> {
-        Ok(Pending(self.shared.jobs()?.submit(job)))
+    ) -> Pending<T> {
+        self.shared.submit(|_, memory| job(memory))
     }
 
     /// Runs `body` as one [transaction](ebbtide_core::Memory::transaction), and waits until it is durable as the
@@ -138,7 +141,15 @@ impl Store {
         &self,
         body: impl FnMut(&mut FlashMemory<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.shared.transact(body)
+        self.submit_transaction(body).wait()
+    }
+
+    /// As [`transaction`](Store::transaction), but returns at once.
+    pub fn submit_transaction<T: Send + 'static>(
+        &self,
+        mut body: impl FnMut(&mut FlashMemory<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
+        self.shared.commit(move |_, memory| committed(memory, &mut body))
     }
 
     /// The vector of that name, which is made of zeros if there is none. Jobs use it.
@@ -169,7 +180,7 @@ impl Store {
         + Send
         + 'static,
     ) -> Result<S, Error> {
-        let (start, bytes) = self.shared.layout.structures();
+        let (start, bytes) = self.shared.open()?.layout.structures();
         if bytes == 0 {
             let problem = "none, expected room for typed structures when the store is made";
             return Err(Error::option("structures", problem));
@@ -181,34 +192,34 @@ impl Store {
         })
     }
 
-    /// Returns the engine's counts since the store was opened.
-    pub fn counters(&self) -> Result<Snapshot, Error> {
-        Ok(self.shared.jobs()?.engine().counters().snapshot())
-    }
-}
-
-/// The result of a job of [`Store::submit`]. A thread [waits](Pending::wait) for it, or a task of any executor
-/// awaits it.
-#[must_use = "a job's result, also its error, is in it"]
-pub struct Pending<T>(Ticket<Result<T, Error>>);
-
-impl<T> Pending<T> {
-    /// Waits for the job's end.
+    /// Returns the engine's counts since the store was opened, or has grown.
     ///
     /// # Errors
-    /// As [`Store::run`].
+    /// [`Error::Forked`] or [`Error::Closed`].
+    pub fn counters(&self) -> Result<Snapshot, Error> {
+        Ok(self.shared.open()?.jobs.engine().counters().snapshot())
+    }
+
+    /// Lets all submitted jobs end, and closes the store. Later calls through any handle are
+    /// [`Error::Closed`]. Without a stop, the store is closed when its last handle is dropped.
+    ///
+    /// ```
+    /// # use ebbtide_engine::embedded as ebbtide;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data.ebb");
+    /// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
+    /// let users = store.map("users")?;
+    /// store.stop()?;
+    /// assert!(matches!(users.get("ada"), Err(ebbtide::Error::Closed)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when jobs do not end in 30 seconds, with their names; or [`Error::Closed`].
     ///
     /// # Panics
-    /// Inside a job, whose core would wait with it.
-    pub fn wait(self) -> Result<T, Error> {
-        self.0.wait()?
-    }
-}
-
-impl<T> Future for Pending<T> {
-    type Output = Result<T, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map(|ended| ended?)
+    /// Inside a job, which would wait for itself.
+    pub fn stop(&self) -> Result<(), Error> {
+        self.shared.stop()
     }
 }

@@ -61,6 +61,10 @@ pub enum StoreError {
         needed_bytes.div_ceil(1 << 20)
     )]
     NoSpace { path: PathBuf, needed_bytes: u64 },
+    #[error("{}: has {found_pages} pages, expected more than that and not {pages}", path.display())]
+    NotLarger { path: PathBuf, pages: u64, found_pages: u64 },
+    #[error("{}: a drive, and a store grows in a file only", .0.display())]
+    GrowsInFile(PathBuf),
     #[error("{}: is there already, expected a name that is free", .0.display())]
     Exists(PathBuf),
     #[error("{}: opened for reading only", .0.display())]

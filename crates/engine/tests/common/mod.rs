@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
 use ebbtide_engine::device::Device;
 use ebbtide_engine::{
-    Budget, Dictionary, Engine, EngineError, FlashMemory, JobError, Jobs, Offer, Options, RowFile,
-    Service, Snapshot, Timing,
+    Budget, Engine, EngineError, FlashMemory, JobError, Jobs, Offer, Options, RowFile, Service,
+    Snapshot, Timing,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -204,12 +204,6 @@ impl Watched for Arc<Engine> {
 impl Watched for Jobs {
     fn counted(&self) -> Snapshot {
         self.engine().counters().snapshot()
-    }
-}
-
-impl Watched for Dictionary {
-    fn counted(&self) -> Snapshot {
-        self.counters()
     }
 }
 

@@ -4,12 +4,12 @@
 //! crash loses no pages, and other commands see the old value of the key until the new one takes its place.
 
 use ebbtide_core::Memory;
+use ebbtide_engine::Hold;
 use ebbtide_structures::keyspace::{Collection, Field, Full, Key, Kind};
 
 use super::elements::Element;
 use super::{Call, Outcome, check_key, large};
 use crate::failure::Failure;
-use crate::holds::Hold;
 
 /// Elements that one step adds.
 const ADDED_AT_ONCE: usize = 32;

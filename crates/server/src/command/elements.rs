@@ -1,10 +1,10 @@
 //! Elements on their way into a collection. Long ones lie in values without a key, and never take one transaction.
 
 use ebbtide_core::Memory;
+use ebbtide_engine::Hold;
 use ebbtide_structures::keyspace::{Collection, ELEMENT_BYTES_MAX, Full, Kind, Large};
 
 use super::{Call, Failure};
-use crate::holds::Hold;
 use crate::large::{PIECE_BYTES, begin, write};
 
 /// An element, or a value of a list.

@@ -1,4 +1,4 @@
-//! [`Holds`]: large values whose pages must stay because a connection reads or writes them.
+//! [`Holds`]: large values whose pages must stay because a job reads or writes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebbtide_structures::keyspace::LargeId;
 use parking_lot::Mutex;
 
-/// Large values that connections on any core read or write. Their pages are not freed.
+/// Large values of a keyspace that jobs on any core read or write. Their pages are not freed.
 ///
 /// A reader holds a value before it checks that its key still has it. So a value that has no key
 /// and no hold has no reader, and its pages can be freed.
@@ -20,7 +20,7 @@ impl Holds {
         Hold { holds: self.clone(), id }
     }
 
-    /// True if a connection reads or writes the value.
+    /// True if a job reads or writes the value.
     pub fn holds(&self, id: LargeId) -> bool {
         self.0.lock().contains_key(&id)
     }
