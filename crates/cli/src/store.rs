@@ -1,6 +1,7 @@
 //! `ebbtide store`.
 
 mod copy;
+mod grow;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ enum What {
     Check(File),
     /// Ask a running server for a consistent copy of its store in a new file, and wait for it
     Copy(copy::Arguments),
+    /// Copy a persistent store that is not in use to a larger file, which takes its place
+    Grow(grow::Arguments),
 }
 
 #[derive(Args)]
@@ -77,6 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Info(file) => (file, false),
         What::Check(file) => (file, true),
         What::Copy(arguments) => return copy::run(arguments),
+        What::Grow(arguments) => return grow::run(arguments),
     };
     let failed = |error: StoreError| Failure::of(error.is_input(), error);
     let (header, inspection) = progress::watched(|watch| {

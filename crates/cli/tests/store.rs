@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::{ebbtide, folder};
 use ebbtide_core::{Addr, Memory, PageId};
 use ebbtide_engine::store::{Access, NewStore, Store};
-use ebbtide_engine::{Engine, Options};
+use ebbtide_engine::{Engine, Options, embedded};
 
 const PAGES: u64 = 256;
 
@@ -66,4 +66,36 @@ fn a_store_is_described_checked_and_its_damage_named() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "ebbtide: data: damaged\n");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("persist page 7 at 0x7000"), "{text}");
+}
+
+#[test]
+fn a_store_that_is_not_in_use_grows_with_all_that_it_has() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    make(&path);
+    let grow = |size: &str| ebbtide(folder.path(), &["store", "grow", "data", size]).output();
+    let output = grow("2MiB").unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "data: 2MiB\n");
+    let store = Arc::new(Store::open(&path, 0, Access::Exclusive).unwrap());
+    assert_eq!((store.header().pages, store.header().spare_pages), (2 * PAGES, 128));
+    let engine = Arc::new(Engine::open(&store, &Options::new(8 << 20)).unwrap());
+    let jobs = engine.start().unwrap();
+    let word = jobs.submit(|memory| memory.load::<u64>(PageId(7).start())).wait().unwrap();
+    assert_eq!(word, 77);
+    jobs.stop().unwrap();
+    drop(store);
+    let output = grow("1MiB").unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "ebbtide: data: has 512 pages, expected more than that and not 256\n");
+
+    let maps = || embedded::Store::builder(folder.path().join("data")).dram("8MiB");
+    fs::remove_file(&path).unwrap();
+    let map = maps().size("1MiB").open().unwrap().map("m").unwrap();
+    map.insert("key", [1; 200_000]).unwrap();
+    drop(map);
+    assert!(grow("4MiB").unwrap().status.success());
+    let store = maps().size("4MiB").open().unwrap();
+    assert_eq!(store.map("m").unwrap().get("key").unwrap().unwrap(), [1; 200_000]);
 }
