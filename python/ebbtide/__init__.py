@@ -25,6 +25,7 @@ from ._models import (
     Sizing,
     compare,
     designs,
+    miss_ratio_curve,
     mrc,
     reproduce,
     simulate,
@@ -35,7 +36,7 @@ from ._native import VERSION as __version__
 from ._policy import Prefetcher, Replacement
 from ._progress import Progress
 from ._result import Charts, Record, Result
-from ._store import Store, Transaction
+from ._store import Map, OrderedMap, Store, Transaction
 from ._sweep import Sweep, run_point
 from ._trace import Trace
 
@@ -47,7 +48,9 @@ __all__ = [
     "Error",
     "InputError",
     "MissingFileError",
+    "Map",
     "MissRatioCurve",
+    "OrderedMap",
     "Prefetcher",
     "Progress",
     "Record",
@@ -64,6 +67,7 @@ __all__ = [
     "__version__",
     "compare",
     "designs",
+    "miss_ratio_curve",
     "mrc",
     "open",
     "reproduce",

@@ -319,6 +319,10 @@ def mrc(
         return MissRatioCurve(_native.mrc(arguments, list(policies), tell))
 
 
+#: `mrc` by its full name.
+miss_ratio_curve = mrc
+
+
 def reproduce(
     paper: str = "all",
     *,

@@ -1,10 +1,10 @@
-"""Dictionaries on flash that survive crashes."""
+"""Stores on flash that survive crashes, with dictionaries by name."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,9 @@ from . import _native
 from ._errors import InputError, size
 
 Key = str | bytes
+
+#: The map that a store is itself.
+_OWN = "store"
 
 
 def _bytes(what: str, value: object) -> bytes:
@@ -29,34 +32,18 @@ def _key(key: object) -> bytes:
     raise InputError(f"a key: {type(key).__name__}: expected str or bytes")
 
 
-class Store(MutableMapping[Key, bytes]):
-    """A dictionary in a file. Keys and values are bytes; a `str` key is encoded in UTF-8.
+class Map(MutableMapping[Key, bytes]):
+    """A dictionary in a store. Keys and values are bytes; a `str` key is encoded in UTF-8.
 
     A change that has returned survives a crash (`durability`). Any number of threads may use it.
-    After a fork, open it again.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        capacity: str | int | None = None,
-        dram: str | int = "64MiB",
-        durability: str = "always",
-    ) -> None:
-        """Opens and recovers the store in a file, or creates one.
-
-        `capacity` is the size of keys, values and index; a new store has 1 GiB by default.
-        `dram` is the budget for everything. `durability` is `always`, `every:TIME` (a
-        crash loses at most that time) or `none`.
-        """
-        self.path = Path(path)
+    def __init__(self, store: Store, name: str, native: _native.Map) -> None:
+        self._store = store
+        self._name = name
+        self._native: _native.Map | None = native
         self._changing = threading.RLock()
         self._transaction: Transaction | None = None
-        room = None if capacity is None else size("capacity", capacity)
-        self._options = (room, size("dram", dram), durability)
-        self._native: _native.Dictionary | None = _native.Dictionary(
-            os.fspath(path), *self._options
-        )
 
     def __getitem__(self, key: Key) -> bytes:
         value = self._open().get(_key(key))
@@ -69,20 +56,31 @@ class Store(MutableMapping[Key, bytes]):
 
     def __setitem__(self, key: Key, value: bytes) -> None:
         with self._lock():
-            self._open().change([(_key(key), _bytes("a value", value))])
+            self._open().apply([(_key(key), _bytes("a value", value))])
 
     def __delitem__(self, key: Key) -> None:
         with self._lock():
             if key not in self:
                 raise KeyError(key)
-            self._open().change([(_key(key), None)])
+            self._open().apply([(_key(key), None)])
+
+    def change(self, key: Key, change: Callable[[bytes | None], bytes | None]) -> bytes | None:
+        """Replaces a value by `change` of it, and returns the new one. `None` stands for no value.
+
+        No other change comes between.
+        """
+        with self._lock():
+            new = change(self._open().get(_key(key)))
+            value = None if new is None else _bytes("a value", new)
+            self._open().apply([(_key(key), value)])
+            return value
 
     def update(self, *others: Any, **values: bytes) -> None:
         """Sets all keys in one step."""
         changes = dict[Key, bytes]()
         changes.update(*others, **values)
         with self._lock():
-            self._open().change(
+            self._open().apply(
                 [(_key(key), _bytes("a value", value)) for key, value in changes.items()]
             )
 
@@ -91,10 +89,7 @@ class Store(MutableMapping[Key, bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         """Iterates over all keys, in no order. A key that exists throughout comes exactly once."""
-        place: int | None = 0
-        while place is not None:
-            keys, place = self._open().keys(place)
-            yield from keys
+        return self._open().keys()
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -107,31 +102,10 @@ class Store(MutableMapping[Key, bytes]):
             self._transaction = Transaction(self)
             try:
                 yield self._transaction
-                self._open().change(list(self._transaction._changes.items()))
+                self._open().apply(list(self._transaction._changes.items()))
             finally:
                 self._transaction._over = True
                 self._transaction = None
-
-    def counters(self) -> dict[str, int]:
-        """Accesses to pages so far, and how many of them found their page on flash."""
-        accesses, misses = self._open().counters()
-        return {"accesses": accesses, "misses": misses}
-
-    def close(self) -> None:
-        """Makes everything durable and gives its DRAM back."""
-        try:
-            self._open().check_process()
-        except InputError:  # It is closed, or this is a forked child, which waits for no thread.
-            self._native = None
-        else:
-            with self._changing:
-                self._native = None
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -139,33 +113,150 @@ class Store(MutableMapping[Key, bytes]):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"Store({os.fspath(self.path)!r}{'' if self._native else ', closed'})"
+        return f"{type(self).__name__}({self._name!r} of {self._store!r})"
 
     def __reduce__(self) -> Any:
-        # Unpickling opens the path with the same options. Only one process may have it open.
-        return (Store, (self.path.absolute(), *self._options))
+        return (type(self)._of, (self._store, self._name))
 
-    def _open(self) -> _native.Dictionary:
-        if self._native is None:
-            raise InputError(f"{self.path}: closed; expected an open store")
+    @classmethod
+    def _of(cls, store: Store, name: str) -> Map:
+        return store.map(name)
+
+    def _open(self) -> _native.Map:
+        self._store._check()
+        assert self._native is not None
         return self._native
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """Keeps other threads from changing the store."""
+        """Keeps other threads from changing the map."""
         # Fails in a forked child, which would wait for a thread that it does not have.
-        self._open().check_process()
+        self._store._check()
         with self._changing:
             if self._transaction is not None:
                 raise InputError("a change beside the transaction: expected one of the transaction")
             yield
 
 
-class Transaction(MutableMapping[Key, bytes]):
-    """The store as it will be after the transaction."""
+class OrderedMap(Map):
+    """A `Map` whose keys are in order, which makes ranges fast."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def range(
+        self, start: Key | None = None, end: Key | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The keys from `start` on, to before `end`, with their values, in order."""
+        low = None if start is None else _key(start)
+        return self._open().range(low, None if end is None else _key(end))
+
+    @classmethod
+    def _of(cls, store: Store, name: str) -> Map:
+        return store.ordered_map(name)
+
+
+class Store(Map):
+    """A file with dictionaries by name (`map`, `ordered_map`). The store is one of its own.
+
+    After a fork, open it again.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        size: str | int | None = None,
+        dram: str | int = "64MiB",
+        durability: str = "always",
+    ) -> None:
+        """Opens and recovers the store in a file, or creates one.
+
+        `size` is the room for keys and values; a new store has 1 GiB by default.
+        `dram` is the budget for everything. `durability` is `always`, `every:TIME` (a
+        crash loses at most that time) or `none`.
+        """
+        self.path = Path(path)
+        self._options = (_size("size", size), _size("dram", dram), durability)
+        self._maps: dict[tuple[str, bool], Map] = {}
+        self._making = threading.Lock()
+        opened = _native.Store(os.fspath(path), *self._options)
+        self._opened: _native.Store | None = opened
+        super().__init__(self, _OWN, opened.map(_OWN))
+
+    def map(self, name: str) -> Map:
+        """The dictionary of that name, which is made empty if there is none."""
+        return self._made(name, False)
+
+    def ordered_map(self, name: str) -> OrderedMap:
+        """As `map`, with keys in order."""
+        made = self._made(name, True)
+        assert isinstance(made, OrderedMap)
+        return made
+
+    def names(self) -> list[str]:
+        """The names of all dictionaries but the store's own."""
+        return [name for name in self._check().names() if name != _OWN]
+
+    def grow(self, size: str | int) -> None:
+        """Raises the room for keys and values. Other calls wait meanwhile.
+
+        The store is copied to a larger file, so the folder needs room for both.
+        """
+        self._check().grow(_size("size", size))
+
+    def counters(self) -> dict[str, int]:
+        """Accesses to pages so far, and how many of them found their page on flash."""
+        accesses, misses = self._check().counters()
+        return {"accesses": accesses, "misses": misses}
+
+    def close(self) -> None:
+        """Makes everything durable and gives its DRAM back."""
+        try:
+            opened = self._check()
+        except InputError:  # It is closed, or this is a forked child, which waits for no thread.
+            self._opened = None
+        else:
+            with self._changing:
+                self._opened = None
+                opened.stop()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Store({os.fspath(self.path)!r}{'' if self._opened else ', closed'})"
+
+    def __reduce__(self) -> Any:
+        # Unpickling opens the path with the same options. Only one process may have it open.
+        return (Store, (self.path.absolute(), *self._options))
+
+    def _made(self, name: str, ordered: bool) -> Map:
+        opened = self._check()
+        with self._making:
+            made = self._maps.get((name, ordered))
+            if made is None:
+                native = opened.ordered_map(name) if ordered else opened.map(name)
+                made = (OrderedMap if ordered else Map)(self, name, native)
+                self._maps[name, ordered] = made
+            return made
+
+    def _check(self) -> _native.Store:
+        """The open store. Fails in a forked child."""
+        if self._opened is None:
+            raise InputError(f"{self.path}: closed; expected an open store")
+        self._opened.check()
+        return self._opened
+
+
+def _size(option: str, given: str | int | None) -> Any:
+    return None if given is None else size(option, given)
+
+
+class Transaction(MutableMapping[Key, bytes]):
+    """A dictionary as it will be after the transaction."""
+
+    def __init__(self, map: Map) -> None:
+        self._map = map
         self._changes: dict[bytes, bytes | None] = {}
         self._over = False
 
@@ -173,7 +264,7 @@ class Transaction(MutableMapping[Key, bytes]):
         self._check()
         plain = _key(key)
         if plain not in self._changes:
-            return self._store[plain]
+            return self._map[plain]
         value = self._changes[plain]
         if value is None:
             raise KeyError(key)
@@ -193,7 +284,7 @@ class Transaction(MutableMapping[Key, bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         self._check()
-        for key in self._store:
+        for key in self._map:
             if key not in self._changes:
                 yield key
         yield from [key for key, value in self._changes.items() if value is not None]

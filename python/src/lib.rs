@@ -9,16 +9,16 @@
 //! * `sweeps`: a sweep as points that any engine can run, and its table.
 //! * `traces`: reads and writes traces as files and arrays.
 //! * `arrays`: gathers rows of a file on flash into arrays.
-//! * `dictionary`: keys and values that survive crashes.
+//! * `store`: keys and values that survive crashes.
 //! * `failure`: errors as exceptions.
 
 mod arguments;
 mod arrays;
-mod dictionary;
 mod failure;
 mod models;
 mod policy;
 mod report;
+mod store;
 mod sweeps;
 mod traces;
 mod watched;
@@ -32,7 +32,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<report::Report>()?;
     module.add_class::<sweeps::Sweep>()?;
     module.add_class::<arrays::RowFile>()?;
-    module.add_class::<dictionary::Dictionary>()?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<store::Map>()?;
     module.add_function(wrap_pyfunction!(models::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(models::compare, module)?)?;
     module.add_function(wrap_pyfunction!(models::size, module)?)?;

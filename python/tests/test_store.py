@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SMALL = {"capacity": "4MiB", "dram": "4MiB"}
+SMALL = {"size": "4MiB", "dram": "4MiB"}
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_it_is_a_dictionary_also_after_it_was_opened_again(steps: list) -> None:
 
 def test_a_full_or_too_large_change_leaves_everything_as_it_was(store: ebbtide.Store) -> None:
     store["a"] = b"old"
-    with pytest.raises(ebbtide.InputError, match="stores more than|expected at most"):
-        store.update(a=b"new", b=b"x" * 100_000)
+    with pytest.raises(ebbtide.InputError, match="stores to|stores more than|expected at most"):
+        store.update({"a": b"new"}, **{str(number): b"x" * 3_000 for number in range(1_000)})
     assert dict(store) == {b"a": b"old"}
     with pytest.raises(ebbtide.InputError, match="the store is full"):
         for number in range(10_000):
@@ -103,10 +103,10 @@ def test_a_full_or_too_large_change_leaves_everything_as_it_was(store: ebbtide.S
 def test_wrong_uses_are_errors_that_say_why(tmp_path: Path) -> None:
     path = tmp_path / "store"
     wrong = ebbtide.InputError
-    with pytest.raises(wrong, match="capacity: "):
-        ebbtide.Store(path, capacity="much")
-    with pytest.raises(wrong, match="a capacity of 4KiB, expected 256KiB to"):
-        ebbtide.Store(path, capacity="4KiB")
+    with pytest.raises(wrong, match="size: 'much' is not a size"):
+        ebbtide.Store(path, size="much")
+    with pytest.raises(wrong, match="size: 4KiB, expected 256KiB to"):
+        ebbtide.Store(path, size="4KiB")
     with pytest.raises(wrong, match="'seldom' is no durability policy"):
         ebbtide.Store(path, durability="seldom")
     with pytest.raises(wrong, match="a DRAM budget of 1000 bytes is too small"):
@@ -142,14 +142,41 @@ def test_wrong_uses_are_errors_that_say_why(tmp_path: Path) -> None:
         assert again["a"] == b"1"
     with pytest.raises(wrong, match="closed; expected an open store"):
         store["a"]
-    with pytest.raises(wrong, match="has a capacity of 4MiB, expected 8MiB"):
-        ebbtide.Store(path, capacity="8MiB", dram="4MiB")
+    with pytest.raises(wrong, match="size: 8MiB, expected 4MiB, which the store has"):
+        ebbtide.Store(path, size="8MiB", dram="4MiB")
     raw = bytearray(path.read_bytes()[:4096])
     raw[8] = 99
     with path.open("r+b") as file:
         file.write(raw)
     with pytest.raises(wrong, match="of version 99, expected"):
         ebbtide.Store(path, dram="4MiB")
+
+
+def test_a_store_has_dictionaries_by_name_and_grows(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = ebbtide.Store(path, **SMALL, durability="none")
+    users, days = store.map("users"), store.ordered_map("days")
+    assert store.map("users") is users and store.names() == ["days", "users"]
+    users["ada"] = b"x" * 1_000_000
+    assert users.change("visits", lambda old: b"1" if old is None else old + b"1") == b"1"
+    assert users.change("visits", lambda old: b"1" if old is None else old + b"1") == b"11"
+    assert users.change("visits", lambda old: None) is None and "visits" not in users
+    days.update({f"2026-{month:02}": str(month).encode() for month in range(1, 13)})
+    assert list(days.range("2026-03", "2026-05")) == [(b"2026-03", b"3"), (b"2026-04", b"4")]
+    assert [key for key, _ in days.range("2026-12")] == [b"2026-12"] == list(days)[-1:]
+    with pytest.raises(ebbtide.InputError, match="'users' is a map, expected an ordered map"):
+        store.ordered_map("users")
+    with pytest.raises(ebbtide.InputError, match="size: 1MiB, expected more than 4MiB"):
+        store.grow("1MiB")
+    store.grow("16MiB")
+    users["grace"] = b"y" * 6_000_000
+    assert dict(users) == {b"ada": b"x" * 1_000_000, b"grace": b"y" * 6_000_000}
+    assert len(store) == 0 and len(pickle.dumps(store)) < 1_000
+    store.close()
+    with pytest.raises(ebbtide.InputError, match="closed"):
+        users["ada"]
+    with ebbtide.Store(path, dram="4MiB") as again:
+        assert len(again.map("users")) == 2 and len(again.ordered_map("days")) == 12
 
 
 def test_a_forked_child_is_told_to_open_it_again(store: ebbtide.Store) -> None:
@@ -214,7 +241,7 @@ def test_threads_do_not_lose_each_others_changes(store: ebbtide.Store) -> None:
 
 KILLED = """
 import sys, ebbtide
-store = ebbtide.Store(sys.argv[1], capacity="4MiB", dram="4MiB")
+store = ebbtide.Store(sys.argv[1], size="4MiB", dram="4MiB")
 for number in range(10**9):
     with store.transaction() as transaction:
         transaction["number"] = transaction["same"] = str(number).encode()

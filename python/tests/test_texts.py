@@ -88,7 +88,7 @@ def test_a_file_that_cannot_be_opened(
 
 HOLDS = """
 import ebbtide, sys
-with ebbtide.Store(sys.argv[1], capacity="4MiB", dram="4MiB"):
+with ebbtide.Store(sys.argv[1], size="4MiB", dram="4MiB"):
     print(flush=True)
     sys.stdin.read()
 """
