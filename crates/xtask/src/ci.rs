@@ -1,0 +1,121 @@
+//! `cargo xtask ci`: all that must hold before a change lands.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use crate::steps::{Steps, cargo, command, output, run, tool, with_path};
+use crate::{python, soak, workspace};
+
+/// Runs all checks in order and stops at the first that fails.
+pub(crate) fn ci() -> anyhow::Result<()> {
+    let mut steps = Steps::new();
+    let result = all(&mut steps);
+    steps.end(result)
+}
+
+fn all(steps: &mut Steps) -> anyhow::Result<()> {
+    source(steps)?;
+    steps.begin("tests");
+    run(&mut cargo("test --workspace --locked"))?;
+    steps.begin("slow tests");
+    soak::tests()?;
+    steps.begin("release build");
+    run(&mut cargo("build --release --locked -p ebbtide-cli"))?;
+    steps.begin("the library for C and C++");
+    run(&mut command("crates/capi/check.sh"))?;
+    main_job(steps)?;
+    steps.begin("packages of all crates");
+    run(&mut cargo(
+        "package --workspace --exclude ebbtide-testbed --exclude ebbtide-planted --exclude xtask \
+         --no-verify --locked --allow-dirty",
+    ))?;
+    examples(steps)?;
+    steps.begin("the orders in which cores meet, tried by loom and shuttle");
+    models()?;
+    steps.begin("power that goes at every moment");
+    run(cargo("run --release --locked --example power_loss -p ebbtide-engine --").args([
+        "--seeds",
+        "1000000",
+        "--seconds",
+        "60",
+    ]))?;
+    python::check(steps)
+}
+
+/// What holds of the source alone.
+fn source(steps: &mut Steps) -> anyhow::Result<()> {
+    steps.begin("format");
+    run(&mut cargo("fmt --all --check"))?;
+    steps.begin("lints");
+    run(&mut cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
+    steps.begin("licences and sources of what is depended on");
+    let tools = tool("cargo-deny", "0.20.2")?;
+    run(with_path(&mut cargo("deny --locked check bans licenses sources"), &tools))?;
+    steps.begin("documentation");
+    run(cargo("doc --workspace --no-deps --locked").env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The bench and a simulation, briefly.
+fn main_job(steps: &mut Steps) -> anyhow::Result<()> {
+    steps.begin("the main job, briefly");
+    let parent = std::env::var_os("CI_DATA_DIR").map_or_else(workspace, PathBuf::from);
+    let data = tempfile::tempdir_in(parent)?;
+    let report = data.path().join("report");
+    run(cargo("run --release --locked -p ebbtide-cli -- bench --dataset 256MiB --rounds 1")
+        .args(["--seconds", "0.3", "--data"])
+        .arg(data.path().join("ebbtide.data"))
+        .arg("--report")
+        .arg(&report))?;
+    let page = report.join("report.html");
+    let bytes = fs::metadata(&page).with_context(|| page.display().to_string())?.len();
+    ensure!(bytes > 0, "{}: empty", page.display());
+    run(&mut cargo(
+        "run --release --locked -p ebbtide-cli -- sim --scale 1/256 --jobs 2000 --seeds 1",
+    ))
+}
+
+/// Programs over the libraries.
+fn examples(steps: &mut Steps) -> anyhow::Result<()> {
+    steps.begin("a program over the engine");
+    run(&mut cargo("run --release --locked --example visits -p ebbtide-engine"))?;
+    steps.begin("a server's store, filled fast");
+    let _ = fs::remove_file(workspace().join("target/filled"));
+    run(&mut cargo(
+        "run --release --locked --example fill -p ebbtide-server -- target/filled 100000 64 64MiB \
+         32MiB",
+    ))?;
+    fs::remove_file(workspace().join("target/filled"))?;
+    steps.begin("transactions on more cores than there are");
+    run(&mut cargo("run --release --locked --example transfers -p ebbtide-engine -- target 30 4"))?;
+    Ok(fs::remove_file(workspace().join("target/transfers"))?)
+}
+
+/// Runs the model checks. Only the engine is built anew for them.
+fn models() -> anyhow::Result<()> {
+    let mut build =
+        cargo("rustc --locked -p ebbtide-engine --lib --profile test --features models");
+    build.args(["--message-format", "json", "--", "--cfg", "loom", "--cfg", "shuttle"]);
+    let messages = output(&mut build)?;
+    let program = messages.lines().filter_map(executable).next_back();
+    run(command(program.context("cargo built no program")?).arg("model_checks"))
+}
+
+/// The program that a message of cargo names.
+fn executable(message: &str) -> Option<&Path> {
+    let (_, after) = message.split_once("\"executable\":\"")?;
+    after.split_once('"').map(|(path, _)| Path::new(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_a_message_is_found() {
+        let message = r#"{"reason":"compiler-artifact","executable":"/target/a","fresh":true}"#;
+        assert_eq!(executable(message), Some(Path::new("/target/a")));
+        assert_eq!(executable(r#"{"executable":null}"#), None);
+    }
+}
