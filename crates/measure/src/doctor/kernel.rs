@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 
 use ebbtide_engine::device::page_reads::try_ring;
+use ebbtide_engine::mapped::{KernelSupport, MappedError};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{MembarrierCommand, membarrier_query};
 
@@ -18,7 +18,6 @@ const ENOSYS: i32 = 38;
 
 /// Capabilities by their bit in `CapEff`.
 const CAP_IPC_LOCK: u32 = 14;
-const CAP_SYS_PTRACE: u32 = 19;
 
 pub(super) fn findings() -> Vec<Diagnosis> {
     let status = Permissions::of_this_process();
@@ -29,7 +28,7 @@ pub(super) fn findings() -> Vec<Diagnosis> {
         membarrier(),
         memlock(&status),
         nofile(),
-        userfaultfd(&status),
+        userfaultfd(),
     ]
 }
 
@@ -180,19 +179,35 @@ fn nofile() -> Diagnosis {
     }
 }
 
-fn userfaultfd(permissions: &Permissions) -> Diagnosis {
+fn userfaultfd() -> Diagnosis {
+    mapped_regions(KernelSupport::ask())
+}
+
+/// Judges the kernel's answer to a request for a mapped region.
+fn mapped_regions(answer: Result<KernelSupport, MappedError>) -> Diagnosis {
     const NAME: &str = "userfaultfd";
-    let sysctl = Path::new("/proc/sys/vm/unprivileged_userfaultfd");
-    match fs::read_to_string(sysctl) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+    match answer {
+        Ok(KernelSupport { removes_together: true }) => {
+            Diagnosis::good(NAME, "permitted for mapped regions; pages leave in batches")
+        }
+        Ok(KernelSupport { removes_together: false }) => {
+            Diagnosis::limited(NAME, "permitted for mapped regions; pages leave one by one")
+                .costs("a system call for each evicted page of a mapped region")
+                .fix("a kernel from 6.13 on")
+        }
+        Err(MappedError::Refused(error)) if error.raw_os_error() == Some(ENOSYS) => {
             Diagnosis::limited(NAME, "the kernel was built without it")
-                .costs("nothing today; memory mapped as plain pointers will need it")
+                .costs("no mapped regions (plain pointers to data on flash)")
+                .fix("a kernel with CONFIG_USERFAULTFD")
         }
-        Err(error) => Diagnosis::limited(NAME, format!("unknown: {}: {error}", sysctl.display())),
-        Ok(text) if text.trim() == "1" || permissions.has(CAP_SYS_PTRACE) => {
-            Diagnosis::good(NAME, "permitted, faults of the kernel included (for later use)")
+        Err(MappedError::Refused(error)) if error.raw_os_error() == Some(EPERM) => {
+            Diagnosis::limited(NAME, "refused, as containers do (seccomp)")
+                .costs("no mapped regions (plain pointers to data on flash)")
+                .fix("docker run --security-opt seccomp=unconfined, or a profile that permits userfaultfd")
         }
-        Ok(_) => Diagnosis::good(NAME, "permitted for faults in user code (for later use)"),
+        Err(error) => Diagnosis::limited(NAME, error.to_string())
+            .costs("no mapped regions (plain pointers to data on flash)")
+            .fix("a kernel from 5.11 on"),
     }
 }
 
@@ -215,6 +230,22 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_without_mapped_regions_has_its_reason_and_a_fix() {
+        let refused = |code| Err(MappedError::Refused(io::Error::from_raw_os_error(code)));
+        for (answer, found, fix) in [
+            (Ok(KernelSupport { removes_together: true }), "in batches", ""),
+            (Ok(KernelSupport { removes_together: false }), "one by one", "6.13"),
+            (refused(ENOSYS), "built without", "CONFIG_USERFAULTFD"),
+            (refused(EPERM), "refused", "seccomp"),
+            (Err(MappedError::Lacks("write protection")), "write protection", "5.11"),
+        ] {
+            let told = mapped_regions(answer);
+            assert!(told.found.contains(found), "{told:?}");
+            assert!(told.fix.unwrap_or_default().contains(fix));
+        }
+    }
+
+    #[test]
     fn the_ways_to_refuse_io_uring_are_told_apart() {
         let told = |errno, disabled, filtered| {
             refused_ring(&io::Error::from_raw_os_error(errno), disabled, filtered)
@@ -232,7 +263,7 @@ mod tests {
     fn permissions_are_read_from_the_status_file() {
         let status = "Name:\tx\nCapEff:\t0000000000084000\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let read = Permissions::parse(status);
-        assert!(read.filtered && read.has(CAP_IPC_LOCK) && read.has(CAP_SYS_PTRACE));
+        assert!(read.filtered && read.has(CAP_IPC_LOCK) && read.has(19));
         assert!(!read.has(21));
         assert_eq!(Permissions::parse("garbage"), Permissions::default());
     }
