@@ -1,7 +1,8 @@
 //! The structure of the workspace. A crate depends only on crates above it, and a crate's modules
 //! do not import each other in a circle. Unsafe code has its places. Nothing refers to a document
-//! outside of the project. The pages agree with the code.
+//! outside of the project. The pages agree with the code. The text is plain.
 
+mod language;
 mod modules;
 mod references;
 mod systems;
@@ -41,6 +42,27 @@ const LAYERS: [&str; 19] = [
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the texts of the project with one of `endings`, as paths below its root.
+fn text_files(endings: &[&str]) -> Vec<String> {
+    fn add(folder: &Path, endings: &[&str], files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if name != "target" && !name.starts_with('.') {
+                    add(&path, endings, files);
+                }
+            } else if endings.iter().any(|ending| path.extension().is_some_and(|e| e == *ending)) {
+                files.push(path);
+            }
+        }
+    }
+    let (root, mut files) = (workspace(), Vec::new());
+    add(&root, endings, &mut files);
+    let below = |path: PathBuf| path.strip_prefix(&root).expect("below").display().to_string();
+    files.into_iter().map(below).collect()
 }
 
 /// What cargo prints, asked in the workspace.
