@@ -2,15 +2,19 @@
 
 use crate::steps::{cargo, run};
 
-/// Runs the tests that `cargo test` leaves out because they take long: those that are marked as ignored. They
-/// are built already.
+/// Runs the ignored tests that take a minute in a debug build. They are built already.
 pub(crate) fn tests() -> anyhow::Result<()> {
-    run(&mut cargo("test --workspace --locked --tests -- --ignored"))
+    run(&mut cargo("test --locked -p ebbtide-workloads --test tpcc_locality -- --ignored"))
 }
 
-/// Runs all that takes long. The physics of the simulator alone takes most of an hour.
+/// Runs all that takes long. The physics of the simulator alone takes most of an hour, and the long
+/// run of mapped regions takes hours.
 pub(crate) fn all() -> anyhow::Result<()> {
     tests()?;
+    run(&mut cargo("test --release --locked -p ebbtide-study --test size -- --include-ignored"))?;
     run(cargo("test --release --locked -p ebbtide-study --test physics")
-        .env("EBBTIDE_PHYSICS", "long"))
+        .env("EBBTIDE_PHYSICS", "long"))?;
+    run(&mut cargo(
+        "test --release --locked -p ebbtide-engine --test mapped -- --ignored in_a_long_run",
+    ))
 }
