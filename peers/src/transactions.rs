@@ -1,9 +1,10 @@
 //! The work of every store: rows of 64 bytes by key, and the transactions on them.
 //!
-//! * *TPC-B-like* (TPC-B, clause 1.2): adds an amount to an account, a teller and a branch, and appends to a
-//!   history. Accounts are drawn evenly.
-//! * *TATP-like*: reads a subscriber (80%), or changes where one is (20%). Subscribers are drawn unevenly, as
-//!   TATP's benchmark description says (NURand with A = 1,048,575 for more than a million).
+//! * *TPC-B-like* (TPC-B, clause 1.2): adds an amount to an account, a teller and a branch, and
+//!   appends to a history. Accounts are drawn evenly.
+//! * *TATP-like*: reads a subscriber (80%), or changes where one is (20%). Subscribers are drawn
+//!   unevenly, as TATP's benchmark description says (NURand with A = 1,048,575 for more than a
+//!   million).
 //! * *Reads*: reads a subscriber, drawn the same way.
 //!
 //! Accounts and subscribers are the same rows.

@@ -145,12 +145,12 @@ impl<T> Table<T> {
     }
 }
 
-/// Registers `in_child` to be called in every child that this process forks from now on, `once` in a
-/// process.
+/// Registers `in_child` to be called in every child that this process forks from now on, `once` in
+/// a process.
 pub(crate) fn watch_forks(once: &Once, in_child: unsafe extern "C" fn()) {
     once.call_once(|| {
-        // SAFETY: the handler is a function of this library. If it cannot be registered, forks are not
-        // noticed.
+        // SAFETY: the handler is a function of this library. If it cannot be registered, forks are
+        // not noticed.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }

@@ -1,9 +1,9 @@
 //! The C interface of the engine. `include/ebbtide.h` is made from this crate by cbindgen, and
 //! `include/ebbtide.hpp` wraps it for C++. `docs/C.md` is the guide.
 //!
-//! Nothing here computes a result. Every function returns an [`EbbtideCode`], and a failure has a text
-//! ([`ebbtide_error`]). Nothing unwinds into C. If a memory call unwinds, its payload becomes the code of
-//! that call, and the callback returns as usual.
+//! Nothing here computes a result. Every function returns an [`EbbtideCode`], and a failure has a
+//! text ([`ebbtide_error`]). Nothing unwinds into C. If a memory call unwinds, its payload becomes
+//! the code of that call, and the callback returns as usual.
 //!
 //! * `code`: codes, the text of the last failure, and the guard around every function.
 //! * `handles`: checked handles. Closed ones and handles from before a fork are refused.

@@ -124,8 +124,8 @@ impl EbbtideMemory {
             self.unwound.set(unwound);
             return Err(Failure::new(EbbtideCode::EbbtideAgain, AGAIN));
         }
-        // SAFETY: the job's memory outlives its callback, which no other job shares, and which makes
-        // one call at a time.
+        // SAFETY: the job's memory outlives its callback, which no other job shares, and which
+        // makes one call at a time.
         let flash = unsafe { &mut *self.flash.get() };
         let result = catch_unwind(AssertUnwindSafe(|| work(flash)));
         CURRENT.set(self);

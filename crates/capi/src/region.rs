@@ -22,8 +22,8 @@ pub struct EbbtidePinned {
     _opaque: [u8; 0],
 }
 
-/// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM lets
-/// other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
+/// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM
+/// lets other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
 /// cancelled.
 pub type EbbtideRegionWork = Option<unsafe extern "C" fn(argument: *mut c_void) -> i32>;
 
@@ -41,12 +41,13 @@ extern "C" fn in_child() {
     PINNED.forked();
 }
 
-/// Makes a region of `bytes` bytes, whose pages lie in the file at `path`. Its contents are zeros at
-/// first, and are lost when it is closed. The budget of `options` covers everything, page tables
+/// Makes a region of `bytes` bytes, whose pages lie in the file at `path`. Its contents are zeros
+/// at first, and are lost when it is closed. The budget of `options` covers everything, page tables
 /// included. The default stack of a job is 256 KiB, and `durability` must be null.
 ///
 /// # Safety
-/// `path` is a string, `options` points to a structure of the size it says, and `out` can be written.
+/// `path` is a string, `options` points to a structure of the size it says, and `out` can be
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_region_create(
     path: *const c_char,
@@ -110,8 +111,8 @@ pub unsafe extern "C" fn ebbtide_region_range(
     })
 }
 
-/// Submits a job that uses the region. Blocks while too many jobs are queued. Any thread may submit, but not
-/// from inside a job. If `ticket` is null, the result is dropped.
+/// Submits a job that uses the region. Blocks while too many jobs are queued. Any thread may
+/// submit, but not from inside a job. If `ticket` is null, the result is dropped.
 ///
 /// # Safety
 /// `work` may be called with `argument`, by another thread, until it has returned; `ticket` is null
@@ -146,8 +147,8 @@ pub unsafe extern "C" fn ebbtide_region_submit(
     })
 }
 
-/// Takes a block of `bytes` bytes, aligned to 16. Returns null if there is no room, or the region is
-/// closed. Touches no page of the region.
+/// Takes a block of `bytes` bytes, aligned to 16. Returns null if there is no room, or the region
+/// is closed. Touches no page of the region.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_region_malloc(region: *const EbbtideRegion, bytes: usize) -> *mut c_void {
     ebbtide_region_aligned_alloc(region, ebbtide_engine::mapped::ALIGNMENT, bytes)
@@ -165,8 +166,9 @@ pub extern "C" fn ebbtide_region_aligned_alloc(
     })
 }
 
-/// Makes the block at `at` hold `bytes` bytes, and returns it. Moves it if it must, with its contents. If
-/// `at` is null, takes a new block. Returns null if there is no room; the block is then unchanged.
+/// Makes the block at `at` hold `bytes` bytes, and returns it. Moves it if it must, with its
+/// contents. If `at` is null, takes a new block. Returns null if there is no room; the block is
+/// then unchanged.
 ///
 /// # Safety
 /// `at` is null or a block of this region.
@@ -200,8 +202,8 @@ fn block(
     found
 }
 
-/// Frees a block, or does nothing if `at` is null. Touches no page of the region. The process ends with one
-/// line if no block in use begins there.
+/// Frees a block, or does nothing if `at` is null. Touches no page of the region. The process ends
+/// with one line if no block in use begins there.
 ///
 /// # Safety
 /// `at` is null or a block of this region, which is not used any more.
@@ -219,8 +221,8 @@ pub unsafe extern "C" fn ebbtide_region_free(
     })
 }
 
-/// Announces an access to `at`: a store, or a load if `store` is 0. A page that is not in DRAM is brought for
-/// less than a plain access costs, and one that is there counts as used.
+/// Announces an access to `at`: a store, or a load if `store` is 0. A page that is not in DRAM is
+/// brought for less than a plain access costs, and one that is there counts as used.
 ///
 /// # Safety
 /// Other addresses than those of the region are ignored.
@@ -236,8 +238,8 @@ pub unsafe extern "C" fn ebbtide_region_touch(
     })
 }
 
-/// Keeps `bytes` bytes from `at` on in DRAM, for system calls that read them, or also write to them if
-/// `store` is not 0. Ended by `ebbtide_region_unpin`.
+/// Keeps `bytes` bytes from `at` on in DRAM, for system calls that read them, or also write to them
+/// if `store` is not 0. Ended by `ebbtide_region_unpin`.
 ///
 /// # Safety
 /// `out` can be written.
@@ -270,8 +272,8 @@ pub extern "C" fn ebbtide_region_unpin(pinned: *mut EbbtidePinned) -> EbbtideCod
     guarded(|| PINNED.close("pinned", pinned).map(drop))
 }
 
-/// From now on a miss of this job blocks its core, until as many calls of `ebbtide_no_switch_end`. Hold it
-/// around a lock that other jobs take as well. Does nothing outside of jobs.
+/// From now on a miss of this job blocks its core, until as many calls of `ebbtide_no_switch_end`.
+/// Hold it around a lock that other jobs take as well. Does nothing outside of jobs.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_no_switch_begin() {
     no_switch().leave_on();

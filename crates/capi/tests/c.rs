@@ -1,5 +1,5 @@
-//! Runs C programs against the library: the example and the ones of `tests/c`. They are compiled with the C
-//! compiler that links Rust's programs (`CC`, or `cc`).
+//! Runs C programs against the library: the example and the ones of `tests/c`. They are compiled
+//! with the C compiler that links Rust's programs (`CC`, or `cc`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

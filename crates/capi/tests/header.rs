@@ -4,8 +4,8 @@ use std::path::Path;
 
 /// Returns the header of the library as it must be.
 ///
-/// The headings `# Safety` are left out, because in C every function is unsafe. cbindgen cannot express
-/// that a callback does not throw.
+/// The headings `# Safety` are left out, because in C every function is unsafe. cbindgen cannot
+/// express that a callback does not throw.
 fn header() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config =

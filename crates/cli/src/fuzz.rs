@@ -1,9 +1,9 @@
 //! No file of settings and no command line makes a parser panic, and every refusal is one line.
 //! Inputs are whole ones with random damage, the same in every run.
 //!
-//! The default is a short run. `EBBTIDE_FUZZ=100000 cargo test --release -p ebbtide-cli --bin ebbtide
-//! fuzz` reads that many inputs of each kind. `tests/corpus` keeps inputs by kind (their ending) that
-//! are always read first; put one there that once failed.
+//! The default is a short run. `EBBTIDE_FUZZ=100000 cargo test --release -p ebbtide-cli --bin
+//! ebbtide fuzz` reads that many inputs of each kind. `tests/corpus` keeps inputs by kind (their
+//! ending) that are always read first; put one there that once failed.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
     /// MiB]
     #[arg(long, value_name = "SIZE", requires = "against")]
     dram: Option<Bytes>,
-    /// Durability of Ebbtide's server in a comparison. Redis keeps nothing; with always it flushes a
-    /// log as often
+    /// Durability of Ebbtide's server in a comparison. Redis keeps nothing; with always it flushes
+    /// a log as often
     #[arg(long, default_value = "every:1s", requires = "against")]
     durability: Policy,
     /// The `redis-server` of a comparison

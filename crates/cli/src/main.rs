@@ -1,5 +1,5 @@
-//! The `ebbtide` command. Each verb has a module, which parses its arguments, calls the library that
-//! does the work, and prints the result.
+//! The `ebbtide` command. Each verb has a module, which parses its arguments, calls the library
+//! that does the work, and prints the result.
 //!
 //! Modules that all verbs share: `output` prints a result as text or JSON and writes its report.
 //! `progress` shows a bar and handles Ctrl-C. `exit` turns errors into one line and an exit status.
@@ -61,8 +61,8 @@ enum Verb {
     /// Runs the program's real code in virtual time on the simulated machine. A warm-up brings the
     /// machine into a steady state. Throughput is compared with the same machine with all data in
     /// DRAM. Without arguments it simulates AstriFlash at the paper's size: 256 GiB of data and 8
-    /// GiB of DRAM. This takes about two minutes, mostly to fill the DRAM cache. With --scale 1/64 it
-    /// takes seconds. The same arguments give the same result.
+    /// GiB of DRAM. This takes about two minutes, mostly to fill the DRAM cache. With --scale 1/64
+    /// it takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
     /// Compare every design on the same program or trace
     ///

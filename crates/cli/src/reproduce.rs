@@ -31,8 +31,9 @@ pub(crate) struct Arguments {
     /// unless a paper is named
     #[arg(long, value_name = "ID", num_args = 1..)]
     claim: Vec<String>,
-    /// Folder with the CXL-flash study's own traces (Zenodo, record 7916219), compressed or not: bert_p.trace,
-    /// page_rank_p.trace and so on, _v for virtual addresses. They decide what stand-ins cannot
+    /// Folder with the CXL-flash study's own traces (Zenodo, record 7916219), compressed or not:
+    /// bert_p.trace, page_rank_p.trace and so on, _v for virtual addresses. They decide what
+    /// stand-ins cannot
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     #[command(flatten)]

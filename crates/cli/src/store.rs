@@ -84,7 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let failed = |error: StoreError| Failure::of(error.is_input(), error);
     let (header, inspection) = progress::watched(|watch| {
-        // The generic device of an NVMe namespace stands for the block device, as it does in `serve`.
+        // The generic device of an NVMe namespace stands for the block device, as it does in
+        // `serve`.
         let (drive, _) = path::resolve(&file.file, None);
         let store = Store::open(&drive, 0, Access::SharedReadOnly).map_err(failed)?;
         let inspection = store.inspect(read_pages, watch).map_err(failed)?;

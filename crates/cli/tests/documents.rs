@@ -1,5 +1,5 @@
-//! Every command of README and the documents works as it stands: it is run here, or is listed with the reason
-//! why not.
+//! Every command of README and the documents works as it stands: it is run here, or is listed with
+//! the reason why not.
 
 mod common;
 
@@ -99,8 +99,8 @@ fn is_listed(command: &str) -> bool {
     LISTED.iter().any(|(start, _)| single_spaced(command).starts_with(start))
 }
 
-/// Runs the commands of a document that are not listed one after the other, in a folder where `ebbtide` is this
-/// program. Returns those that failed.
+/// Runs the commands of a document that are not listed one after the other, in a folder where
+/// `ebbtide` is this program. Returns those that failed.
 fn failures(document: &Path) -> Vec<String> {
     let folder = folder();
     symlink(root().join("traces"), folder.path().join("traces")).expect("a link");

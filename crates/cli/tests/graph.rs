@@ -57,7 +57,8 @@ fn both_graph_programs_run_on_a_file_within_their_dram() {
         for mode in ["dram", "ebbtide"] {
             assert!(of_mode(mode)["jobs_per_s"]["median"].as_f64() > Some(0.0), "{mode}");
         }
-        // More than the graph's megabytes beyond a child's that has none would show that it was loaded.
+        // More than the graph's megabytes beyond a child's that has none would show that it was
+        // loaded.
         let rss_mib = of_mode("ebbtide")["rss_mib"]["median"].as_f64().expect("a number");
         assert!(rss_mib < plain_mib + 2.0, "{workload} takes {rss_mib} MiB, {plain_mib} without");
     }

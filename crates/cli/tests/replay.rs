@@ -11,8 +11,8 @@ use std::process::Command;
 use common::{complaint, ebbtide, folder, names};
 use serde_json::Value;
 
-/// Writes a trace in text form: every page of 16 MiB once, then anywhere with every `writes`th access
-/// a write.
+/// Writes a trace in text form: every page of 16 MiB once, then anywhere with every `writes`th
+/// access a write.
 fn write_trace(path: &Path, writes: Option<u64>) {
     let mut text = String::new();
     for number in 0..20_000u64 {

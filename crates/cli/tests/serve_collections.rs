@@ -1,4 +1,5 @@
-//! A server that is killed keeps every acknowledged change of its hashes, sets, sorted sets and lists, whole.
+//! A server that is killed keeps every acknowledged change of its hashes, sets, sorted sets and
+//! lists, whole.
 
 mod common;
 

@@ -212,7 +212,8 @@ fn several_seeds_give_means_with_intervals_that_hold_them() {
     assert_eq!(usual["runs"].as_array().map(Vec::len), Some(3));
     let text = printed(&mut small_sim(folder.path(), &["--seeds=2"]));
     assert!(text.contains("seeds 1 to 2") && text.contains("95% confidence"), "{text}");
-    // So few jobs leave out the longest, by another factor with each seed; both say their p99 is poor.
+    // So few jobs leave out the longest, by another factor with each seed; both say their p99 is
+    // poor.
     let few = printed(&mut small_sim(folder.path(), &["--seeds=2", "--jobs=200"]));
     let warned = few.lines().filter(|line| line.starts_with("warning: "));
     let (of_one, of_both): (Vec<_>, Vec<_>) = warned.partition(|line| line.contains(": seed "));

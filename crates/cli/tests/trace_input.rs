@@ -1,5 +1,5 @@
-//! What `sim`, `compare` and `bench` take of a trace: all pages of every access, and a word on what they do
-//! not read.
+//! What `sim`, `compare` and `bench` take of a trace: all pages of every access, and a word on what
+//! they do not read.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Time to checksum a page. The pages are either two in turn, which stay in the core's cache, or any of 256
-//! MiB, as after a read from the drive.
+//! Time to checksum a page. The pages are either two in turn, which stay in the core's cache, or
+//! any of 256 MiB, as after a read from the drive.
 //!
 //!     cargo bench -p ebbtide-core --bench checksum
 

@@ -18,8 +18,8 @@ const FRAMES: usize = 1 << 15;
 const WAYS: usize = 16;
 const PAGES: u64 = 1 << 20;
 
-/// Misses whose pages are announced to the policy before they are inserted, as the engine's cores do with the
-/// misses of a turn.
+/// Misses whose pages are announced to the policy before they are inserted, as the engine's cores
+/// do with the misses of a turn.
 const MISSES_A_TURN: usize = 32;
 
 /// Hits between two misses; with Zipf's law and 3% of the pages cached, about three.

@@ -5,8 +5,8 @@ use std::any::type_name;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Saves the state of an object as bytes, or restores it from them. One function names the parts of the
-/// state to the archive, and serves both ways:
+/// Saves the state of an object as bytes, or restores it from them. One function names the parts of
+/// the state to the archive, and serves both ways:
 ///
 /// ```
 /// use ebbtide_core::Archive;
@@ -26,8 +26,8 @@ use serde::de::DeserializeOwned;
 /// assert_eq!((other.step, other.count), (2, 7));
 /// ```
 ///
-/// The bytes carry no description. They fit an object whose parts have the same [types](Archive::types_of),
-/// in the program that made them.
+/// The bytes carry no description. They fit an object whose parts have the same
+/// [types](Archive::types_of), in the program that made them.
 pub struct Archive<'a>(Way<'a>);
 
 enum Way<'a> {

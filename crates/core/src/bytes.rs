@@ -8,9 +8,9 @@ use thiserror::Error;
 
 /// A number of bytes.
 ///
-/// The text form is the same on the command line, in TOML files and in errors. It is a whole number of
-/// bytes, or a number with a unit. `KiB`, `MiB`, `GiB` and `TiB` are powers of 1,024. `kB`, `MB`, `GB` and
-/// `TB` are powers of 1,000.
+/// The text form is the same on the command line, in TOML files and in errors. It is a whole number
+/// of bytes, or a number with a unit. `KiB`, `MiB`, `GiB` and `TiB` are powers of 1,024. `kB`,
+/// `MB`, `GB` and `TB` are powers of 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 

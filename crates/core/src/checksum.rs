@@ -1,5 +1,5 @@
-//! CRC32C (Castagnoli, as in RFC 3720), the checksum of all that is stored: pages, the log, headers,
-//! traces.
+//! CRC32C (Castagnoli, as in RFC 3720), the checksum of all that is stored: pages, the log,
+//! headers, traces.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -8,8 +8,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// Returns the CRC32C of two byte strings in a row. `before` is the CRC32C of the first, `bytes` the
-/// second.
+/// Returns the CRC32C of two byte strings in a row. `before` is the CRC32C of the first, `bytes`
+/// the second.
 pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
     digest.update(bytes);

@@ -1,7 +1,7 @@
 //! [`choice!`](crate::choice!): an enum whose variants users choose by name.
 //!
-//! Each variant has one name. The command line, TOML files, JSON and errors all use it. The error for an
-//! unknown name suggests the nearest known one.
+//! Each variant has one name. The command line, TOML files, JSON and errors all use it. The error
+//! for an unknown name suggests the nearest known one.
 
 /// Defines an enum whose variants users choose by name.
 ///

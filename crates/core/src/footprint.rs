@@ -1,12 +1,12 @@
-//! [`Footprints`]: predicts which lines of a page will be used while it is cached. The others need not be
-//! fetched.
+//! [`Footprints`]: predicts which lines of a page will be used while it is cached. The others need
+//! not be fetched.
 //!
-//! This is the predictor of Footprint Cache (Jevdjic, Volos and Falsafi, "Die-Stacked DRAM Caches for
-//! Servers", ISCA'13). AstriFlash names it as an option for its own cache (HPCA'23 §II-A).
+//! This is the predictor of Footprint Cache (Jevdjic, Volos and Falsafi, "Die-Stacked DRAM Caches
+//! for Servers", ISCA'13). AstriFlash names it as an option for its own cache (HPCA'23 §II-A).
 //!
-//! When a page is evicted, the lines that were used are recorded under the access that brought it. That
-//! access is known by its *place in the program* and the *line* it wanted. The next page that the same
-//! place brings by the same line is expected to need the same lines.
+//! When a page is evicted, the lines that were used are recorded under the access that brought it.
+//! That access is known by its *place in the program* and the *line* it wanted. The next page that
+//! the same place brings by the same line is expected to need the same lines.
 
 use serde::{Deserialize, Serialize};
 
@@ -94,8 +94,8 @@ impl Footprints {
         Footprints::default()
     }
 
-    /// Returns the lines expected to be used of the page that `trigger` brings, its own line among them.
-    /// For an unknown trigger that is the whole page.
+    /// Returns the lines expected to be used of the page that `trigger` brings, its own line among
+    /// them. For an unknown trigger that is the whole page.
     pub fn expected(&self, trigger: Trigger) -> Lines {
         match self.entries[index(trigger)] {
             Some(entry) if entry.trigger == trigger => entry.used.and(Lines::one(trigger.line)),

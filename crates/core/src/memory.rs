@@ -1,8 +1,8 @@
 //! [`Memory`]: the trait every program is written against, in plain direct style.
 //!
-//! The same code runs over DRAM, over the engine's DRAM cache on real flash, under OS paging, and on any
-//! simulated machine. A call may suspend the fiber it runs on. No reference survives a call: values are
-//! passed by value and every call takes `&mut self`.
+//! The same code runs over DRAM, over the engine's DRAM cache on real flash, under OS paging, and
+//! on any simulated machine. A call may suspend the fiber it runs on. No reference survives a call:
+//! values are passed by value and every call takes `&mut self`.
 
 use std::any::Any;
 
@@ -14,9 +14,9 @@ use crate::durability::{Aborted, HeldLatches, Lsn, TransactionError};
 
 /// A plain value that memory holds: 8 to 64 bytes, a whole number of 8-byte words.
 ///
-/// Any [`bytemuck::Pod`] type of that size is one. Memory is made of 8-byte words, and a word never tears.
-/// A larger value is read and written word by word. It needs a latch (`ebbtide_structures::latch`) if other
-/// cores may change it at the same time.
+/// Any [`bytemuck::Pod`] type of that size is one. Memory is made of 8-byte words, and a word never
+/// tears. A larger value is read and written word by word. It needs a latch
+/// (`ebbtide_structures::latch`) if other cores may change it at the same time.
 pub trait Value: Pod {}
 impl<T: Pod> Value for T {}
 
@@ -32,23 +32,24 @@ pub enum Hint {
 /// One flat, byte-addressable address space over flash.
 ///
 /// # Ordering and races
-/// Jobs interleave at every access and across cores. Words are atomic, loads acquire and stores release, so
-/// jobs may race by design without undefined behaviour. A job that sees a word of another job also sees all
-/// that the other stored before it. Anything more needs a latch (`ebbtide_structures::latch`).
+/// Jobs interleave at every access and across cores. Words are atomic, loads acquire and stores
+/// release, so jobs may race by design without undefined behaviour. A job that sees a word of
+/// another job also sees all that the other stored before it. Anything more needs a latch
+/// (`ebbtide_structures::latch`).
 ///
 /// # Suspension
-/// Any call may suspend the fiber it runs on, and other jobs then run on the same kernel thread. Hold no
-/// lock guard, no `RefCell` borrow and no thread-local reference across a memory call. The next job that
-/// wants it would block its own thread for ever, or panic. A job that unwinds cannot be suspended, so
-/// destructors must not make a call that has to wait.
+/// Any call may suspend the fiber it runs on, and other jobs then run on the same kernel thread.
+/// Hold no lock guard, no `RefCell` borrow and no thread-local reference across a memory call. The
+/// next job that wants it would block its own thread for ever, or panic. A job that unwinds cannot
+/// be suspended, so destructors must not make a call that has to wait.
 ///
 /// # Errors
-/// A page that the device cannot read or write ends the job that touches it. The call unwinds with a
-/// [`MemoryFault`], which becomes the result of the job.
+/// A page that the device cannot read or write ends the job that touches it. The call unwinds with
+/// a [`MemoryFault`], which becomes the result of the job.
 ///
 /// # Panics
-/// A program must not use an address out of bounds or one that is not a multiple of 8. Nor may a value
-/// cross a line. Such a bug panics, which ends only the job.
+/// A program must not use an address out of bounds or one that is not a multiple of 8. Nor may a
+/// value cross a line. Such a bug panics, which ends only the job.
 pub trait Memory {
     /// Size of the address space in bytes.
     fn size_bytes(&self) -> u64;
@@ -59,59 +60,61 @@ pub trait Memory {
     /// Stores `value` at `at`.
     fn store<T: Value>(&mut self, at: Addr, value: T);
 
-    /// Stores `new` in the word at `at` if that word is `current`, in one atomic step. Returns the word
-    /// found: `Ok` if it was exchanged, `Err` if not.
+    /// Stores `new` in the word at `at` if that word is `current`, in one atomic step. Returns the
+    /// word found: `Ok` if it was exchanged, `Err` if not.
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// Computes for `instructions` simple instructions between accesses. Real memories execute them;
-    /// simulated ones charge their time.
+    /// Computes for `instructions` simple instructions between accesses. Real memories execute
+    /// them; simulated ones charge their time.
     fn work(&mut self, instructions: u64);
 
-    /// Lets other jobs run while the word at `at` is `seen` and no job calls [`wake`](Memory::wake) for it.
-    /// May return early: the caller must check the word again.
+    /// Lets other jobs run while the word at `at` is `seen` and no job calls [`wake`](Memory::wake)
+    /// for it. May return early: the caller must check the word again.
     fn wait(&mut self, at: Addr, seen: u64);
 
     /// Makes every job that waits on the word at `at` runnable.
     fn wake(&mut self, at: Addr);
 
-    /// Lets other jobs that are ready run before this one goes on. A memory with one job does nothing.
+    /// Lets other jobs that are ready run before this one goes on. A memory with one job does
+    /// nothing.
     fn let_others_run(&mut self) {}
 
     /// Announces pages that will be needed. A hint never changes what a program computes.
     fn hint(&mut self, _hint: Hint) {}
 
-    /// Discards the contents of `page`. Until it is stored to again, each of its words reads as its old
-    /// value or zero, also after a crash. A memory over flash may then give the page a frame without
-    /// reading it.
+    /// Discards the contents of `page`. Until it is stored to again, each of its words reads as its
+    /// old value or zero, also after a crash. A memory over flash may then give the page a frame
+    /// without reading it.
     ///
-    /// No other job may use the page or wait on a word of it, unless it accepts that words change at any
-    /// moment. A latch in it is free, and remains so. Inside a transaction the page is forgotten when the
-    /// stores take effect. Loads of the transaction itself return zeros until it has stored something.
+    /// No other job may use the page or wait on a word of it, unless it accepts that words change
+    /// at any moment. A latch in it is free, and remains so. Inside a transaction the page is
+    /// forgotten when the stores take effect. Loads of the transaction itself return zeros until it
+    /// has stored something.
     fn forget(&mut self, _page: PageId) {}
 
-    /// Runs `body` as a transaction. All its stores take effect in one step at its end, and survive a crash
-    /// as a whole or not at all. Returns the result of `body` and the transaction's place in the log, for
-    /// [`durable`](Memory::durable).
+    /// Runs `body` as a transaction. All its stores take effect in one step at its end, and survive
+    /// a crash as a whole or not at all. Returns the result of `body` and the transaction's place
+    /// in the log, for [`durable`](Memory::durable).
     ///
-    /// A memory without a persist part runs `body` once, on itself, and returns [`Lsn::ZERO`]. Programs
-    /// mark their transactions once and run on every memory.
+    /// A memory without a persist part runs `body` once, on itself, and returns [`Lsn::ZERO`].
+    /// Programs mark their transactions once and run on every memory.
     ///
-    /// * *Rerunnable.* `body` may run more than once, and only its last run counts. Its changes outside of
-    ///   memory must begin anew at each run.
-    /// * *Atomic.* Stores to the persist part are kept aside until `body` returns; its own loads see them,
-    ///   no other job does. A `body` that returns is committed, even if it returns an error: for one that
-    ///   may give up use [`try_transaction`](Memory::try_transaction). If `body` unwinds, a memory with a
-    ///   persist part drops its stores. Other memories keep them.
+    /// * *Rerunnable.* `body` may run more than once, and only its last run counts. Its changes
+    ///   outside of memory must begin anew at each run.
+    /// * *Atomic.* Stores to the persist part are kept aside until `body` returns; its own loads
+    ///   see them, no other job does. A `body` that returns is committed, even if it returns an
+    ///   error: for one that may give up use [`try_transaction`](Memory::try_transaction). If
+    ///   `body` unwinds, a memory with a persist part drops its stores. Other memories keep them.
     /// * *Of one moment.* The commit checks every word that was read under a latch of
     ///   `ebbtide_structures::latch`, by [`load_checked`](Memory::load_checked) or by
-    ///   [`compare_exchange`](Memory::compare_exchange). It does not check a plain [`load`](Memory::load)
-    ///   outside of a latch.
+    ///   [`compare_exchange`](Memory::compare_exchange). It does not check a plain
+    ///   [`load`](Memory::load) outside of a latch.
     /// * *Bounded.* The size of a transaction is limited; see [`TransactionError::TooLarge`].
-    /// * *Latches are not data.* A latch may be held around the transaction. It may also be taken inside by
-    ///   `ebbtide_structures::latch`, which keeps it until the stores have taken effect. It is never
-    ///   logged. Two transactions that store to the same words need a latch between them, or
-    ///   [`compare_exchange`](Memory::compare_exchange). An exchanged word is checked again at the end. If
-    ///   another job has changed it, `body` runs again.
+    /// * *Latches are not data.* A latch may be held around the transaction. It may also be taken
+    ///   inside by `ebbtide_structures::latch`, which keeps it until the stores have taken effect.
+    ///   It is never logged. Two transactions that store to the same words need a latch between
+    ///   them, or [`compare_exchange`](Memory::compare_exchange). An exchanged word is checked
+    ///   again at the end. If another job has changed it, `body` runs again.
     /// * *Not nested.* A transaction inside a transaction is part of the outer one.
     ///
     /// # Errors
@@ -123,9 +126,10 @@ pub trait Memory {
         Ok((body(self), Lsn::ZERO))
     }
 
-    /// As [`transaction`](Memory::transaction), of a `body` that may give up. If it returns an error, a memory
-    /// with a persist part drops the stores of `body`, and other memories keep them. The error is of one
-    /// moment as well: if a checked word has changed by then, `body` runs again.
+    /// As [`transaction`](Memory::transaction), of a `body` that may give up. If it returns an
+    /// error, a memory with a persist part drops the stores of `body`, and other memories keep
+    /// them. The error is of one moment as well: if a checked word has changed by then, `body` runs
+    /// again.
     ///
     /// # Errors
     /// [`Aborted::GivenUp`] with the error of `body`, else as `transaction`.
@@ -136,19 +140,20 @@ pub trait Memory {
         body(self).map(|value| (value, Lsn::ZERO)).map_err(Aborted::GivenUp)
     }
 
-    /// Waits until the transaction at `lsn` and all earlier ones survive a crash. The job keeps its fiber,
-    /// and other jobs run. [`Lsn::ZERO`] waits for nothing.
+    /// Waits until the transaction at `lsn` and all earlier ones survive a crash. The job keeps its
+    /// fiber, and other jobs run. [`Lsn::ZERO`] waits for nothing.
     ///
     /// # Errors
-    /// When it cannot become durable, because the log cannot be written any more, and inside a transaction.
+    /// When it cannot become durable, because the log cannot be written any more, and inside a
+    /// transaction.
     fn durable(&mut self, _lsn: Lsn) -> Result<(), TransactionError> {
         Ok(())
     }
 
-    /// Logs what the `bytes` bytes from `at` on, whole words, hold now: as persistent memory's flush of a
-    /// range. Stores outside of transactions may survive a crash; those in the range do once the place
-    /// given is [durable](Memory::durable). Each page of the range is logged in one step. Does nothing
-    /// inside a transaction, whose stores are logged anyway.
+    /// Logs what the `bytes` bytes from `at` on, whole words, hold now: as persistent memory's
+    /// flush of a range. Stores outside of transactions may survive a crash; those in the range do
+    /// once the place given is [durable](Memory::durable). Each page of the range is logged in one
+    /// step. Does nothing inside a transaction, whose stores are logged anyway.
     ///
     /// # Errors
     /// When the log cannot be written any more.
@@ -156,8 +161,8 @@ pub trait Memory {
         Ok(Lsn::ZERO)
     }
 
-    /// As [`compare_exchange`](Memory::compare_exchange), at once also inside a transaction, and never
-    /// logged: for the word of a latch.
+    /// As [`compare_exchange`](Memory::compare_exchange), at once also inside a transaction, and
+    /// never logged: for the word of a latch.
     fn exchange_latch(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         self.compare_exchange(at, current, new)
     }
@@ -168,20 +173,21 @@ pub trait Memory {
         self.load(at)
     }
 
-    /// As [`load`](Memory::load) of a word. Inside a transaction the word is compared with what was read when
-    /// the transaction commits. If another job has changed it, `body` runs again.
+    /// As [`load`](Memory::load) of a word. Inside a transaction the word is compared with what was
+    /// read when the transaction commits. If another job has changed it, `body` runs again.
     fn load_checked(&mut self, at: Addr) -> u64 {
         self.load(at)
     }
 
     /// The latches of the transaction under way; `None` outside of one. For
-    /// `ebbtide_structures::latch`, which keeps a latch until the stores under it have taken effect.
+    /// `ebbtide_structures::latch`, which keeps a latch until the stores under it have taken
+    /// effect.
     fn latches(&mut self) -> Option<&mut HeldLatches> {
         None
     }
 
-    /// Returns how many times the store behind this memory was opened. A latch carries that number. One
-    /// with an older number counts as free.
+    /// Returns how many times the store behind this memory was opened. A latch carries that number.
+    /// One with an older number counts as free.
     fn boot(&self) -> u32 {
         0
     }

@@ -1,12 +1,14 @@
 //! Placement: the slots on flash that dirty pages are written to.
 //!
-//! To write every page back to its old place costs one request a page. An address space that need not
-//! survive the process can put pages anywhere. So dirty pages that leave together are written together.
+//! To write every page back to its old place costs one request a page. An address space that need
+//! not survive the process can put pages anywhere. So dirty pages that leave together are written
+//! together.
 //!
-//! The *slots* (page-sized places on flash) are handed out in runs of neighbours. They come from the
-//! emptiest *segment*, which has 64 slots. No page is moved to make room, so none is written more than
-//! once. With spare slots, segments empty themselves as their pages are written elsewhere. Log-structured
-//! stores fill holes in this way instead of cleaning ("hole plugging", Matthews et al., SOSP 1997).
+//! The *slots* (page-sized places on flash) are handed out in runs of neighbours. They come from
+//! the emptiest *segment*, which has 64 slots. No page is moved to make room, so none is written
+//! more than once. With spare slots, segments empty themselves as their pages are written
+//! elsewhere. Log-structured stores fill holes in this way instead of cleaning ("hole plugging",
+//! Matthews et al., SOSP 1997).
 
 /// Slots in a segment.
 const SEGMENT: u64 = 64;
@@ -78,8 +80,8 @@ impl Placement {
         self.free_count
     }
 
-    /// Takes a run of at most `count_max` free slots; `None` if no slot is free. Retired slots are free
-    /// again when no other slot is.
+    /// Takes a run of at most `count_max` free slots; `None` if no slot is free. Retired slots are
+    /// free again when no other slot is.
     ///
     /// # Panics
     /// If `count_max` is zero.
@@ -88,9 +90,10 @@ impl Placement {
         self.take_room(1, |room| room.min(count_max))
     }
 
-    /// Takes a run for as many groups of these sizes as it has room for, in order. The pages of a group will be
-    /// read together. No group is divided if the first fits in the segment being filled or in the emptiest other
-    /// one. Otherwise the run holds a part of the first group. All else is as in [`take`](Placement::take).
+    /// Takes a run for as many groups of these sizes as it has room for, in order. The pages of a
+    /// group will be read together. No group is divided if the first fits in the segment being
+    /// filled or in the emptiest other one. Otherwise the run holds a part of the first group. All
+    /// else is as in [`take`](Placement::take).
     ///
     /// # Panics
     /// If there is no group, or the first is empty.
@@ -109,8 +112,8 @@ impl Placement {
         })
     }
 
-    /// Takes as many free slots as `count_in` returns for a run of them. The run has at least `whole` slots
-    /// if there is such a one.
+    /// Takes as many free slots as `count_in` returns for a run of them. The run has at least
+    /// `whole` slots if there is such a one.
     fn take_room(&mut self, whole: u32, count_in: impl FnOnce(u32) -> u32) -> Option<Run> {
         if self.free_count == 0 {
             std::mem::take(&mut self.retired).into_iter().for_each(|slot| self.release(slot));
@@ -143,8 +146,8 @@ impl Placement {
         (free != 0).then(|| free.trailing_zeros())
     }
 
-    /// Retires `slot`, which could not be written. It holds no page, and is used again only when no other
-    /// slot is free. From the 1,025th retired slot on, a slot becomes free at once.
+    /// Retires `slot`, which could not be written. It holds no page, and is used again only when no
+    /// other slot is free. From the 1,025th retired slot on, a slot becomes free at once.
     ///
     /// # Panics
     /// If it held no page.
@@ -286,7 +289,8 @@ mod tests {
         assert_eq!(placement.take_for(&[9]), Some(Run { first: 5, count: 5 }));
     }
 
-    /// Groups of five pages, and one single page for every three groups. Each step writes any of them.
+    /// Groups of five pages, and one single page for every three groups. Each step writes any of
+    /// them.
     #[test]
     fn groups_that_are_written_again_and_again_stay_together() {
         const GROUPS: usize = 3_000;

@@ -1,7 +1,8 @@
 //! The job scheduler (AstriFlash §IV-D): which job a core runs next.
 //!
-//! A job runs to completion except on a miss. A core asks at every miss and after every finished job. The
-//! core keeps new jobs in its own queue. This scheduler holds the *pending* jobs, which a miss has halted.
+//! A job runs to completion except on a miss. A core asks at every miss and after every finished
+//! job. The core keeps new jobs in its own queue. This scheduler holds the *pending* jobs, which a
+//! miss has halted.
 
 use std::collections::VecDeque;
 
@@ -14,8 +15,8 @@ choice! {
         /// AstriFlash's. A pending job goes before a new one if its page has arrived, or if it is
         /// older than the mean flash response. Otherwise new jobs go first.
         Priority = "priority",
-        /// The ablation noPS (AstriFlash §VI-B). New jobs go first while a thread is free. Only when
-        /// none is free, the oldest pending job is considered. So a halted job waits for about
+        /// The ablation noPS (AstriFlash §VI-B). New jobs go first while a thread is free. Only
+        /// when none is free, the oldest pending job is considered. So a halted job waits for about
         /// `threads − 1` misses of others, even if its page has arrived.
         Fifo = "fifo",
     }
@@ -24,11 +25,11 @@ choice! {
 /// How the scheduler learns that a page has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wakeup {
-    /// The scheduler is told by [`Scheduler::arrived`], and never resumes a job whose page is not there.
-    /// These are the queue pairs of AstriFlash §IV-D, and the engine does the same.
+    /// The scheduler is told by [`Scheduler::arrived`], and never resumes a job whose page is not
+    /// there. These are the queue pairs of AstriFlash §IV-D, and the engine does the same.
     Notified,
-    /// The scheduler guesses from the job's age. A job resumed too early blocks its core until the page
-    /// comes.
+    /// The scheduler guesses from the job's age. A job resumed too early blocks its core until the
+    /// page comes.
     Guessed {
         /// The age when a page is assumed to have arrived: the mean flash response.
         ripe_after: Span,
@@ -60,8 +61,8 @@ pub struct Scheduler<J> {
 }
 
 impl<J> Scheduler<J> {
-    /// A scheduler for a core of `threads` user-level threads. While that many jobs are pending, it starts
-    /// no new one.
+    /// A scheduler for a core of `threads` user-level threads. While that many jobs are pending, it
+    /// starts no new one.
     ///
     /// # Panics
     /// If `threads` is zero.
@@ -120,9 +121,9 @@ impl<J> Scheduler<J> {
         }
     }
 
-    /// Returns what to run on a core that leaves its pending jobs alone until the next miss. `new_job` is
-    /// true if a new job is at hand. After a job has ended, noPS does not look at pending ones (AstriFlash
-    /// §VI-B).
+    /// Returns what to run on a core that leaves its pending jobs alone until the next miss.
+    /// `new_job` is true if a new job is at hand. After a job has ended, noPS does not look at
+    /// pending ones (AstriFlash §VI-B).
     pub fn next_new(&self, new_job: bool) -> Next<J> {
         if new_job && self.pending() < self.threads { Next::Start } else { Next::Wait }
     }

@@ -1,8 +1,8 @@
 //! Points in time and spans between them, in integer picoseconds.
 //!
-//! Every clock and transfer time of the modelled systems is a whole number of picoseconds. Examples are the
-//! beat of DDR4-1600, 0.625 ns, and a cycle at 2 GHz. So simulated runs are reproducible to the bit. 64
-//! bits last 213 days.
+//! Every clock and transfer time of the modelled systems is a whole number of picoseconds. Examples
+//! are the beat of DDR4-1600, 0.625 ns, and a cycle at 2 GHz. So simulated runs are reproducible to
+//! the bit. 64 bits last 213 days.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

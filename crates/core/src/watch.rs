@@ -48,13 +48,14 @@ impl Watch<'static> {
 }
 
 impl<'a> Watch<'a> {
-    /// Returns a watch that reports to `tell` and stops on `stop`. It reports the stage and the share of
-    /// all work done, from 0 to 1.
+    /// Returns a watch that reports to `tell` and stops on `stop`. It reports the stage and the
+    /// share of all work done, from 0 to 1.
     pub const fn new(tell: &'a (dyn Fn(&str, f64) + Sync), stop: &'a Stop) -> Watch<'a> {
         Watch { tell, stop }
     }
 
-    /// Returns a watch with the same stop request that reports progress to `tell`. For a part of a run.
+    /// Returns a watch with the same stop request that reports progress to `tell`. For a part of a
+    /// run.
     pub const fn telling<'b>(&self, tell: &'b (dyn Fn(&str, f64) + Sync)) -> Watch<'b>
     where
         'a: 'b,
@@ -62,8 +63,8 @@ impl<'a> Watch<'a> {
         Watch { tell, stop: self.stop }
     }
 
-    /// Runs `part`, which is the work between the shares `from` and `to` of the whole. `part` reports its
-    /// own share from 0 to 1.
+    /// Runs `part`, which is the work between the shares `from` and `to` of the whole. `part`
+    /// reports its own share from 0 to 1.
     pub fn within<T>(&self, from: f64, to: f64, part: impl FnOnce(Watch<'_>) -> T) -> T {
         let show = |stage: &str, share: f64| self.show(stage, from + (to - from) * share);
         part(self.telling(&show))

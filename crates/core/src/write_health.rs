@@ -1,12 +1,13 @@
-//! [`WriteHealth`]: decides when a device that refuses writes is tried again, and when it is given up.
+//! [`WriteHealth`]: decides when a device that refuses writes is tried again, and when it is given
+//! up.
 
 use crate::time::{Span, Time};
 
 /// The state of a device's writes.
 ///
-/// After 16 failures in a row the device counts as failing. It is then tried with one write at a time, first
-/// after 1 ms. The delay doubles each time, up to 1 s. When it has failed for 5 s it is given up, until a write
-/// succeeds.
+/// After 16 failures in a row the device counts as failing. It is then tried with one write at a
+/// time, first after 1 ms. The delay doubles each time, up to 1 s. When it has failed for 5 s it is
+/// given up, until a write succeeds.
 #[derive(Debug, Default)]
 pub struct WriteHealth {
     failed_in_a_row: u32,
@@ -68,7 +69,8 @@ impl WriteHealth {
         1
     }
 
-    /// Returns true if the device has failed for at least [`GIVEN_UP_AFTER`](WriteHealth::GIVEN_UP_AFTER).
+    /// Returns true if the device has failed for at least
+    /// [`GIVEN_UP_AFTER`](WriteHealth::GIVEN_UP_AFTER).
     pub fn is_given_up(&self, now: Time) -> bool {
         let since = self.failing.as_ref().map(|failing| now.since(failing.since));
         since.is_some_and(|since| since >= WriteHealth::GIVEN_UP_AFTER)

@@ -1,4 +1,5 @@
-//! Promotion against a second model of the published listing, with exact fractions and pages by name.
+//! Promotion against a second model of the published listing, with exact fractions and pages by
+//! name.
 
 use std::collections::HashMap;
 

@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.next().unwrap_or_else(|| "records.ebb".into());
     let records: u64 = arguments.next().map_or(Ok(10_000_000), |text| text.parse())?;
     let size = (records * ROOM_BYTES).max(8 << 20);
-    // A crash in the middle loses at most the last second. The import ends with all records durable.
+    // A crash in the middle loses at most the last second. The import ends with all records
+    // durable.
     let options = Store::builder(path).size(size).dram("128MiB").durability("every:1s");
     let store = options.replace(true).open()?;
     let map = store.map("records")?;

@@ -1,4 +1,5 @@
-//! A counter service under tokio: a client sends a name in a line and gets its count, which survives crashes.
+//! A counter service under tokio: a client sends a name in a line and gets its count, which
+//! survives crashes.
 //!
 //! ```sh
 //! cargo run --release --example counters -p ebbtide -- counts.ebb 127.0.0.1:7000

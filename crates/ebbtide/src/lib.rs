@@ -42,7 +42,8 @@ pub use ebbtide_engine::embedded::{
 };
 pub use ebbtide_engine::{FlashMemory, Snapshot};
 
-/// Structures of values of fixed size, which jobs use. [`Store::vector`] and [`Store::typed_map`] find them.
+/// Structures of values of fixed size, which jobs use. [`Store::vector`] and [`Store::typed_map`]
+/// find them.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -59,7 +59,8 @@ impl Service for Jobs {
     fn run(&self, job: &mut u64, memory: &mut FlashMemory<'_>) {
         for access in 0..ACCESSES {
             let random = scramble(*job * ACCESSES + access);
-            // The fourth power of an even distribution: a tenth of the pages gets half of the accesses.
+            // The fourth power of an even distribution: a tenth of the pages gets half of the
+            // accesses.
             let even = (random >> 11) as f64 / (1u64 << 53) as f64;
             let page = (PAGES as f64 * even.powi(4)) as u64;
             let at = PageId(page).start();

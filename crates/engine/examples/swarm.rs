@@ -1,8 +1,8 @@
 //! Runs drawn combinations of policy, prefetcher, admission, frames, threads, cores and faults, one
 //! after the other, and checks every word that jobs read.
 //!
-//! `cargo run --release -p ebbtide-engine --example swarm [SECONDS [FIRST_SEED]]`: for 60 seconds from
-//! seed 1000 unless told otherwise. A run that goes wrong prints its seed and choices.
+//! `cargo run --release -p ebbtide-engine --example swarm [SECONDS [FIRST_SEED]]`: for 60 seconds
+//! from seed 1000 unless told otherwise. A run that goes wrong prints its seed and choices.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,10 +1,12 @@
-//! Transactions on several cores, for as long as one likes, over far more pages than the cache holds.
+//! Transactions on several cores, for as long as one likes, over far more pages than the cache
+//! holds.
 //!
 //! `cargo run --release -p ebbtide-engine --example transfers -- FOLDER SECONDS CORES`
 //!
-//! Jobs move amounts between the accounts of a group, whose sum stays zero, and look at the sum of a group.
-//! Some give up in the middle, by an error or a panic. In each round the store is opened, used for two seconds, and
-//! closed, with a checkpoint every second round. Nothing that was acknowledged may be missing in the next.
+//! Jobs move amounts between the accounts of a group, whose sum stays zero, and look at the sum of
+//! a group. Some give up in the middle, by an error or a panic. In each round the store is opened,
+//! used for two seconds, and closed, with a checkpoint every second round. Nothing that was
+//! acknowledged may be missing in the next.
 
 use std::error::Error;
 use std::path::Path;

@@ -13,7 +13,8 @@ use ebbtide_structures::{Map, Region, Vector};
 const STORE_BYTES: u64 = 256 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Name a file on your flash; a temporary folder, which goes in the end, is only sure to be there.
+    // Name a file on your flash; a temporary folder, which goes in the end, is only sure to be
+    // there.
     let folder = tempfile::tempdir()?;
     let fallback = || folder.path().join("quickstart.store");
     let path = std::env::args_os().nth(1).map_or_else(fallback, PathBuf::from);

@@ -1,14 +1,14 @@
 //! Model checks: what two or three threads may do, in every order or in many drawn ones.
 //!
-//! Built with `--cfg loom` (`.ci/run` has the command), they try every order that the memory model allows
-//! for grace periods. A membarrier is modelled as sequentially consistent fences of all threads: a model
-//! checker cannot interrupt a thread as the kernel does. The checks without a barrier have no such fences,
-//! which would hide that others are missing.
+//! Built with `--cfg loom` (`.ci/run` has the command), they try every order that the memory model
+//! allows for grace periods. A membarrier is modelled as sequentially consistent fences of all
+//! threads: a model checker cannot interrupt a thread as the kernel does. The checks without a
+//! barrier have no such fences, which would hide that others are missing.
 //!
 //! They also try every order of two cores that change one page by the table of transitions.
 //!
-//! Built with `--cfg shuttle`, they try drawn orders of mailboxes, lists of waiters and the page table.
-//! Shuttle models sequential consistency.
+//! Built with `--cfg shuttle`, they try drawn orders of mailboxes, lists of waiters and the page
+//! table. Shuttle models sequential consistency.
 
 #[cfg(loom)]
 mod grace_periods {

@@ -38,7 +38,8 @@ struct Setup {
     batch_max: usize,
     stack_bytes: usize,
     budget_bytes: usize,
-    /// Calls a job makes within each other, with up to 2 KiB of stack each, before it goes to memory.
+    /// Calls a job makes within each other, with up to 2 KiB of stack each, before it goes to
+    /// memory.
     depth: u32,
     jobs_per_core: u32,
     /// Whether they are submitted by another thread, which keeps all tickets.
@@ -302,7 +303,8 @@ fn run(child: &mut Command) -> String {
 fn the_gathering_process() {
     let Some(path) = std::env::var_os("EBBTIDE_ROWS") else { return };
     let (row_bytes, rows) = (512, PAGES * PAGE_BYTES as u64 / 512);
-    // A call takes 4 bytes a row while it lasts, and where the allocator puts them is chance: few a call.
+    // A call takes 4 bytes a row while it lasts, and where the allocator puts them is chance: few a
+    // call.
     let (mut indices, mut into) = (vec![0; 5_000], vec![1; 5_000 * row_bytes]);
     let (before, _) = resident();
     let options = Options::new(USUAL.budget_bytes);
@@ -389,14 +391,15 @@ fn the_recovering_process() {
         let tickets: Vec<_> = (first..first + 128).map(store_to).collect();
         last = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).fold(last, Lsn::max);
     }
-    // Once: every flush ends a block of the log, and more of them on a slow disk would begin a checkpoint.
+    // Once: every flush ends a block of the log, and more of them on a slow disk would begin a
+    // checkpoint.
     jobs.submit(move |memory| memory.durable(last)).wait().unwrap().unwrap();
     // Without a checkpoint.
     std::process::exit(0);
 }
 
-/// Recovers a store with the usual budget that as many transactions, of a page each, were made in with
-/// another one.
+/// Recovers a store with the usual budget that as many transactions, of a page each, were made in
+/// with another one.
 fn recover(transactions: u64, budget_bytes: usize) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("store");

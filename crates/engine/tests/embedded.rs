@@ -1,5 +1,5 @@
-//! The library that programs embed: stores that a builder opens, maps that are found by name, and errors that
-//! name what is wrong.
+//! The library that programs embed: stores that a builder opens, maps that are found by name, and
+//! errors that name what is wrong.
 
 use std::collections::BTreeMap;
 use std::fs;

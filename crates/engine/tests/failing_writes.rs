@@ -67,7 +67,8 @@ fn transactions_are_refused_while_pages_cannot_be_written_and_reads_go_on() {
     let error = store_until_refused(&jobs);
     assert!(matches!(error, TransactionError::PagesFail { .. }), "{error}");
     assert!(error.to_string().contains("Input/output error"), "{error}");
-    // Before it counts as failing some batches are on their way, and then it is tried a few times a second.
+    // Before it counts as failing some batches are on their way, and then it is tried a few times a
+    // second.
     let most = 4_000 + 100 * began.elapsed().as_secs();
     assert!(tries.load(Ordering::SeqCst) < most, "{tries:?} in {:?}", began.elapsed());
     let progress = jobs.engine().progress().unwrap();

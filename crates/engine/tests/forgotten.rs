@@ -1,4 +1,5 @@
-//! Pages that a transaction forgets: stored to without a read, and as they were if it does not take place.
+//! Pages that a transaction forgets: stored to without a read, and as they were if it does not take
+//! place.
 
 mod common;
 
@@ -118,7 +119,8 @@ fn a_transaction_that_stores_nothing_to_a_forgotten_page_leaves_it_as_it_was() {
     assert_eq!(forgets.wait().unwrap(), [filled(3), filled(4)]);
 }
 
-/// The first run forgets the page and meets at its end that a word has changed. The next one needs the page.
+/// The first run forgets the page and meets at its end that a word has changed. The next one needs
+/// the page.
 #[test]
 fn a_run_that_does_not_count_leaves_a_forgotten_page_as_it_was() {
     let folder = folder();

@@ -1,5 +1,5 @@
-//! A forked child has none of its parent's threads: it may drop an engine and its jobs, and the parent goes
-//! on with both.
+//! A forked child has none of its parent's threads: it may drop an engine and its jobs, and the
+//! parent goes on with both.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Options that no machine can satisfy are refused with what was expected. Nothing panics on them, and
-//! nothing is mapped.
+//! Options that no machine can satisfy are refused with what was expected. Nothing panics on them,
+//! and nothing is mapped.
 
 mod common;
 

@@ -111,8 +111,8 @@ fn initial_of(page: u64) -> u64 {
     initial(page * WORDS_PER_PAGE)
 }
 
-/// Runs core 0's jobs and, once one of them is busy, jobs of core 1 that check `pages`; all must end
-/// well.
+/// Runs core 0's jobs and, once one of them is busy, jobs of core 1 that check `pages`; all must
+/// end well.
 fn run_beside(
     flash: Flash,
     frames: usize,
@@ -149,8 +149,8 @@ fn a_scan_does_not_delay_misses(flash: Flash) {
         };
         let (counted, log) = run_beside(flash, 64, scan, many_pages);
         assert_eq!(counted.jobs, count + 1);
-        // The scan did nothing but hit, and core 1 nothing but miss. Where core 0's thread did not run for long, its
-        // pages were given up and read again.
+        // The scan did nothing but hit, and core 1 nothing but miss. Where core 0's thread did not
+        // run for long, its pages were given up and read again.
         let scanned: u64 = (0..SCANNED).map(|page| u64::from(log.reads(page))).sum();
         assert!(scanned <= count / 4, "{scanned} reads of {SCANNED} pages");
         assert_eq!(counted.misses, scanned + count);
@@ -193,8 +193,8 @@ fn nor_does_it_with_io_uring_on_a_file_while_computing() {
     a_computing_job_does_not_delay_misses(Flash::File);
 }
 
-/// Core 0 misses on page 0 and then computes; core 1 wants the same page. With `held`, the request is
-/// not even handed over when core 0 begins to compute.
+/// Core 0 misses on page 0 and then computes; core 1 wants the same page. With `held`, the request
+/// is not even handed over when core 0 begins to compute.
 fn a_page_under_way_elsewhere_is_had(flash: Flash, held: bool) {
     ends(move || {
         let (device, log) = recorded(flash);

@@ -150,7 +150,8 @@ fn a_range_is_read_ahead_also_where_fewer_frames_are_free_than_it_has_pages() {
     assert!(missed <= ahead / 4, "{missed} pages were waited for, {ahead} read ahead");
 }
 
-/// Where frames are plenty, the window of 64 pages is filled anew whenever half of it has been copied.
+/// Where frames are plenty, the window of 64 pages is filled anew whenever half of it has been
+/// copied.
 #[test]
 fn a_long_range_is_asked_for_half_a_window_at_a_time() {
     const LONG: u64 = 1000;
@@ -247,7 +248,8 @@ fn a_view_that_is_gone_holds_up_no_other_core() {
         let gone = Arc::new(AtomicU32::new(0));
         let work = |core: usize| {
             let gone = gone.clone();
-            // One computes for long after it has looked at a page; the other needs every frame often.
+            // One computes for long after it has looked at a page; the other needs every frame
+            // often.
             vec![job(move |memory| {
                 if core == 0 {
                     drop(memory.page(PageId(0)));

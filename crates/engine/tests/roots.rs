@@ -67,7 +67,8 @@ impl Root for OrderedMap {
     }
 }
 
-/// Rows of a seventh of a page come, change in part and go, so that pages are divided and given back.
+/// Rows of a seventh of a page come, change in part and go, so that pages are divided and given
+/// back.
 impl Root for BTree<[u64; 2], [u64; 72]> {
     fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Self {
         catalogue.b_tree(memory, "rows", 150).unwrap()

@@ -70,7 +70,8 @@ fn rows_in_several_runs_are_numbered_through() {
     }
 }
 
-/// The last page of the rows was taken for cut short when the file ended in it, but behind the rows.
+/// The last page of the rows was taken for cut short when the file ended in it, but behind the
+/// rows.
 #[test]
 fn the_file_may_end_a_little_behind_the_rows() {
     let (_folder, path, contents) = file((1 << 20) + 1000);

@@ -245,7 +245,8 @@ fn moves(memory: &mut FlashMemory<'_>, [from, to]: [u64; 2]) {
     memory.transaction(moves).unwrap();
 }
 
-/// Sums over accounts on more pages than DRAM holds. During the first runs of each another job moves money.
+/// Sums over accounts on more pages than DRAM holds. During the first runs of each another job
+/// moves money.
 fn sums_are_of_one_moment(cores: usize) {
     const ACCOUNTS: u64 = 1500;
     const SUMS: u64 = 8;

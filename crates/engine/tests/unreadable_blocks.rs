@@ -70,7 +70,8 @@ fn commit(jobs: &Jobs, page: u64, value: u64) {
     stored.wait().unwrap().unwrap();
 }
 
-/// Opens a copy of the store in `folder` after `damage` has worked on it, on a disk that cannot read `block`.
+/// Opens a copy of the store in `folder` after `damage` has worked on it, on a disk that cannot
+/// read `block`.
 fn open(
     folder: &TempDir,
     block: Option<Block>,

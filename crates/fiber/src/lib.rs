@@ -1,12 +1,12 @@
 //! Fibers: stackful user-level threads, switched in a few nanoseconds.
 //!
-//! A [`Fiber`] runs a body on a stack of its own. The body suspends itself anywhere in its call tree and
-//! goes on when it is resumed. Stacks are mapped once, each above a guard of [`GUARD_BYTES`], touched ahead
-//! of need, and reused through a [`StackPool`]. An overflow ends the process with a line that names the
-//! job. The caller decides the order of fibers.
+//! A [`Fiber`] runs a body on a stack of its own. The body suspends itself anywhere in its call
+//! tree and goes on when it is resumed. Stacks are mapped once, each above a guard of
+//! [`GUARD_BYTES`], touched ahead of need, and reused through a [`StackPool`]. An overflow ends the
+//! process with a line that names the job. The caller decides the order of fibers.
 //!
-//! A fiber stays on the thread that made it. Its body must not hold a lock guard, a `RefCell` borrow
-//! or a thread-local reference across a suspension, and must not suspend while it unwinds.
+//! A fiber stays on the thread that made it. Its body must not hold a lock guard, a `RefCell`
+//! borrow or a thread-local reference across a suspension, and must not suspend while it unwinds.
 
 mod overflow;
 mod panics;
@@ -31,15 +31,15 @@ impl<In, Out> Suspend<'_, In, Out> {
     }
 }
 
-/// A body that runs on its own stack. It takes an `In` at every resumption and returns an `Out` at every
-/// suspension.
+/// A body that runs on its own stack. It takes an `In` at every resumption and returns an `Out` at
+/// every suspension.
 pub struct Fiber<In, Out> {
     coroutine: Coroutine<In, Out, (), Stack>,
 }
 
 impl<In: 'static, Out: 'static> Fiber<In, Out> {
-    /// A fiber that runs `body` on `stack` when it is first resumed. The body gets the input of that
-    /// resumption.
+    /// A fiber that runs `body` on `stack` when it is first resumed. The body gets the input of
+    /// that resumption.
     pub fn new<F>(stack: Stack, body: F) -> Fiber<In, Out>
     where
         F: FnOnce(&Suspend<'_, In, Out>, In) + 'static,
@@ -53,8 +53,8 @@ impl<In: 'static, Out: 'static> Fiber<In, Out> {
         Fiber { coroutine }
     }
 
-    /// Runs the body until it suspends (`Some` of its output) or returns (`None`). A panic in the body
-    /// is passed on to the caller.
+    /// Runs the body until it suspends (`Some` of its output) or returns (`None`). A panic in the
+    /// body is passed on to the caller.
     ///
     /// # Panics
     /// If the body has already returned.

@@ -1,7 +1,8 @@
 //! Reports a stack overflow and its job before the process ends.
 //!
-//! A fiber that overflows its stack faults in the guard below it. The handler runs on an alternate stack
-//! and finds the guard in the table of all stacks. It uses only calls that are safe in a signal handler.
+//! A fiber that overflows its stack faults in the guard below it. The handler runs on an alternate
+//! stack and finds the guard in the table of all stacks. It uses only calls that are safe in a
+//! signal handler.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -96,8 +97,8 @@ const SI_KERNEL: libc::c_int = 0x80;
 /// The most bytes that the frame of a signal takes.
 const SIGNAL_FRAME_BYTES: usize = 16 * 1024;
 
-/// True if the stack at `pointer` has no room for the frame of a signal, after a report. The kernel gives no
-/// address when it cannot push one.
+/// True if the stack at `pointer` has no room for the frame of a signal, after a report. The kernel
+/// gives no address when it cannot push one.
 fn is_at_its_end(pointer: usize) -> bool {
     // SAFETY: this thread ran on the stack at the pointer.
     let room = unsafe { region::lookup(pointer, |_, _, in_guard| !in_guard) };

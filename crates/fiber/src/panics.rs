@@ -1,5 +1,5 @@
-//! Runs the panic hook of a fiber on the thread's own stack, because a small stack is too small to print a
-//! backtrace.
+//! Runs the panic hook of a fiber on the thread's own stack, because a small stack is too small to
+//! print a backtrace.
 
 use std::hint::black_box;
 use std::panic::{set_hook, take_hook};
@@ -26,8 +26,8 @@ pub(crate) fn use_the_threads_stack() {
     });
 }
 
-/// Runs `work` on the thread's own stack, also when a fiber calls this. For code that needs more stack than
-/// a fiber has. It must not suspend the fiber.
+/// Runs `work` on the thread's own stack, also when a fiber calls this. For code that needs more
+/// stack than a fiber has. It must not suspend the fiber.
 pub fn on_the_threads_stack(work: &mut dyn FnMut()) {
     let here = black_box(0u8);
     let find = |_: &_, state: &State, _| {

@@ -1,5 +1,5 @@
-//! The memory of stacks: one mapping for many stacks, each above a guard that faults. Finds the stack of an
-//! address.
+//! The memory of stacks: one mapping for many stacks, each above a guard that faults. Finds the
+//! stack of an address.
 
 use std::io;
 use std::ptr::NonNull;
@@ -12,8 +12,8 @@ pub const STACK_BYTES_MIN: usize = 8 * 1024;
 /// The largest stack a fiber can have, in bytes.
 pub const STACK_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes below every stack that are reserved but not accessible. A function with a larger frame may step
-/// over them, unless its compiler probes the stack, as Rust's does.
+/// Bytes below every stack that are reserved but not accessible. A function with a larger frame may
+/// step over them, unless its compiler probes the stack, as Rust's does.
 pub const GUARD_BYTES: usize = 64 * 1024;
 
 const PAGE_BYTES: usize = 4096;
@@ -106,7 +106,8 @@ impl Region {
         Some((state, offset % self.stride() < GUARD_BYTES))
     }
 
-    /// Makes the region known to [`lookup`]. A process with too many regions has some that are not known.
+    /// Makes the region known to [`lookup`]. A process with too many regions has some that are not
+    /// known.
     pub(crate) fn register(self: &Arc<Region>) {
         let region = Arc::as_ptr(self).cast_mut();
         let free = std::ptr::null_mut();
@@ -152,16 +153,16 @@ static KNOWN: [Known; 4096] = [const {
     }
 }; 4096];
 
-/// Places of [`KNOWN`] from this one on have never held a region. Most processes have few regions, and a
-/// search of all places takes a microsecond.
+/// Places of [`KNOWN`] from this one on have never held a region. Most processes have few regions,
+/// and a search of all places takes a microsecond.
 static KNOWN_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls `found` with the region and state of the stack at `address`, if there is one. Its last argument is
-/// true if the address is in the guard. Safe in a signal handler.
+/// Calls `found` with the region and state of the stack at `address`, if there is one. Its last
+/// argument is true if the address is in the guard. Safe in a signal handler.
 ///
 /// # Safety
-/// If `address` lies in a region, that region is alive during the call: the calling thread runs on one
-/// of its stacks.
+/// If `address` lies in a region, that region is alive during the call: the calling thread runs on
+/// one of its stacks.
 pub(crate) unsafe fn lookup<R>(
     address: usize,
     found: impl FnOnce(&Region, &State, bool) -> R,

@@ -1,5 +1,5 @@
-//! Stacks for fibers. They are mapped together, each above a guard that faults, and all are touched ahead
-//! of need.
+//! Stacks for fibers. They are mapped together, each above a guard that faults, and all are touched
+//! ahead of need.
 
 use std::hint::black_box;
 use std::io;
@@ -20,14 +20,15 @@ pub struct StackPool {
 }
 
 impl StackPool {
-    /// Makes a pool of `count` stacks of `bytes` bytes each (rounded up to whole pages), resident from the
-    /// start. Only the calling thread may run fibers on them.
+    /// Makes a pool of `count` stacks of `bytes` bytes each (rounded up to whole pages), resident
+    /// from the start. Only the calling thread may run fibers on them.
     ///
-    /// The first pool of a process turns on the report of stack overflows. It also wraps the current panic
-    /// hook, so that a panic of a fiber runs the hook on the thread's own stack.
+    /// The first pool of a process turns on the report of stack overflows. It also wraps the
+    /// current panic hook, so that a panic of a fiber runs the hook on the thread's own stack.
     ///
     /// # Errors
-    /// When the memory cannot be mapped, or `bytes` is beyond [`STACK_BYTES_MAX`](crate::STACK_BYTES_MAX).
+    /// When the memory cannot be mapped, or `bytes` is beyond
+    /// [`STACK_BYTES_MAX`](crate::STACK_BYTES_MAX).
     pub fn new(count: usize, bytes: usize) -> io::Result<StackPool> {
         overflow::watch_this_thread()?;
         panics::use_the_threads_stack();
@@ -48,8 +49,8 @@ impl StackPool {
         self.free.push(stack);
     }
 
-    /// Returns the most bytes of any stack that have ever been in use. It reads all stacks, so call it
-    /// between runs.
+    /// Returns the most bytes of any stack that have ever been in use. It reads all stacks, so call
+    /// it between runs.
     pub fn used_bytes_max(&self) -> usize {
         (0..self.region.count).map(|index| self.region.used_bytes(index)).max().unwrap_or(0)
     }
@@ -91,8 +92,8 @@ impl Label {
         self.state().job.store(number, Ordering::Relaxed);
     }
 
-    /// Attaches `data` to the stack, or detaches what is there with null. Code that runs on the stack
-    /// finds it by [`attached`].
+    /// Attaches `data` to the stack, or detaches what is there with null. Code that runs on the
+    /// stack finds it by [`attached`].
     pub fn attach(&self, data: *const ()) {
         self.state().attached.store(data.cast_mut(), Ordering::Release);
     }
@@ -102,8 +103,8 @@ impl Label {
     }
 }
 
-/// Returns what is [attached](Label::attach) to the stack that the caller runs on. `None` on a thread's
-/// own stack, or if nothing is attached. Safe in a signal handler.
+/// Returns what is [attached](Label::attach) to the stack that the caller runs on. `None` on a
+/// thread's own stack, or if nothing is attached. Safe in a signal handler.
 pub fn attached() -> Option<NonNull<()>> {
     let here = black_box(0u8);
     let find = |_: &Region, state: &State, _| state.attached.load(Ordering::Acquire);
@@ -112,8 +113,8 @@ pub fn attached() -> Option<NonNull<()>> {
     NonNull::new(found?)
 }
 
-// SAFETY: base and limit delimit a mapping that lives as long as `region` does, is aligned to pages,
-// and is this stack's alone.
+// SAFETY: base and limit delimit a mapping that lives as long as `region` does, is aligned to
+// pages, and is this stack's alone.
 unsafe impl corosensei::stack::Stack for Stack {
     #[inline]
     fn base(&self) -> StackPointer {

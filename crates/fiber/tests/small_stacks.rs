@@ -1,5 +1,5 @@
-//! Stacks are small, so programs will overflow one, or panic on one. An overflow must name its job, and a
-//! panic with a backtrace must be an ordinary panic.
+//! Stacks are small, so programs will overflow one, or panic on one. An overflow must name its job,
+//! and a panic with a backtrace must be an ordinary panic.
 //!
 //! Code that ends the process runs in a process of its own: the binary of this file, told so by its
 //! environment.

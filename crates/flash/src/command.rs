@@ -31,8 +31,8 @@ pub struct Done {
     pub kind: Kind,
     /// When the command completed.
     pub at: Time,
-    /// True if the command waited for garbage collection. A buffered write counts only if it waited for
-    /// room in the buffer, and a write blocked by garbage collection made that room.
+    /// True if the command waited for garbage collection. A buffered write counts only if it waited
+    /// for room in the buffer, and a write blocked by garbage collection made that room.
     pub blocked_by_gc: bool,
     /// How much longer the command took than on an idle device.
     pub queued: Span,

@@ -45,8 +45,8 @@ pub struct SsdConfig {
     pub dies_per_chip: u32,
     /// Planes in a die.
     pub planes_per_die: u32,
-    /// True if planes work independently. If not, a die does one operation at a time, and the model treats
-    /// it as one plane with the blocks of all its planes.
+    /// True if planes work independently. If not, a die does one operation at a time, and the model
+    /// treats it as one plane with the blocks of all its planes.
     pub independent_planes: bool,
     /// Erase blocks of a plane.
     pub blocks_per_plane: u32,
@@ -138,8 +138,9 @@ pub enum GarbageCollection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteUnit {
-    /// Writes are buffered per plane until they fill a page. A page is padded when its oldest write has
-    /// waited for `pad_after_us`, unless writes are acknowledged earlier and the buffer has room.
+    /// Writes are buffered per plane until they fill a page. A page is padded when its oldest write
+    /// has waited for `pad_after_us`, unless writes are acknowledged earlier and the buffer has
+    /// room.
     Filled,
     /// Each write is padded to a physical page of its own.
     Padded,
@@ -354,9 +355,9 @@ impl SsdConfig {
         (f64::from(self.blocks()) * share).ceil() as u32
     }
 
-    /// Warns if collections that start early keep too many places free. Over-provisioning was meant to
-    /// leave those to overwritten pages. The fewer overwritten pages a plane can hold, the more greedy
-    /// collection copies.
+    /// Warns if collections that start early keep too many places free. Over-provisioning was meant
+    /// to leave those to overwritten pages. The fewer overwritten pages a plane can hold, the more
+    /// greedy collection copies.
     fn kept_free_warning(&self) -> Option<String> {
         let spare = (100.0 - self.valid_percent).min(100.0);
         let kept = self.gc_start_free_percent;

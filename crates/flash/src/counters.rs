@@ -31,7 +31,8 @@ pub struct Counters {
     pub suspensions: u64,
     /// Total time that planes spent on collections.
     pub gc_busy: Span,
-    /// Total time of all commands in the device. Over the time that passed, it is the mean queue depth.
+    /// Total time of all commands in the device. Over the time that passed, it is the mean queue
+    /// depth.
     pub commands_time: Span,
 }
 

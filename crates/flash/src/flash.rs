@@ -110,7 +110,8 @@ impl Flash {
         self.outstanding
     }
 
-    /// Writes that are in the write buffer and not yet programmed. Acknowledged ones may stay there.
+    /// Writes that are in the write buffer and not yet programmed. Acknowledged ones may stay
+    /// there.
     pub fn buffered_writes(&self) -> u64 {
         match &self.device {
             Device::Flat(_) => 0,
@@ -166,8 +167,8 @@ impl Flash {
         }
     }
 
-    /// Returns the lifetime if all pages so far, including copies by collections, were programmed in
-    /// `elapsed`. `None` for a flat device.
+    /// Returns the lifetime if all pages so far, including copies by collections, were programmed
+    /// in `elapsed`. `None` for a flat device.
     pub fn lifetime(&self, elapsed: Span) -> Option<Lifetime> {
         let counters = self.counters();
         let pages = counters.host_pages_programmed + counters.gc_pages_programmed;

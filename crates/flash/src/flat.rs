@@ -10,7 +10,8 @@ use crate::config::FlatConfig;
 use crate::counters::Counters;
 use crate::timing::span_us;
 
-/// The device. Commands in flight wait in one queue for each kind, in the order of their completion.
+/// The device. Commands in flight wait in one queue for each kind, in the order of their
+/// completion.
 #[derive(Debug, Clone)]
 pub(crate) struct Flat {
     latencies: [Span; 2],

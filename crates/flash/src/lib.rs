@@ -1,9 +1,9 @@
 //! The modelled SSD in virtual time: geometry, channels, dies, planes, translation, garbage
 //! collection and wear.
 //!
-//! [`Flash`] is a state machine without a clock, threads or I/O. Its caller passes commands and the time,
-//! and gets completions. Translation and the pre-aged state are functions of the page until it is first
-//! written. So host memory grows with the pages touched, not with the capacity.
+//! [`Flash`] is a state machine without a clock, threads or I/O. Its caller passes commands and the
+//! time, and gets completions. Translation and the pre-aged state are functions of the page until
+//! it is first written. So host memory grows with the pages touched, not with the capacity.
 //!
 //! * [`Config`]: the parameters of a device, read from TOML. [`Config::preset`] gives the published
 //!   devices.

@@ -1,11 +1,11 @@
 //! [`Ssd`]: the modelled SSD with its channels, its planes and the controller that schedules them.
 //!
-//! A read senses its page into the plane's register, waits for the channel and is transferred. A write
-//! waits in the write buffer until enough writes fill a physical page. If the host waits for a write, this
-//! time is limited. The page is then transferred and programmed. A channel serves requests in order. A
-//! plane serves reads before programs. When its free pages fall to the threshold, it collects garbage, one
-//! block at a time. Between two collections the plane serves one waiting command. At the hard limit it
-//! serves no write.
+//! A read senses its page into the plane's register, waits for the channel and is transferred. A
+//! write waits in the write buffer until enough writes fill a physical page. If the host waits for
+//! a write, this time is limited. The page is then transferred and programmed. A channel serves
+//! requests in order. A plane serves reads before programs. When its free pages fall to the
+//! threshold, it collects garbage, one block at a time. Between two collections the plane serves
+//! one waiting command. At the hard limit it serves no write.
 
 use std::collections::VecDeque;
 
@@ -63,7 +63,8 @@ pub(crate) struct Ssd {
     pub counters: Counters,
 }
 
-/// Where between two collections a plane is at the start, from 0 to 1; apart for planes side by side.
+/// Where between two collections a plane is at the start, from 0 to 1; apart for planes side by
+/// side.
 fn phase(plane: usize) -> f64 {
     (plane as f64 * GOLDEN).fract()
 }
@@ -363,7 +364,8 @@ impl Ssd {
         self.enter(index, now, Stage::Sending, end);
     }
 
-    /// Occupies the channel of a plane for `span`. Returns the end, and true if a collection delays it.
+    /// Occupies the channel of a plane for `span`. Returns the end, and true if a collection delays
+    /// it.
     fn transfer(&mut self, index: usize, now: Time, span: Span) -> (Time, bool) {
         let channel = self.channel(index);
         let end = now.max(channel.free_at) + span;
@@ -394,7 +396,8 @@ impl Ssd {
         }
     }
 
-    /// Returns true if the waiting writes fill a physical page, or the first has waited long enough.
+    /// Returns true if the waiting writes fill a physical page, or the first has waited long
+    /// enough.
     fn can_fill_page(&self, index: usize, now: Time) -> bool {
         let writes = &self.planes[index].writes;
         let waited = |id| self.pool.get(id).submitted + self.timing.pad_after <= now;
@@ -402,8 +405,8 @@ impl Ssd {
         filled || self.pads() && writes.front().is_some_and(waited)
     }
 
-    /// Returns true if a write that has waited long enough is padded to a physical page. An acknowledged
-    /// write is safe in the buffer, so it waits for others until the buffer is full.
+    /// Returns true if a write that has waited long enough is padded to a physical page. An
+    /// acknowledged write is safe in the buffer, so it waits for others until the buffer is full.
     fn pads(&self) -> bool {
         self.config.write_done == WriteDone::Programmed || !self.unacknowledged.is_empty()
     }
@@ -434,7 +437,8 @@ impl Ssd {
         self.enter(index, now, Stage::Receiving, end);
     }
 
-    /// Returns true if a collection delayed the current writes after they filled their physical page.
+    /// Returns true if a collection delayed the current writes after they filled their physical
+    /// page.
     fn waited_for_collection(&self, index: usize) -> bool {
         let plane = &self.planes[index];
         let mut times = self.pool.iter(plane.current).map(|request| request.submitted);

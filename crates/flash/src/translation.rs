@@ -123,9 +123,9 @@ impl PlaneMap {
         }
     }
 
-    /// The plane after ageing, with `phase` of the writes done that lie between two collections, each of
-    /// another page. Planes of a device that is written for long are each at a point of their own. A
-    /// plane that has room before it needs a collection is left as it is.
+    /// The plane after ageing, with `phase` of the writes done that lie between two collections,
+    /// each of another page. Planes of a device that is written for long are each at a point of
+    /// their own. A plane that has room before it needs a collection is left as it is.
     pub(crate) fn at_phase(layout: &Layout, phase: f64) -> PlaneMap {
         let mut map = PlaneMap::new(layout);
         let (pages, oldest) = (layout.aged.pages(), layout.aged.blocks().saturating_sub(1));
@@ -208,8 +208,9 @@ impl PlaneMap {
         }
     }
 
-    /// Frees a block by moving its valid pages into the open block. The block is the one with the fewest
-    /// valid pages, or a cold block that lags behind in wear. Returns `None` if that gains nothing.
+    /// Frees a block by moving its valid pages into the open block. The block is the one with the
+    /// fewest valid pages, or a cold block that lags behind in wear. Returns `None` if that gains
+    /// nothing.
     pub(crate) fn collect(&mut self, layout: &Layout) -> Option<Collection> {
         let lagging = self.lagging(layout);
         self.levelled = lagging.is_some();

@@ -1,5 +1,5 @@
-//! For any device and load, every command completes once, in order, and no faster than its own operation
-//! takes. The counters add up.
+//! For any device and load, every command completes once, in order, and no faster than its own
+//! operation takes. The counters add up.
 
 mod common;
 

@@ -3,8 +3,8 @@
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_flash::{Command, Config, Flash, Kind};
 
-/// Submits a read each `every_us`, a hundred of them, and waits for all. Gives the time of commands,
-/// and the sum of what each took.
+/// Submits a read each `every_us`, a hundred of them, and waits for all. Gives the time of
+/// commands, and the sum of what each took.
 fn commands_time(preset: &str, every_us: u64) -> (Span, Span) {
     let mut flash = Flash::new(&Config::preset(preset).expect("shipped")).expect("possible");
     let (mut done, submitted) =

@@ -1,13 +1,13 @@
 //! Experiments on this machine.
 //!
-//! * [`doctor`] examines what the machine permits (io_uring, memory cgroups, direct I/O, huge pages)
-//!   and measures its flash. [`doctor::examine`] returns a [`doctor::DoctorReport`].
+//! * [`doctor`] examines what the machine permits (io_uring, memory cgroups, direct I/O, huge
+//!   pages) and measures its flash. [`doctor::examine`] returns a [`doctor::DoctorReport`].
 //! * [`bench`](mod@bench) runs the same jobs in DRAM, under OS paging, with blocking reads and in
 //!   Ebbtide's engine. [`bench::run`] takes [`bench::BenchOptions`] and returns a
 //!   [`bench::BenchReport`] with the conditions of each outcome. [`bench::measure_profile`]
 //!   measures the costs of a miss as a [`bench::Profile`] for sizing and prediction.
-//! * [`load`] drives any server that speaks the protocol of Redis and checks what it answers. [`load::against`]
-//!   compares Ebbtide's server with a stock Redis.
+//! * [`load`] drives any server that speaks the protocol of Redis and checks what it answers.
+//!   [`load::against`] compares Ebbtide's server with a stock Redis.
 //!
 //! [`cgroup`] makes memory cgroups, which limit the memory of OS paging.
 //!

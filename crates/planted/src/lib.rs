@@ -1,7 +1,7 @@
 //! The durability protocol of `ebbtide-core` with mistakes, and tests that find each of them.
 //!
-//! The build script copies `core/src/durability` and applies every patch of `mistakes` to the copy. A
-//! patch makes its mistake only where [`plant`] asks for it, so that one build has them all.
+//! The build script copies `core/src/durability` and applies every patch of `mistakes` to the copy.
+//! A patch makes its mistake only where [`plant`] asks for it, so that one build has them all.
 
 #![forbid(unsafe_code)]
 
@@ -42,7 +42,8 @@ thread_local! {
 /// Makes the protocol make the mistake `name` from now on, on this thread.
 ///
 /// # Panics
-/// If no patch of that name applies: the code around the mistake has changed, and the patch must follow.
+/// If no patch of that name applies: the code around the mistake has changed, and the patch must
+/// follow.
 pub fn plant(name: &'static str) {
     assert!(MISTAKES.contains(&name), "mistakes/{name}.patch does not apply; renew it");
     PLANTED.set(name);

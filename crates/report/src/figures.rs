@@ -15,9 +15,9 @@ const FONT: &str = "Noto Sans";
 /// Pixels of a drawing in an inch, as CSS has it.
 const PIXELS_PER_INCH: f32 = 96.0;
 
-/// Writes each chart of `pages` into `folder`, made if it is missing, as an SVG and a PDF file named
-/// after its title. The charts of several pages go into a folder a page. Returns the paths written.
-/// The letters of a PDF are embedded in it.
+/// Writes each chart of `pages` into `folder`, made if it is missing, as an SVG and a PDF file
+/// named after its title. The charts of several pages go into a folder a page. Returns the paths
+/// written. The letters of a PDF are embedded in it.
 ///
 /// # Errors
 /// When a chart cannot be drawn or written.

@@ -2,11 +2,12 @@
 //!
 //! A result implements [`PageReport`]: its `Display` is the text for a terminal, its serialised
 //! form is the JSON, and [`PageReport::page`] describes the page. A [`Page`] consists of text,
-//! [`Table`]s, [`BarChart`]s, [`LineChart`]s and [`RatioChart`]s. [`Page::write`] writes one self-contained HTML
-//! file, and a CSV file for each table and chart. A [`Table`] is described once and is also printed
-//! as text. With the feature `pdf`, `write_figures` writes the charts as SVG and PDF files for a
-//! paper. [`figure`] and its neighbours format numbers and quantities. [`statistics`] has
-//! confidence intervals. This crate does not depend on the results that it reports.
+//! [`Table`]s, [`BarChart`]s, [`LineChart`]s and [`RatioChart`]s. [`Page::write`] writes one
+//! self-contained HTML file, and a CSV file for each table and chart. A [`Table`] is described once
+//! and is also printed as text. With the feature `pdf`, `write_figures` writes the charts as SVG
+//! and PDF files for a paper. [`figure`] and its neighbours format numbers and quantities.
+//! [`statistics`] has confidence intervals. This crate does not depend on the results that it
+//! reports.
 //!
 //! ```no_run
 //! use ebbtide_report::{BarChart, Page, Range};

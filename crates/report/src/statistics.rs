@@ -32,8 +32,8 @@ impl Estimate {
         Estimate { mean, ci95 }
     }
 
-    /// Whether the interval reaches no further than `share` of the mean to either side. The interval of
-    /// a single measurement is unknown, and so is not within anything.
+    /// Whether the interval reaches no further than `share` of the mean to either side. The
+    /// interval of a single measurement is unknown, and so is not within anything.
     pub fn is_within(&self, share: f64) -> bool {
         self.half_width().is_some_and(|half| half <= share * self.mean.abs())
     }

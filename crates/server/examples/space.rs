@@ -3,9 +3,10 @@
 //!
 //! `cargo run --release -p ebbtide-server --example space -- FOLDER SECONDS KEYS_PER_SECOND`
 //!
-//! 1. Fills 100 MiB, deletes all keys, and fills it again with values of another size, also after `FLUSHALL`.
-//! 2. Overwrites keys at 60% live data with values of 10 B to 3 KB until each was written as often as fits in
-//!    SECONDS.
+//! 1. Fills 100 MiB, deletes all keys, and fills it again with values of another size, also after
+//!    `FLUSHALL`.
+//! 2. Overwrites keys at 60% live data with values of 10 B to 3 KB until each was written as often
+//!    as fits in SECONDS.
 //! 3. `SET … PX 3000` in 400 MiB for SECONDS.
 
 use std::io::{BufRead, BufReader, Read, Write};

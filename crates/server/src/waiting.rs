@@ -1,8 +1,9 @@
 //! [`Waiting`]: the queues of clients that wait for an element of a key.
 //!
-//! A client enters the queues of its keys while it holds their stripes and has found nothing. A change of a key wakes
-//! the first client of its queue. That client runs its command again, and then leaves its queues or keeps its place.
-//! A client that leaves wakes those behind it, because there may be more elements.
+//! A client enters the queues of its keys while it holds their stripes and has found nothing. A
+//! change of a key wakes the first client of its queue. That client runs its command again, and
+//! then leaves its queues or keeps its place. A client that leaves wakes those behind it, because
+//! there may be more elements.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +34,8 @@ impl Waiting {
         result
     }
 
-    /// Adds a client to the end of the queues of these keys. Where it waits already it keeps its place. The caller
-    /// holds the stripes of the keys.
+    /// Adds a client to the end of the queues of these keys. Where it waits already it keeps its
+    /// place. The caller holds the stripes of the keys.
     pub fn enter(&self, waiter: Waiter, database: usize, keys: &[Vec<u8>]) {
         self.change(|queues| {
             for key in keys {

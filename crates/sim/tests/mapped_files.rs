@@ -79,8 +79,8 @@ fn pages_loaded_in_order_fault_in_batches_and_are_read_once() {
     for warm in [0, 1_000] {
         let ((alone, _), (ahead, reads)) =
             (page(Order::Ascending, "0B", warm), page(Order::Ascending, "128KiB", warm));
-        // 17 us of software, 3 us of flash, 1 us on the link, 0.3 us into DRAM, and the line and its
-        // translation.
+        // 17 us of software, 3 us of flash, 1 us on the link, 0.3 us into DRAM, and the line and
+        // its translation.
         assert!((21.3..22.3).contains(&alone), "{alone} us a page");
         // The rest is a request for 32 pages, about two minor faults a batch, and the link.
         assert!(ahead < 0.15 * alone, "{ahead} us a page with read-ahead, {alone} without");

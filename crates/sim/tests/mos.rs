@@ -11,7 +11,8 @@ use proptest::prelude::*;
 const PAGES: u64 = 32;
 const FRAMES: u64 = 4;
 
-/// A small machine: four frames of 128 KiB in front of 2 MiB. An access waits for its whole MoS page.
+/// A small machine: four frames of 128 KiB in front of 2 MiB. An access waits for its whole MoS
+/// page.
 fn config(design: &str, overrides: &[(&str, &str)]) -> Config {
     let small =
         [("dram_cache.size", "512KiB"), ("dataset.size", "2MiB"), ("mos.wanted_first", "false")];

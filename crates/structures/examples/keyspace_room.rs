@@ -1,5 +1,5 @@
-//! Pages that a keyspace uses for each byte of keys and values, measured over one doubling of the keys.
-//! Leaves of equal age divide at about the same time, so the number varies within a doubling.
+//! Pages that a keyspace uses for each byte of keys and values, measured over one doubling of the
+//! keys. Leaves of equal age divide at about the same time, so the number varies within a doubling.
 //!
 //! `cargo run --release -p ebbtide-structures --example keyspace_room`
 
@@ -30,7 +30,8 @@ fn main() {
     }
 }
 
-/// Bytes of pages for a byte of keys and values, looked at while the keys grow from half of `keys` to all.
+/// Bytes of pages for a byte of keys and values, looked at while the keys grow from half of `keys`
+/// to all.
 fn doubling(keys: u64, value_bytes: usize) -> Vec<f64> {
     assert!(value_bytes <= WHOLE_BYTES_MAX, "larger ones are written in pieces");
     let pages = 4 * DATA_BYTES / PAGE_BYTES as u64;

@@ -1,13 +1,14 @@
 //! [`Catalogue`]: structures that are found by name when a store is opened again.
 //!
-//! A catalogue is the first page of a range of addresses and hands out the rest of it. It holds the name,
-//! type and address of every structure. So a program that opens a durable store finds what an earlier
-//! program made there, in any order.
+//! A catalogue is the first page of a range of addresses and hands out the rest of it. It holds the
+//! name, type and address of every structure. So a program that opens a durable store finds what an
+//! earlier program made there, in any order.
 //!
-//! A page of the catalogue begins with a line of its own: mark, latch, next free address, end, next page of the
-//! catalogue. It goes on with 31 entries of two lines each: name; type, address, capacity and bytes. When all are
-//! in use, another such page is taken from the end of the range. An entry without a name is blank, or a free
-//! range, or a range that must be zeroed before it is free.
+//! A page of the catalogue begins with a line of its own: mark, latch, next free address, end, next
+//! page of the catalogue. It goes on with 31 entries of two lines each: name; type, address,
+//! capacity and bytes. When all are in use, another such page is taken from the end of the range.
+//! An entry without a name is blank, or a free range, or a range that must be zeroed before it is
+//! free.
 
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::durability::TransactionError;
@@ -204,8 +205,8 @@ impl Catalogue {
         Ok(Map::at(at, capacity))
     }
 
-    /// Finds the range of `bytes` bytes with this name, for a structure of another kind. A new one is
-    /// zeros.
+    /// Finds the range of `bytes` bytes with this name, for a structure of another kind. A new one
+    /// is zeros.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -219,8 +220,8 @@ impl Catalogue {
         self.find(memory, name, wanted, bytes)
     }
 
-    /// Finds the ordered map of `pages` pages ([`OrderedMap::pages_for`]) with this name, or makes an empty
-    /// one.
+    /// Finds the ordered map of `pages` pages ([`OrderedMap::pages_for`]) with this name, or makes
+    /// an empty one.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -235,7 +236,8 @@ impl Catalogue {
         Ok(OrderedMap::at(at, pages))
     }
 
-    /// Finds the B+-tree of `pages` pages ([`BTree::pages_for`]) with this name, or makes an empty one.
+    /// Finds the B+-tree of `pages` pages ([`BTree::pages_for`]) with this name, or makes an empty
+    /// one.
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
@@ -252,11 +254,12 @@ impl Catalogue {
         Ok(BTree::at(at, pages))
     }
 
-    /// Removes the structure with this name. Others can use its room then. Returns false if there is none.
+    /// Removes the structure with this name. Others can use its room then. Returns false if there
+    /// is none.
     ///
-    /// The name is free at once. The pages are zeroed in several transactions, and all of them are read for
-    /// that. If a crash interrupts this, opening the catalogue completes it. No job may be using the
-    /// structure.
+    /// The name is free at once. The pages are zeroed in several transactions, and all of them are
+    /// read for that. If a crash interrupts this, opening the catalogue completes it. No job may be
+    /// using the structure.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -367,8 +370,8 @@ impl Catalogue {
         Ok(page + ENTRIES)
     }
 
-    /// Takes `bytes` bytes of zeros, from the smallest free range that has them, or after all structures.
-    /// Returns the address and the size in whole pages.
+    /// Takes `bytes` bytes of zeros, from the smallest free range that has them, or after all
+    /// structures. Returns the address and the size in whole pages.
     fn take<M: Memory>(
         &self,
         memory: &mut M,
@@ -420,7 +423,8 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Frees the range of the entry at `at`, which holds zeros. Joins it with the free ranges next to it.
+    /// Frees the range of the entry at `at`, which holds zeros. Joins it with the free ranges next
+    /// to it.
     fn give_back<M: Memory>(&self, memory: &mut M, slots: &[Addr], at: Addr) {
         let Entry { base, bytes, .. } = memory.load(at + LINE);
         let (mut start, mut end) = (base, base + bytes);

@@ -1,8 +1,8 @@
 //! [`Checksums`]: show a job that a record it read is whole and belongs where it lies.
 //!
-//! A checksum covers the data, their address and the dataset's seed. So data do not match if they were torn
-//! by a concurrent write, rotted, or come from another place or another dataset. An older version of the
-//! same data does match; each structure documents how it notices that.
+//! A checksum covers the data, their address and the dataset's seed. So data do not match if they
+//! were torn by a concurrent write, rotted, or come from another place or another dataset. An older
+//! version of the same data does match; each structure documents how it notices that.
 //!
 //! Three layouts have checksums:
 //!
@@ -41,8 +41,8 @@ pub struct Checksums {
 }
 
 impl Checksums {
-    /// The checksums of a dataset of `pages` pages, made by the program numbered `owner` from `seed`. They
-    /// differ for another owner, size or seed.
+    /// The checksums of a dataset of `pages` pages, made by the program numbered `owner` from
+    /// `seed`. They differ for another owner, size or seed.
     pub fn new(owner: u64, pages: u64, seed: u64) -> Checksums {
         Checksums { salt: mix(seed ^ mix(pages ^ mix(owner))) }
     }
@@ -91,8 +91,8 @@ impl Checksums {
 
     /// Reads the record at `at`, even while others write it.
     ///
-    /// If the line matches its checksum, this is one access. Otherwise a second look under the latch tells
-    /// a line torn by a writer from a wrong one.
+    /// If the line matches its checksum, this is one access. Otherwise a second look under the
+    /// latch tells a line torn by a writer from a wrong one.
     ///
     /// # Errors
     /// [`Wrong`] when it does not match its checksum.
@@ -104,8 +104,8 @@ impl Checksums {
         }
     }
 
-    /// Reads the record at `at`. No other job may write it during that: its latch is held, or jobs only
-    /// read.
+    /// Reads the record at `at`. No other job may write it during that: its latch is held, or jobs
+    /// only read.
     ///
     /// # Errors
     /// [`Wrong`] when it does not match its checksum.

@@ -5,15 +5,15 @@
 //! writer intervened. A reader that writers disturb eight times takes the latch, so that it ends. A
 //! word of zeros is a free latch.
 //!
-//! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`Memory::boot`]) when it was last taken. Bits
-//! 18–63: the number of writes. A latch that was held when a durable store went down is free: its boot is
-//! over.
+//! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`Memory::boot`]) when it was last taken.
+//! Bits 18–63: the number of writes. A latch that was held when a durable store went down is free:
+//! its boot is over.
 //!
-//! Inside a [transaction](Memory::transaction), a latch that is taken stays held until the stores have
-//! taken effect. Words that were read under a latch are checked again before that. A transaction may have
-//! to wait for a latch out of the order of addresses. It then releases those it holds, waits and begins
-//! again. After eight such runs it takes latches to read as well, so that it ends even if others write
-//! often.
+//! Inside a [transaction](Memory::transaction), a latch that is taken stays held until the stores
+//! have taken effect. Words that were read under a latch are checked again before that. A
+//! transaction may have to wait for a latch out of the order of addresses. It then releases those
+//! it holds, waits and begins again. After eight such runs it takes latches to read as well, so
+//! that it ends even if others write often.
 //!
 //! The page of a held latch may leave DRAM, and the device may then fail to read it back. A release
 //! is therefore tried eight times. If all attempts fail, the job ends with the device's error and
@@ -72,11 +72,11 @@ pub fn write_two<M: Memory, R>(
 /// Runs `body` with all of `latches` held. They must be sorted by address without duplicates, an
 /// order that cannot deadlock. Any number of latches takes one frame of the job's stack.
 ///
-/// If `body` or the taking of a latch unwinds (a device error, a panic), the latches are released and the
-/// unwinding continues. Other jobs then find the stores made so far.
+/// If `body` or the taking of a latch unwinds (a device error, a panic), the latches are released
+/// and the unwinding continues. Other jobs then find the stores made so far.
 ///
-/// If the device does not return the page of a latch, the job ends with that error although `body` is done.
-/// The [module](self) describes the state of the latch then.
+/// If the device does not return the page of a latch, the job ends with that error although `body`
+/// is done. The [module](self) describes the state of the latch then.
 #[inline]
 pub fn write_all<M: Memory, R>(
     memory: &mut M,
@@ -101,8 +101,8 @@ pub fn write_all<M: Memory, R>(
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Runs `body` until no writer intervened, and returns the result of its last run. After eight failed runs
-/// it takes the latch.
+/// Runs `body` until no writer intervened, and returns the result of its last run. After eight
+/// failed runs it takes the latch.
 ///
 /// `body` may read half-written values. It must check a pointer before it follows it, and have no
 /// effect but its result.
@@ -180,8 +180,8 @@ fn is_own<M: Memory>(memory: &mut M, at: Addr) -> bool {
     memory.latches().is_some_and(|latches| latches.holds(at))
 }
 
-/// Returns the word of the latch at `at` as soon as no other job holds it. From the word, [`read_if`] and
-/// [`write_if`] can tell a later write under the latch.
+/// Returns the word of the latch at `at` as soon as no other job holds it. From the word,
+/// [`read_if`] and [`write_if`] can tell a later write under the latch.
 pub(crate) fn word<M: Memory>(memory: &mut M, at: Addr) -> u64 {
     loop {
         let seen = memory.load_latch(at);
@@ -217,8 +217,8 @@ pub(crate) fn read_if<M: Memory, R>(
     Some(result)
 }
 
-/// Runs `body` with the latch held, unless a job has written under it since its word was `word`. Never
-/// waits.
+/// Runs `body` with the latch held, unless a job has written under it since its word was `word`.
+/// Never waits.
 pub(crate) fn write_if<M: Memory, R>(
     memory: &mut M,
     at: Addr,
@@ -228,7 +228,8 @@ pub(crate) fn write_if<M: Memory, R>(
     acquire_if(memory, at, word).then(|| run_held(memory, &[at], body))
 }
 
-/// Runs `body` with all of `latches` held, in any order. `None` if another job holds one. Never waits.
+/// Runs `body` with all of `latches` held, in any order. `None` if another job holds one. Never
+/// waits.
 pub(crate) fn try_write_all<M: Memory, R>(
     memory: &mut M,
     latches: &[Addr],
@@ -261,8 +262,8 @@ pub(crate) fn write_free<M: Memory, R>(
     run_held(memory, &held, |memory| body(memory, &held))
 }
 
-/// Runs `body`, which writes a page that no other job can reach yet, with the page's latch held. The
-/// latch begins anew with `version`, so its words differ from those of the page's earlier uses.
+/// Runs `body`, which writes a page that no other job can reach yet, with the page's latch held.
+/// The latch begins anew with `version`, so its words differ from those of the page's earlier uses.
 pub(crate) fn write_new<M: Memory, R>(
     memory: &mut M,
     at: Addr,
@@ -318,8 +319,8 @@ pub fn wait_until_free<M: Memory>(memory: &mut M, at: Addr) {
     }
 }
 
-/// Returns true if no job has written under a latch whose word was `seen` and is `now`. A job that starts
-/// to wait sets a bit and changes nothing that was read.
+/// Returns true if no job has written under a latch whose word was `seen` and is `now`. A job that
+/// starts to wait sets a bit and changes nothing that was read.
 pub fn is_unchanged(now: u64, seen: u64) -> bool {
     now & !WAITED == seen & !WAITED
 }

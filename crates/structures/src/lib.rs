@@ -22,15 +22,15 @@
 //! * [`hash`]: mixes bits.
 //!
 //! A handle such as [`Vector`] is a few numbers: an address and a size. Jobs on all cores copy and
-//! share it; the data are in memory alone. An address range of zeros is an empty [`Vector`], [`Map`] or
-//! [`BTree`], so a fresh extend region needs no formatting.
+//! share it; the data are in memory alone. An address range of zeros is an empty [`Vector`],
+//! [`Map`] or [`BTree`], so a fresh extend region needs no formatting.
 //!
 //! Every operation on an entry is atomic: other jobs see it done or not begun, in any interleaving
 //! of accesses. An operation that a device error ends has either happened or not.
 //!
 //! Several operations on structures for users and on a keyspace are atomic together in a
-//! [transaction](ebbtide_core::Memory::transaction). Their reads are checked again when it commits. Plain
-//! loads are not checked again, nor are the reads of [`checksum`].
+//! [transaction](ebbtide_core::Memory::transaction). Their reads are checked again when it commits.
+//! Plain loads are not checked again, nor are the reads of [`checksum`].
 //!
 //! ```
 //! use ebbtide_core::Addr;

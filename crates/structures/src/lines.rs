@@ -2,8 +2,8 @@
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
-/// Reads `bytes` bytes from byte address `at` on, which need not be aligned. Passes them to `take` in
-/// order, the bytes of one line together.
+/// Reads `bytes` bytes from byte address `at` on, which need not be aligned. Passes them to `take`
+/// in order, the bytes of one line together.
 pub(crate) fn read<M: Memory>(memory: &mut M, at: Addr, bytes: usize, mut take: impl FnMut(&[u8])) {
     let (mut at, mut left) = (at, bytes);
     while left > 0 {

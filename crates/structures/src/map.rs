@@ -1,18 +1,19 @@
 //! [`Map`]: a hash table of buckets that never straddle a page.
 //!
-//! A bucket is a line of two latches, a count and 40 one-byte tags, then its keys, then its values. A
-//! lookup reads all tags at once and then compares one key; one tag in 255 matches by chance. An entry goes
-//! into the first bucket from its *home* on that has a free slot. Each bucket counts the entries that
-//! passed it because it was full. A lookup continues to the next bucket only where that count is not zero,
-//! so a removed entry leaves no tombstone. (The scheme is F14's: Bronson and Shi, "Open-sourcing F14 for
-//! faster, more memory-efficient hash tables", 2019.)
+//! A bucket is a line of two latches, a count and 40 one-byte tags, then its keys, then its values.
+//! A lookup reads all tags at once and then compares one key; one tag in 255 matches by chance. An
+//! entry goes into the first bucket from its *home* on that has a free slot. Each bucket counts the
+//! entries that passed it because it was full. A lookup continues to the next bucket only where
+//! that count is not zero, so a removed entry leaves no tombstone. (The scheme is F14's: Bronson
+//! and Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", 2019.)
 //!
-//! No pointers are stored, so a reader that sees a half-done change stays within the map. The latches'
-//! versions reveal the change, and it reads again.
+//! No pointers are stored, so a reader that sees a half-done change stays within the map. The
+//! latches' versions reveal the change, and it reads again.
 //!
-//! Each bucket has two latches. To change an entry, a job holds the *keys latch* of the entry's home, even
-//! if the entry lies in another bucket. To fill or free a slot, it holds the *slots latch* of the slot's
-//! bucket. A holder of a slots latch waits for no other latch, so there is no deadlock.
+//! Each bucket has two latches. To change an entry, a job holds the *keys latch* of the entry's
+//! home, even if the entry lies in another bucket. To fill or free a slot, it holds the *slots
+//! latch* of the slot's bucket. A holder of a slots latch waits for no other latch, so there is no
+//! deadlock.
 
 use std::marker::PhantomData;
 
@@ -45,8 +46,9 @@ const SLOTS_MAX: usize = 40;
 /// Smaller buckets have too few slots to even out how many keys have them as their home.
 const BUCKETS_PER_PAGE_MAX: u64 = 5;
 
-/// An insertion that finds this many full buckets in a row fails. In a map that is three quarters full,
-/// fewer than one insertion in 10^11 fails. That holds for the least favourable sizes of keys and values.
+/// An insertion that finds this many full buckets in a row fails. In a map that is three quarters
+/// full, fewer than one insertion in 10^11 fails. That holds for the least favourable sizes of keys
+/// and values.
 const PROBES_MAX: u64 = 32;
 
 /// The number of entries is the sum of this many counts, each in a line of the map's first page.
@@ -239,9 +241,10 @@ impl<K: Value, V: Value> Map<K, V> {
     /// Calls `visit` with every entry, in the order of their addresses.
     ///
     /// Each entry is read atomically. The visit as a whole is atomic only in a
-    /// [transaction](Memory::transaction). Otherwise an entry that is inserted or removed during the visit
-    /// may or may not be visited. One that is removed and inserted again may be visited twice. All others
-    /// are visited once. No latch is held while `visit` runs, so it may use this map.
+    /// [transaction](Memory::transaction). Otherwise an entry that is inserted or removed during
+    /// the visit may or may not be visited. One that is removed and inserted again may be visited
+    /// twice. All others are visited once. No latch is held while `visit` runs, so it may use this
+    /// map.
     pub fn for_each<M: Memory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
@@ -276,8 +279,8 @@ impl<K: Value, V: Value> Map<K, V> {
         })
     }
 
-    /// Looks for `key` in its home and in the buckets behind it. The answer is right if no job held the
-    /// home's keys latch during the call.
+    /// Looks for `key` in its home and in the buckets behind it. The answer is right if no job held
+    /// the home's keys latch during the call.
     fn find<M: Memory>(&self, memory: &mut M, place: Place, key: &K) -> Option<Slot> {
         for (distance, bucket) in self.probes(place) {
             let look = |memory: &mut M| {
@@ -308,8 +311,8 @@ impl<K: Value, V: Value> Map<K, V> {
 
     /// Writes a new entry into the first free slot.
     ///
-    /// After a device error, some buckets may count one entry too many that passed them. Lookups then read
-    /// one more bucket.
+    /// After a device error, some buckets may count one entry too many that passed them. Lookups
+    /// then read one more bucket.
     fn fill<M: Memory>(
         &self,
         memory: &mut M,
@@ -433,8 +436,8 @@ fn add<M: Memory>(memory: &mut M, at: Addr, change: i64) {
     update_word(memory, at, |word| word.wrapping_add_signed(change));
 }
 
-/// Returns a hash of the bits of `key`. It mixes in every word with the finalizer of SplitMix64 (Steele,
-/// Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA'14).
+/// Returns a hash of the bits of `key`. It mixes in every word with the finalizer of SplitMix64
+/// (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA'14).
 fn hash<K: Value>(seed: u64, key: &K) -> u64 {
     bytemuck::bytes_of(key).as_chunks::<8>().0.iter().fold(seed, |hash, word| {
         let mut mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_add(0x9e37_79b9_7f4a_7c15);

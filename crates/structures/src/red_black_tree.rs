@@ -1,14 +1,14 @@
-//! [`TreeShape`]: the shape of a large red-black tree, computed and not stored. It has the key of each
-//! node, its children, and its page.
+//! [`TreeShape`]: the shape of a large red-black tree, computed and not stored. It has the key of
+//! each node, its children, and its page.
 //!
-//! The layout is van Emde Boas's for pages. A page holds a subtree of six levels, 63 nodes, so a walk from
-//! root to leaf changes pages once in six steps.
+//! The layout is van Emde Boas's for pages. A page holds a subtree of six levels, 63 nodes, so a
+//! walk from root to leaf changes pages once in six steps.
 //!
 //! * The lowest levels are *blocks*: full subtrees of 63 consecutive keys, one page each.
-//! * An *upper* node holds the one key between two neighbouring blocks. The upper nodes are a complete
-//!   binary tree numbered like a heap (root 1, children `2h` and `2h + 1`); its last level may be
-//!   incomplete. They are cut into pages of six levels from the bottom. Only the topmost page is partly
-//!   empty, and the last pages where the last level is incomplete.
+//! * An *upper* node holds the one key between two neighbouring blocks. The upper nodes are a
+//!   complete binary tree numbered like a heap (root 1, children `2h` and `2h + 1`); its last level
+//!   may be incomplete. They are cut into pages of six levels from the bottom. Only the topmost
+//!   page is partly empty, and the last pages where the last level is incomplete.
 //!
 //! `P` blocks hold `64 P − 1` keys. Paths from the root differ by at most one node, which is on the
 //! incomplete level. With that level red and all others black, the tree is a valid red-black tree.

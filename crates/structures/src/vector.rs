@@ -1,8 +1,8 @@
 //! [`Vector`]: a fixed number of values. Reads and writes of each value are atomic.
 //!
-//! Values of one word lie densely and change by compare-exchange. Wider values have a latch in their own
-//! page, so that it costs no second miss. Such a page is one line of eight latches and 63 lines of values.
-//! Every eighth line shares a latch.
+//! Values of one word lie densely and change by compare-exchange. Wider values have a latch in
+//! their own page, so that it costs no second miss. Such a page is one line of eight latches and 63
+//! lines of values. Every eighth line shares a latch.
 
 use std::marker::PhantomData;
 
@@ -81,8 +81,8 @@ impl<T: Value> Vector<T> {
         latch::write(memory, latch_of(at), |memory| memory.store(at, value));
     }
 
-    /// Replaces the value at `index` by `change` of it in one atomic step, and returns the new value.
-    /// `change` may be called several times, if other jobs store at the same time.
+    /// Replaces the value at `index` by `change` of it in one atomic step, and returns the new
+    /// value. `change` may be called several times, if other jobs store at the same time.
     ///
     /// # Panics
     /// As [`get`](Vector::get), and when `change` panics. The value then stays as it is.

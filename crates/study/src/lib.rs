@@ -4,7 +4,8 @@
 //! * [`simulate`]: one design on one program or trace (`ebbtide sim`).
 //! * [`compare`]: every design on the same work and the same machine (`ebbtide compare`).
 //! * [`sweep`]: the cross product of designs, programs and parameters (`ebbtide sweep`).
-//! * [`size`]: the DRAM that a program needs, its cost, and the lifetime of the SSD (`ebbtide size`).
+//! * [`size`]: the DRAM that a program needs, its cost, and the lifetime of the SSD (`ebbtide
+//!   size`).
 //! * [`predict`]: the simulator's prediction of a bench (`ebbtide bench --predict`).
 //!
 //! Other modules serve several of these and the reproduction of papers:

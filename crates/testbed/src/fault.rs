@@ -12,8 +12,8 @@ pub struct Faulty<'a, M, F> {
 }
 
 impl<'a, M: Memory, F: FnMut(PageId, bool) -> bool> Faulty<'a, M, F> {
-    /// Wraps `inner`. Before each access, `fails(page, stores)` returns true to make it fail. `stores` is
-    /// true for stores and compare-exchanges.
+    /// Wraps `inner`. Before each access, `fails(page, stores)` returns true to make it fail.
+    /// `stores` is true for stores and compare-exchanges.
     pub fn new(inner: &'a mut M, fails: F) -> Faulty<'a, M, F> {
         Faulty { inner, fails }
     }
@@ -63,8 +63,8 @@ pub fn catch_fault<R>(job: impl FnOnce() -> R) -> Result<R, MemoryFault> {
     })
 }
 
-/// Runs `job` on `memory` and makes access number `faulty`, from 1, fail. Returns the job's result and how
-/// many accesses it made. A job that made fewer than `faulty` met no fault.
+/// Runs `job` on `memory` and makes access number `faulty`, from 1, fail. Returns the job's result
+/// and how many accesses it made. A job that made fewer than `faulty` met no fault.
 ///
 /// # Panics
 /// When `job` panics for another reason than the fault.

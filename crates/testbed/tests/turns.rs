@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ebbtide_core::{Addr, Memory};
 use ebbtide_testbed::{Shared, interleave, interleave_bursts};
 
-/// Returns the order of accesses of three threads that make five each, as a string of thread numbers.
+/// Returns the order of accesses of three threads that make five each, as a string of thread
+/// numbers.
 fn order(seed: u64, words_a_turn: f64) -> String {
     let order = Mutex::new(String::new());
     interleave_bursts(&Shared::new(&[0]), 3, seed, words_a_turn, |thread, memory| {

@@ -1,4 +1,5 @@
-//! [`Footprint`]: the pages that a trace touches; [`Compacted`]: the trace on a device of just these.
+//! [`Footprint`]: the pages that a trace touches; [`Compacted`]: the trace on a device of just
+//! these.
 
 use ebbtide_core::{Addr, PAGE_BYTES, PageId};
 use rustc_hash::FxHashSet;

@@ -1,4 +1,5 @@
-//! [`Format`]: the formats of traces. The ending of a file's name says its format, or the user does.
+//! [`Format`]: the formats of traces. The ending of a file's name says its format, or the user
+//! does.
 
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 //! same ones in every run.
 //!
 //! The default is a short run. `EBBTIDE_FUZZ=100000 cargo test --release -p ebbtide-trace --test
-//! fuzz` reads that many inputs of each format. `tests/corpus` keeps inputs by format (their ending)
-//! that are always read first; put one there that once failed.
+//! fuzz` reads that many inputs of each format. `tests/corpus` keeps inputs by format (their
+//! ending) that are always read first; put one there that once failed.
 
 use std::fs;
 use std::io::Cursor;

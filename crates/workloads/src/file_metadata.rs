@@ -82,8 +82,8 @@ impl Piece {
 pub struct Operation {
     /// Its name.
     pub name: &'static str,
-    /// Metadata that it changes. Each element is one transaction of a journal, and is durable before
-    /// the next begins.
+    /// Metadata that it changes. Each element is one transaction of a journal, and is durable
+    /// before the next begins.
     pub changes: &'static [&'static [Piece]],
     /// Pages of file data written.
     pub data_pages: u64,
@@ -121,7 +121,8 @@ impl Consistency {
         match self {
             Consistency::BlockJournal => 1 + blocks + 1 + blocks,
             Consistency::LogicalJournal => bytes.div_ceil(PAGE_BYTES as u64) + blocks,
-            // Inodes and entries lie in one tree, extents and free space in another: a path of each.
+            // Inodes and entries lie in one tree, extents and free space in another: a path of
+            // each.
             Consistency::CopyOnWrite { node_pages, depth } => {
                 let trees =
                     if pieces.iter().any(|p| matches!(p, Bitmap | NewBlock)) { 2 } else { 1 };

@@ -20,14 +20,15 @@ const PERIOD: u64 = 1_317_624_576_693_539_401;
 /// `T[a mod 2ⁿ] ^= a` with the next `a` of one endless stream. A run is 4·2ⁿ updates.
 ///
 /// The processes of a run share the stream evenly: process `p` of `P` begins at `p·4·2ⁿ/P`, as
-/// `HPCC_starts` has it. They take turns, so that job `n` belongs to process `n mod P` and makes its
-/// next 64 updates. A job finds its place by jumping ahead. The rules allow a look-ahead of 1,024
-/// numbers; a job looks 64 ahead. Table and stream are defined by the benchmark and do not depend on
-/// seed or skew.
+/// `HPCC_starts` has it. They take turns, so that job `n` belongs to process `n mod P` and makes
+/// its next 64 updates. A job finds its place by jumping ahead. The rules allow a look-ahead of
+/// 1,024 numbers; a job looks 64 ahead. Table and stream are defined by the benchmark and do not
+/// depend on seed or skew.
 ///
-/// The first jobs stand for the whole run, because nobody simulates all of it. Numbers near positions
-/// like 0 or 2ᵏ have few bits set, and meet few pages. So the first job of a process is a third into
-/// its share. Its last jobs wrap around to the beginning. [`GupsFromOne`] begins at position 0.
+/// The first jobs stand for the whole run, because nobody simulates all of it. Numbers near
+/// positions like 0 or 2ᵏ have few bits set, and meet few pages. So the first job of a process is a
+/// third into its share. Its last jobs wrap around to the beginning. [`GupsFromOne`] begins at
+/// position 0.
 ///
 /// Updates may collide. The rules allow one word in a hundred to be wrong. Here all words are
 /// right, since an update is a compare-exchange. Its cost is negligible compared with a miss. It
@@ -77,7 +78,8 @@ impl Gups {
         })
     }
 
-    /// The place of job `job` in the stream, in jobs. Each run of the benchmark has every place once.
+    /// The place of job `job` in the stream, in jobs. Each run of the benchmark has every place
+    /// once.
     #[inline]
     fn place(&self, job: u64) -> u64 {
         if self.starts == Starts::AtOne {
@@ -237,8 +239,8 @@ impl Workload for Gups {
     }
 }
 
-/// [`Gups`] by one process from the beginning of the stream. Its first numbers have few bits set, so
-/// that its first jobs meet few pages, and these often.
+/// [`Gups`] by one process from the beginning of the stream. Its first numbers have few bits set,
+/// so that its first jobs meet few pages, and these often.
 #[derive(Debug, Clone)]
 pub struct GupsFromOne(Gups);
 

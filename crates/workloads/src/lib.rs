@@ -130,7 +130,8 @@ pub trait Workload: Send + Sync {
     /// Whether jobs change the data, apart from latches.
     fn writes(&self) -> bool;
 
-    /// Whether they do so within [transactions](Memory::transaction), and end when these are durable.
+    /// Whether they do so within [transactions](Memory::transaction), and end when these are
+    /// durable.
     fn commits(&self) -> bool {
         false
     }

@@ -11,8 +11,8 @@ use crate::{Workload, Wrong};
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// Reads or writes the lines of pages that are spread over a file: one at a random place in each of
-/// equal stretches. A job touches as many lines as a page has. Every word holds its own address, which
-/// readers check.
+/// equal stretches. A job touches as many lines as a page has. Every word holds its own address,
+/// which readers check.
 #[derive(Debug, Clone)]
 pub struct Lines {
     /// Pages that are touched.

@@ -75,8 +75,8 @@ impl Durable {
         }
     }
 
-    /// How long the device is busy with a record of `bytes`. Lines and the read behind them go through
-    /// its DRAM while earlier ones go to flash, so that the slower of the two counts.
+    /// How long the device is busy with a record of `bytes`. Lines and the read behind them go
+    /// through its DRAM while earlier ones go to flash, so that the slower of the two counts.
     fn occupies(self, bytes: u64) -> Span {
         match self {
             Durable::Lines { line, interval, .. } => {
@@ -91,8 +91,8 @@ impl Durable {
 }
 
 impl Durable {
-    /// How long a log that is written by one at a time is busy with a record of `bytes`. Lines occupy
-    /// the device while they are posted, pages afterwards.
+    /// How long a log that is written by one at a time is busy with a record of `bytes`. Lines
+    /// occupy the device while they are posted, pages afterwards.
     fn holds(self, bytes: u64) -> Span {
         match self {
             Durable::Lines { .. } => self.time(bytes).max(self.occupies(bytes)),
@@ -104,7 +104,8 @@ impl Durable {
 /// Transactions simulated.
 const TRANSACTIONS: u64 = 20_000;
 
-/// Transactions a second of `clients`. A client starts the next transaction once its last is durable.
+/// Transactions a second of `clients`. A client starts the next transaction once its last is
+/// durable.
 pub fn throughput(clients: Clients, logging: Logging, durable: Durable, seed: u64) -> f64 {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut execution = |from: Time| {

@@ -39,8 +39,8 @@ impl Synthetic {
         }
     }
 
-    /// Makes the stores that set the program's array to zero, line by line from address zero on. The
-    /// first three programs have none.
+    /// Makes the stores that set the program's array to zero, line by line from address zero on.
+    /// The first three programs have none.
     ///
     /// # Errors
     /// [`Enough`] once `recorder` has enough.

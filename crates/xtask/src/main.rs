@@ -45,8 +45,8 @@ enum Command {
     Look(Passed),
     /// Builds a tarball, a Debian package, a wheel and checksums from a clean tree
     Release,
-    /// Counts the lines of production code of each crate: without tests, benches, examples, comments and
-    /// blank lines.
+    /// Counts the lines of production code of each crate: without tests, benches, examples,
+    /// comments and blank lines.
     Lines(lines::Arguments),
 }
 

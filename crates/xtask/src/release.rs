@@ -8,7 +8,8 @@ use anyhow::{Context, ensure};
 use crate::steps::{cargo, command, output, run};
 use crate::{python, workspace};
 
-/// Builds a tarball of the program, a Debian package, a Python wheel and their checksums in `target/release-files`.
+/// Builds a tarball of the program, a Debian package, a Python wheel and their checksums in
+/// `target/release-files`.
 ///
 /// # Errors
 /// When the tree has changes, or a part cannot be built.

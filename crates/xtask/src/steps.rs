@@ -75,7 +75,8 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Installs a tool of cargo of this version into `target/tools`, unless it is there. Returns its folder.
+/// Installs a tool of cargo of this version into `target/tools`, unless it is there. Returns its
+/// folder.
 ///
 /// # Errors
 /// When it cannot be installed.

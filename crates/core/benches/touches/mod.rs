@@ -1,5 +1,5 @@
-//! A cache as its replacement policy sees it, for measuring policies. It has the touches of each frame; no
-//! frame is dirty or pinned.
+//! A cache as its replacement policy sees it, for measuring policies. It has the touches of each
+//! frame; no frame is dirty or pinned.
 
 use ebbtide_core::FrameId;
 use ebbtide_core::replacement::{Frames, TOUCHES_MAX};

@@ -1,11 +1,12 @@
-//! The page map: the slot of each page's copy and its checksum. It is in DRAM, and on flash as blocks of a
-//! base map.
+//! The page map: the slot of each page's copy and its checksum. It is in DRAM, and on flash as
+//! blocks of a base map.
 //!
-//! The checksum of a page lies in the map, not in the page. So it also reveals a write that was lost or
-//! went to the wrong place, not only a torn one.
+//! The checksum of a page lies in the map, not in the page. So it also reveals a write that was
+//! lost or went to the wrong place, not only a torn one.
 //!
-//! A cache also knows the slot of every page, because it must find the pages that it does not hold. To have
-//! each slot in DRAM only once, the map keeps the checksums alone and asks a [`SlotTable`] for the slots.
+//! A cache also knows the slot of every page, because it must find the pages that it does not hold.
+//! To have each slot in DRAM only once, the map keeps the checksums alone and asks a [`SlotTable`]
+//! for the slots.
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,8 +77,8 @@ impl Mapped {
 
 /// The slot of each page's newest copy.
 ///
-/// Only [`set_slot`](SlotTable::set_slot) changes it. The journal calls that under its lock, so it sees the
-/// map as of one place in the log.
+/// Only [`set_slot`](SlotTable::set_slot) changes it. The journal calls that under its lock, so it
+/// sees the map as of one place in the log.
 pub trait SlotTable: fmt::Debug + Send + Sync {
     /// The slot of `page`, [`BLANK_SLOT`] or [`POISONED_SLOT`].
     fn slot(&self, page: PageId) -> u32;
@@ -199,15 +200,15 @@ impl PageMap {
         put_u32(out, 0, checksum);
     }
 
-    /// Returns the entries of a block of a base map. The last block may cover fewer pages; the rest is
-    /// blank.
+    /// Returns the entries of a block of a base map. The last block may cover fewer pages; the rest
+    /// is blank.
     pub(super) fn entries(block: &Page) -> impl Iterator<Item = Mapped> {
         (0..ENTRIES_PER_BLOCK)
             .map(|place| Mapped::of_word(get_u64(block, HEADER_BYTES + place * ENTRY_BYTES)))
     }
 
-    /// Loads block `index` of the base map of `generation`. If the block is damaged, poisons its pages and
-    /// returns false.
+    /// Loads block `index` of the base map of `generation`. If the block is damaged, poisons its
+    /// pages and returns false.
     pub(super) fn decode(
         &self,
         geometry: &Geometry,

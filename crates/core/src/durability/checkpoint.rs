@@ -6,8 +6,8 @@ use super::geometry::{Block, Geometry, Page};
 use super::superblock::Superblock;
 use crate::addr::PAGE_BYTES;
 
-/// The most blocks of a base map that are written at once. They are made under the journal's lock, and each
-/// takes some microseconds.
+/// The most blocks of a base map that are written at once. They are made under the journal's lock,
+/// and each takes some microseconds.
 const BASE_BLOCKS_AT_ONCE: u64 = 16;
 
 /// A checkpoint's progress.
@@ -17,10 +17,11 @@ pub(super) enum Checkpoint {
     Idle,
     /// Pages stored to before `target` are being written.
     Cleaning { target: Lsn },
-    /// The base map is being written, from block `index` on. It began when the log ended at `start`.
+    /// The base map is being written, from block `index` on. It began when the log ended at
+    /// `start`.
     Base { start: Lsn, index: u64 },
-    /// The base map is written. Some slots that it names may have their records anywhere in the log before
-    /// `end`.
+    /// The base map is written. Some slots that it names may have their records anywhere in the log
+    /// before `end`.
     BaseWritten {
         start: Lsn,
         end: Lsn,
@@ -34,8 +35,8 @@ pub(super) enum Checkpoint {
 }
 
 impl Checkpoint {
-    /// A checkpoint that only writes `superblock`, with the base map and the horizon of the superblock
-    /// before.
+    /// A checkpoint that only writes `superblock`, with the base map and the horizon of the
+    /// superblock before.
     pub(super) fn closing(superblock: Superblock) -> Checkpoint {
         let (start, end) = (superblock.horizon, superblock.log_end);
         Checkpoint::BaseWritten { start, end, flushed: true, superblock: Some(superblock) }
@@ -94,8 +95,8 @@ impl Checkpoint {
         )
     }
 
-    /// Notes the end of a flush that began after the last step. Returns the superblock to write if this
-    /// ends the checkpoint.
+    /// Notes the end of a flush that began after the last step. Returns the superblock to write if
+    /// this ends the checkpoint.
     pub(super) fn flushed(&mut self) -> Option<Superblock> {
         match self {
             Checkpoint::BaseWritten { flushed, .. } => {

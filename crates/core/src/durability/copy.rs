@@ -1,13 +1,15 @@
-//! Copying a store that is in use. The copy equals the store as of one moment, as if it had crashed then.
+//! Copying a store that is in use. The copy equals the store as of one moment, as if it had crashed
+//! then.
 //!
-//! From [`Journal::hold`] on, a slot that held a page is not overwritten before it is copied. No new superblock is
-//! written before the log is copied.
+//! From [`Journal::hold`] on, a slot that held a page is not overwritten before it is copied. No
+//! new superblock is written before the log is copied.
 //!
-//! Three parts form a complete store: the base map of the newest superblock, the log from its horizon to a durable
-//! place, and the slots that these two name. They are copied in this order. The copy ends at that place of the log.
+//! Three parts form a complete store: the base map of the newest superblock, the log from its
+//! horizon to a durable place, and the slots that these two name. They are copied in this order.
+//! The copy ends at that place of the log.
 //!
-//! Slots that pages have left are copied before others. The store goes on with them at once, so a copy ends at any rate
-//! of writes. Writes that find no free slot wait for it.
+//! Slots that pages have left are copied before others. The store goes on with them at once, so a
+//! copy ends at any rate of writes. Writes that find no free slot wait for it.
 
 use super::base_map::Mapped;
 use super::checkpoint::Checkpoint;
@@ -63,8 +65,8 @@ pub trait InUse {
     fn goes_on(&mut self) -> bool;
 }
 
-/// Copies the pages that the copied log and base map name, then the superblock. `log` reads from the copy. Returns
-/// false if the copy was stopped; it is then of no use.
+/// Copies the pages that the copied log and base map name, then the superblock. `log` reads from
+/// the copy. Returns false if the copy was stopped; it is then of no use.
 ///
 /// # Errors
 /// If a device fails, or a part that was copied is damaged.
@@ -139,9 +141,9 @@ pub(super) fn copy_blocks(
 }
 
 impl Journal {
-    /// Begins a copy. Until [the copy ends](Journal::let_go), no slot that holds a page is overwritten before it
-    /// is copied. No new superblock is written until [`unpin`](Journal::unpin). Returns false if a copy is under
-    /// way.
+    /// Begins a copy. Until [the copy ends](Journal::let_go), no slot that holds a page is
+    /// overwritten before it is copied. No new superblock is written until
+    /// [`unpin`](Journal::unpin). Returns false if a copy is under way.
     pub fn hold(&mut self) -> bool {
         let free = !self.pinned && !self.slots.is_held();
         if free {
@@ -151,8 +153,8 @@ impl Journal {
         free
     }
 
-    /// Returns the range of the log for the copy that was begun. It ends with what is on the device now. `None`
-    /// while a superblock is on its way to the device.
+    /// Returns the range of the log for the copy that was begun. It ends with what is on the device
+    /// now. `None` while a superblock is on its way to the device.
     pub fn copy_point(&self) -> Option<CopyPoint> {
         let under_way = matches!(self.checkpoint, Checkpoint::SuperblockWritten { .. });
         let point = CopyPoint { superblock: self.superblock, end: self.durable() };

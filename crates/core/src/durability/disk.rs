@@ -37,8 +37,9 @@ pub trait Disk {
         blocks.iter().try_for_each(|(block, page)| self.write_block(*block, page))
     }
 
-    /// As [`write_blocks`](Disk::write_blocks), for blocks that a [`flush`](Disk::flush) is soon to follow. A
-    /// device that can makes them survive a loss of power at once, so that the flush has less to do.
+    /// As [`write_blocks`](Disk::write_blocks), for blocks that a [`flush`](Disk::flush) is soon to
+    /// follow. A device that can makes them survive a loss of power at once, so that the flush has
+    /// less to do.
     ///
     /// # Errors
     /// When the device fails.

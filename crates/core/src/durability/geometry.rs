@@ -31,8 +31,8 @@ pub struct Geometry {
     pub id: u64,
     /// Pages of the address space.
     pub pages: u64,
-    /// Slots for pages. There are more slots than pages, because a page is never written over its last
-    /// copy.
+    /// Slots for pages. There are more slots than pages, because a page is never written over its
+    /// last copy.
     pub slots: u64,
     /// Blocks of the log ring.
     pub log_blocks: u64,

@@ -1,8 +1,8 @@
 //! [`copy_larger`]: makes a store with more pages from one that is not in use.
 //!
-//! The parts of a store lie one behind the other, so a store with more pages is a new one. It has the identity,
-//! the pages and the count of openings of the old one, and an empty log. Latches carry that count, so the free
-//! latches of the old store stay free.
+//! The parts of a store lie one behind the other, so a store with more pages is a new one. It has
+//! the identity, the pages and the count of openings of the old one, and an empty log. Latches
+//! carry that count, so the free latches of the old store stay free.
 
 use super::base_map::{Mapped, PageMap};
 use super::copy::copy_blocks;
@@ -32,8 +32,8 @@ impl Gap {
     }
 }
 
-/// Copies the pages that `journal` knows, which was just recovered from `from`, to a store of more pages. The new pages
-/// are zeros. They lie in the `gap` and at the end.
+/// Copies the pages that `journal` knows, which was just recovered from `from`, to a store of more
+/// pages. The new pages are zeros. They lie in the `gap` and at the end.
 ///
 /// # Errors
 /// When a device fails, or the copy is stopped.

@@ -1,4 +1,5 @@
-//! [`HeldLatches`]: the latches of a transaction under way, and [`Noted`]: the words that it has read.
+//! [`HeldLatches`]: the latches of a transaction under way, and [`Noted`]: the words that it has
+//! read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,8 +19,8 @@ pub struct Noted {
 impl Noted {
     /// Notes that the transaction read `seen` in the word at `at`.
     pub fn note(&mut self, at: Addr, seen: u64) {
-        // A word that was read twice with a change between is noted twice. One of the two differs for
-        // certain when the transaction commits.
+        // A word that was read twice with a change between is noted twice. One of the two differs
+        // for certain when the transaction commits.
         if self.first(at) == Some(seen) || self.words.last() == Some(&(at, seen)) {
             return;
         }
@@ -54,8 +55,8 @@ impl Noted {
     }
 }
 
-/// The latches that a transaction holds until its stores have taken effect, and those that it has read
-/// under. `ebbtide_structures::latch` fills it; a memory releases the latches in it.
+/// The latches that a transaction holds until its stores have taken effect, and those that it has
+/// read under. `ebbtide_structures::latch` fills it; a memory releases the latches in it.
 #[derive(Clone, Debug, Default)]
 pub struct HeldLatches {
     held: Vec<Addr>,
@@ -90,14 +91,14 @@ impl HeldLatches {
         }
     }
 
-    /// Returns true if waiting for the latch at `at` may deadlock: the transaction holds a latch with a
-    /// higher address.
+    /// Returns true if waiting for the latch at `at` may deadlock: the transaction holds a latch
+    /// with a higher address.
     pub fn may_not_wait_for(&self, at: Addr) -> bool {
         self.highest > Some(at)
     }
 
-    /// Returns true if reading takes latches, too. Other jobs have restarted the transaction too often for it
-    /// to end otherwise.
+    /// Returns true if reading takes latches, too. Other jobs have restarted the transaction too
+    /// often for it to end otherwise.
     pub fn reads_take(&self) -> bool {
         self.reads_take
     }
@@ -127,8 +128,8 @@ impl HeldLatches {
         &self.held
     }
 
-    /// Ends this run of the body by unwinding without a panic message; the body then begins again. A body
-    /// that catches the unwinding does not commit.
+    /// Ends this run of the body by unwinding without a panic message; the body then begins again.
+    /// A body that catches the unwinding does not commit.
     pub fn run_again(&mut self, rerun: Rerun) -> ! {
         self.rerun.get_or_insert(rerun);
         std::panic::resume_unwind(Box::new(rerun))
@@ -150,8 +151,8 @@ impl HeldLatches {
     }
 }
 
-/// Why a run of a transaction's body must begin again. [`run_again`](HeldLatches::run_again) unwinds with
-/// it.
+/// Why a run of a transaction's body must begin again. [`run_again`](HeldLatches::run_again)
+/// unwinds with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rerun {
     /// The latch at this address must become free first.

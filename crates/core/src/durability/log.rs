@@ -1,8 +1,8 @@
 //! [`Log`]: the end of the log that is being written.
 //!
-//! Records go into blocks in DRAM. Full blocks are *sealed* and then written once, in order. So is the last
-//! block when a group must become durable. No block is ever written twice, so the blocks on the device stay
-//! as they were.
+//! Records go into blocks in DRAM. Full blocks are *sealed* and then written once, in order. So is
+//! the last block when a group must become durable. No block is ever written twice, so the blocks
+//! on the device stay as they were.
 
 use std::collections::VecDeque;
 
@@ -35,8 +35,8 @@ pub(super) struct Log {
     /// The checksum of the block before.
     previous: u32,
     sealed: VecDeque<Box<Page>>,
-    /// Blocks below `taken` were handed out to be written. Blocks below the next field are written, and
-    /// below the last on the device.
+    /// Blocks below `taken` were handed out to be written. Blocks below the next field are written,
+    /// and below the last on the device.
     taken: u64,
     written: u64,
     flushed: u64,
@@ -45,8 +45,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// A log that continues with block `number`. The block before has the checksum `previous`, and all
-    /// blocks before are on the device.
+    /// A log that continues with block `number`. The block before has the checksum `previous`, and
+    /// all blocks before are on the device.
     pub(super) fn new(
         geometry: Geometry,
         boot: u32,

@@ -1,7 +1,8 @@
 //! A block of the log: a header, and a piece of the stream of records.
 //!
-//! The header tells a torn end of the log from damage. It holds the checksum of the block before and the
-//! boot that wrote it. It also holds how much of the log was on the device when the block was made.
+//! The header tells a torn end of the log from damage. It holds the checksum of the block before
+//! and the boot that wrote it. It also holds how much of the log was on the device when the block
+//! was made.
 
 use super::geometry::{Geometry, Page, get_u32, get_u64, put_u32, put_u64};
 use crate::addr::PAGE_BYTES;

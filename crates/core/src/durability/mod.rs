@@ -1,4 +1,5 @@
-//! Durable memory: the results that a program sees of its transactions, and the protocol behind them.
+//! Durable memory: the results that a program sees of its transactions, and the protocol behind
+//! them.
 //!
 //! * [`Lsn`]: the place of a transaction in the log, and with it the order of all of them.
 //! * [`TransactionError`]: why a transaction did not take place, or cannot become durable.
@@ -10,11 +11,12 @@
 //! * [`Geometry`], [`format()`]: where everything lies, and what a new store begins with.
 //!
 //! Only committed stores ever reach the cache, so there is nothing to undo. Recovery reads one log
-//! forwards: it has the stores, and the slots that pages were written to. A page is never written over its
-//! last copy. `docs/DURABILITY.md` states the guarantees, and `docs/STORE_FORMAT.md` describes every byte.
+//! forwards: it has the stores, and the slots that pages were written to. A page is never written
+//! over its last copy. `docs/DURABILITY.md` states the guarantees, and `docs/STORE_FORMAT.md`
+//! describes every byte.
 //!
-//! Sources: redo from a log with a horizon comes from ARIES (Mohan et al., TODS 1992). Shadow copies of
-//! pages under a map are as old as System R (Gray et al., ACM Computing Surveys 1981).
+//! Sources: redo from a log with a horizon comes from ARIES (Mohan et al., TODS 1992). Shadow
+//! copies of pages under a map are as old as System R (Gray et al., ACM Computing Surveys 1981).
 
 mod base_map;
 mod checkpoint;

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::time::{NotSpan, Span};
 
-/// When a transaction counts as durable towards its program. Under every policy, the log is flushed at
-/// least once a second.
+/// When a transaction counts as durable towards its program. Under every policy, the log is flushed
+/// at least once a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Policy {

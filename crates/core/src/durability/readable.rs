@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use super::disk::{Disk, DiskError, Fault};
 use super::geometry::{Block, Page};
 
-/// Attempts to read a block before it counts as damaged. Cables and controllers have passing faults.
+/// Attempts to read a block before it counts as damaged. Cables and controllers have passing
+/// faults.
 const ATTEMPTS: usize = 3;
 
-/// From this many unreadable blocks on, the device counts as failed, not its blocks. Recovery then gives up
-/// and changes nothing.
+/// From this many unreadable blocks on, the device counts as failed, not its blocks. Recovery then
+/// gives up and changes nothing.
 const UNREADABLE_MAX: usize = 64;
 
-/// A disk whose unreadable blocks read as zeros. No superblock, block of the log or block of a map is sound
-/// with zeros alone. A page is sound with them only if it held zeros.
+/// A disk whose unreadable blocks read as zeros. No superblock, block of the log or block of a map
+/// is sound with zeros alone. A page is sound with them only if it held zeros.
 pub(super) struct Readable<'a, D> {
     disk: &'a mut D,
     unreadable: BTreeMap<Block, DiskError>,

@@ -1,12 +1,12 @@
 //! Recovery: makes a journal from the store that a crash has left.
 //!
-//! Recovery overwrites nothing that an earlier recovery needs. Pages go to free slots, and the base map to
-//! the area that is not in use. Only then does a new superblock name both. So a recovery that is cut off
-//! leaves everything as it was.
+//! Recovery overwrites nothing that an earlier recovery needs. Pages go to free slots, and the base
+//! map to the area that is not in use. Only then does a new superblock name both. So a recovery
+//! that is cut off leaves everything as it was.
 //!
-//! Recovery reads the pages that the log stores to in portions that fit in the DRAM it may use. It reads
-//! the log once for each portion. From the log it keeps a place for each page with stores that no copy has,
-//! and the map records since the last flush.
+//! Recovery reads the pages that the log stores to in portions that fit in the DRAM it may use. It
+//! reads the log once for each portion. From the log it keeps a place for each page with stores
+//! that no copy has, and the map records since the last flush.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -84,8 +84,8 @@ pub(super) struct Redo {
 
 /// A copy whose map record may not have been flushed.
 ///
-/// Such a record may survive a loss of power while the copy does not. The previous copy is still there
-/// then, since its slot is free only when the record is on the device.
+/// Such a record may survive a loss of power while the copy does not. The previous copy is still
+/// there then, since its slot is free only when the record is on the device.
 struct Unsure {
     /// Where the record ends.
     end: Lsn,
@@ -95,8 +95,8 @@ struct Unsure {
     covers: Lsn,
 }
 
-/// The state of pages according to the log, as far as it was read. A page has an entry only while a store
-/// to it or its newest copy is in doubt. So a long log takes no more DRAM than a short one.
+/// The state of pages according to the log, as far as it was read. A page has an entry only while a
+/// store to it or its newest copy is in doubt. So a long log takes no more DRAM than a short one.
 struct Pages<'a> {
     map: &'a PageMap,
     redo: BTreeMap<PageId, Redo>,
@@ -134,8 +134,8 @@ impl Pages<'_> {
         }
     }
 
-    /// Settles the copies that are still in doubt at the end of the log: takes the newest whole copy of
-    /// each page. Returns how many copies were read.
+    /// Settles the copies that are still in doubt at the end of the log: takes the newest whole
+    /// copy of each page. Returns how many copies were read.
     fn settle_rest(&mut self, geometry: &Geometry, disk: &mut impl Disk) -> Result<u64, DiskError> {
         let (mut settled, mut looked_at) = (HashSet::new(), 0);
         let mut block = Box::new([0; PAGE_BYTES]);
@@ -230,7 +230,8 @@ pub(super) fn used_slots(geometry: &Geometry, map: &PageMap) -> Result<Vec<u64>,
     Ok(used)
 }
 
-/// Brings a store up to its last durable transaction. Returns the journal that continues from there.
+/// Brings a store up to its last durable transaction. Returns the journal that continues from
+/// there.
 ///
 /// # Errors
 /// When that is not possible. The store is then as it was.

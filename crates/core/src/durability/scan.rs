@@ -15,8 +15,8 @@ pub(super) struct End {
     pub(super) number: u64,
     /// The checksum of the block before.
     pub(super) previous: u32,
-    /// The log was on the device up to here, according to its blocks and the superblock. It may have been
-    /// on the device for longer.
+    /// The log was on the device up to here, according to its blocks and the superblock. It may
+    /// have been on the device for longer.
     pub(super) flushed: Lsn,
 }
 
@@ -37,8 +37,8 @@ struct Assembly {
 }
 
 impl Assembly {
-    /// Takes the records of a block from byte `at` on, and calls `visit` with each complete one. Returns
-    /// false if they are invalid.
+    /// Takes the records of a block from byte `at` on, and calls `visit` with each complete one.
+    /// Returns false if they are invalid.
     fn take(
         &mut self,
         block: &Page,
@@ -72,7 +72,8 @@ impl Assembly {
     }
 }
 
-/// Calls `visit` with every whole record from the horizon of `superblock` on. Returns where the log ends.
+/// Calls `visit` with every whole record from the horizon of `superblock` on. Returns where the log
+/// ends.
 ///
 /// # Errors
 /// When the device fails, or the log is damaged where it was on the device.
@@ -118,8 +119,8 @@ pub(super) fn scan(
     Ok(end)
 }
 
-/// Checks that the log really ends where a [`scan`] has found its end. Neither a block behind it nor the
-/// superblock may show that more was on the device.
+/// Checks that the log really ends where a [`scan`] has found its end. Neither a block behind it
+/// nor the superblock may show that more was on the device.
 ///
 /// # Errors
 /// When it does not, or the device fails.

@@ -1,4 +1,5 @@
-//! [`Slots`]: the slots on flash that are free, and those that will be once the log is on the device.
+//! [`Slots`]: the slots on flash that are free, and those that will be once the log is on the
+//! device.
 
 use std::collections::VecDeque;
 
@@ -8,12 +9,13 @@ use crate::placement::{Placement, Run};
 
 /// The slots of the persist part.
 ///
-/// The slot that a page leaves stays as it is until the record of the page's next slot is on the device. A
-/// crash before that goes back to the old slot.
+/// The slot that a page leaves stays as it is until the record of the page's next slot is on the
+/// device. A crash before that goes back to the old slot.
 #[derive(Debug)]
 pub(super) struct Slots {
     placement: Placement,
-    /// Slots that become free once the log is on the device up to a place, in the order of those places.
+    /// Slots that become free once the log is on the device up to a place, in the order of those
+    /// places.
     leaving: VecDeque<(Lsn, u32)>,
     /// The slots that a copy of the store needs, while there is one.
     held: Option<Held>,
@@ -69,7 +71,8 @@ impl Slots {
         }
     }
 
-    /// Begins a copy. From now on a slot that a page leaves becomes free only once it is [copied](Slots::copied).
+    /// Begins a copy. From now on a slot that a page leaves becomes free only once it is
+    /// [copied](Slots::copied).
     pub(super) fn hold(&mut self) {
         let (needed, left) = (SlotSet::full(self.count), SlotSet::empty(self.count));
         self.held = Some(Held { needed, left, left_count: 0, next: 0 });
@@ -89,8 +92,8 @@ impl Slots {
         free.into_iter().for_each(|slot| self.free_left(slot));
     }
 
-    /// Returns the slots to copy next, at most `count_max`. Slots that pages have left come first, since copying
-    /// frees them. Empty when the copy has all.
+    /// Returns the slots to copy next, at most `count_max`. Slots that pages have left come first,
+    /// since copying frees them. Empty when the copy has all.
     pub(super) fn next_to_copy(&mut self, count_max: usize) -> Vec<u32> {
         let Some(held) = &mut self.held else { return Vec::new() };
         if held.left_count > 0 {
@@ -153,7 +156,8 @@ impl Slots {
         self.free_count() < self.leaving.len() as u64
     }
 
-    /// Returns the number of slots that will be free when the log is on the device, or the copy has them.
+    /// Returns the number of slots that will be free when the log is on the device, or the copy has
+    /// them.
     pub(super) fn leaving_count(&self) -> usize {
         self.leaving.len() + self.held.as_ref().map_or(0, |held| held.left_count)
     }

@@ -1,7 +1,7 @@
 //! The superblock: the place where recovery begins.
 //!
-//! Each generation is written to two of four copies, so that the one before it stays whole until the
-//! new one is on the device.
+//! Each generation is written to two of four copies, so that the one before it stays whole until
+//! the new one is on the device.
 
 use super::Lsn;
 use super::base_map::{Mapped, PageMap};
@@ -110,14 +110,14 @@ impl Superblock {
     }
 }
 
-/// Returns the blocks of a new store of blank pages. They must be on the device before the store is used. A
-/// log of zeros is empty.
+/// Returns the blocks of a new store of blank pages. They must be on the device before the store is
+/// used. A log of zeros is empty.
 pub fn format(geometry: &Geometry) -> Vec<(Block, Box<Page>)> {
     format_as(geometry, &Superblock::FIRST)
 }
 
-/// As [`format()`], for a store whose page `n` has a copy with the checksum `checksums[n]` in slot `n`.
-/// Also returns the blocks of a base map, so there are many.
+/// As [`format()`], for a store whose page `n` has a copy with the checksum `checksums[n]` in slot
+/// `n`. Also returns the blocks of a base map, so there are many.
 ///
 /// # Panics
 /// If there is not one checksum a page.

@@ -1,7 +1,8 @@
 //! [`Unmapped`]: the pages whose latest stores are only in the log.
 //!
-//! Recovery must begin before the first such store of every page. A page stays in this set until a record
-//! of a copy that has the store is on the device. To be evicted or stored to again does not change that.
+//! Recovery must begin before the first such store of every page. A page stays in this set until a
+//! record of a copy that has the store is on the device. To be evicted or stored to again does not
+//! change that.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -14,7 +15,8 @@ use crate::addr::PageId;
 /// Stands for no place in the log.
 const NONE: Lsn = Lsn::ZERO;
 
-/// A search for pages to clean ends after this many pages, or four times the number wanted if that is more.
+/// A search for pages to clean ends after this many pages, or four times the number wanted if that
+/// is more.
 const LOOKS_MAX: usize = 256;
 
 /// The state of the stores to a page since the first that is only in the log.
@@ -46,8 +48,8 @@ pub(super) struct Unmapped {
 }
 
 impl Unmapped {
-    /// An upper bound on the memory of a page, in bytes: its place in the table, its place in the order,
-    /// and its map record. The table may be as little as 7/16 full.
+    /// An upper bound on the memory of a page, in bytes: its place in the table, its place in the
+    /// order, and its map record. The table may be as little as 7/16 full.
     pub(super) const PAGE_BYTES_MAX: usize =
         (size_of::<(PageId, Stores)>() + 1) * 16 / 7 + 4 * size_of::<(Lsn, PageId)>();
 
@@ -130,9 +132,10 @@ impl Unmapped {
         })
     }
 
-    /// Returns at most `count` pages that are in no copy yet, the oldest first, from where the last call
-    /// ended. Pages that are stored to again and again are left out, unless there are no others, because
-    /// jobs would have to wait for them. One call looks at a few pages only, since jobs wait for the lock.
+    /// Returns at most `count` pages that are in no copy yet, the oldest first, from where the last
+    /// call ended. Pages that are stored to again and again are left out, unless there are no
+    /// others, because jobs would have to wait for them. One call looks at a few pages only, since
+    /// jobs wait for the lock.
     pub(super) fn next_to_clean(&mut self, tail: Lsn, count: usize) -> Vec<PageId> {
         let looks = self.by_first.len().min(LOOKS_MAX.max(4 * count));
         let behind = self.by_first.range((Excluded(self.hand), Unbounded));

@@ -1,5 +1,5 @@
-//! Best-offset prefetching (Michaud, HPCA 2016). It tests many offsets against the recent past, one at each
-//! access. It then fetches by the offset that would have been in time most often.
+//! Best-offset prefetching (Michaud, HPCA 2016). It tests many offsets against the recent past, one
+//! at each access. It then fetches by the offset that would have been in time most often.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -25,8 +25,8 @@ struct Rules {
 }
 
 impl Rules {
-    /// ROUNDMAX 100, SCOREMAX 31, BADSCORE 1, degree 1 (HPCA'16 Table 2). Among equally good offsets, the
-    /// one tried first wins: it has had the score for longest.
+    /// ROUNDMAX 100, SCOREMAX 31, BADSCORE 1, degree 1 (HPCA'16 Table 2). Among equally good
+    /// offsets, the one tried first wins: it has had the score for longest.
     const ORIGINAL: Rules =
         Rules { rounds: 100, score_max: 31, score_min: 2, chosen_max: 1, larger_wins: false };
 
@@ -35,8 +35,8 @@ impl Rules {
         Rules { rounds: 8, score_max: u32::MAX, score_min: 3, chosen_max: 16, larger_wins: true };
 }
 
-/// Tests one offset at each step. A step in `original` is a miss or the first use of a prefetched page. In
-/// `atc23` it is a miss or any hit on a prefetched page.
+/// Tests one offset at each step. A step in `original` is a miss or the first use of a prefetched
+/// page. In `atc23` it is a miss or any hit on a prefetched page.
 pub(super) struct BestOffset {
     preset: Preset,
     rules: Rules,
@@ -86,8 +86,8 @@ impl BestOffset {
         }
     }
 
-    /// Returns an upper bound for both presets. The history of pages is the larger one, with an index entry
-    /// for each page.
+    /// Returns an upper bound for both presets. The history of pages is the larger one, with an
+    /// index entry for each page.
     pub(super) fn memory_bytes() -> usize {
         const OFFSETS: usize = 128 * (size_of::<u64>() + size_of::<u32>() + size_of::<u16>());
         const HISTORY: usize = 2 * LastPages::LENGTH * size_of::<PageId>();
@@ -157,8 +157,8 @@ impl Prefetcher for BestOffset {
         candidates.extend(self.chosen.iter().filter_map(|offset| ahead(page, *offset as i64)));
     }
 
-    /// A prefetched page enters by the page it was fetched for. While nothing is prefetched, a missed page
-    /// enters by its own number. Otherwise nothing could ever be learnt.
+    /// A prefetched page enters by the page it was fetched for. While nothing is prefetched, a
+    /// missed page enters by its own number. Otherwise nothing could ever be learnt.
     fn arrived(&mut self, page: PageId, prefetched: bool) {
         if let Recent::Arrived(requests) = &mut self.recent {
             let base = match self.chosen.first() {

@@ -1,5 +1,5 @@
-//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line with feedback. Its length,
-//! distance and place in the cache follow from its accuracy, lateness and pollution.
+//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line with feedback. Its
+//! length, distance and place in the cache follow from its accuracy, lateness and pollution.
 
 use super::{Demand, Metrics, NextNLine, Prefetcher, Preset};
 use crate::addr::PageId;
@@ -20,11 +20,11 @@ const INTERVAL: u64 = 8_192;
 
 /// Runs of pages ahead, on the same occasions as [`NextNLine`]'s.
 ///
-/// `original` changes its level at the end of an interval, and begins in the middle. `atc23` changes it
-/// whenever it is consulted, and begins at the top.
+/// `original` changes its level at the end of an interval, and begins in the middle. `atc23`
+/// changes it whenever it is consulted, and begins at the top.
 ///
-/// In `original`, more pollution puts a page closer to the victim end of the cache (HPCA'07 §3.3.3). In
-/// `atc23`, prefetched pages enter as any other.
+/// In `original`, more pollution puts a page closer to the victim end of the cache (HPCA'07
+/// §3.3.3). In `atc23`, prefetched pages enter as any other.
 pub(super) struct FeedbackDirected {
     preset: Preset,
     level: usize,
@@ -134,8 +134,8 @@ struct Average {
 impl Average {
     /// Pollution is high from this share of misses that prefetches caused on (HPCA'07 §4).
     const POLLUTION: f64 = 0.005;
-    /// Shares of misses that prefetches caused. Below the first, pages enter in the middle of the order.
-    /// From the second on, they enter as the next victims (HPCA'07 §4).
+    /// Shares of misses that prefetches caused. Below the first, pages enter in the middle of the
+    /// order. From the second on, they enter as the next victims (HPCA'07 §4).
     const POSITIONS: [f64; 2] = [0.005, 0.25];
 
     fn end_interval(&mut self, during: &Metrics) {
@@ -169,8 +169,8 @@ fn share(part: f64, of: f64) -> f64 {
     if of > 0.0 { part / of } else { 0.0 }
 }
 
-/// The pages that were ever prefetched, used and late. Each counts once. The simulator of the CXL-flash
-/// study judges by these numbers.
+/// The pages that were ever prefetched, used and late. Each counts once. The simulator of the
+/// CXL-flash study judges by these numbers.
 struct PagesSeen {
     marks: Box<[u8]>,
     arrived: u64,
@@ -185,7 +185,8 @@ impl PagesSeen {
     /// A job waits for the page.
     const AWAITED: u8 = 8;
 
-    /// Pollution is high from this share of misses that prefetches caused on (CXL-flash's simulator, "FD").
+    /// Pollution is high from this share of misses that prefetches caused on (CXL-flash's
+    /// simulator, "FD").
     const POLLUTION: f64 = 0.25;
 
     fn new(pages: u64) -> PagesSeen {

@@ -1,5 +1,5 @@
-//! Leap (Al Maruf and Chowdhury, USENIX ATC 2020). It follows the majority among the last steps from fault
-//! to fault. The more prefetches are used, the further ahead it fetches.
+//! Leap (Al Maruf and Chowdhury, USENIX ATC 2020). It follows the majority among the last steps
+//! from fault to fault. The more prefetches are used, the further ahead it fetches.
 
 use super::{Demand, Metrics, Prefetcher, Preset, ahead};
 use crate::addr::PageId;
@@ -16,18 +16,19 @@ struct Rules {
 }
 
 impl Rules {
-    /// H = 32 and at most 8 pages (ATC'20 §4). The first window is a quarter, as in the authors' kernel.
+    /// H = 32 and at most 8 pages (ATC'20 §4). The first window is a quarter, as in the authors'
+    /// kernel.
     const ORIGINAL: Rules = Rules { history: 32, split: 4, pages_max: 8 };
     /// As in the simulator of CXL-flash (ATC'23, "LP").
     const ATC23: Rules = Rules { history: 39, split: 8, pages_max: 16 };
 }
 
-/// At a miss, fetches the pages that continue the trend of the last steps. Without a trend it fetches pages
-/// around the missed one.
+/// At a miss, fetches the pages that continue the trend of the last steps. Without a trend it
+/// fetches pages around the missed one.
 ///
-/// `original` counts every miss and every first use of a prefetched page as a step. These are the faults of
-/// a kernel. `atc23` counts only misses. Its majority vote never counts a vote, so the candidate is always
-/// the newest step, which is tested as any other.
+/// `original` counts every miss and every first use of a prefetched page as a step. These are the
+/// faults of a kernel. `atc23` counts only misses. Its majority vote never counts a vote, so the
+/// candidate is always the newest step, which is tested as any other.
 pub(super) struct Leap {
     preset: Preset,
     rules: Rules,
@@ -152,7 +153,8 @@ impl Prefetcher for Leap {
     }
 }
 
-/// Boyer and Moore's majority vote. Returns the step that more than half of `steps` are, if there is one.
+/// Boyer and Moore's majority vote. Returns the step that more than half of `steps` are, if there
+/// is one.
 fn majority_candidate(steps: impl Iterator<Item = i64>) -> i64 {
     let vote = |(candidate, votes), step| match (votes, step == candidate) {
         (0, _) => (step, 1u32),

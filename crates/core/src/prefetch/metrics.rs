@@ -5,7 +5,8 @@
 pub struct Metrics {
     /// Prefetches issued.
     pub issued: u64,
-    /// Prefetched pages that a demand access asked for, on their way or in the cache. Each counts once.
+    /// Prefetched pages that a demand access asked for, on their way or in the cache. Each counts
+    /// once.
     pub used: u64,
     /// Used prefetches that were still on their way.
     pub late: u64,
@@ -37,8 +38,8 @@ impl Metrics {
         }
     }
 
-    /// Returns the share of the prefetches issued so far that were used (HPCA'07 §3.1). 0 if none was
-    /// issued.
+    /// Returns the share of the prefetches issued so far that were used (HPCA'07 §3.1). 0 if none
+    /// was issued.
     pub fn accuracy(&self) -> f64 {
         share(self.used, self.issued)
     }

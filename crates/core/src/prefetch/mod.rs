@@ -1,11 +1,11 @@
 //! Prefetching: which pages to fetch before a demand access. One prefetcher per file.
 //!
-//! A [`Prefetcher`] decides. A [`Prefetching`] runs one for a cache. The cache reports what each demand
-//! access found, and every page issued, arrived or evicted. The prefetcher is consulted on a demand miss
-//! and on a hit to a prefetched page. The [`Metrics`] of prefetching are kept here too.
+//! A [`Prefetcher`] decides. A [`Prefetching`] runs one for a cache. The cache reports what each
+//! demand access found, and every page issued, arrived or evicted. The prefetcher is consulted on a
+//! demand miss and on a hit to a prefetched page. The [`Metrics`] of prefetching are kept here too.
 //!
-//! A prefetcher knows page numbers only. Its candidates may be cached or on their way already. The cache
-//! drops those, and those that it has no room for.
+//! A prefetcher knows page numbers only. Its candidates may be cached or on their way already. The
+//! cache drops those, and those that it has no room for.
 
 mod best_offset;
 mod feedback_directed;
@@ -21,14 +21,14 @@ use crate::replacement::Position;
 pub use metrics::Metrics;
 pub use next_n_line::NextNLine;
 
-/// The result of a demand access. An access to a page that no prefetch brought is reported only when it
-/// misses.
+/// The result of a demand access. An access to a page that no prefetch brought is reported only
+/// when it misses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demand {
     /// Nothing: the page was neither cached nor on its way.
     Miss,
-    /// The page is on its way for a prefetch, which came too late. Reported for the first job that waits
-    /// for it.
+    /// The page is on its way for a prefetch, which came too late. Reported for the first job that
+    /// waits for it.
     Late,
     /// The first hit to a prefetched page since it arrived; `late` if a job had waited for it.
     FirstHit {
@@ -45,9 +45,9 @@ impl Demand {
         matches!(self, Demand::Late | Demand::FirstHit { late: false })
     }
 
-    /// True if a prefetcher that tags every prefetched page counts this as a step of the program. Steps are
-    /// a miss and the first use of a prefetched page. In the study of CXL-flash only a hit removes the tag,
-    /// and a late prefetch is no step.
+    /// True if a prefetcher that tags every prefetched page counts this as a step of the program.
+    /// Steps are a miss and the first use of a prefetched page. In the study of CXL-flash only a
+    /// hit removes the tag, and a late prefetch is no step.
     fn is_step(self, preset: Preset) -> bool {
         match preset {
             Preset::Original => self == Demand::Miss || self.is_first_use(),
@@ -69,8 +69,9 @@ pub enum Origin {
 
 /// A prefetch policy.
 pub trait Prefetcher: Send {
-    /// Handles a demand access to `page` with the result `demand`. `metrics` count it already. Adds the
-    /// pages to fetch now to `candidates`, the most wanted first. They may be beyond the address space.
+    /// Handles a demand access to `page` with the result `demand`. `metrics` count it already. Adds
+    /// the pages to fetch now to `candidates`, the most wanted first. They may be beyond the
+    /// address space.
     fn demand(
         &mut self,
         page: PageId,
@@ -121,8 +122,8 @@ impl PrefetcherKind {
         }
     }
 
-    /// Makes the prefetcher in the variant `preset`, over an address space of `pages` pages. All memory is
-    /// allocated here.
+    /// Makes the prefetcher in the variant `preset`, over an address space of `pages` pages. All
+    /// memory is allocated here.
     pub fn build(self, preset: Preset, pages: u64) -> Box<dyn Prefetcher> {
         match self {
             PrefetcherKind::None => Box::new(none::NoPrefetch),
@@ -176,9 +177,9 @@ impl Prefetching {
         size_of::<Prefetching>() + pages.div_ceil(8) as usize + CANDIDATES * size_of::<PageId>()
     }
 
-    /// Counts a demand access to `page` and asks the prefetcher. Returns the pages to fetch now, the most
-    /// wanted first, all in the address space. Call [`issued`](Prefetching::issued) for each that is
-    /// fetched.
+    /// Counts a demand access to `page` and asks the prefetcher. Returns the pages to fetch now,
+    /// the most wanted first, all in the address space. Call [`issued`](Prefetching::issued) for
+    /// each that is fetched.
     pub fn demand(&mut self, page: PageId, demand: Demand) -> &[PageId] {
         self.count(page, demand);
         self.candidates.clear();

@@ -1,11 +1,11 @@
-//! Next-N-line: fetches a fixed run of pages some distance ahead (Smith, ACM Computing Surveys 1982). The
-//! distance is as in CXL-flash (ATC'23, "NL").
+//! Next-N-line: fetches a fixed run of pages some distance ahead (Smith, ACM Computing Surveys
+//! 1982). The distance is as in CXL-flash (ATC'23, "NL").
 
 use super::{Demand, Metrics, Prefetcher, Preset, ahead};
 use crate::addr::PageId;
 
-/// Fetches the pages *a + offset + 1* to *a + offset + degree* at a demand miss on page *a*. Also at the
-/// first use of *a* after a prefetch.
+/// Fetches the pages *a + offset + 1* to *a + offset + degree* at a demand miss on page *a*. Also
+/// at the first use of *a* after a prefetch.
 #[derive(Clone, Copy, Debug)]
 pub struct NextNLine {
     /// The number of pages to fetch.

@@ -1,5 +1,5 @@
-//! [`Adaptive`]: FlatFlash's Algorithm 1. It promotes a page once its count reaches a threshold. The
-//! threshold follows the share of accesses that go to promoted pages.
+//! [`Adaptive`]: FlatFlash's Algorithm 1. It promotes a page once its count reaches a threshold.
+//! The threshold follows the share of accesses that go to promoted pages.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,10 +58,11 @@ impl Default for Parameters {
     }
 }
 
-/// FlatFlash's Algorithm 1 (§3.4). With [`Reset::Strict`] and [`Meets::Equal`] it is the listing to the
-/// letter.
+/// FlatFlash's Algorithm 1 (§3.4). With [`Reset::Strict`] and [`Meets::Equal`] it is the listing to
+/// the letter.
 ///
-/// The threshold falls only with an access that promotes. In the paper's prose, the ratio alone lowers it.
+/// The threshold falls only with an access that promotes. In the paper's prose, the ratio alone
+/// lowers it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adaptive {
     parameters: Parameters,

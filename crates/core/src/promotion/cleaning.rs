@@ -11,8 +11,8 @@ use crate::time::{Span, Time};
 
 /// Cleaning by read, modify and write of whole blocks (FlatFlash, ASPLOS'19 §3.2).
 ///
-/// A block is due a fixed time after the first write to one of its pages in the cache. All its pages
-/// written until then go to flash together, with the rest of the block.
+/// A block is due a fixed time after the first write to one of its pages in the cache. All its
+/// pages written until then go to flash together, with the rest of the block.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cleaning {
     after: Span,

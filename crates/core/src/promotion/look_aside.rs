@@ -1,4 +1,5 @@
-//! [`LookAside`]: FlatFlash's promotion look-aside buffer, which lets a page be used while it moves.
+//! [`LookAside`]: FlatFlash's promotion look-aside buffer, which lets a page be used while it
+//! moves.
 
 use rustc_hash::FxHashMap;
 
@@ -18,9 +19,9 @@ pub enum Place {
 
 /// Pages that move from the SSD to host DRAM, and their lines that have arrived (FlatFlash §3.3).
 ///
-/// Lines stream in from the SSD while the CPU goes on. A store of the CPU goes to DRAM at once and is newer
-/// than the SSD's line. So a line that the CPU has written is dropped when it comes. The page is there when
-/// all its lines are, from either source.
+/// Lines stream in from the SSD while the CPU goes on. A store of the CPU goes to DRAM at once and
+/// is newer than the SSD's line. So a line that the CPU has written is dropped when it comes. The
+/// page is there when all its lines are, from either source.
 ///
 /// The published buffer compares all entries at once, in one cycle. This one hashes.
 #[derive(Clone, Debug)]
@@ -68,8 +69,8 @@ impl LookAside {
         assert!(before.is_none(), "{page:?} is on its way already");
     }
 
-    /// Notes that line `line` of `page` comes from the SSD. Returns the frame to write it to, or `None` to
-    /// drop it because the CPU has written that line.
+    /// Notes that line `line` of `page` comes from the SSD. Returns the frame to write it to, or
+    /// `None` to drop it because the CPU has written that line.
     ///
     /// # Panics
     /// If the page is not on its way.
@@ -81,8 +82,8 @@ impl LookAside {
         (!written).then_some(entry.frame)
     }
 
-    /// Notes that the CPU writes line `line` of `page`. Returns the frame that it goes to, or `None` if the
-    /// page is not on its way.
+    /// Notes that the CPU writes line `line` of `page`. Returns the frame that it goes to, or
+    /// `None` if the page is not on its way.
     pub fn store(&mut self, page: PageId, line: usize) -> Option<FrameId> {
         let entry = self.entries.get_mut(&page)?;
         entry.copied |= bit(line);

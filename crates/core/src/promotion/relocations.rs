@@ -7,9 +7,9 @@ use crate::addr::PageId;
 /// A device's knowledge of the page tables that point into it (FlatFlash, ASPLOS'19 §3.2).
 ///
 /// Page tables may hold the device's own translation. A page that is written anew, or moved by a
-/// collection, then leaves a stale entry that names its old place. The device keeps both places of such a
-/// page, so an access by a stale entry is still served. When a batch of stale entries is complete, one
-/// interrupt makes the host mend them all.
+/// collection, then leaves a stale entry that names its old place. The device keeps both places of
+/// such a page, so an access by a stale entry is still served. When a batch of stale entries is
+/// complete, one interrupt makes the host mend them all.
 #[derive(Clone, Debug)]
 pub struct Relocations {
     stale: FxHashSet<PageId>,
@@ -26,8 +26,8 @@ impl Relocations {
         Relocations { stale: FxHashSet::default(), batch }
     }
 
-    /// Notes that `page` moved. Once a batch is complete, returns its pages in order: the host mends their
-    /// entries now. A page that moves twice before that is in the batch once.
+    /// Notes that `page` moved. Once a batch is complete, returns its pages in order: the host
+    /// mends their entries now. A page that moves twice before that is in the batch once.
     pub fn moved(&mut self, page: PageId) -> Option<Vec<PageId>> {
         self.stale.insert(page);
         if self.stale.len() < self.batch {

@@ -81,8 +81,8 @@ impl EvictionOrder {
         self.insert_behind(self.geometry.ways, frame);
     }
 
-    /// Puts `frame`, which is not known, behind the first `count` of its set, or behind all of them if
-    /// there are fewer.
+    /// Puts `frame`, which is not known, behind the first `count` of its set, or behind all of them
+    /// if there are fewer.
     pub(super) fn insert_behind(&mut self, count: usize, frame: FrameId) {
         let set = self.geometry.set_of(frame);
         match &mut self.sets {

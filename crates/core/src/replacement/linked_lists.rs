@@ -63,8 +63,8 @@ impl LinkedLists {
         self.nodes[sentinel as usize].previous = frame.0;
     }
 
-    /// Puts `frame`, which is in no list, behind the first `count` frames of `list`, or behind all of
-    /// them if there are fewer. Walks over those.
+    /// Puts `frame`, which is in no list, behind the first `count` frames of `list`, or behind all
+    /// of them if there are fewer. Walks over those.
     pub(super) fn insert_behind(&mut self, list: usize, count: usize, frame: FrameId) {
         assert_eq!(self.nodes[frame.index()].next, UNLINKED, "{frame:?} is known already");
         let sentinel = (self.frames + list) as u32;

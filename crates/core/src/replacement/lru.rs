@@ -13,8 +13,8 @@ use crate::archive::Archive;
 const CLEAN_FIRST_MAX: usize = 4_096;
 
 /// Least recently used: the least recent in front. The victim is the least recent clean page of the
-/// clean-first region, the `clean_first` least recent frames of the set. When the region holds none,
-/// it is the least recent page of all.
+/// clean-first region, the `clean_first` least recent frames of the set. When the region holds
+/// none, it is the least recent page of all.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Lru {
     geometry: Geometry,

@@ -5,8 +5,8 @@
 //! collects them when it looks for a victim ([`Frames::take_touches`]). Policies that need every
 //! hit in order ([`PolicyKind::needs_every_hit`]) exist for the simulator.
 //!
-//! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set
-//! `f / ways`. The engine's fully associative cache is one set. A simulated hardware cache has many.
+//! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set `f
+//! / ways`. The engine's fully associative cache is one set. A simulated hardware cache has many.
 //!
 //! An [`Admission`] in front of a policy can keep pages of little worth from it.
 
@@ -185,7 +185,8 @@ choice! {
         Drrip = "drrip",
         /// Small, main and ghost FIFO queues (SOSP 2023).
         S3Fifo = "s3-fifo",
-        /// Recency, frequency or admission, whichever misses least in miniatures of the cache: the default.
+        /// Recency, frequency or admission, whichever misses least in miniatures of the cache: the
+        /// default.
         MiniSim = "mini-sim",
     }
 }

@@ -1,5 +1,5 @@
-//! The effects of the prefetchers on a program's misses, both wanted and unwanted. Also their exact counts
-//! on a fixed stream.
+//! The effects of the prefetchers on a program's misses, both wanted and unwanted. Also their exact
+//! counts on a fixed stream.
 
 use ebbtide_core::PageId;
 use ebbtide_core::prefetch::{
@@ -17,8 +17,8 @@ fn device(kind: PrefetcherKind, preset: Preset, latency: u64) -> Device {
     Device::new(kind.build(preset, PAGES), PAGES, 256, latency)
 }
 
-/// Scans with a stride, loops and random pages, one after the other. It uses only integers, so it is the
-/// same on every machine.
+/// Scans with a stride, loops and random pages, one after the other. It uses only integers, so it
+/// is the same on every machine.
 fn mixed() -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(3);
     let mut pages = Vec::new();

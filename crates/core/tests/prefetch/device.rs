@@ -19,8 +19,8 @@ struct Cached {
     hit: bool,
 }
 
-/// A fully associative FIFO cache over a device that takes `latency` accesses to bring a page. A page that
-/// arrives in the middle of an access is there for the next one.
+/// A fully associative FIFO cache over a device that takes `latency` accesses to bring a page. A
+/// page that arrives in the middle of an access is there for the next one.
 pub(crate) struct Device {
     prefetching: Prefetching,
     frames: usize,

@@ -137,8 +137,8 @@ proptest! {
     }
 }
 
-/// Best-offset as in HPCA'16: a table of the last base page for each place, and scores of all offsets in a
-/// round.
+/// Best-offset as in HPCA'16: a table of the last base page for each place, and scores of all
+/// offsets in a round.
 struct OriginalBestOffset {
     recent: BTreeMap<u64, u64>,
     scores: Vec<u32>,

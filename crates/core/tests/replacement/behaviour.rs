@@ -1,5 +1,5 @@
-//! Effects of the policies on a program's misses, required and forbidden, and their exact miss counts on a
-//! fixed stream.
+//! Effects of the policies on a program's misses, required and forbidden, and their exact miss
+//! counts on a fixed stream.
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Position, Replacement};
 use ebbtide_core::{FrameId, PageId};

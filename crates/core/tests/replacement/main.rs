@@ -1,4 +1,5 @@
-//! Tests of the replacement policies: against slow models, and by their effect on a program's misses.
+//! Tests of the replacement policies: against slow models, and by their effect on a program's
+//! misses.
 
 mod admission;
 mod behaviour;

@@ -1,5 +1,5 @@
-//! Where one of its orders is right, mini-sim is nearly as good as the best. It is also compared with a
-//! slow model that hears of every hit, samples nothing and searches all frames.
+//! Where one of its orders is right, mini-sim is nearly as good as the best. It is also compared
+//! with a slow model that hears of every hit, samples nothing and searches all frames.
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
 use ebbtide_core::{FrameId, PageId};
@@ -38,8 +38,8 @@ fn recent(pages: u64, count: usize) -> Vec<u64> {
     (0..count).map(|_| draw()).collect()
 }
 
-/// A cached page in the model: the requests at which it was inserted and last used, and the number of
-/// insertions at its last use.
+/// A cached page in the model: the requests at which it was inserted and last used, and the number
+/// of insertions at its last use.
 #[derive(Clone, Copy)]
 struct Cached {
     frame: FrameId,
@@ -301,8 +301,8 @@ fn batches_larger_than_the_newest_hundredth_keep_a_loop() {
     assert!(ratio < 1.15, "{in_batches} misses in batches of 32, {singly} singly");
 }
 
-/// How many requests after a shift of the hot set it takes until `misses` a window are within a tenth
-/// of those before.
+/// How many requests after a shift of the hot set it takes until `misses` a window are within a
+/// tenth of those before.
 fn requests_until_followed(mut cache: Cache) -> usize {
     const WINDOW: usize = 2_000;
     let before = zipf(10_000, 400_000, 7);
@@ -354,8 +354,8 @@ fn memory_is_two_bytes_a_page_and_little_a_frame() {
     assert_eq!(many - few, 2_000_000);
     let (few, many) = (bytes(1 << 20, 1 << 30), bytes(1 << 21, 1 << 30));
     assert!(many - few <= 9 << 20, "{} bytes for 2^20 frames", many - few);
-    // A hundred million frames over two thousand million pages: 0.8 GB for 400 GB of frames, and 4 GB
-    // for 8 TB of pages.
+    // A hundred million frames over two thousand million pages: 0.8 GB for 400 GB of frames, and 4
+    // GB for 8 TB of pages.
     assert!(bytes(100_000_000, 2_000_000_000) < 4_900_000_000);
 }
 

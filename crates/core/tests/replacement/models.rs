@@ -1,5 +1,5 @@
-//! Every policy against a slow model of it, written from the definition, under hits, misses, writes,
-//! pins, invalidations and evictions ahead of need.
+//! Every policy against a slow model of it, written from the definition, under hits, misses,
+//! writes, pins, invalidations and evictions ahead of need.
 
 use std::collections::VecDeque;
 
@@ -39,8 +39,8 @@ pub(crate) fn geometry() -> impl Strategy<Value = Geometry> {
     ]
 }
 
-/// Runs `kind` and `model` side by side; they must give up the same frames. Every frame that is left
-/// must then be given up too.
+/// Runs `kind` and `model` side by side; they must give up the same frames. Every frame that is
+/// left must then be given up too.
 fn agree(kind: PolicyKind, model: Box<dyn Replacement>, geometry: Geometry, ops: &[Op]) {
     let one = Cache::new(kind, geometry, PAGES);
     behave_alike(one, Cache::with_policy(model, kind.needs_every_hit(), geometry), ops);
@@ -138,8 +138,8 @@ proptest! {
         }
     }
 
-    /// There is no model of it. Checked instead: only known, unpinned frames of the asked set go, and all
-    /// of them go in the end. The same seed also takes the same decisions.
+    /// There is no model of it. Checked instead: only known, unpinned frames of the asked set go,
+    /// and all of them go in the end. The same seed also takes the same decisions.
     #[test]
     fn random_is_a_function_of_its_seed(
         geometry in geometry(),
@@ -315,7 +315,8 @@ impl Replacement for Predictions {
     }
 }
 
-/// The queues of one set, and every page ever given up from the small one: `None` since it returned.
+/// The queues of one set, and every page ever given up from the small one: `None` since it
+/// returned.
 #[derive(Clone, Default)]
 struct ThreeQueues {
     small: VecDeque<(FrameId, PageId)>,

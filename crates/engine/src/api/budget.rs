@@ -75,8 +75,8 @@ impl Budget {
                 cores: options.cores,
             });
         }
-        // The most frames that fit, by bisection: only the policy knows how its memory grows. There is more
-        // to hold than frames, so that as many as fill the budget are too many.
+        // The most frames that fit, by bisection: only the policy knows how its memory grows. There
+        // is more to hold than frames, so that as many as fill the budget are too many.
         let (mut fits, mut too_many) =
             (frames_min, options.dram_bytes.min(DRAM_BYTES_MAX) / FRAME_BYTES);
         while too_many - fits > 1 {
@@ -100,13 +100,14 @@ pub(crate) fn division(options: &Options, frames: usize, pages: u64) -> Division
     Division::new(options.tuning.policy_parts, options.cores, frames, pages)
 }
 
-/// The most requests of a core at once: misses, pages fetched ahead, and runs of pages on their way out.
+/// The most requests of a core at once: misses, pages fetched ahead, and runs of pages on their way
+/// out.
 pub(crate) fn queue_depth(options: &Options) -> usize {
     options.threads_per_core() + options.ahead_max() + 2 * options.tuning.batch_max
 }
 
-/// Free frames that a core keeps ahead of need, when there are `frames` in all. Small caches keep a small
-/// reserve: most frames should hold pages.
+/// Free frames that a core keeps ahead of need, when there are `frames` in all. Small caches keep a
+/// small reserve: most frames should hold pages.
 pub(crate) fn reserve(options: &Options, frames: usize) -> usize {
     (frames / (8 * options.cores)).clamp(1, 2 * options.tuning.batch_max)
 }

@@ -1,4 +1,5 @@
-//! The engine: an address space on flash, a DRAM cache under a hard budget, and cores that run jobs.
+//! The engine: an address space on flash, a DRAM cache under a hard budget, and cores that run
+//! jobs.
 
 use std::fmt;
 use std::fs::File;
@@ -250,8 +251,8 @@ impl Engine {
     /// only a newly created store can be used after an engine has written to it.
     ///
     /// # Errors
-    /// When the options do not fit, the store has an engine or was written to, or memory or the device
-    /// cannot be had.
+    /// When the options do not fit, the store has an engine or was written to, or memory or the
+    /// device cannot be had.
     pub fn open(store: &Arc<Store>, options: &Options) -> Result<Engine, EngineError> {
         Engine::open_watched(store, options, Watch::unattended())
     }
@@ -340,7 +341,8 @@ impl Engine {
             base_offset: store.pages_offset(),
             blank: header.blank,
             last_page_bytes: PAGE_BYTES,
-            // Every page that survives crashes has a checksum, which tells of what was cut off as well.
+            // Every page that survives crashes has a checksum, which tells of what was cut off as
+            // well.
             extent: if persists { None } else { Some(store.extent()?) },
             persist,
         };

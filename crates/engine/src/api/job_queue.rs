@@ -29,10 +29,10 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// A running engine, to which every thread may submit jobs.
 ///
-/// Jobs wait in one queue, first in, first out, for the next core with a free user-level thread. The
-/// queue holds as many as can be under way
-/// ([`cores`](crate::Options::cores) × [`threads_per_core`](crate::Options::threads_per_core)). The
-/// queue, and what jobs carry and give back, are not part of the DRAM budget.
+/// Jobs wait in one queue, first in, first out, for the next core with a free user-level thread.
+/// The queue holds as many as can be under way ([`cores`](crate::Options::cores) ×
+/// [`threads_per_core`](crate::Options::threads_per_core)). The queue, and what jobs carry and give
+/// back, are not part of the DRAM budget.
 ///
 /// Dropping it does what [`stop`](Jobs::stop) does.
 pub struct Jobs {
@@ -274,7 +274,8 @@ impl Drop for Jobs {
             // A program that wants to see an error calls `stop`.
             let _ = catch_unwind(AssertUnwindSafe(|| self.join(STUCK_AFTER)));
         } else if let Some(Ok(_runner)) = self.runner.take().map(OfProcess::into_inner) {
-            // A job that drops the last handle cannot wait for itself: the cores then stop on their own.
+            // A job that drops the last handle cannot wait for itself: the cores then stop on their
+            // own.
             self.close();
         }
     }
@@ -424,8 +425,8 @@ impl Injector {
     fn wait_for_room(&self, until: Option<Instant>) -> bool {
         let mut up = self.up.lock();
         self.blocked.fetch_add(1, Ordering::SeqCst);
-        // A core that makes room after a look finds us blocked, and notifies us under the lock. A notice
-        // that comes as the time runs out is not lost: the place is looked for again.
+        // A core that makes room after a look finds us blocked, and notifies us under the lock. A
+        // notice that comes as the time runs out is not lost: the place is looked for again.
         let mut timed_out = false;
         let mut admitted = self.try_admit();
         while !admitted && !timed_out {
@@ -547,7 +548,8 @@ impl Service for Drain {
     }
 
     fn passes(&self) {
-        // From now on no job that comes relies on this core. One that came before did: another may be idle.
+        // From now on no job that comes relies on this core. One that came before did: another may
+        // be idle.
         if self.slept.replace(false) {
             self.injector.idle[self.core].swap(false, Ordering::SeqCst);
             if !self.injector.jobs.is_empty() {

@@ -1,4 +1,5 @@
-//! [`JobScope`]: jobs that borrow what lives longer than their scope. The scope ends when all of them are gone.
+//! [`JobScope`]: jobs that borrow what lives longer than their scope. The scope ends when all of
+//! them are gone.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -94,9 +95,10 @@ impl<'scope> JobScope<'scope, '_> {
         let job = Box::new(Closure::new(job, sender));
         let job: Box<dyn Job + 'scope> =
             Box::new(Scoped { job, counted: Counted::new(&self.alive) });
-        // SAFETY: the types differ in the lifetime alone. `scope` does not return before the count of this
-        // job is dropped, which is after the job and its result, whether it has run, has unwound or was
-        // discarded. All that the job borrows outlives 'scope, and so the call of `scope`.
+        // SAFETY: the types differ in the lifetime alone. `scope` does not return before the count
+        // of this job is dropped, which is after the job and its result, whether it has run, has
+        // unwound or was discarded. All that the job borrows outlives 'scope, and so the call of
+        // `scope`.
         let job = unsafe { std::mem::transmute::<Box<dyn Job + 'scope>, Box<dyn Job>>(job) };
         jobs.push_waiting(job);
         ticket

@@ -261,7 +261,8 @@ impl RowFile {
     /// of 16 KiB; `options` do not change that.
     ///
     /// # Errors
-    /// [`RowError`] when there are no rows, the file cannot be read there, or the options do not fit.
+    /// [`RowError`] when there are no rows, the file cannot be read there, or the options do not
+    /// fit.
     pub fn open(
         path: &Path,
         runs: &[RowRun],
@@ -333,8 +334,8 @@ impl RowFile {
         self.gather_columns_while(indices, 0..self.rows.row_bytes, into, &mut goes_on)
     }
 
-    /// As [`gather_while`](RowFile::gather_while), of these `bytes` of every row alone. A page that many
-    /// rows share is read once.
+    /// As [`gather_while`](RowFile::gather_while), of these `bytes` of every row alone. A page that
+    /// many rows share is read once.
     ///
     /// # Errors
     /// As [`gather_while`](RowFile::gather_while), and for bytes that are no part of a row.

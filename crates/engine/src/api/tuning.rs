@@ -21,8 +21,8 @@ pub struct Tuning {
     pub prefetch: PrefetcherKind,
     /// Whether pages are fetched that a program hints at ([`Hint::WillNeed`](ebbtide_core::Hint)).
     pub hints: bool,
-    /// User-level threads a core: the most jobs that can be under way on it at once. `None` takes as
-    /// many as the DRAM budget suits.
+    /// User-level threads a core: the most jobs that can be under way on it at once. `None` takes
+    /// as many as the DRAM budget suits.
     pub threads: Option<usize>,
     /// The most requests handed to the kernel together.
     pub batch_max: usize,

@@ -38,7 +38,8 @@ impl HitPath {
         self.lookup.find(page)
     }
 
-    /// The frame of `page` if it is resident. Call inside an epoch; the answer is good until its end.
+    /// The frame of `page` if it is resident. Call inside an epoch; the answer is good until its
+    /// end.
     pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
         debug_assert!(page.0 < self.pages);
         self.lookup.find_in_line(page).ok().or_else(|| self.find_by_state(page))

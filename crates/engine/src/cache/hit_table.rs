@@ -104,8 +104,8 @@ impl HitLookup {
         (entry >> 32 == page.0).then_some(FrameId(entry as u32))
     }
 
-    /// The frame of `page`, if that has any place of its line. Else whether the line is full, so that the
-    /// page may have found none.
+    /// The frame of `page`, if that has any place of its line. Else whether the line is full, so
+    /// that the page may have found none.
     pub(super) fn find_in_line(&self, page: PageId) -> Result<FrameId, LineIsFull> {
         let mut full = true;
         for place in self.line(page) {
@@ -118,8 +118,8 @@ impl HitLookup {
         Err(LineIsFull(full))
     }
 
-    /// The place of `page`. No hash: one would take longer than the rest of a hit, and neighbours share
-    /// a line as it is.
+    /// The place of `page`. No hash: one would take longer than the rest of a hit, and neighbours
+    /// share a line as it is.
     #[inline(always)]
     fn own_place(&self, page: PageId) -> usize {
         page.index() & self.last
@@ -133,8 +133,8 @@ impl HitLookup {
 
     #[inline(always)]
     fn place(&self, place: usize) -> &AtomicU64 {
-        // SAFETY: a place comes from `own_place`, which masks it, or lies in the same line; the table
-        // outlives its readers.
+        // SAFETY: a place comes from `own_place`, which masks it, or lies in the same line; the
+        // table outlives its readers.
         unsafe { &*self.places.add(place) }
     }
 }

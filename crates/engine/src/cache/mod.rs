@@ -51,8 +51,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of `frames` frames over `pages` pages, all blank or absent and in their own slots, for
-    /// `cores` cores of `threads` fibers.
+    /// A cache of `frames` frames over `pages` pages, all blank or absent and in their own slots,
+    /// for `cores` cores of `threads` fibers.
     pub(crate) fn new(
         pages: u64,
         frames: usize,
@@ -197,8 +197,8 @@ impl Cache {
         self.policies.insert(self, installed);
     }
 
-    /// Lets the policy choose at most `count` victims for `core` and gives up their pages. The frames
-    /// may be looked at, written back or reused only after a grace period.
+    /// Lets the policy choose at most `count` victims for `core` and gives up their pages. The
+    /// frames may be looked at, written back or reused only after a grace period.
     pub(crate) fn give_up(&self, count: usize, core: usize) -> Vec<FrameId> {
         self.give_up_all(self.policies.victims(self, count, false), core)
     }
@@ -215,8 +215,8 @@ impl Cache {
         victims
     }
 
-    /// Takes the resident `page` off the policy and gives it up, as [`give_up`](Cache::give_up) does.
-    /// `None` if it is not resident, or not under the policy.
+    /// Takes the resident `page` off the policy and gives it up, as [`give_up`](Cache::give_up)
+    /// does. `None` if it is not resident, or not under the policy.
     pub(crate) fn give_up_page(&self, page: PageId, core: usize) -> Option<FrameId> {
         let (PageState::Resident(frame) | PageState::Ahead(frame)) = self.state(page) else {
             return None;

@@ -1,5 +1,5 @@
-//! Changed neighbours of pages that leave, which leave with them: so they are written side by side, and read
-//! together later.
+//! Changed neighbours of pages that leave, which leave with them: so they are written side by side,
+//! and read together later.
 
 use ebbtide_core::{FrameId, PageId};
 
@@ -55,7 +55,8 @@ mod tests {
 
     const FRAMES: u32 = 64;
 
-    /// A cache whose every page is in the frame of its number, changed, and the last eight are new to the policy.
+    /// A cache whose every page is in the frame of its number, changed, and the last eight are new
+    /// to the policy.
     fn full(parts: usize) -> Cache {
         let division = Division::new(Some(parts), 1, FRAMES as usize, FRAMES.into());
         let policy = (division, Admission::Always, PolicyKind::MiniSim);

@@ -63,8 +63,8 @@ impl Division {
         self.parts() * (part + self.places * of_places)
     }
 
-    /// The part that `page` belongs to, and its number there. As many pages in a row as there are parts
-    /// belong to one part each.
+    /// The part that `page` belongs to, and its number there. As many pages in a row as there are
+    /// parts belong to one part each.
     fn part_of(self, page: PageId) -> (usize, PageId) {
         let (row, column) = (page.0 >> self.log2, page.0 as usize);
         let hash = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -212,7 +212,8 @@ impl Policies {
 }
 
 impl Locked<'_> {
-    /// Puts `frame` with the page of this number under this part of the policy, if there is a place.
+    /// Puts `frame` with the page of this number under this part of the policy, if there is a
+    /// place.
     fn insert(&mut self, frame: FrameId, page: PageId) -> bool {
         let mut own = frame;
         if !self.marks.frames.is_empty() {

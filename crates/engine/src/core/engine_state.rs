@@ -17,8 +17,8 @@ use crate::sync::wait_queues::WaitQueues;
 /// The shared half of an engine.
 pub(crate) struct EngineState {
     /// One backside for each core. The first field, so that it is dropped first: the device may
-    /// still be moving pages to and from the cache's frames. A queue ends only when all its requests
-    /// have ended.
+    /// still be moving pages to and from the cache's frames. A queue ends only when all its
+    /// requests have ended.
     pub(crate) backsides: Box<[Mutex<Backside>]>,
     pub(crate) pool: Arc<CoreShared>,
     pub(crate) wait_queues: WaitQueues,

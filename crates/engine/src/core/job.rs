@@ -13,7 +13,8 @@ pub enum Offer<J> {
     Job(J),
     /// Nothing before this time.
     At(Time),
-    /// Nothing for now. A thread that brings a job later calls [`Engine::rouse`](crate::Engine::rouse).
+    /// Nothing for now. A thread that brings a job later calls
+    /// [`Engine::rouse`](crate::Engine::rouse).
     Empty,
     /// No more jobs will come. The core stops once all its jobs have ended.
     End,

@@ -18,7 +18,8 @@ use crate::sync::mailbox::Outcome;
 /// While pages must be written, cores are asked again this often.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
-/// A device without room for the log is tried again after this time, and after twice as long each time.
+/// A device without room for the log is tried again after this time, and after twice as long each
+/// time.
 const FULL_PAUSE_MIN: Duration = Duration::from_millis(5);
 const FULL_PAUSE_MAX: Duration = Duration::from_millis(500);
 

@@ -1,7 +1,7 @@
 //! A core of the engine: one pinned kernel thread that runs jobs on fibers.
 //!
-//! The loop asks the scheduler of [`ebbtide_core::schedule`] what to run, runs it until it misses or
-//! ends, and drives the core's backside in between.
+//! The loop asks the scheduler of [`ebbtide_core::schedule`] what to run, runs it until it misses
+//! or ends, and drives the core's backside in between.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

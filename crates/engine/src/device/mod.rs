@@ -73,7 +73,8 @@ impl Request {
         self.direction
     }
 
-    /// Where the first page lies on the device, in bytes from its start; a multiple of the page size.
+    /// Where the first page lies on the device, in bytes from its start; a multiple of the page
+    /// size.
     pub fn offset(&self) -> u64 {
         self.offset
     }

@@ -94,8 +94,8 @@ impl Namespace {
             data_bytes: PAGE_BYTES as u32,
             ..Command::default()
         };
-        // SAFETY: the kernel writes the answer to `identity`, which has `data_bytes` bytes, and a word
-        // to `command`; both outlive the call.
+        // SAFETY: the kernel writes the answer to `identity`, which has `data_bytes` bytes, and a
+        // word to `command`; both outlive the call.
         let status =
             unsafe { libc::ioctl(generic.as_raw_fd(), IOCTL_ADMIN_COMMAND, &raw mut command) };
         error_of(if status < 0 { -last_error() } else { status }).map_or(Ok(()), Err)?;
@@ -263,8 +263,8 @@ impl NvmeLog {
     /// Sends `command` to the drive and waits for its end.
     fn carry_out(&mut self, command: &Command) -> io::Result<()> {
         let entry = entry(URING_COMMAND, command, None);
-        // SAFETY: the memory that the command names is borrowed by the caller, who waits below for the
-        // completion.
+        // SAFETY: the memory that the command names is borrowed by the caller, who waits below for
+        // the completion.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         loop {
             match self.ring.submit_and_wait(1) {

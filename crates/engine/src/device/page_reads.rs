@@ -1,7 +1,7 @@
 //! [`PageReads`]: page reads of a file through a ring of their own, for measuring a device.
 //!
-//! Unlike a [`Queue`](super::Queue), it owns the memory that is read into, so that safe code can use
-//! it.
+//! Unlike a [`Queue`](super::Queue), it owns the memory that is read into, so that safe code can
+//! use it.
 
 use std::fs::File;
 use std::io;
@@ -37,7 +37,8 @@ impl<'f> PageReads<'f> {
         Ok(PageReads { ring, file, pages, in_flight: vec![false; slots as usize] })
     }
 
-    /// Queues a read of the page at byte `offset` into `slot`; [`wait`](PageReads::wait) submits it.
+    /// Queues a read of the page at byte `offset` into `slot`; [`wait`](PageReads::wait) submits
+    /// it.
     ///
     /// # Errors
     /// When the ring is full.

@@ -20,8 +20,8 @@ ebbtide_core::choice! {
         File = "file",
         /// A block device of its own, with polled reads if it has polled queues.
         Block = "block",
-        /// Commands of the drive itself, past the kernel's block layer, with polled reads if it has polled
-        /// queues.
+        /// Commands of the drive itself, past the kernel's block layer, with polled reads if it has
+        /// polled queues.
         Nvme = "nvme",
     }
 }

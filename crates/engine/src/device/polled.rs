@@ -30,8 +30,8 @@ pub(super) struct Polled<E> {
 }
 
 impl<E: Entries> Polled<E> {
-    /// The drive that `entries` asks, with interrupts alone unless it `polls`. Reads a page to see that it
-    /// works.
+    /// The drive that `entries` asks, with interrupts alone unless it `polls`. Reads a page to see
+    /// that it works.
     ///
     /// # Errors
     /// When io_uring is refused, or, if it `polls`, the drive has no polled queues.
@@ -206,8 +206,8 @@ impl<E: Entries> Queue for PolledQueue<E> {
             return Ok(());
         }
         self.calm.register(memory)?;
-        // SAFETY: the kernel holds the pages of registered memory for itself until the ring is gone,
-        // and refuses memory that is not mapped.
+        // SAFETY: the kernel holds the pages of registered memory for itself until the ring is
+        // gone, and refuses memory that is not mapped.
         unsafe { self.ring.submitter().register_buffers(&buffers(memory)) }?;
         self.registered = Some(memory);
         Ok(())
@@ -296,14 +296,15 @@ impl<E: Entries> Drop for PolledQueue<E> {
     }
 }
 
-/// A core that ran out of jobs looks for its polled reads this often before it takes naps. Each look
-/// takes some microseconds, so that by then the device is slow.
+/// A core that ran out of jobs looks for its polled reads this often before it takes naps. Each
+/// look takes some microseconds, so that by then the device is slow.
 const LOOKS: usize = 64;
 
 /// A nap between looks at a slow device.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Sleeps on the first ring, but not for long while polled reads are under way: nothing announces them.
+/// Sleeps on the first ring, but not for long while polled reads are under way: nothing announces
+/// them.
 struct PolledSleeper {
     calm: Arc<dyn Sleeper>,
     polled: AtomicUsize,

@@ -33,7 +33,8 @@ pub(super) trait Entries: Send + Sync + 'static {
     /// The file that requests go to.
     fn descriptor(&self) -> RawFd;
 
-    /// Moves the page at byte `offset` from or to `page`, which lies in the registered buffer `buffer`.
+    /// Moves the page at byte `offset` from or to `page`, which lies in the registered buffer
+    /// `buffer`.
     fn page(
         &self,
         direction: Direction,
@@ -357,8 +358,8 @@ impl<E: Entries> UringQueue<E> {
     /// Puts operations on sockets into the submission ring, as many as there is room for.
     fn stage_sockets(&mut self) {
         while let Some(entry) = self.sockets.next_entry() {
-            // SAFETY: the memory of a receive or a send belongs to `sockets`, which keeps it and the
-            // descriptor until the completion.
+            // SAFETY: the memory of a receive or a send belongs to `sockets`, which keeps it and
+            // the descriptor until the completion.
             if unsafe { self.ring.submission().push(&entry.clone().into()) }.is_err() {
                 self.sockets.put_back(entry);
                 break;
@@ -387,8 +388,8 @@ unsafe impl<E: Entries> Send for UringQueue<E> {}
 
 impl<E: Entries> Queue for UringQueue<E> {
     fn register(&mut self, memory: FrameMemory) -> io::Result<()> {
-        // SAFETY: the kernel holds the pages of registered memory for itself until the ring is gone,
-        // and refuses memory that is not mapped.
+        // SAFETY: the kernel holds the pages of registered memory for itself until the ring is
+        // gone, and refuses memory that is not mapped.
         unsafe { self.ring.submitter().register_buffers(&buffers(memory)) }?;
         self.registered = Some(memory);
         Ok(())

@@ -77,9 +77,10 @@ impl Builder {
     /// Sets the room for keys and values, with their index. The default is 1 GiB. An existing store
     /// keeps its size until it [grows](Store::grow).
     ///
-    /// The file takes about 1.5 times that, with the order, a quarter of spare places and the log. All of it is
-    /// reserved on the disk when the store is made. So a disk that others fill cannot stop a store. The DRAM
-    /// budget has 6 bytes for each 4 KiB. Begin with a small size and let the store grow.
+    /// The file takes about 1.5 times that, with the order, a quarter of spare places and the log.
+    /// All of it is reserved on the disk when the store is made. So a disk that others fill cannot
+    /// stop a store. The DRAM budget has 6 bytes for each 4 KiB. Begin with a small size and let
+    /// the store grow.
     pub fn size(self, size: impl ToString) -> Builder {
         Builder { size: Some(size.to_string()), ..self }
     }
@@ -116,7 +117,8 @@ impl Builder {
         Builder { replace, ..self }
     }
 
-    /// Opens the store and recovers it. Makes one if there is no file, or [`replace`](Builder::replace) is set.
+    /// Opens the store and recovers it. Makes one if there is no file, or
+    /// [`replace`](Builder::replace) is set.
     ///
     /// # Errors
     /// [`Error`]: of an option, with its name; or the file holds something else or is in use.
@@ -210,7 +212,8 @@ pub(super) fn size_of(
     parsed.map(|size| size.unwrap_or(usual)).map_err(|error| Error::option(option, error))
 }
 
-/// The room that the order of ordered maps takes for `keys` keys of up to 56 bytes that come in any order.
+/// The room that the order of ordered maps takes for `keys` keys of up to 56 bytes that come in any
+/// order.
 pub fn order_bytes_for(keys: u64) -> u64 {
     // Pages are less full when keys come in any order: 2.3 times as many.
     OrderedMap::bytes(OrderedMap::pages_for(keys).saturating_mul(23).div_ceil(10))

@@ -19,7 +19,8 @@ pub(super) type Pair = (Vec<u8>, Vec<u8>);
 /// A key, and its new value or `None` to remove it.
 pub(super) type KeyChange = (Vec<u8>, Option<Vec<u8>>);
 
-/// A key that a job of an iteration has met. Its value is read later if the job has read much already.
+/// A key that a job of an iteration has met. Its value is read later if the job has read much
+/// already.
 pub(super) type Met = (Vec<u8>, Option<Vec<u8>>);
 
 /// Keys that a job of a range looks up at once, and bytes of values after which it reads no more.
@@ -104,8 +105,8 @@ impl MapPlace {
         Ok(was_there)
     }
 
-    /// Stores `new` under `key`, or removes it, as one transaction. The stripe of the key is held. Returns true
-    /// if the key was there.
+    /// Stores `new` under `key`, or removes it, as one transaction. The stripe of the key is held.
+    /// Returns true if the key was there.
     fn put(
         self,
         space: &Space,
@@ -120,7 +121,8 @@ impl MapPlace {
         committed(memory, |memory| self.change(space, memory, key, new, staged.as_ref()))
     }
 
-    /// Stores `new` under `key`, or removes it. The stripe of the key is held. Returns true if the key was there.
+    /// Stores `new` under `key`, or removes it. The stripe of the key is held. Returns true if the
+    /// key was there.
     fn change(
         self,
         space: &Space,
@@ -138,7 +140,8 @@ impl MapPlace {
 }
 
 impl MapPlace {
-    /// Stores all `pairs`, whose stripes are held: in one transaction, or one by one if that is too large.
+    /// Stores all `pairs`, whose stripes are held: in one transaction, or one by one if that is too
+    /// large.
     fn put_all(self, space: &Space, memory: &mut FlashMemory<'_>, pairs: &[Pair]) -> Changed<()> {
         if pairs.iter().all(|(_, value)| value.len() <= WHOLE_BYTES_MAX) {
             let done = committed(memory, |memory| {
@@ -224,7 +227,8 @@ impl Entries {
         })
     }
 
-    /// Stores `new` as the value of a key, or removes the key. Returns true if the key is new, or is gone.
+    /// Stores `new` as the value of a key, or removes the key. Returns true if the key is new, or
+    /// is gone.
     pub(super) fn set(&self, key: &[u8], new: Option<Vec<u8>>) -> Pending<bool> {
         if let Err(error) = check(key, new.as_ref().map_or(0, Vec::len)) {
             return Pending::of(Err(error));
@@ -239,8 +243,8 @@ impl Entries {
         })
     }
 
-    /// Stores the result of `change` of the old value as the value of a key, or removes the key if the
-    /// result is `None`. Returns that result.
+    /// Stores the result of `change` of the old value as the value of a key, or removes the key if
+    /// the result is `None`. Returns that result.
     pub(super) fn update(
         &self,
         key: &[u8],
@@ -348,8 +352,8 @@ impl Entries {
         self.shared.run(move |space, memory| Ok(space.keys.counts(memory, number).keys))
     }
 
-    /// Returns some keys from the place `from` on, with their values if `with_values`, and the place to continue
-    /// from. Start with 0.
+    /// Returns some keys from the place `from` on, with their values if `with_values`, and the
+    /// place to continue from. Start with 0.
     pub(super) fn some(
         &self,
         from: u64,
@@ -366,8 +370,8 @@ impl Entries {
         })
     }
 
-    /// Some keys of an ordered map from the key `from` on, without that key itself if `is_after`, with their
-    /// values if `with_values`. The last key that was looked at, if there may be more.
+    /// Some keys of an ordered map from the key `from` on, without that key itself if `is_after`,
+    /// with their values if `with_values`. The last key that was looked at, if there may be more.
     pub(super) fn some_from(
         &self,
         from: &[u8],

@@ -8,8 +8,9 @@ use super::pending::Pending;
 
 /// The operations of a [`Map`] that return before they are done: [`Map::futures`].
 ///
-/// A call never waits for a place in the queue, so tasks of any executor may make it. Only while the store
-/// [grows](super::Store::grow) it blocks. Each result is a [`Pending`], which is a future.
+/// A call never waits for a place in the queue, so tasks of any executor may make it. Only while
+/// the store [grows](super::Store::grow) it blocks. Each result is a [`Pending`], which is a
+/// future.
 ///
 /// ```
 /// # use ebbtide_engine::embedded as ebbtide;

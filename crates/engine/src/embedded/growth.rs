@@ -14,12 +14,13 @@ use crate::core::worker::check_not_in_a_job;
 use crate::store::{Access, Store as File};
 
 impl Store {
-    /// Raises the room for keys and values to `size`. The order of ordered maps keeps its share. Handles and
-    /// typed structures stay valid.
+    /// Raises the room for keys and values to `size`. The order of ordered maps keeps its share.
+    /// Handles and typed structures stay valid.
     ///
-    /// The jobs that were submitted end first. Later calls of all threads wait until the store has grown. It is
-    /// copied to a larger file in the same folder, which then takes its place. So the folder needs room
-    /// for both, and a store on a drive cannot grow. If the growth fails, the store is as before.
+    /// The jobs that were submitted end first. Later calls of all threads wait until the store has
+    /// grown. It is copied to a larger file in the same folder, which then takes its place. So the
+    /// folder needs room for both, and a store on a drive cannot grow. If the growth fails, the
+    /// store is as before.
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;
@@ -39,8 +40,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Error`] of `size` when it is no larger size; of `dram` when the budget is too small for it. Also when the
-    /// new file cannot be written.
+    /// [`Error`] of `size` when it is no larger size; of `dram` when the budget is too small for
+    /// it. Also when the new file cannot be written.
     ///
     /// # Panics
     /// Inside a job, which would wait for itself.

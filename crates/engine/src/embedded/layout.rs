@@ -4,8 +4,9 @@
 //! page 0   | structures | keys and values | their order |
 //! ```
 //!
-//! A store that grows gets new pages behind the keys and behind the order. So the order moves up, and the
-//! structures keep their addresses. The first page still has the old layout then, until the store is opened.
+//! A store that grows gets new pages behind the keys and behind the order. So the order moves up,
+//! and the structures keep their addresses. The first page still has the old layout then, until the
+//! store is opened.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
@@ -60,7 +61,8 @@ impl Layout {
         self.larger(OWN_PAGES + self.structure_pages + growing as u64)
     }
 
-    /// Returns the layout of a store that has grown to `pages` pages. The shares of keys and order stay.
+    /// Returns the layout of a store that has grown to `pages` pages. The shares of keys and order
+    /// stay.
     fn larger(&self, pages: u64) -> Layout {
         let growing = pages - OWN_PAGES - self.structure_pages;
         let order = u128::from(self.order_pages) * u128::from(growing);
@@ -78,8 +80,8 @@ impl Layout {
         Gap { at, pages: larger.key_pages - self.key_pages }
     }
 
-    /// The keys and the layout of the store in `memory`. It is made by `new` if it is blank, and uses new pages
-    /// if it has grown.
+    /// The keys and the layout of the store in `memory`. It is made by `new` if it is blank, and
+    /// uses new pages if it has grown.
     pub(super) fn of(
         memory: &mut FlashMemory<'_>,
         path: &Path,

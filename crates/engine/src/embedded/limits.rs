@@ -1,4 +1,5 @@
-//! Limits of a store: the number of its maps, the lengths of names, the sizes of its parts; and its format.
+//! Limits of a store: the number of its maps, the lengths of names, the sizes of its parts; and its
+//! format.
 
 use ebbtide_structures::keyspace::DATABASES;
 

@@ -21,13 +21,13 @@ const ADDED: usize = 32;
 /// The key of the length. The key of an element is its index, in 8 bytes.
 const LENGTH: &[u8] = b"";
 
-/// Values of a Rust type by their index, from 0 on; grows and shrinks at its end. Found by its name:
-/// [`Store::list`](super::Store::list).
+/// Values of a Rust type by their index, from 0 on; grows and shrinks at its end. Found by its
+/// name: [`Store::list`](super::Store::list).
 ///
-/// A value is any type of serde, of up to 32,704 bytes in the format of postcard. Any thread may use it. An
-/// element takes about 14 bytes more than its own. A list is one of the store's maps, and the elements are in no
-/// order on flash. For an array of numbers that jobs use, [`Store::vector`](super::Store::vector) is smaller and
-/// faster, and does not grow.
+/// A value is any type of serde, of up to 32,704 bytes in the format of postcard. Any thread may
+/// use it. An element takes about 14 bytes more than its own. A list is one of the store's maps,
+/// and the elements are in no order on flash. For an array of numbers that jobs use,
+/// [`Store::vector`](super::Store::vector) is smaller and faster, and does not grow.
 ///
 /// ```
 /// # use ebbtide_engine::embedded as ebbtide;
@@ -97,8 +97,8 @@ impl<T: Serialize + DeserializeOwned> List<T> {
         Ok(set.wait()?.is_some())
     }
 
-    /// Replaces the element at `index` by the result of `change`, as one transaction. Returns the new element.
-    /// `change` may run more than once, and only its last run counts.
+    /// Replaces the element at `index` by the result of `change`, as one transaction. Returns the
+    /// new element. `change` may run more than once, and only its last run counts.
     ///
     /// # Errors
     /// As [`set`](List::set) and [`get`](List::get).
@@ -122,7 +122,8 @@ impl<T: Serialize + DeserializeOwned> List<T> {
         self.add(vec![element(value)?])
     }
 
-    /// Adds all `values` at the end, in transactions of up to 32. After an error, some may be there.
+    /// Adds all `values` at the end, in transactions of up to 32. After an error, some may be
+    /// there.
     ///
     /// # Errors
     /// As [`set`](List::set).
@@ -174,8 +175,8 @@ impl<T: Serialize + DeserializeOwned> List<T> {
         )
     }
 
-    /// Runs `body` as a transaction that may change the length and the elements of `range`, which depend on the
-    /// length.
+    /// Runs `body` as a transaction that may change the length and the elements of `range`, which
+    /// depend on the length.
     fn change<R: Send + 'static>(
         &self,
         range: impl Fn(u64) -> Indices + Send + 'static,

@@ -8,11 +8,12 @@ use super::walk::{Hashes, Iter, Keys, Walk};
 
 /// Keys and values of bytes. Found by its name: [`Store::map`](super::Store::map).
 ///
-/// A change that has returned is durable as the store's [`durability`](super::Builder::durability) says. Any
-/// thread may use it, jobs of the store may not.
+/// A change that has returned is durable as the store's [`durability`](super::Builder::durability)
+/// says. Any thread may use it, jobs of the store may not.
 ///
-/// A value has up to 512 MiB. Above 32,704 bytes it is written piece by piece before its key gets it. A key has
-/// up to 1,024 bytes: a page of the index holds at least three keys, so that it can be divided.
+/// A value has up to 512 MiB. Above 32,704 bytes it is written piece by piece before its key gets
+/// it. A key has up to 1,024 bytes: a page of the index holds at least three keys, so that it can
+/// be divided.
 ///
 /// ```
 /// # use ebbtide_engine::embedded as ebbtide;
@@ -67,7 +68,8 @@ impl<Order> Map<Order> {
     /// Stores `value` under `key`. Returns true if the key is new.
     ///
     /// # Errors
-    /// [`Error`] when the key or the value is too long, or there is no room. Nothing has changed then.
+    /// [`Error`] when the key or the value is too long, or there is no room. Nothing has changed
+    /// then.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl Into<Vec<u8>>) -> Result<bool, Error> {
         self.entries.set(key.as_ref(), Some(value.into())).wait()
     }
@@ -136,9 +138,9 @@ impl<Order> Map<Order> {
         self.entries.update(key.as_ref(), change).wait()
     }
 
-    /// Stores all `pairs`, with many changes under way at once, and returns their number. Each pair is durable when
-    /// this returns, as the store's policy says. If a key comes several times, any of its values may stay. After
-    /// an error, some pairs may be stored.
+    /// Stores all `pairs`, with many changes under way at once, and returns their number. Each pair
+    /// is durable when this returns, as the store's policy says. If a key comes several times, any
+    /// of its values may stay. After an error, some pairs may be stored.
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;
@@ -161,9 +163,9 @@ impl<Order> Map<Order> {
         self.entries.load(pairs)
     }
 
-    /// Makes all `changes` as one transaction, in their order: each is a key with its new value, or `None` to remove
-    /// it. Large values may be among them. The rest must fit in a transaction: 4 MiB, a sixteenth of the log, and an
-    /// eighth of the cache.
+    /// Makes all `changes` as one transaction, in their order: each is a key with its new value, or
+    /// `None` to remove it. Large values may be among them. The rest must fit in a transaction: 4
+    /// MiB, a sixteenth of the log, and an eighth of the cache.
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;
@@ -205,7 +207,8 @@ impl<Order> Map<Order> {
 }
 
 impl Map {
-    /// All keys with their values, in no order. A key that is there all the time comes exactly once.
+    /// All keys with their values, in no order. A key that is there all the time comes exactly
+    /// once.
     pub fn iter(&self) -> Iter {
         Iter(Walk::Unordered(Hashes::new(&self.entries, true)))
     }

@@ -1,7 +1,7 @@
 //! The library that programs embed: a [`Store`] that is opened by a [`Builder`], with maps by name.
 //!
-//! Users reach it as the crate `ebbtide`. One file has the keys and values of all maps, their order, and typed
-//! structures, each in a part of its address space.
+//! Users reach it as the crate `ebbtide`. One file has the keys and values of all maps, their
+//! order, and typed structures, each in a part of its address space.
 
 mod builder;
 mod entries;

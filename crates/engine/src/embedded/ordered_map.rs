@@ -8,9 +8,9 @@ use super::walk::{Keys, Ordering, Range, Walk};
 /// Keys and values of bytes, in the order of the keys. Found by its name:
 /// [`Store::ordered_map`](super::Store::ordered_map).
 ///
-/// It is a [`Map`](super::Map) whose keys are in a B+-tree as well. The tree takes about 100 bytes a key of the
-/// store's room for [`order`](super::Builder::order). A key of more than 56 bytes takes 200 bytes more for each
-/// further 57 bytes, unless another key begins with the same bytes.
+/// It is a [`Map`](super::Map) whose keys are in a B+-tree as well. The tree takes about 100 bytes
+/// a key of the store's room for [`order`](super::Builder::order). A key of more than 56 bytes
+/// takes 200 bytes more for each further 57 bytes, unless another key begins with the same bytes.
 ///
 /// ```
 /// # use ebbtide_engine::embedded as ebbtide;
@@ -44,7 +44,8 @@ impl Map<Ordered> {
         Keys(Walk::Ordered(Ordering::new(&self.entries, all, false)))
     }
 
-    /// The keys of `range` with their values, in order. A key that is there all the time comes exactly once.
+    /// The keys of `range` with their values, in order. A key that is there all the time comes
+    /// exactly once.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
         let bytes = |key: &K| key.as_ref().to_vec();
         let bounds = (range.start_bound().map(bytes), range.end_bound().map(bytes));

@@ -10,8 +10,8 @@ use super::error::Error;
 use crate::api::ticket::Ticket;
 use crate::core::job_error::JobError;
 
-/// The result of a job or a change that was submitted. A thread [waits](Pending::wait) for it, or a task of any
-/// executor awaits it. Dropping it does not stop the job.
+/// The result of a job or a change that was submitted. A thread [waits](Pending::wait) for it, or a
+/// task of any executor awaits it. Dropping it does not stop the job.
 ///
 /// ```
 /// # use ebbtide_engine::embedded as ebbtide;

@@ -44,8 +44,8 @@ impl Room {
                 .is_ok_and(|(reclaimed, _)| reclaimed)
     }
 
-    /// Joins the leaf of this hash with its neighbours if it has lost many entries, and frees the pages of large
-    /// values.
+    /// Joins the leaf of this hash with its neighbours if it has lost many entries, and frees the
+    /// pages of large values.
     pub(super) fn tidy(
         &self,
         keys: &Keyspace,
@@ -60,8 +60,8 @@ impl Room {
         while self.reclaim_large(keys, memory) {}
     }
 
-    /// Joins leaves from where the last call ended, until a page comes back or enough leaves were looked
-    /// at. Returns true if a page came back.
+    /// Joins leaves from where the last call ended, until a page comes back or enough leaves were
+    /// looked at. Returns true if a page came back.
     fn join(&self, keys: &Keyspace, memory: &mut FlashMemory<'_>, with: With) -> bool {
         let mut place = self.join_from.load(Ordering::Relaxed);
         let mut any = false;

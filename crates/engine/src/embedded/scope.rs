@@ -13,8 +13,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 }
 
 impl Store {
-    /// Runs `body`, which submits jobs that may borrow what lives longer than this call. Returns when all of them
-    /// have ended.
+    /// Runs `body`, which submits jobs that may borrow what lives longer than this call. Returns
+    /// when all of them have ended.
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;
@@ -51,8 +51,8 @@ impl Store {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Submits a job, and returns while it runs. Waits while too many jobs are queued. A store that is closed
-    /// is the error of the result.
+    /// Submits a job, and returns while it runs. Waits while too many jobs are queued. A store that
+    /// is closed is the error of the result.
     pub fn submit<T: Send + 'scope>(
         &self,
         job: impl FnOnce(&mut FlashMemory<'_>) -> Result<T, Error> + Send + 'scope,

@@ -48,8 +48,8 @@ impl Open {
     }
 }
 
-/// A store, how it was opened, and its open state. That is exchanged when the store grows, and gone after a
-/// [stop](super::Store::stop).
+/// A store, how it was opened, and its open state. That is exchanged when the store grows, and gone
+/// after a [stop](super::Store::stop).
 pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) options: Options,

@@ -23,8 +23,8 @@ impl Space {
         self.room.make(&self.keys, memory, with)
     }
 
-    /// Runs `body`, which changes keys of these hashes in a map and ends in a transaction. Without hashes it may
-    /// change all keys. If there was no room, reclaims pages and runs `body` again.
+    /// Runs `body`, which changes keys of these hashes in a map and ends in a transaction. Without
+    /// hashes it may change all keys. If there was no room, reclaims pages and runs `body` again.
     pub(super) fn change<T>(
         &self,
         memory: &mut FlashMemory<'_>,

@@ -18,8 +18,8 @@ use crate::sync::counters::Snapshot;
 
 /// An open store: maps by name in a file, behind a DRAM cache. Opened by [`Store::builder`].
 ///
-/// Clones and maps are handles of the same store. It is closed when the last of them is dropped. After a fork it
-/// belongs to the parent.
+/// Clones and maps are handles of the same store. It is closed when the last of them is dropped.
+/// After a fork it belongs to the parent.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) shared: Arc<Shared>,
@@ -30,7 +30,8 @@ impl Store {
         Store { shared: Arc::new(shared) }
     }
 
-    /// The map of that name, which is made empty if there is none. A store has at most 15 maps of all kinds.
+    /// The map of that name, which is made empty if there is none. A store has at most 15 maps of
+    /// all kinds.
     ///
     /// # Errors
     /// [`Error`] when a map of another kind has the name, or there is no room for another map.
@@ -99,9 +100,9 @@ impl Store {
         self.submit(job).wait()
     }
 
-    /// Submits a job, and returns while it runs. Never waits for a place in the queue, so that async tasks may call
-    /// it. A program that submits without end should wait for results in between, or use a
-    /// [`scope`](Store::scope).
+    /// Submits a job, and returns while it runs. Never waits for a place in the queue, so that
+    /// async tasks may call it. A program that submits without end should wait for results in
+    /// between, or use a [`scope`](Store::scope).
     pub fn submit<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut FlashMemory<'_>) -> Result<T, Error> + Send + 'static,
@@ -109,9 +110,9 @@ impl Store {
         self.shared.submit(|_, memory| job(memory))
     }
 
-    /// Runs `body` as one [transaction](ebbtide_core::Memory::transaction), and waits until it is durable as the
-    /// store's policy says. An error of `body` rolls it back. `body` may run more than once, and only its last
-    /// run counts.
+    /// Runs `body` as one [transaction](ebbtide_core::Memory::transaction), and waits until it is
+    /// durable as the store's policy says. An error of `body` rolls it back. `body` may run more
+    /// than once, and only its last run counts.
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;
@@ -161,7 +162,8 @@ impl Store {
         self.structure(name, move |catalogue, memory, name| catalogue.vector(memory, name, len))
     }
 
-    /// The map of that name for keys and values of fixed size, which is made empty if there is none. Jobs use it.
+    /// The map of that name for keys and values of fixed size, which is made empty if there is
+    /// none. Jobs use it.
     ///
     /// # Errors
     /// As [`vector`](Store::vector).
@@ -215,7 +217,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Engine`] when jobs do not end in 30 seconds, with their names; or [`Error::Closed`].
+    /// [`Error::Engine`] when jobs do not end in 30 seconds, with their names; or
+    /// [`Error::Closed`].
     ///
     /// # Panics
     /// Inside a job, which would wait for itself.

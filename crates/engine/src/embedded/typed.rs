@@ -15,8 +15,8 @@ use super::ordered_map::Ordered;
 
 /// A [`Map`] with keys and values of Rust types: [`Map::typed`].
 ///
-/// A key is any [`Key`]. A value is any type of serde; it is stored in the format of postcard. The store does
-/// not know the types, so a program must use the same ones each time.
+/// A key is any [`Key`]. A value is any type of serde; it is stored in the format of postcard. The
+/// store does not know the types, so a program must use the same ones each time.
 ///
 /// ```
 /// # use ebbtide_engine::embedded as ebbtide;

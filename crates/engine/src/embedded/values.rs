@@ -1,7 +1,7 @@
 //! Values of any size: small ones as a whole, large ones piece by piece.
 //!
-//! A large value is written without a key, each piece in a transaction of its own, and then attached to its
-//! key. So a change is one step for others, and a crash leaves the old value.
+//! A large value is written without a key, each piece in a transaction of its own, and then
+//! attached to its key. So a change is one step for others, and a crash leaves the old value.
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::{Aborted, TransactionError};
@@ -98,7 +98,8 @@ pub(super) fn stage(
         match written {
             Ok(larger) => staged.large = larger,
             Err(full) => {
-                // Its pages come back now. Otherwise the change would take them for room and run again.
+                // Its pages come back now. Otherwise the change would take them for room and run
+                // again.
                 drop(staged);
                 while space.room.reclaim_large(&space.keys, memory) {}
                 return Ok(Err(full));

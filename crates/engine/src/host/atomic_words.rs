@@ -56,8 +56,8 @@ pub(crate) unsafe fn compare_exchange(at: *mut u8, current: u64, new: u64) -> Re
 /// Copies the bytes from `from` on, which need no alignment, into `into`.
 ///
 /// # Safety
-/// The words that the range touches are mapped, and are only ever accessed through this module while
-/// they are shared.
+/// The words that the range touches are mapped, and are only ever accessed through this module
+/// while they are shared.
 pub(crate) unsafe fn copy_out(from: *const u8, into: &mut [u8]) {
     let mut done = 0;
     while done < into.len() {

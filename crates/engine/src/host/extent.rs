@@ -28,7 +28,8 @@ impl Extent {
         Ok(Extent { file, start, end, sparse, blocks, cut: AtomicBool::new(false) })
     }
 
-    /// Whether nothing has been cut off. Costs one call of the kernel. Always true of a block device.
+    /// Whether nothing has been cut off. Costs one call of the kernel. Always true of a block
+    /// device.
     pub(crate) fn is_whole(&self) -> bool {
         if self.cut.load(Ordering::Relaxed) {
             return false;
@@ -39,8 +40,8 @@ impl Extent {
         if !metadata.is_file() || (long && metadata.blocks() >= known) {
             return true;
         }
-        // A file system may also need fewer blocks for its own records: only a hole is a loss. In a file
-        // that may have holes, only too few blocks tell.
+        // A file system may also need fewer blocks for its own records: only a hole is a loss. In a
+        // file that may have holes, only too few blocks tell.
         let whole = long
             && if self.sparse {
                 metadata.blocks() * 512 >= self.end - self.start

@@ -16,8 +16,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain memory of the whole process. The code that holds it decides which thread
-// may touch which part of it when.
+// SAFETY: a mapping is plain memory of the whole process. The code that holds it decides which
+// thread may touch which part of it when.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

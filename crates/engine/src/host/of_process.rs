@@ -4,8 +4,8 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::process;
 
-/// A value with threads or requests to the kernel. A forked child has none of them, so its copy of the
-/// value is not dropped.
+/// A value with threads or requests to the kernel. A forked child has none of them, so its copy of
+/// the value is not dropped.
 pub(crate) struct OfProcess<T> {
     value: ManuallyDrop<T>,
     process: u32,

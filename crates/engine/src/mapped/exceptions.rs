@@ -1,5 +1,5 @@
-//! C++ exceptions across a switch. The C++ runtime keeps the exceptions of a thread in a thread-local
-//! structure, which belongs to the fiber that is suspended.
+//! C++ exceptions across a switch. The C++ runtime keeps the exceptions of a thread in a
+//! thread-local structure, which belongs to the fiber that is suspended.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! [`PointerMemory`]: a region as [`Memory`], by plain loads and stores. Programs that are written over
-//! `Memory` run in a region without a check of residency.
+//! [`PointerMemory`]: a region as [`Memory`], by plain loads and stores. Programs that are written
+//! over `Memory` run in a region without a check of residency.
 
 use ebbtide_core::{Addr, Memory, Value, check_access};
 
@@ -47,8 +47,8 @@ impl Memory for PointerMemory<'_, '_> {
 
     #[inline(always)]
     fn load<T: Value>(&mut self, at: Addr) -> T {
-        // SAFETY: `place` has checked alignment and bounds. The region lives as long as `self`, and is only
-        // accessed as words.
+        // SAFETY: `place` has checked alignment and bounds. The region lives as long as `self`, and
+        // is only accessed as words.
         unsafe { atomic_words::load(self.place::<T>(at)) }
     }
 

@@ -1,5 +1,5 @@
-//! Model checks of the protection protocol: no store is lost, in drawn orders of faults, evictions and
-//! system calls.
+//! Model checks of the protection protocol: no store is lost, in drawn orders of faults, evictions
+//! and system calls.
 //!
 //! The kernel is a model, whose calls are steps of their own. Two mistakes are planted, and found.
 
@@ -152,8 +152,8 @@ impl World {
         thread::yield_now();
     }
 
-    /// The planted mistake: looks whether the page is clean first, and removes it later without a state
-    /// for that.
+    /// The planted mistake: looks whether the page is clean first, and removes it later without a
+    /// state for that.
     fn evict_by_an_old_look(&self, page: u32) {
         if self.protocol.table.lock(page).state() != State::Clean {
             return;
@@ -176,8 +176,8 @@ impl World {
     }
 }
 
-/// A writer of each of `pages` pages stores and loads while `evictor` runs. Every load returns the last
-/// value that was stored.
+/// A writer of each of `pages` pages stores and loads while `evictor` runs. Every load returns the
+/// last value that was stored.
 fn check(
     tokens: usize,
     pages: u32,

@@ -27,8 +27,8 @@ pub(super) const SCORE_MAX: u32 = (1 << SCORE_BITS) - 1;
 
 /// The page table of a range.
 pub(crate) struct PageTable {
-    /// By page: its [`State`], its score, and its token. An absent page has the time of its eviction in
-    /// place of a token.
+    /// By page: its [`State`], its score, and its token. An absent page has the time of its
+    /// eviction in place of a token.
     words: Box<[AtomicU32]>,
     shards: Box<[CachePadded<Lock<Waiting>>]>,
 }

@@ -1,7 +1,7 @@
 //! The protocol of mapped pages: faults, arrivals and evictions as transitions around system calls.
 //!
-//! It owns no thread and does no I/O. The kernel is behind [`Mapper`], so that the model checks can put a
-//! kernel of their own in its place.
+//! It owns no thread and does no I/O. The kernel is behind [`Mapper`], so that the model checks can
+//! put a kernel of their own in its place.
 
 use super::page_table::PageTable;
 use super::states::{Action, Event, State};
@@ -58,8 +58,8 @@ pub(crate) struct Protocol<M> {
 }
 
 impl<M: Mapper> Protocol<M> {
-    /// Handles a fault on `page` by a store or a load. Makes the page writable if that is all it takes.
-    /// `waiter` is the fiber, unless it must not be suspended.
+    /// Handles a fault on `page` by a store or a load. Makes the page writable if that is all it
+    /// takes. `waiter` is the fiber, unless it must not be suspended.
     pub(crate) fn fault(
         &self,
         page: u32,
@@ -99,9 +99,9 @@ impl<M: Mapper> Protocol<M> {
         }
     }
 
-    /// The contents of `page`, which was read, are at `from`. Maps them if the page is still on its way
-    /// (with `token`, if that is given), and pins it. Returns its token and the fibers to wake. `None` if the
-    /// page has arrived for another fiber.
+    /// The contents of `page`, which was read, are at `from`. Maps them if the page is still on its
+    /// way (with `token`, if that is given), and pins it. Returns its token and the fibers to wake.
+    /// `None` if the page has arrived for another fiber.
     pub(crate) fn arrived(
         &self,
         page: u32,
@@ -132,8 +132,9 @@ impl<M: Mapper> Protocol<M> {
         })
     }
 
-    /// Begins to evict the pages of `victims`. Clean ones are removed at once. Returns the tokens of dirty
-    /// ones, which are write-protected now and must be [given to the engine](Protocol::clean).
+    /// Begins to evict the pages of `victims`. Clean ones are removed at once. Returns the tokens
+    /// of dirty ones, which are write-protected now and must be [given to the
+    /// engine](Protocol::clean).
     pub(crate) fn evict(&self, victims: &[u32]) -> Vec<u32> {
         let (mut removed, mut cleaning) = (Vec::new(), Vec::new());
         for &token in victims {
@@ -159,8 +160,8 @@ impl<M: Mapper> Protocol<M> {
         cleaning
     }
 
-    /// Gives the engine the page of `token`, which is being cleaned. `copy` makes the copy, unless there is
-    /// no room for it. It runs while the page cannot change.
+    /// Gives the engine the page of `token`, which is being cleaned. `copy` makes the copy, unless
+    /// there is no room for it. It runs while the page cannot change.
     pub(crate) fn clean(&self, token: u32, copy: impl FnOnce() -> bool) -> Cleaned {
         let mut locked = self.table.lock(self.tokens.page(token));
         if locked.state() != State::Cleaning {

@@ -1,4 +1,5 @@
-//! [`Recent`]: the pages that stay for a fiber, so that an instruction that needs several of them ends.
+//! [`Recent`]: the pages that stay for a fiber, so that an instruction that needs several of them
+//! ends.
 
 /// Pages that one instruction can need at once: two operands, each across two pages.
 pub(super) const PAGES_OF_INSTRUCTION: usize = 4;
@@ -12,8 +13,8 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Adds the page of `token` for `instruction`. Calls `release` for each page that need not stay any
-    /// more: those of another instruction, or the oldest of this one.
+    /// Adds the page of `token` for `instruction`. Calls `release` for each page that need not stay
+    /// any more: those of another instruction, or the oldest of this one.
     pub(super) fn add(&mut self, instruction: usize, token: u32, mut release: impl FnMut(u32)) {
         if self.instruction != instruction {
             self.instruction = instruction;

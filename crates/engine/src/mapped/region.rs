@@ -15,9 +15,9 @@ use crate::api::engine::Engine;
 
 /// A range of addresses whose pages come from flash.
 ///
-/// Its bytes are zero at first, and are gone when the store is closed. Any thread may use the addresses. In
-/// a job, a load or store of a page that is not in DRAM lets other jobs run. On any other thread it
-/// blocks that thread. `docs/MAPPED.md` has the rules.
+/// Its bytes are zero at first, and are gone when the store is closed. Any thread may use the
+/// addresses. In a job, a load or store of a page that is not in DRAM lets other jobs run. On any
+/// other thread it blocks that thread. `docs/MAPPED.md` has the rules.
 #[derive(Clone)]
 pub struct Region {
     space: Arc<Space>,
@@ -36,8 +36,8 @@ impl fmt::Debug for Region {
 
 impl Region {
     /// A region over all pages of `engine`, of which `tokens` may be mapped at once
-    /// ([`Shares`](super::Shares)). For programs that [run](Engine::run) a service of their own. Only their
-    /// jobs may use the region.
+    /// ([`Shares`](super::Shares)). For programs that [run](Engine::run) a service of their own.
+    /// Only their jobs may use the region.
     ///
     /// # Errors
     /// When the kernel refuses userfaultfd, or the engine keeps a log.
@@ -77,9 +77,9 @@ impl Region {
         self.contains(at).then(|| at as usize - self.space.addresses().start)
     }
 
-    /// Announces an access to `at`, a store or a load. Costs a few loads if the page is in DRAM, and tells
-    /// the replacement policy that it is in use. Otherwise it brings the page, for less than a plain
-    /// access would. Does nothing for other addresses.
+    /// Announces an access to `at`, a store or a load. Costs a few loads if the page is in DRAM,
+    /// and tells the replacement policy that it is in use. Otherwise it brings the page, for less
+    /// than a plain access would. Does nothing for other addresses.
     #[inline]
     pub fn touch(&self, at: *const u8, store: bool) {
         let Some(offset) = self.offset_of(at) else { return };
@@ -91,8 +91,8 @@ impl Region {
         }
     }
 
-    /// DRAM that a structure of this region takes changes from `before` pages to `after`. It is taken from
-    /// the pages that are mapped at once.
+    /// DRAM that a structure of this region takes changes from `before` pages to `after`. It is
+    /// taken from the pages that are mapped at once.
     pub(super) fn change_dram(&self, before: usize, after: usize) {
         let tokens = &self.space.protocol.tokens;
         if after > before { tokens.retire(after - before) } else { tokens.restore(before - after) }
@@ -103,9 +103,9 @@ impl Region {
         self.space.resolve(Access { offset, store, instruction: 0 });
     }
 
-    /// Keeps the `bytes` bytes from `at` on in DRAM until the result is dropped, for a system call that
-    /// reads them. With `store`, also for one that writes to them. Without this, a system call may fail
-    /// with `EFAULT`.
+    /// Keeps the `bytes` bytes from `at` on in DRAM until the result is dropped, for a system call
+    /// that reads them. With `store`, also for one that writes to them. Without this, a system call
+    /// may fail with `EFAULT`.
     ///
     /// # Errors
     /// When too many pages are pinned.

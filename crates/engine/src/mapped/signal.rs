@@ -1,8 +1,9 @@
-//! The SIGBUS handler: a plain load or store of a page that is not there becomes a miss of its fiber.
+//! The SIGBUS handler: a plain load or store of a page that is not there becomes a miss of its
+//! fiber.
 //!
-//! The handler runs on the stack of the fiber, so that a switch inside it suspends the access itself.
-//! SIGBUS stays unblocked, because the next fiber may fault as well. A fault outside of mapped ranges
-//! goes to the handler that was there before.
+//! The handler runs on the stack of the fiber, so that a switch inside it suspends the access
+//! itself. SIGBUS stays unblocked, because the next fiber may fault as well. A fault outside of
+//! mapped ranges goes to the handler that was there before.
 
 use std::io;
 use std::mem::MaybeUninit;

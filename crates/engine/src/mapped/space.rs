@@ -75,7 +75,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Maps `pages` pages of `engine` from `first_page` on, of which `tokens` may be in DRAM at once.
+    /// Maps `pages` pages of `engine` from `first_page` on, of which `tokens` may be in DRAM at
+    /// once.
     pub(super) fn new(
         engine: Arc<Engine>,
         first_page: u64,
@@ -219,8 +220,8 @@ impl Space {
         self.protocol.tokens.put(token);
     }
 
-    /// Reads `page` through the engine and maps it. Returns its token, which is pinned, unless another
-    /// fiber was faster.
+    /// Reads `page` through the engine and maps it. Returns its token, which is pinned, unless
+    /// another fiber was faster.
     fn read(
         &self,
         memory: &mut FlashMemory<'_>,

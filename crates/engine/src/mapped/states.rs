@@ -4,9 +4,10 @@
 //! absent → reading → clean → unprotecting → dirty → protecting → cleaning → clean → zapping → absent
 //! ```
 //!
-//! Protecting, unprotecting and removing a page take a system call each. So each of them is a state of
-//! its own, which begins before the call and ends after it. No store is lost, because a page leaves only
-//! from *clean*. A clean page is write-protected, and its copy in the engine is current.
+//! Protecting, unprotecting and removing a page take a system call each. So each of them is a state
+//! of its own, which begins before the call and ends after it. No store is lost, because a page
+//! leaves only from *clean*. A clean page is write-protected, and its copy in the engine is
+//! current.
 
 /// Where a page of a mapped region is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,8 +101,8 @@ impl State {
         !matches!(self, State::Absent | State::Reading | State::Zapping)
     }
 
-    /// Returns the state after `event`, and what its caller does next. `None` if the event cannot occur in
-    /// this state.
+    /// Returns the state after `event`, and what its caller does next. `None` if the event cannot
+    /// occur in this state.
     pub(crate) fn after(self, event: Event) -> Option<(State, Action)> {
         use {Action as A, Event as E, State as S};
         let next = match (event, self) {

@@ -80,11 +80,12 @@ impl MappedBuilder {
         self
     }
 
-    /// Makes the store in the file or block device, and starts its cores. A store of regions that was
-    /// there is overwritten, because regions end with their process.
+    /// Makes the store in the file or block device, and starts its cores. A store of regions that
+    /// was there is overwritten, because regions end with their process.
     ///
     /// # Errors
-    /// When an option does not fit, the file holds something else, or the kernel refuses userfaultfd.
+    /// When an option does not fit, the file holds something else, or the kernel refuses
+    /// userfaultfd.
     pub fn open(self) -> Result<MappedStore, MappedError> {
         let bytes = parse("size", &self.size)?;
         let dram = parse("dram", &self.dram)?;
@@ -188,8 +189,8 @@ impl MappedStore {
         }
     }
 
-    /// Makes a store of `bytes` bytes in the file or block device at `path`, and starts its cores. The
-    /// budget of `options` is for everything.
+    /// Makes a store of `bytes` bytes in the file or block device at `path`, and starts its cores.
+    /// The budget of `options` is for everything.
     ///
     /// # Errors
     /// As [`MappedBuilder::open`].
@@ -220,8 +221,8 @@ impl MappedStore {
         Ok(MappedStore { jobs, space, used: Mutex::new(0) })
     }
 
-    /// Returns a new region of `size` bytes, such as `"16GiB"`, rounded up to whole pages. Its addresses
-    /// are not used again before the store is closed.
+    /// Returns a new region of `size` bytes, such as `"16GiB"`, rounded up to whole pages. Its
+    /// addresses are not used again before the store is closed.
     ///
     /// # Errors
     /// When the store has less left.
@@ -240,8 +241,8 @@ impl MappedStore {
         }
     }
 
-    /// Submits a job. It may use addresses of regions; a miss lets other jobs run. Waits while too many
-    /// jobs are queued.
+    /// Submits a job. It may use addresses of regions; a miss lets other jobs run. Waits while too
+    /// many jobs are queued.
     ///
     /// # Panics
     /// Inside a job, when it would have to wait.

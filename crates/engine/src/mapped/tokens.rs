@@ -1,8 +1,8 @@
 //! Tokens: the right to have a page in DRAM. A range has as many as its budget holds pages, and the
 //! replacement policy decides which page gives its token up.
 //!
-//! The policy is CLOCK. A plain load leaves no mark, so a page's lives come from its past: a page that
-//! comes back soon after its eviction gets lives, and the hand takes one at each pass.
+//! The policy is CLOCK. A plain load leaves no mark, so a page's lives come from its past: a page
+//! that comes back soon after its eviction gets lives, and the hand takes one at each pass.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
@@ -143,8 +143,9 @@ impl Tokens {
         self.marks.pages[token as usize].load(Ordering::Relaxed)
     }
 
-    /// Notes that `token` is for `page`, which had `score` when it was evicted at `evicted_at`. Returns the
-    /// page's new score. The policy does not know the token before it is [offered](Tokens::offer).
+    /// Notes that `token` is for `page`, which had `score` when it was evicted at `evicted_at`.
+    /// Returns the page's new score. The policy does not know the token before it is
+    /// [offered](Tokens::offer).
     pub(crate) fn hold(&self, token: u32, page: u32, score: u32, evicted_at: u32) -> u32 {
         let score = if score == 0 && evicted_at == 0 {
             0

@@ -43,7 +43,8 @@ pub(super) struct MappedRange {
     removal: Removal,
 }
 
-// SAFETY: the range is memory of the whole process, and the descriptors may be used by every thread.
+// SAFETY: the range is memory of the whole process, and the descriptors may be used by every
+// thread.
 unsafe impl Send for MappedRange {}
 // SAFETY: as above.
 unsafe impl Sync for MappedRange {}

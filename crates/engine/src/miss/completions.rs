@@ -106,8 +106,8 @@ impl Backside {
         self.write_back.start_again((&mut self.requests, &mut self.ring), alone);
     }
 
-    /// Notes how a write went. After a device has failed for long, transactions are refused until a write
-    /// succeeds.
+    /// Notes how a write went. After a device has failed for long, transactions are refused until a
+    /// write succeeds.
     fn note_write(&mut self, error: Option<&str>, now: Time) {
         let refused = match error {
             Some(reason) if self.shared.write_health.failed(now) => Some(reason),
@@ -148,7 +148,8 @@ impl Backside {
     }
 
     /// Handles the end of a write of the page in `frame` to `slot`. The page leaves, unless a fiber
-    /// has asked for it in between. A page that was written for a checkpoint is as useful as before.
+    /// has asked for it in between. A page that was written for a checkpoint is as useful as
+    /// before.
     fn written(&mut self, frame: FrameId, slot: u32, now: Time) {
         let (page, stays) = (self.shared.cache.page_in(frame), self.take_cleaned(frame));
         let change = self.shared.cache.apply(page, Event::Written { slot, stays });

@@ -101,7 +101,8 @@ impl CoreShared {
 #[derive(Default)]
 pub(crate) struct PageWrites {
     health: Mutex<WriteHealth>,
-    /// Whether a write has failed since one has succeeded. Mostly none has, and no core looks further.
+    /// Whether a write has failed since one has succeeded. Mostly none has, and no core looks
+    /// further.
     trouble: AtomicBool,
 }
 
@@ -143,7 +144,8 @@ impl PageWrites {
 /// Time after a failed preparation before the next one.
 const RETRY_AFTER: Span = Span::from_us(100_000);
 
-/// Prepares the device for its first write: the store's header must say dirty before any page changes.
+/// Prepares the device for its first write: the store's header must say dirty before any page
+/// changes.
 pub(crate) struct WriteGate {
     prepare: Prepare,
     open: AtomicBool,
@@ -158,8 +160,8 @@ impl WriteGate {
         WriteGate { prepare, open: AtomicBool::new(false), failed_at: Mutex::new(None) }
     }
 
-    /// Whether the device may be written. Prepares it if no call has done so, and tries again some time
-    /// after a failure.
+    /// Whether the device may be written. Prepares it if no call has done so, and tries again some
+    /// time after a failure.
     pub(crate) fn may_write(&self, now: Time) -> bool {
         if self.open.load(Ordering::Acquire) {
             return true;

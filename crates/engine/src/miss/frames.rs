@@ -1,4 +1,5 @@
-//! Frames: kept free ahead of need, taken from pages that the policy gives up, handed to other cores.
+//! Frames: kept free ahead of need, taken from pages that the policy gives up, handed to other
+//! cores.
 
 use ebbtide_core::{FrameId, PageId, Time};
 
@@ -13,8 +14,8 @@ impl Backside {
         }
     }
 
-    /// Frees a frame that no core uses any more. A changed page is queued to be written. A page that
-    /// a checkpoint no longer needs stays, although no job asks for it now.
+    /// Frees a frame that no core uses any more. A changed page is queued to be written. A page
+    /// that a checkpoint no longer needs stays, although no job asks for it now.
     fn evict(&mut self, frame: FrameId, now: Time) {
         let (page, changed) = (self.shared.cache.page_in(frame), self.shared.cache.is_dirty(frame));
         let stays = !changed && self.take_cleaned(frame);
@@ -55,8 +56,8 @@ impl Backside {
         self.take_over(frames, by, now);
     }
 
-    /// Evicts the resident `page`, which its program will not need soon. Called by core `by`, outside
-    /// any memory call.
+    /// Evicts the resident `page`, which its program will not need soon. Called by core `by`,
+    /// outside any memory call.
     pub(crate) fn drop_page(&mut self, page: PageId, by: usize, now: Time) {
         self.shared.cache.settle(&mut self.installed);
         if let Some(frame) = self.shared.cache.give_up_page(page, self.core) {
@@ -83,8 +84,8 @@ impl Backside {
         }
     }
 
-    /// Whether `frame` was being written for a checkpoint, which is over now. Every eviction asks, and
-    /// mostly there is none.
+    /// Whether `frame` was being written for a checkpoint, which is over now. Every eviction asks,
+    /// and mostly there is none.
     pub(super) fn take_cleaned(&mut self, frame: FrameId) -> bool {
         !self.cleaning.is_empty() && self.cleaning.remove(&frame)
     }

@@ -58,7 +58,8 @@ pub(crate) enum Drive {
 pub(crate) enum Lookup {
     /// The page was on flash only: this core brings it.
     Absent,
-    /// The page is on its way: the job waits with others for `mover`, the core that brings it in or out.
+    /// The page is on its way: the job waits with others for `mover`, the core that brings it in or
+    /// out.
     UnderWay { mover: usize },
     /// The page is in DRAM.
     Resident,
@@ -71,7 +72,8 @@ pub(crate) struct Limits {
     pub(crate) depth: usize,
     /// The most requests submitted together.
     pub(crate) batch_max: usize,
-    /// The longest a request waits for others to join it, unless the pace of misses and reads decides.
+    /// The longest a request waits for others to join it, unless the pace of misses and reads
+    /// decides.
     pub(crate) hold: Option<Span>,
     /// Free frames kept ahead of need.
     pub(crate) reserve: usize,
@@ -239,8 +241,8 @@ impl Backside {
         }
     }
 
-    /// Handles a job of this core that waits for a changed page, which this core evicts. If the page
-    /// only waits to be written, it comes back at once.
+    /// Handles a job of this core that waits for a changed page, which this core evicts. If the
+    /// page only waits to be written, it comes back at once.
     fn rescue(&mut self, page: PageId, change: &Change) {
         // The write for a checkpoint must happen.
         if !self.cleaning.contains(&change.frame) && self.write_back.take_waiting(change.frame) {
@@ -261,7 +263,8 @@ impl Backside {
         }
     }
 
-    /// Starts to read `page` before a job needs it, if it is on flash only. False if no frame can be spared.
+    /// Starts to read `page` before a job needs it, if it is on flash only. False if no frame can
+    /// be spared.
     pub(crate) fn fetch_ahead(&mut self, page: PageId, now: Time) -> bool {
         // Misses come first: most of the reserve is theirs.
         let spare = self.free.len() > self.limits.reserve / 4 && self.starved.is_empty();
@@ -289,8 +292,8 @@ impl Backside {
         wakes.append(&mut self.own_wakes);
     }
 
-    /// Takes over frames that their first waiters have used, or are using in a memory call. From now on they
-    /// may be evicted, by the core that drives this backside.
+    /// Takes over frames that their first waiters have used, or are using in a memory call. From
+    /// now on they may be evicted, by the core that drives this backside.
     pub(crate) fn settle(&mut self, frames: &mut Vec<FrameId>) {
         self.installed.append(frames);
     }

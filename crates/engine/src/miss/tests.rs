@@ -464,7 +464,8 @@ fn reads_that_a_busy_core_sees_late_do_not_make_its_requests_wait_less_or_more()
     assert_eq!(core.submitted(), 0, "ten jobs still hide a read");
 }
 
-/// A core with `free` free frames and no others left, and 100 changed pages that wait to be written.
+/// A core with `free` free frames and no others left, and 100 changed pages that wait to be
+/// written.
 fn writes(free: usize) -> Core {
     let mut core = Core::of(1, 200);
     core.bring(0..180);

@@ -1,5 +1,5 @@
-//! Dirty victims: they wait here, are written in runs behind the reads, and come back to DRAM when a
-//! write fails.
+//! Dirty victims: they wait here, are written in runs behind the reads, and come back to DRAM when
+//! a write fails.
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use super::ring::Ring;
 use crate::cache::{Cache, Event};
 use crate::device::Direction;
 
-/// After this many consecutive failed writes, a miss without a free frame fails. A run of pages is one
-/// write.
+/// After this many consecutive failed writes, a miss without a free frame fails. A run of pages is
+/// one write.
 const FAILED_WRITES_IN_A_ROW_MAX: u32 = 16;
 
-/// Pages being written at once by a core with time to spare: a drive takes 128 KiB in about the time
-/// of a read.
+/// Pages being written at once by a core with time to spare: a drive takes 128 KiB in about the
+/// time of a read.
 const WRITTEN_AT_LEISURE: usize = 32;
 
 /// The most neighbouring pages that are kept together.
@@ -110,7 +110,8 @@ impl WriteBack {
         }
     }
 
-    /// Whether no page is unchanged, and one that was to leave could not be written since that was found.
+    /// Whether no page is unchanged, and one that was to leave could not be written since that was
+    /// found.
     pub(super) fn has_kept_all(&self) -> bool {
         self.unchanged == Unchanged::NoneAndKept
     }
@@ -220,7 +221,8 @@ fn note_sent(cache: &Cache, frames: &SmallVec<[FrameId; 1]>) {
     }
 }
 
-/// How many of the first `count_max` frames, in the order of their pages, hold neighbouring pages, group by group.
+/// How many of the first `count_max` frames, in the order of their pages, hold neighbouring pages,
+/// group by group.
 fn groups(cache: &Cache, frames: &[FrameId], count_max: usize) -> SmallVec<[u32; 64]> {
     let frames = &frames[..frames.len().min(count_max)];
     let are_neighbours =

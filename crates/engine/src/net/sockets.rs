@@ -62,7 +62,8 @@ struct Slot {
     receiving: bool,
     /// The buffer of the send under way, and the number of bytes sent so far.
     sending: Option<(Vec<u8>, usize)>,
-    /// Bytes that the kernel has taken of all sends, and the client as of the last look that found some.
+    /// Bytes that the kernel has taken of all sends, and the client as of the last look that found
+    /// some.
     sent_bytes: u64,
     taken_bytes: u64,
     /// Looks since then.

@@ -27,13 +27,13 @@ const CHUNK_PAGES: u64 = (CHUNK_BYTES / PAGE_BYTES) as u64;
 pub struct NewStore {
     /// The file, made if it does not exist, or the block device.
     pub path: PathBuf,
-    /// Where the store begins in it, in bytes; a multiple of the page size. Several stores may share
-    /// a file, each locked for itself.
+    /// Where the store begins in it, in bytes; a multiple of the page size. Several stores may
+    /// share a file, each locked for itself.
     pub offset: u64,
     /// Size of the address space in pages.
     pub pages: u64,
-    /// Spare places for pages behind them. With half as many as pages, pages that leave DRAM together
-    /// are written together ([`ebbtide_core::Placement`]); with none, nearly one by one.
+    /// Spare places for pages behind them. With half as many as pages, pages that leave DRAM
+    /// together are written together ([`ebbtide_core::Placement`]); with none, nearly one by one.
     pub spare_pages: u64,
     /// A name for the image, which [`Header::tag`] returns later.
     pub tag: String,
@@ -274,7 +274,8 @@ impl Store {
         Store::make_file(&new, header, fill, |_| false)
     }
 
-    /// Makes a store with this header, in a file that is new or was not finished, which `fill` fills.
+    /// Makes a store with this header, in a file that is new or was not finished, which `fill`
+    /// fills.
     pub(crate) fn make_with(
         path: &Path,
         header: Header,

@@ -17,8 +17,8 @@ use super::signature::{ENDS_BYTES, recognise};
 use super::{Access, StoreError};
 use crate::host::mapping::Mapping;
 
-/// Opens a file of any kind to read `bytes` bytes from `offset` on, past the page cache where its file
-/// system can.
+/// Opens a file of any kind to read `bytes` bytes from `offset` on, past the page cache where its
+/// file system can.
 pub(crate) fn open_to_read(path: &Path, offset: u64, bytes: u64) -> Result<File, StoreError> {
     let unopened = |source| StoreError::Open { path: path.to_path_buf(), source };
     let kind = std::fs::metadata(path).map_err(unopened)?.file_type();
@@ -231,8 +231,9 @@ pub(super) fn lock(
     })
 }
 
-/// Whether this process has locked some of the `range` of `file` by another descriptor. The kernel does
-/// not say who has an open-file-description lock, but lists the locks of each descriptor (proc(5)).
+/// Whether this process has locked some of the `range` of `file` by another descriptor. The kernel
+/// does not say who has an open-file-description lock, but lists the locks of each descriptor
+/// (proc(5)).
 fn is_locked_here(file: &File, range: Range<u64>) -> bool {
     let own = file.as_raw_fd();
     let place = |about: Metadata| (about.dev(), about.ino());

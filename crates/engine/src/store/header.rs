@@ -55,7 +55,8 @@ impl Header {
         self.pages.saturating_add(self.spare_pages)
     }
 
-    /// Whether the making of a store that survives crashes was cut off: one that was made is clean for good.
+    /// Whether the making of a store that survives crashes was cut off: one that was made is clean
+    /// for good.
     pub fn is_unfinished(&self) -> bool {
         self.log_blocks > 0 && !self.clean
     }

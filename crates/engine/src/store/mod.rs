@@ -5,8 +5,9 @@
 //! | header, 1 page | page 0 | page 1 | …
 //! ```
 //!
-//! A store that was [made to persist](Store::create_persistent) has a log and a page map in between, which
-//! `ebbtide_core::durability` describes. The rest of this page is about stores without.
+//! A store that was [made to persist](Store::create_persistent) has a log and a page map in
+//! between, which `ebbtide_core::durability` describes. The rest of this page is about stores
+//! without.
 //!
 //! The header says *dirty* before the first page is written. It says *clean* only after everything
 //! is known to be on the device. So a file that was left half-written is never trusted, after a
@@ -88,9 +89,9 @@ impl Drop for Claim {
 }
 
 impl Store {
-    /// Opens the store that begins `offset` bytes into `path`. Whether it is clean is for the caller
-    /// to look at ([`Store::header`]). Waits up to 5 s for a store that another process has open: the
-    /// kernel takes its time to end one that was killed.
+    /// Opens the store that begins `offset` bytes into `path`. Whether it is clean is for the
+    /// caller to look at ([`Store::header`]). Waits up to 5 s for a store that another process has
+    /// open: the kernel takes its time to end one that was killed.
     ///
     /// # Errors
     /// When there is no whole store of this version there, or another user has it open.

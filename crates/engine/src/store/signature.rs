@@ -53,7 +53,8 @@ pub(super) fn recognise(start: &[u8], end: &[u8]) -> Option<&'static str> {
     if spare.into_iter().any(|place| at(end, place, b"EFI PART")) {
         return Some("a partition table (GPT), though not at its start");
     }
-    // RAID members of the versions 0.90 and 1.0, whose records lie 64 and 8 to 12 KiB before the end.
+    // RAID members of the versions 0.90 and 1.0, whose records lie 64 and 8 to 12 KiB before the
+    // end.
     let records = end.len().saturating_sub(128 << 10)..end.len();
     let raid = records.step_by(4096).any(|place| at(end, place, b"\xfc\x4e\x2b\xa9"));
     raid.then_some("a member of a RAID (md)")

@@ -105,8 +105,8 @@ pub struct Snapshot {
     pub ahead_used: u64,
     /// Used prefetched pages that came too late: a job had to wait for them.
     pub ahead_late: u64,
-    /// Misses on pages that were evicted to make room for a prefetched page. Counted where there is a
-    /// prefetcher.
+    /// Misses on pages that were evicted to make room for a prefetched page. Counted where there is
+    /// a prefetcher.
     pub polluted: u64,
 }
 
@@ -143,8 +143,9 @@ impl Counters {
         self.stack_used_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The most bytes that any job has used of its stack, known when the cores have stopped. With some
-    /// room above it, this is the size that stacks need ([`Options::stack_bytes`](crate::Options)).
+    /// The most bytes that any job has used of its stack, known when the cores have stopped. With
+    /// some room above it, this is the size that stacks need
+    /// ([`Options::stack_bytes`](crate::Options)).
     pub fn stack_used_bytes(&self) -> u64 {
         self.stack_used_bytes.load(Ordering::Relaxed)
     }
@@ -157,7 +158,8 @@ impl Counters {
         }
     }
 
-    /// Flash reads so far by how long they took, in nanoseconds, from the miss to the page's arrival.
+    /// Flash reads so far by how long they took, in nanoseconds, from the miss to the page's
+    /// arrival.
     pub fn flash_read_ns(&self) -> Histogram<u64> {
         let mut all = self.flash_read_ns[0].lock().clone();
         for core in &self.flash_read_ns[1..] {

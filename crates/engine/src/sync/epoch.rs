@@ -156,7 +156,8 @@ impl Presence<'_> {
     /// The core is back.
     pub(crate) fn awake(self) {
         self.exit();
-        // A core that saw this one asleep has unpublished before; this orders our next loads after that.
+        // A core that saw this one asleep has unpublished before; this orders our next loads after
+        // that.
         fence(Ordering::SeqCst);
     }
 }

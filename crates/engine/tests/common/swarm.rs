@@ -82,8 +82,8 @@ impl Choices {
         }
     }
 
-    /// Runs jobs that check every word they read. Panics, after it has printed the choices, when one is
-    /// wrong.
+    /// Runs jobs that check every word they read. Panics, after it has printed the choices, when
+    /// one is wrong.
     pub fn run(&self) -> Outcome {
         let ram = Ram::new(PAGES as usize, self.latency, image);
         let device = Arc::new(Faulty::new(ram, self.faults, self.seed));

@@ -108,8 +108,8 @@ fn every_device() -> Vec<Tested> {
     drives.split(',').flat_map(|drive| paths(drive, &open_drive(drive))).collect()
 }
 
-/// Runs `check` on every device with a busy owner and one with nothing to run, with its memory registered
-/// and not.
+/// Runs `check` on every device with a busy owner and one with nothing to run, with its memory
+/// registered and not.
 fn on_every_device(check: impl Fn(&Tested, &mut Driver)) {
     for tested in every_device() {
         for (busy, register) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -141,7 +141,8 @@ impl Driver {
     fn push(&mut self, direction: Direction, first: usize, memory: &[usize]) {
         let pages = memory.iter().map(|&page| self.memory[page].0.as_mut_ptr()).collect();
         let (offset, token) = ((first * PAGE_BYTES) as u64, first as u64);
-        // SAFETY: the driver keeps the memory as long as the queue, and looks at it between requests.
+        // SAFETY: the driver keeps the memory as long as the queue, and looks at it between
+        // requests.
         self.queue.push(unsafe { Request::new(direction, offset, pages, token) });
     }
 

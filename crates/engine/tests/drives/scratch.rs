@@ -1,5 +1,5 @@
-//! Block devices and mounted file systems for tests, out of files. They need root and util-linux; a test
-//! that does not get one says so and has nothing to look at.
+//! Block devices and mounted file systems for tests, out of files. They need root and util-linux; a
+//! test that does not get one says so and has nothing to look at.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -112,8 +112,8 @@ impl LoopDevice {
     }
 }
 
-/// An ext2 file system, which reserves no room and opens no drives. It is mounted where only a child
-/// process sees it, which ends with this value or this process.
+/// An ext2 file system, which reserves no room and opens no drives. It is mounted where only a
+/// child process sees it, which ends with this value or this process.
 pub struct Ext2 {
     child: Child,
     input: Option<ChildStdin>,

@@ -38,7 +38,8 @@ fn what_was_committed_is_there_when_the_store_is_opened_again() {
     }
 }
 
-/// Transfers between accounts on many pages, far more than the cache and the log hold, on two cores.
+/// Transfers between accounts on many pages, far more than the cache and the log hold, on two
+/// cores.
 fn transfers(cores: usize, log_bytes: u64, policy: Policy) {
     const ACCOUNTS: u64 = 2000;
     const JOBS: u64 = 3000;

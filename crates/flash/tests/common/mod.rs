@@ -32,9 +32,9 @@ pub fn small() -> SsdConfig {
     }
 }
 
-/// The small device with `blocks` of each plane's 16 blocks written, half of their pages valid. It collects
-/// as soon as a page is written: once with 11 blocks, twice with 12. It collects until half of the space
-/// without valid data is free.
+/// The small device with `blocks` of each plane's 16 blocks written, half of their pages valid. It
+/// collects as soon as a page is written: once with 11 blocks, twice with 12. It collects until
+/// half of the space without valid data is free.
 pub fn about_to_collect(garbage_collection: GarbageCollection, blocks: u32) -> SsdConfig {
     SsdConfig {
         valid_percent: 50.0 * f64::from(blocks) / 16.0,

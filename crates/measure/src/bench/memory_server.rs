@@ -30,7 +30,8 @@ pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
 /// Length of each trial, in seconds, unless the bench is short.
 pub(super) const PAGING_TRIAL_S: f64 = 0.3;
 
-/// Before the first trial the page cache fills for this long, in seconds, unless the bench is short.
+/// Before the first trial the page cache fills for this long, in seconds, unless the bench is
+/// short.
 const PAGING_FILL_S: f64 = 1.5;
 
 /// Executes the commands on `input` until it ends, and replies on `output`.

@@ -307,8 +307,8 @@ impl MemoryCgroup {
         .ok()
     }
 
-    /// Makes [`peak_bytes`](MemoryCgroup::peak_bytes) begin anew, where the kernel can (v1, v2 since
-    /// 6.12).
+    /// Makes [`peak_bytes`](MemoryCgroup::peak_bytes) begin anew, where the kernel can (v1, v2
+    /// since 6.12).
     pub fn reset_peak(&self) {
         let file = match self.version {
             CgroupVersion::V1 => "memory.max_usage_in_bytes",

@@ -27,8 +27,9 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger of `keys` keys. Values have from `value_bytes.0` to `value_bytes.1` bytes, and of a thousand writes
-    /// `deletes` are deletes. `inherits` says whether keys may have values of an earlier load.
+    /// A ledger of `keys` keys. Values have from `value_bytes.0` to `value_bytes.1` bytes, and of a
+    /// thousand writes `deletes` are deletes. `inherits` says whether keys may have values of an
+    /// earlier load.
     pub(super) fn new(
         keys: usize,
         value_bytes: (usize, usize),

@@ -86,7 +86,8 @@ pub struct LoadOptions {
     pub survive: Option<Duration>,
     /// Whether every key is checked at the end.
     pub check_all: bool,
-    /// A file on the server's disk, such as its store, that a probe reads while the load is measured.
+    /// A file on the server's disk, such as its store, that a probe reads while the load is
+    /// measured.
     pub probe: Option<PathBuf>,
     /// The seed of keys and arrivals.
     pub seed: u64,

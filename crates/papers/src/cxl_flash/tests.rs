@@ -37,8 +37,8 @@ fn study(selection: &Selection) -> CxlFlash {
     study
 }
 
-/// The parts of `claim` with a finding, which is aside for captured programs. The stand-ins' findings
-/// are beside those of the same parts.
+/// The parts of `claim` with a finding, which is aside for captured programs. The stand-ins'
+/// findings are beside those of the same parts.
 fn parts_decided(study: &CxlFlash, claim: &Claim) -> usize {
     let Findings { claims, asides } = &study.findings;
     let captured = asides.iter().filter(|finding| finding.quantity.contains("captured"));

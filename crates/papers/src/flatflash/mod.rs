@@ -1,5 +1,5 @@
-//! FlatFlash (ASPLOS'19) on the simulator: its Figs. 8 to 14, its Tables 1 and 3, and every claim that
-//! runs and formulas decide.
+//! FlatFlash (ASPLOS'19) on the simulator: its Figs. 8 to 14, its Tables 1 and 3, and every claim
+//! that runs and formulas decide.
 //!
 //! Programs compute nothing between accesses, because the paper does not state any computing.
 //! Commits and file-system metadata have separate models, as in the paper.

@@ -1,5 +1,5 @@
-//! HAMS (ISCA'21) on the simulator: its Figs. 3a and 4, its gains over memory-mapped files, and every
-//! claim that runs and formulas decide.
+//! HAMS (ISCA'21) on the simulator: its Figs. 3a and 4, its gains over memory-mapped files, and
+//! every claim that runs and formulas decide.
 
 pub(crate) mod claims;
 mod experiments;

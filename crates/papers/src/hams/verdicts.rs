@@ -65,8 +65,8 @@ fn gains(claim: &Claim, hams: &Hams, design: &str) -> Finding {
 
 /// The sizes of a MoS page that the printed bandwidth allows, by the paper's own numbers.
 fn sizes_allowed() -> String {
-    // A miss of mmap: 17 us of software, 3 us of flash, and 4.4 us of computing before it. The cores
-    // share the bandwidth.
+    // A miss of mmap: 17 us of software, 3 us of flash, and 4.4 us of computing before it. The
+    // cores share the bandwidth.
     const MMAP_US: f64 = 17.0 + 3.0 + 4.4;
     const CORES: f64 = 4.0;
     const PRINTED_GB_PER_S: f64 = 20.0;
@@ -164,8 +164,8 @@ pub(super) fn best_over_mmap(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     ]
 }
 
-/// The quotient of the best performances of thams-E and `other` in the variations of Fig. 4, and the
-/// largest quotient at any point.
+/// The quotient of the best performances of thams-E and `other` in the variations of Fig. 4, and
+/// the largest quotient at any point.
 fn other_bests(hams: &Hams, other: &str, told: impl Fn(f64) -> String) -> String {
     let [computing, beyond] =
         [COMPUTING, BEYOND_NVDIMM].map(|what| told(hams.best(what, THAMS_E, other)));

@@ -90,7 +90,8 @@ pub(super) fn clamped(start: i64, end: i64, length: u64) -> (u64, u64) {
     if start > end || length == 0 { (0, 0) } else { (start as u64, (end - start + 1) as u64) }
 }
 
-/// As [`range`], of the indices of a list or a sorted set. An end before the start is an empty range.
+/// As [`range`], of the indices of a list or a sorted set. An end before the start is an empty
+/// range.
 pub(super) fn indices(start: i64, end: i64, length: u64) -> (u64, u64) {
     let length = length as i64;
     let from_end = |index: i64| if index < 0 { index.saturating_add(length) } else { index };

@@ -1,7 +1,8 @@
 //! Commands that wait for an element of a list or a sorted set.
 //!
-//! Such a command runs like any other. If it finds nothing, its client waits in [`Waiting`](crate::waiting::Waiting).
-//! The service runs the same command again when a key changes or the time is over.
+//! Such a command runs like any other. If it finds nothing, its client waits in
+//! [`Waiting`](crate::waiting::Waiting). The service runs the same command again when a key changes
+//! or the time is over.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Score;
@@ -39,7 +40,8 @@ fn timeout<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<Option<u64>, F
     Ok((ms > 0.0).then_some(ms as u64))
 }
 
-/// Runs `attempt`, which returns false if it has found nothing and written no reply. Then waits for the keys.
+/// Runs `attempt`, which returns false if it has found nothing and written no reply. Then waits for
+/// the keys.
 fn wait<M: Memory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],

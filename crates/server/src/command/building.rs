@@ -1,7 +1,8 @@
 //! [`Building`]: a new collection that no key has until it is complete.
 //!
-//! Its elements come in steps. Trees that no key has are in the list of values without a key, and held. So a
-//! crash loses no pages, and other commands see the old value of the key until the new one takes its place.
+//! Its elements come in steps. Trees that no key has are in the list of values without a key, and
+//! held. So a crash loses no pages, and other commands see the old value of the key until the new
+//! one takes its place.
 
 use ebbtide_core::Memory;
 use ebbtide_engine::Hold;
@@ -71,8 +72,8 @@ impl Building {
         Ok(())
     }
 
-    /// Makes it the value of a key, in place of the old one. Without elements, removes the key. Returns the number of
-    /// elements.
+    /// Makes it the value of a key, in place of the old one. Without elements, removes the key.
+    /// Returns the number of elements.
     ///
     /// # Errors
     /// Returns an error if there is no room.

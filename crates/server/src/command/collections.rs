@@ -1,5 +1,5 @@
-//! What the commands on hashes, sets, sorted sets and lists share: opening and changing a collection, and
-//! replies with many elements.
+//! What the commands on hashes, sets, sorted sets and lists share: opening and changing a
+//! collection, and replies with many elements.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Full, Key, Kind, SCAN_END};
@@ -71,11 +71,12 @@ impl<'a, M: Memory> Call<'a, M> {
         }
     }
 
-    /// Changes the collection of a key, which is made if it is missing. `change` may run more than once.
+    /// Changes the collection of a key, which is made if it is missing. `change` may run more than
+    /// once.
     ///
     /// # Errors
-    /// Returns the error of `change`, or an error if the key has a value of another kind, or if there is no
-    /// room.
+    /// Returns the error of `change`, or an error if the key has a value of another kind, or if
+    /// there is no room.
     pub(super) fn edit<R>(
         &mut self,
         key: &Key<'_>,
@@ -113,8 +114,8 @@ impl<'a, M: Memory> Call<'a, M> {
         })?
     }
 
-    /// Changes a collection by `count` changes, and returns the sum of their results. Outside of a transaction,
-    /// each transaction makes some of them.
+    /// Changes a collection by `count` changes, and returns the sum of their results. Outside of a
+    /// transaction, each transaction makes some of them.
     ///
     /// # Errors
     /// As [`edit`](Call::edit).
@@ -147,7 +148,8 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(sum)
     }
 
-    /// Checks that there is room for the arguments, so that a command with many does not fail half way.
+    /// Checks that there is room for the arguments, so that a command with many does not fail half
+    /// way.
     fn check_room(&mut self) -> Outcome {
         let bytes: usize = self.arguments.iter().map(|argument| argument.len()).sum();
         if bytes > BYTES_OF_A_PAGE || self.arguments.len() > ARGUMENTS_OF_A_PAGE {
@@ -157,7 +159,8 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Called by a command that visits `count` elements. Beyond a limit it runs again outside of a transaction.
+    /// Called by a command that visits `count` elements. Beyond a limit it runs again outside of a
+    /// transaction.
     ///
     /// # Errors
     /// Returns [`Failure::TooLarge`] if it must run again.
@@ -170,7 +173,8 @@ impl<'a, M: Memory> Call<'a, M> {
         }
     }
 
-    /// Called between the elements of a long reply. Yields to other jobs and moves the reply to flash.
+    /// Called between the elements of a long reply. Yields to other jobs and moves the reply to
+    /// flash.
     ///
     /// # Errors
     /// Returns an error if the reply takes too much DRAM.
@@ -190,7 +194,8 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Calls `each` with `count` elements from `rank` on, and pauses between them.
     ///
     /// # Errors
-    /// Returns the error of `each`, or an error if the command must run again or its reply is too long.
+    /// Returns the error of `each`, or an error if the command must run again or its reply is too
+    /// long.
     pub(super) fn each_element(
         &mut self,
         collection: &Collection,
@@ -263,7 +268,8 @@ impl<'a, M: Memory> Call<'a, M> {
         if count >= 0 && count as u64 > CHOSEN_BY_RANK_MAX.min(all / 2) {
             let (mut wanted, mut left) = ((count as u64).min(all), all);
             return self.each_element(collection, (0, all), |call, element| {
-                // Selection sampling: Knuth, "The Art of Computer Programming", volume 2, section 3.4.2.
+                // Selection sampling: Knuth, "The Art of Computer Programming", volume 2, section
+                // 3.4.2.
                 let chosen = call.state.random() % left.max(1) < wanted;
                 (wanted, left) = (wanted - u64::from(chosen), left.saturating_sub(1));
                 if chosen { each(call, element) } else { Ok(()) }
@@ -286,7 +292,8 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Runs `HSCAN`, `SSCAN` or `ZSCAN`. `write` writes an element, whose name is tested against the pattern.
+    /// Runs `HSCAN`, `SSCAN` or `ZSCAN`. `write` writes an element, whose name is tested against
+    /// the pattern.
     ///
     /// # Errors
     /// Returns an error for bad options, or if the key has a value of another kind.

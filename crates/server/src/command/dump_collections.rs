@@ -1,7 +1,7 @@
 //! Collections in the format of `DUMP` and `RESTORE`.
 //!
-//! They are written as counted elements. The packed forms that Redis 7.0 writes are read too: sets of integers, and
-//! listpacks of hashes, sorted sets and lists.
+//! They are written as counted elements. The packed forms that Redis 7.0 writes are read too: sets
+//! of integers, and listpacks of hashes, sorted sets and lists.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};

@@ -1,4 +1,5 @@
-//! Elements on their way into a collection. Long ones lie in values without a key, and never take one transaction.
+//! Elements on their way into a collection. Long ones lie in values without a key, and never take
+//! one transaction.
 
 use ebbtide_core::Memory;
 use ebbtide_engine::Hold;
@@ -82,11 +83,12 @@ impl Element {
 }
 
 impl<M: Memory> Call<'_, M> {
-    /// Returns an element of this name that can be put. A long one is written to flash, in transactions of its own.
+    /// Returns an element of this name that can be put. A long one is written to flash, in
+    /// transactions of its own.
     ///
     /// # Errors
-    /// Returns [`Failure::TooLarge`] for a long element if the command must run again outside of a transaction, or an
-    /// error if there is no room.
+    /// Returns [`Failure::TooLarge`] for a long element if the command must run again outside of a
+    /// transaction, or an error if there is no room.
     pub(super) fn element(&mut self, name: &[u8], bytes: Vec<u8>) -> Result<Element, Failure> {
         if bytes.len() <= ELEMENT_BYTES_MAX {
             return Ok(Element::Bytes(bytes));

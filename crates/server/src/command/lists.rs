@@ -160,7 +160,8 @@ pub(super) fn several<'a, M: Memory>(
     Ok(Several { keys, end, count: count_option(call.arguments, rest + 1)? })
 }
 
-/// Pops from the first key that has values, and replies with its name and them. Returns false if none has.
+/// Pops from the first key that has values, and replies with its name and them. Returns false if
+/// none has.
 pub(super) fn pop_first<M: Memory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
@@ -453,8 +454,8 @@ pub(super) fn rpoplpush<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// Moves a value from the list of the first key to that of the second, and replies with it. Returns false if there is
-/// none.
+/// Moves a value from the list of the first key to that of the second, and replies with it. Returns
+/// false if there is none.
 pub(super) fn move_one<M: Memory>(
     call: &mut Call<'_, M>,
     (from_end, to_end): (End, End),

@@ -288,7 +288,8 @@ fn each_in_result<M: Memory>(
     Ok(())
 }
 
-/// Passes the members of a set that are in all of the others, or in none of them, to `each`, until it returns false.
+/// Passes the members of a set that are in all of the others, or in none of them, to `each`, until
+/// it returns false.
 fn pass<M: Memory>(
     call: &mut Call<'_, M>,
     (set, others, in_all): (&Collection, &[Option<Collection>], bool),

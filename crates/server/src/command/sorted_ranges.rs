@@ -100,7 +100,8 @@ impl Range<'_> {
     }
 }
 
-/// Number of elements before a bound. `after` counts elements at the bound as before it, if they are in the range.
+/// Number of elements before a bound. `after` counts elements at the bound as before it, if they
+/// are in the range.
 fn rank_at<M: Memory>(
     call: &mut Call<'_, M>,
     set: &Collection,

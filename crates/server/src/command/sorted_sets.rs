@@ -401,7 +401,8 @@ pub(super) fn several<'a, M: Memory>(
     Ok(Several { keys, end, count: super::arguments::count_option(call.arguments, rest + 1)? })
 }
 
-/// Pops from the first key that has members, and replies with its name and them. Returns false if none has.
+/// Pops from the first key that has members, and replies with its name and them. Returns false if
+/// none has.
 pub(super) fn pop_first<M: Memory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],

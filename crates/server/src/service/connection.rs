@@ -58,7 +58,8 @@ pub(super) struct Connection {
     pub(super) messages: Vec<Message>,
     /// True if it waits for a job.
     pub(super) queued: bool,
-    /// Bytes that arrived while a job had the client. A command that waited may have begun to run again.
+    /// Bytes that arrived while a job had the client. A command that waited may have begun to run
+    /// again.
     pub(super) early: Vec<u8>,
     /// True if its waiting command must run again.
     pub(super) woken: bool,
@@ -356,8 +357,8 @@ impl Front {
         }
     }
 
-    /// Queues a connection whose command waits for an element, if the command must run again. Otherwise receives, to
-    /// notice when the client leaves.
+    /// Queues a connection whose command waits for an element, if the command must run again.
+    /// Otherwise receives, to notice when the client leaves.
     fn await_element(&self, connection: &mut Connection, index: usize) {
         let Some(client) = &connection.client else { return };
         let deadline_ms = client.session.blocked.as_ref().and_then(|blocked| blocked.deadline_ms);

@@ -1,5 +1,6 @@
-//! Random commands on hashes, sets, sorted sets and lists give the replies of a stock `redis-server`, in RESP2 and
-//! RESP3. Collections grow from packed elements to trees and shrink again.
+//! Random commands on hashes, sets, sorted sets and lists give the replies of a stock
+//! `redis-server`, in RESP2 and RESP3. Collections grow from packed elements to trees and shrink
+//! again.
 //!
 //! With `EBBTIDE_FUZZ_SECONDS` each test runs for that time. `EBBTIDE_SEED` is the first seed.
 

@@ -1,9 +1,9 @@
 //! An inner page: separators, and the child for each range of keys.
 //!
-//! Child `i` holds the keys from separator `i` on to below the next. The first child's separator is not
-//! read, because the page's lower fence is the same. Separators and children move one by one. If an error
-//! of the device interrupts that, a walk meets the right child, or one on its left. From there it goes on
-//! to the right.
+//! Child `i` holds the keys from separator `i` on to below the next. The first child's separator is
+//! not read, because the page's lower fence is the same. Separators and children move one by one.
+//! If an error of the device interrupts that, a walk meets the right child, or one on its left.
+//! From there it goes on to the right.
 
 use std::panic::resume_unwind;
 
@@ -107,7 +107,8 @@ pub(super) enum Known {
     Other,
 }
 
-/// Returns the place of `child` in the inner page at `page`, whose range includes the start of `child`.
+/// Returns the place of `child` in the inner page at `page`, whose range includes the start of
+/// `child`.
 pub(super) fn known<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -138,8 +139,8 @@ fn read<M: Memory, K: Value, R: Row>(
     indices.map(one).collect()
 }
 
-/// Writes children from index `from` on, beyond those in the header of the page. The page's latch is held.
-/// Returns the number of children written.
+/// Writes children from index `from` on, beyond those in the header of the page. The page's latch
+/// is held. Returns the number of children written.
 pub(super) fn write<M: Memory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
@@ -212,8 +213,9 @@ pub(super) fn remove<M: Memory, K: Value + Ord, R: Row>(
     });
 }
 
-/// Runs `stores`, which may be repeated, until the device takes them, at most eight times. In a page with
-/// only half of the stores, some children are found from their left, and the page cannot be joined.
+/// Runs `stores`, which may be repeated, until the device takes them, at most eight times. In a
+/// page with only half of the stores, some children are found from their left, and the page cannot
+/// be joined.
 fn settle(stores: impl FnMut()) {
     retry_faults(stores).unwrap_or_else(|payload| resume_unwind(payload));
 }

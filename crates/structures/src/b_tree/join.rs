@@ -1,11 +1,12 @@
 //! Joins: a page that has lost entries takes the entries of its right neighbour, which is freed.
 //!
-//! A page looks for a neighbour to join with when it is at most half full. It does so once for each eighth
-//! of its entries that it loses. Two neighbours are joined if their entries fill at most seven eighths of a
-//! page. So a page that was just joined is not divided at once. Neighbours are below one page, or one of
-//! them is not known to the page above.
+//! A page looks for a neighbour to join with when it is at most half full. It does so once for each
+//! eighth of its entries that it loses. Two neighbours are joined if their entries fill at most
+//! seven eighths of a page. So a page that was just joined is not divided at once. Neighbours are
+//! below one page, or one of them is not known to the page above.
 //!
-//! Latches are taken from left to right, then upwards. The latch of the tree's first page comes last.
+//! Latches are taken from left to right, then upwards. The latch of the tree's first page comes
+//! last.
 //!
 //! The stores come in this order:
 //!
@@ -70,8 +71,8 @@ pub(super) fn is_leaf_due<K: Value, R: Row>(leaf: &Header<K>) -> bool {
 }
 
 impl<K: Value + Ord, R: Row> BTree<K, R> {
-    /// Joins the leaf that holds `low`, which has lost rows, with a neighbour if their rows fit into one
-    /// leaf. Then does the same with the pages above.
+    /// Joins the leaf that holds `low`, which has lost rows, with a neighbour if their rows fit
+    /// into one leaf. Then does the same with the pages above.
     pub(super) fn join<M: Memory>(&self, memory: &mut M, low: Option<K>) -> Result<(), Wrong> {
         let (mut level, mut low) = (0, low);
         while let Some(shrunk) = self.join_beside(memory, level, low)? {
@@ -86,8 +87,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(())
     }
 
-    /// Joins the page of `level` that holds `low` with its left or its right neighbour. If that takes an
-    /// entry from a page above, returns that page.
+    /// Joins the page of `level` that holds `low` with its left or its right neighbour. If that
+    /// takes an entry from a page above, returns that page.
     fn join_beside<M: Memory>(
         &self,
         memory: &mut M,
@@ -196,8 +197,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Replaces the header of the left page and frees the right one. The latch of the tree's first page is
-    /// held as well.
+    /// Replaces the header of the left page and frees the right one. The latch of the tree's first
+    /// page is held as well.
     fn replace_both<M: Memory>(
         &self,
         memory: &mut M,
@@ -238,8 +239,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 }
 
-/// Copies the entries of `right`, which begins at `low`, to unused places of `left`. Returns the header
-/// that includes them.
+/// Copies the entries of `right`, which begins at `low`, to unused places of `left`. Returns the
+/// header that includes them.
 fn take_over<M: Memory, K: Value + Ord, R: Row>(
     memory: &mut M,
     left: &Held<K>,

@@ -1,9 +1,9 @@
 //! A leaf: slots with a key and its row.
 //!
-//! Slots are in no order. A bitmap records which are in use, and a one-byte tag of each key records which
-//! are worth comparing. So one store of the header adds or removes a row, and the log has only its words.
-//! This is the leaf of FPTree (Oukid, Lasperas, Nica, Willhalm and Lehner, "FPTree: A Hybrid SCM-DRAM
-//! Persistent and Concurrent B-Tree for Storage Class Memory", SIGMOD 2016).
+//! Slots are in no order. A bitmap records which are in use, and a one-byte tag of each key records
+//! which are worth comparing. So one store of the header adds or removes a row, and the log has
+//! only its words. This is the leaf of FPTree (Oukid, Lasperas, Nica, Willhalm and Lehner, "FPTree:
+//! A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class Memory", SIGMOD 2016).
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 
@@ -88,7 +88,8 @@ pub(super) fn free_slot<K: Value + Ord, R: Row>(header: &Header<K>) -> Option<u6
     (0..Shape::<K, R>::ROWS).find(|&slot| !header.is_live(slot))
 }
 
-/// Writes a row into a free slot. The row counts once the header includes it. The page's latch is held.
+/// Writes a row into a free slot. The row counts once the header includes it. The page's latch is
+/// held.
 pub(super) fn fill<M: Memory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,

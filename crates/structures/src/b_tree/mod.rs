@@ -1,18 +1,19 @@
 //! [`BTree`]: rows by key, in order, in a B+-tree whose nodes are pages.
 //!
-//! Inner pages hold separators and children. Leaves hold each key with its row. This is a B+-tree: Bayer
-//! and McCreight, "Organization and Maintenance of Large Ordered Indexes", Acta Informatica 1, 1972; Comer,
-//! "The Ubiquitous B-Tree", ACM Computing Surveys 11, 1979, §3. Neighbours in key order share a page, so
-//! rows that are often used together are in DRAM together. Inner pages are a few thousandths of the tree.
-//! Where they stay in DRAM, a look-up reads flash once.
+//! Inner pages hold separators and children. Leaves hold each key with its row. This is a B+-tree:
+//! Bayer and McCreight, "Organization and Maintenance of Large Ordered Indexes", Acta Informatica
+//! 1, 1972; Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11, 1979, §3. Neighbours in key
+//! order share a page, so rows that are often used together are in DRAM together. Inner pages are a
+//! few thousandths of the tree. Where they stay in DRAM, a look-up reads flash once.
 //!
-//! Every page begins with a latch of its own. A reader takes no latch and notices by the version that a
-//! page has changed. A writer holds the latch of one leaf. While it divides or joins pages it also holds
-//! those of the neighbour and the page above, for a moment. So a writer delays only readers of the same
-//! leaf, in a transaction until its stores have taken effect.
+//! Every page begins with a latch of its own. A reader takes no latch and notices by the version
+//! that a page has changed. A writer holds the latch of one leaf. While it divides or joins pages
+//! it also holds those of the neighbour and the page above, for a moment. So a writer delays only
+//! readers of the same leaf, in a transaction until its stores have taken effect.
 //!
-//! The tree of a [keyspace](crate::keyspace) is a different one. Its separators are 48 bits of a hash,
-//! packed with their child into ten bytes. Its entries have any size, and it has no order of keys.
+//! The tree of a [keyspace](crate::keyspace) is a different one. Its separators are 48 bits of a
+//! hash, packed with their child into ten bytes. Its entries have any size, and it has no order of
+//! keys.
 
 mod inner;
 mod join;
@@ -37,20 +38,22 @@ const AHEAD: u64 = 16;
 
 /// Rows of fixed size by key, in the order of their keys; empty at first.
 ///
-/// A key is any [`Value`] of 8 to 64 bytes with a total order. Only keys with the same bits may be equal.
-/// Examples are numbers, arrays of numbers and arrays of bytes. A row has 1 to 96 words.
+/// A key is any [`Value`] of 8 to 64 bytes with a total order. Only keys with the same bits may be
+/// equal. Examples are numbers, arrays of numbers and arrays of bytes. A row has 1 to 96 words.
 ///
-/// A full leaf is divided. At the end of the tree it stays full and the next one begins empty, so rows that
-/// come in order fill their leaves. Other leaves are half full at worst and two thirds full on average.
+/// A full leaf is divided. At the end of the tree it stays full and the next one begins empty, so
+/// rows that come in order fill their leaves. Other leaves are half full at worst and two thirds
+/// full on average.
 ///
-/// A leaf that loses rows is joined with a neighbour when the rows of both fill at most seven eighths of a
-/// leaf. Inner pages are joined in the same way. Pages that are freed serve other rows, and a tree that has
-/// lost all rows takes one page. There is no count of rows, because every insert would change it.
+/// A leaf that loses rows is joined with a neighbour when the rows of both fill at most seven
+/// eighths of a leaf. Inner pages are joined in the same way. Pages that are freed serve other
+/// rows, and a tree that has lost all rows takes one page. There is no count of rows, because every
+/// insert would change it.
 ///
 /// Each operation is atomic for other jobs on all cores; several together are in a
-/// [transaction](Memory::transaction). In a store that survives crashes, changes belong into transactions,
-/// since one change is many stores. Outside of a transaction, an error of the device during an update may
-/// leave a row of more than 64 bytes half changed.
+/// [transaction](Memory::transaction). In a store that survives crashes, changes belong into
+/// transactions, since one change is many stores. Outside of a transaction, an error of the device
+/// during an update may leave a row of more than 64 bytes half changed.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -104,8 +107,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// The rows of a full leaf.
     pub const LEAF_ROWS: u64 = Shape::<K, R>::ROWS;
 
-    /// Returns the pages of a tree that `rows` rows fill in order. Rows that come and go in any order may
-    /// need 2.3 times as many.
+    /// Returns the pages of a tree that `rows` rows fill in order. Rows that come and go in any
+    /// order may need 2.3 times as many.
     pub const fn pages_for(rows: u64) -> u64 {
         let leaves = rows.div_ceil(Self::LEAF_ROWS);
         let (mut pages, mut level) = (1 + leaves, leaves);
@@ -235,8 +238,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(Changed { found, divided, is_due, low: header.low })
     }
 
-    /// Moves the upper half of a full leaf, whose latch is held, to a new page, and adds a row to either.
-    /// If the row comes after all others of the tree, the new page holds only that row.
+    /// Moves the upper half of a full leaf, whose latch is held, to a new page, and adds a row to
+    /// either. If the row comes after all others of the tree, the new page holds only that row.
     fn divide_leaf<M: Memory>(
         &self,
         memory: &mut M,
@@ -278,8 +281,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Inserts a page into `level`. The page was made by dividing one below that level, and may have been
-    /// joined again since. If there is no page left for it, it stays reachable only from its left.
+    /// Inserts a page into `level`. The page was made by dividing one below that level, and may
+    /// have been joined again since. If there is no page left for it, it stays reachable only from
+    /// its left.
     fn link<M: Memory>(
         &self,
         memory: &mut M,
@@ -311,9 +315,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(())
     }
 
-    /// Moves the upper half of the children of a full inner page, whose latch is held, to a new page. If
-    /// the child `new` comes last on its level, the new page holds only that. Returns the new page, and
-    /// true if nothing remains to be done for `new`.
+    /// Moves the upper half of the children of a full inner page, whose latch is held, to a new
+    /// page. If the child `new` comes last on its level, the new page holds only that. Returns the
+    /// new page, and true if nothing remains to be done for `new`.
     fn divide_inner<M: Memory>(
         &self,
         memory: &mut M,
@@ -388,8 +392,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ) -> Result<Option<LeafRows<K, R>>, Wrong> {
         self.at_page(memory, (from, 0), Access::Read, |memory, page, header| {
             let keys = leaf::keys::<M, K, R>(memory, page, &header);
-            // The leaf that began at `from` may have been freed. Then the leaf on its left holds the
-            // range.
+            // The leaf that began at `from` may have been freed. Then the leaf on its left holds
+            // the range.
             let is_due = |key: &K| from <= Some(*key) && range.contains(key);
             let keys = keys.into_iter().filter(|(key, _)| is_due(key));
             let rows = keys.map(|(key, slot)| (key, leaf::row::<M, K, R>(memory, page, slot)));

@@ -7,7 +7,8 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 use crate::row::Row;
 use crate::{PAGE, slot_bytes};
 
-/// The number of a page, counted from the tree's first page. That one is no node, so 0 stands for none.
+/// The number of a page, counted from the tree's first page. That one is no node, so 0 stands for
+/// none.
 pub(super) type PageNumber = u32;
 
 /// The words behind a page's latch that change in one store: the packed word, and the slots in use.
@@ -21,14 +22,15 @@ const FENCES: u64 = HEAD + HEAD_WORDS as u64 * 8;
 /// The most rows of a leaf, one bit each.
 const ROWS_MAX: u64 = LIVE_WORDS as u64 * 64;
 
-/// Bits of the packed word: the page is a node, has a lower fence, has an upper fence, and the place of the
-/// upper fence.
+/// Bits of the packed word: the page is a node, has a lower fence, has an upper fence, and the
+/// place of the upper fence.
 const NODE: u64 = 1 << 63;
 const HAS_LOW: u64 = 1 << 62;
 const HAS_HIGH: u64 = 1 << 61;
 const HIGH_SIDE: u64 = 1 << 60;
 
-/// The layout of pages of a tree with keys of type `K` and rows of type `R`, in bytes from a page's start.
+/// The layout of pages of a tree with keys of type `K` and rows of type `R`, in bytes from a page's
+/// start.
 ///
 /// Every page: latch; packed word; four words of slots in use; lower fence; upper fence, in one of
 /// two places. A leaf goes on with a one-byte tag for each slot, then keys; rows end with the page.
@@ -71,9 +73,9 @@ impl<K: Value, R: Row> Shape<K, R> {
 
 /// The first words of a page.
 ///
-/// The page holds the keys from `low` on to below `high`; `None` stands for no bound. `right` is the next
-/// page on the same level. A walk that meets a page just divided finds the other half there. (Lehman and
-/// Yao, "Efficient Locking for Concurrent Operations on B-Trees", TODS 1981.)
+/// The page holds the keys from `low` on to below `high`; `None` stands for no bound. `right` is
+/// the next page on the same level. A walk that meets a page just divided finds the other half
+/// there. (Lehman and Yao, "Efficient Locking for Concurrent Operations on B-Trees", TODS 1981.)
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Header<K> {
     /// 0 for leaves.
@@ -139,9 +141,9 @@ impl<K: Value + Ord> Header<K> {
         memory.store(page + HEAD, self.words());
     }
 
-    /// Replaces the header `self` of a page, whose latch is held, by `new` in one store. So if an error of
-    /// the device interrupts the change, it is seen whole or not at all. The lower fence and the level
-    /// stay.
+    /// Replaces the header `self` of a page, whose latch is held, by `new` in one store. So if an
+    /// error of the device interrupts the change, it is seen whole or not at all. The lower fence
+    /// and the level stay.
     pub(super) fn replace<M: Memory, R: Row>(self, memory: &mut M, page: Addr, new: Header<K>) {
         let side = if self.high == new.high { self.side } else { !self.side };
         let new = Header { side, ..new };
@@ -184,9 +186,9 @@ pub(super) fn load_free<M: Memory>(memory: &mut M, page: Addr) -> Option<PageNum
     PageNumber::try_from(word).ok()
 }
 
-/// Replaces the words at `at`. In a transaction, stores only the words that change, so the log has no
-/// others. Otherwise, stores the words of one line in one access, which an error of the device cannot
-/// divide.
+/// Replaces the words at `at`. In a transaction, stores only the words that change, so the log has
+/// no others. Otherwise, stores the words of one line in one access, which an error of the device
+/// cannot divide.
 pub(super) fn store_changed<M: Memory>(memory: &mut M, at: Addr, old: &[u64], new: &[u64]) {
     if memory.latches().is_none() {
         return store_words(memory, at, new);

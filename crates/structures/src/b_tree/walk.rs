@@ -1,7 +1,8 @@
 //! Walks from the root to the page that holds a key. Also takes and frees pages of a tree.
 //!
-//! A walk takes no latch and reads one page at a time. The version of a page's latch shows if the page has
-//! changed during the read. The fences of a page show if it is the one that the walk looks for:
+//! A walk takes no latch and reads one page at a time. The version of a page's latch shows if the
+//! page has changed during the read. The fences of a page show if it is the one that the walk looks
+//! for:
 //!
 //! * From a page that has been divided the walk goes on to the right.
 //! * From a page that was freed it begins again.
@@ -88,7 +89,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory.load(self.base + OWN)
     }
 
-    /// Returns true if there is no root. A transaction that sees this checks it again when it commits.
+    /// Returns true if there is no root. A transaction that sees this checks it again when it
+    /// commits.
     pub(super) fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
         memory.load_checked(self.base + OWN) == 0
     }
@@ -111,9 +113,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Wrong(format!("the tree of {} pages at {:?} is damaged: {what}", self.pages, self.base))
     }
 
-    /// Calls `body` with the page of `level` that holds `key`. `None` as the key stands for the range
-    /// before all keys. Returns `None` if the tree is lower than `level`. With [`Access::Read`], `body` may
-    /// run more than once and must have no effect but its result.
+    /// Calls `body` with the page of `level` that holds `key`. `None` as the key stands for the
+    /// range before all keys. Returns `None` if the tree is lower than `level`. With
+    /// [`Access::Read`], `body` may run more than once and must have no effect but its result.
     pub(super) fn at_page<M: Memory, T>(
         &self,
         memory: &mut M,
@@ -184,8 +186,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// Puts a root over the present one and `new`, if that is of the level below `level`. Returns true if
-    /// it did.
+    /// Puts a root over the present one and `new`, if that is of the level below `level`. Returns
+    /// true if it did.
     pub(super) fn grow<M: Memory>(
         &self,
         memory: &mut M,
@@ -213,9 +215,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         })
     }
 
-    /// True if `new` is still a page of the level below `level`, and not joined with the one on its left.
-    /// The latch of the page above is held, or that of the tree's first page if there is none. So the page
-    /// is not freed during the call.
+    /// True if `new` is still a page of the level below `level`, and not joined with the one on its
+    /// left. The latch of the page above is held, or that of the tree's first page if there is
+    /// none. So the page is not freed during the call.
     pub(super) fn is_there<M: Memory>(
         &self,
         memory: &mut M,
@@ -230,8 +232,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory.store(self.base + OWN, u64::from(level) << 32 | u64::from(number));
     }
 
-    /// Takes a page. Its first word is a latch, and its other contents are arbitrary. `None` if all pages
-    /// are in use.
+    /// Takes a page. Its first word is a latch, and its other contents are arbitrary. `None` if all
+    /// pages are in use.
     pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Wrong> {
         latch::write(memory, self.base, |memory| self.take_held(memory))
     }
@@ -254,8 +256,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(PageNumber::try_from(number).ok())
     }
 
-    /// Frees a page that no page leads to. Its latch is held, and that of the tree's first page, which has
-    /// `own`.
+    /// Frees a page that no page leads to. Its latch is held, and that of the tree's first page,
+    /// which has `own`.
     ///
     /// # Panics
     /// With the device's error, when it keeps failing to take the stores.

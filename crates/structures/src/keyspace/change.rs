@@ -59,8 +59,9 @@ impl Keyspace {
         })
     }
 
-    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into the value of an entry that was found, from byte `offset`
-    /// on. Bytes between its end and `offset` become zeros. The value is not [inline](Entry::is_inline).
+    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into the value of an entry that was found, from
+    /// byte `offset` on. Bytes between its end and `offset` become zeros. The value is not
+    /// [inline](Entry::is_inline).
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; the value then is as before.
@@ -150,8 +151,8 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Moves the value and the expiry of `from`, which is there, to `to`, and removes `from`. The bytes of
-    /// a large value stay where they are.
+    /// Moves the value and the expiry of `from`, which is there, to `to`, and removes `from`. The
+    /// bytes of a large value stay where they are.
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; both keys then are as before.
@@ -188,8 +189,8 @@ impl Keyspace {
     ) -> Result<Option<Entry>, Full> {
         let bytes = encode(key.bytes, entry, value);
         let tree = self.tree(database);
-        // Expired keys may be dropped from two leaves: its own, and the next one, which may share its
-        // entries.
+        // Expired keys may be dropped from two leaves: its own, and the next one, which may share
+        // its entries.
         let mut droppable = 2;
         let old = loop {
             let written = tree.write(memory, key.hash, |memory, page, header| {
@@ -233,7 +234,8 @@ impl Keyspace {
         Ok(old)
     }
 
-    /// As [`put`](Keyspace::put), for a value in pages. If there is no room, frees the pages from `before` on.
+    /// As [`put`](Keyspace::put), for a value in pages. If there is no room, frees the pages from
+    /// `before` on.
     fn put_listed<M: Memory>(
         &self,
         memory: &mut M,
@@ -273,7 +275,8 @@ impl Keyspace {
         })
     }
 
-    /// Frees the pages of an entry's value. A large one, or a collection in trees, waits for [`reclaim_large`](Keyspace::reclaim_large).
+    /// Frees the pages of an entry's value. A large one, or a collection in trees, waits for
+    /// [`reclaim_large`](Keyspace::reclaim_large).
     pub(super) fn give_pages<M: Memory>(&self, memory: &mut M, entry: &Entry) {
         match (&entry.place, entry.large()) {
             (Place::Listed(numbers), _) => {

@@ -1,9 +1,9 @@
 //! Large values without a key: they are still being written, or were removed.
 //!
-//! They form a list that survives crashes. It starts in the header page, and the first page of each value names
-//! its neighbours. So no page is lost if the server goes down while it writes a value. A value that was removed
-//! stays until its readers are done. A tree of elements is in the list by its root, and loses its other pages in
-//! steps.
+//! They form a list that survives crashes. It starts in the header page, and the first page of each
+//! value names its neighbours. So no page is lost if the server goes down while it writes a value.
+//! A value that was removed stays until its readers are done. A tree of elements is in the list by
+//! its root, and loses its other pages in steps.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -84,8 +84,8 @@ pub(super) enum Left {
     Chain,
 }
 
-/// Frees one value that no job holds, or a part of it. `reduce` frees a part of a value and returns what is left.
-/// Returns true if there was one.
+/// Frees one value that no job holds, or a part of it. `reduce` frees a part of a value and returns
+/// what is left. Returns true if there was one.
 pub(super) fn reclaim<M: Memory>(
     keyspace: &Keyspace,
     memory: &mut M,

@@ -1,7 +1,7 @@
 //! Trees of cleared databases. Their pages are freed one by one.
 //!
-//! The header page has room for the first pages of 64 levels. Each is the start of a chain of pages by
-//! `right`, which shrinks from its start.
+//! The header page has room for the first pages of 64 levels. Each is the start of a chain of pages
+//! by `right`, which shrinks from its start.
 
 use ebbtide_core::Memory;
 

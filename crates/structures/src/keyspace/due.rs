@@ -1,10 +1,10 @@
 //! The index of due leaves: leaves with keys that expire, in the order of time.
 //!
-//! Every database has such a tree in addition to the tree of its keys. A leaf with keys that expire has one
-//! record in it. The record holds the hash where the leaf begins, and a second: when that second begins, the
-//! leaf's first key has expired. The leaf's header has that second too. A key that expires earlier moves the
-//! record. A key that is removed leaves it, so a record may be early and is never late. Due records are at
-//! the left end of the tree.
+//! Every database has such a tree in addition to the tree of its keys. A leaf with keys that expire
+//! has one record in it. The record holds the hash where the leaf begins, and a second: when that
+//! second begins, the leaf's first key has expired. The leaf's header has that second too. A key
+//! that expires earlier moves the record. A key that is removed leaves it, so a record may be early
+//! and is never late. Due records are at the left end of the tree.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -22,7 +22,8 @@ pub(super) const BESIDE: u64 = 16;
 /// How many later seconds a record may be put at when the places of its own second are full.
 const LATER_MAX: u32 = 8;
 
-/// Returns the first second at whose start a key has expired; 0 if that is beyond the range of the index.
+/// Returns the first second at whose start a key has expired; 0 if that is beyond the range of the
+/// index.
 pub(super) fn second_of(expires_at_ms: u64) -> u32 {
     u32::try_from(expires_at_ms.div_ceil(1000).max(1)).unwrap_or(0)
 }
@@ -41,8 +42,8 @@ impl Tree {
         }
     }
 
-    /// Adds the record that the `entries` of a leaf need; the leaf's latch is held. Removes that record from
-    /// `named` if it is there already. The caller stores the header.
+    /// Adds the record that the `entries` of a leaf need; the leaf's latch is held. Removes that
+    /// record from `named` if it is there already. The caller stores the header.
     pub(super) fn name_due<M: Memory>(
         &self,
         memory: &mut M,
@@ -88,8 +89,8 @@ impl Tree {
         }
     }
 
-    /// Adds a record. Returns its second; 0 if there is no room. If a leaf has no record, its expired keys are
-    /// removed when the leaf next changes.
+    /// Adds a record. Returns its second; 0 if there is no room. If a leaf has no record, its
+    /// expired keys are removed when the leaf next changes.
     fn add<M: Memory>(&self, memory: &mut M, (second, low): Record) -> u32 {
         for later in 0..LATER_MAX {
             let Some(at) = second.checked_add(later) else { break };

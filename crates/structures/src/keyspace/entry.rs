@@ -1,14 +1,14 @@
 //! An entry of a leaf: a key, its time of expiry, and its value or the place of the value.
 //!
-//! It begins at any byte with two or three numbers. Each takes as many bytes as it needs, seven bits a byte
-//! (LEB128).
+//! It begins at any byte with two or three numbers. Each takes as many bytes as it needs, seven
+//! bits a byte (LEB128).
 //!
 //! * The length of the key, and a bit that is set if the key expires.
 //! * The length of the value, and two bits for the place of the value.
 //! * The time of expiry, if there is one.
 //!
-//! The key follows, then the value or the numbers of its pages. The hash is not stored, because it follows
-//! from the key.
+//! The key follows, then the value or the numbers of its pages. The hash is not stored, because it
+//! follows from the key.
 
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
@@ -17,8 +17,8 @@ use super::kind::{Kind, roots_of_tag};
 use super::layout::{DATA_BYTES, LEAF_BYTES, PageNumber, SLOT_BYTES, copy_out, equals};
 use super::pages::HELD_MAX;
 
-/// The largest entry with its value inline, in bytes: a leaf holds two. Larger values lie in pages of
-/// their own.
+/// The largest entry with its value inline, in bytes: a leaf holds two. Larger values lie in pages
+/// of their own.
 const INLINE_BYTES_MAX: usize = LEAF_BYTES / 2 - SLOT_BYTES;
 
 /// The most pages of a value that its entry lists. A longer value has pages of page numbers.
@@ -64,8 +64,8 @@ struct EntryHeader {
 }
 
 impl EntryHeader {
-    /// Reads the header of the entry at `at`. `None` if the entry does not end before `end`: a writer has
-    /// torn it.
+    /// Reads the header of the entry at `at`. `None` if the entry does not end before `end`: a
+    /// writer has torn it.
     fn load<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<EntryHeader> {
         let most = HEADER_BYTES_MAX.min((end.0 - at.0) as usize);
         let mut bytes = SmallVec::<[u8; 32]>::new();
@@ -180,8 +180,8 @@ impl Entry {
         matches!(self.place, Place::Inline | Place::Collection { .. })
     }
 
-    /// Returns the identity of its large value, if it has one. Two values that exist at the same time
-    /// differ.
+    /// Returns the identity of its large value, if it has one. Two values that exist at the same
+    /// time differ.
     pub fn large(&self) -> Option<LargeId> {
         match &self.place {
             Place::Chained(lists) => lists.first().map(|first| LargeId(*first)),
@@ -189,8 +189,8 @@ impl Entry {
         }
     }
 
-    /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`. `None` if
-    /// a writer has torn it.
+    /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`.
+    /// `None` if a writer has torn it.
     pub(super) fn load<M: Memory>(
         memory: &mut M,
         at: Addr,
@@ -231,8 +231,8 @@ impl Entry {
         })
     }
 
-    /// Returns the entry of a header. `payload` returns the start of the payload, if it is needed: at most as
-    /// many bytes as it is asked for.
+    /// Returns the entry of a header. `payload` returns the start of the payload, if it is needed:
+    /// at most as many bytes as it is asked for.
     fn with(header: &EntryHeader, payload: impl FnOnce(usize) -> Vec<u8>) -> Entry {
         let numbers = |bytes: Vec<u8>| -> Numbers {
             bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
@@ -254,7 +254,8 @@ impl Entry {
     }
 }
 
-/// Returns true if the entry at `at`, which ends before `end`, is of `key`. False if a writer has torn it.
+/// Returns true if the entry at `at`, which ends before `end`, is of `key`. False if a writer has
+/// torn it.
 pub(super) fn has_key<M: Memory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]) -> bool {
     EntryHeader::load(memory, at, end).is_some_and(|header| {
         header.key_bytes == key.len() && equals(memory, at + header.bytes as u64, key)
@@ -272,8 +273,8 @@ pub(super) fn load_kind<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Optio
     tag.first().map(|tag| Kind::of_tag(*tag))
 }
 
-/// Appends the key of the entry at `at` to `into`, and returns its time of expiry. `None` if a writer has
-/// torn it.
+/// Appends the key of the entry at `at` to `into`, and returns its time of expiry. `None` if a
+/// writer has torn it.
 pub(super) fn load_key<M: Memory>(
     memory: &mut M,
     at: Addr,

@@ -24,7 +24,8 @@ impl Due {
 pub type Expired = (Vec<u8>, u64);
 
 impl Keyspace {
-    /// Returns the leaf of a database whose first key expired earliest; `None` if no key has expired.
+    /// Returns the leaf of a database whose first key expired earliest; `None` if no key has
+    /// expired.
     pub fn first_due<M: Memory>(&self, memory: &mut M, database: usize) -> Option<Due> {
         self.tree(database).first_due(memory, self.now_ms).map(Due)
     }
@@ -57,8 +58,8 @@ impl Keyspace {
         expired.unwrap_or_default()
     }
 
-    /// Removes the expired keys of a leaf whose hashes are among `hashes`. The caller holds their stripes.
-    /// Returns the removed keys.
+    /// Removes the expired keys of a leaf whose hashes are among `hashes`. The caller holds their
+    /// stripes. Returns the removed keys.
     pub fn expire<M: Memory>(
         &self,
         memory: &mut M,
@@ -102,8 +103,8 @@ impl Keyspace {
         expired
     }
 
-    /// Removes expired keys from the leaf of a hash, if it may have some. Two kinds stay: keys whose stripe is
-    /// held, and keys with pages, because a command may still read those.
+    /// Removes expired keys from the leaf of a hash, if it may have some. Two kinds stay: keys
+    /// whose stripe is held, and keys with pages, because a command may still read those.
     pub(super) fn drop_expired<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) {
         let tree = self.tree(database);
         let record =

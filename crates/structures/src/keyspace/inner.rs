@@ -1,7 +1,8 @@
 //! An inner page: separators, and the child for each range of hashes.
 //!
-//! Child `i` holds the hashes from separator `i` to below the next. Separators are sorted. Each is a word that
-//! ends with the low 16 bits of its child. The high 16 bits are at the end of the page, four to a word.
+//! Child `i` holds the hashes from separator `i` to below the next. Separators are sorted. Each is
+//! a word that ends with the low 16 bits of its child. The high 16 bits are at the end of the page,
+//! four to a word.
 
 use std::ops::Range;
 
@@ -42,8 +43,8 @@ fn store_child<M: Memory>(memory: &mut M, page: Addr, index: u16, (separator, ch
 
 /// Returns how many separators are at most `hash`.
 ///
-/// Hashes are spread evenly, so the search begins at the place that even separators would have. It doubles
-/// its steps until it is past the place, and then halves the rest.
+/// Hashes are spread evenly, so the search begins at the place that even separators would have. It
+/// doubles its steps until it is past the place, and then halves the rest.
 fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
     let (mut from, mut to) = (0, header.count.min(CHILDREN_MAX));
     let mut next = expected(header, to, hash);
@@ -66,8 +67,8 @@ fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) 
     from
 }
 
-/// Returns the place of the last of `count` separators that is at most `hash`, if they were spread evenly.
-/// A page that changes during the read may return any place.
+/// Returns the place of the last of `count` separators that is at most `hash`, if they were spread
+/// evenly. A page that changes during the read may return any place.
 fn expected(header: &PageHeader, count: u16, hash: u64) -> u16 {
     let width = header.high.saturating_sub(header.low).max(1);
     let place = hash.saturating_sub(header.low).saturating_mul(u64::from(count)) / width;
@@ -103,8 +104,8 @@ pub(super) fn index<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, 
     up_to(memory, page, header, hash).saturating_sub(1)
 }
 
-/// Writes the children from index `index` on again: `kept` replace `replaced` children. The page's latch is
-/// held.
+/// Writes the children from index `index` on again: `kept` replace `replaced` children. The page's
+/// latch is held.
 pub(super) fn replace<M: Memory>(
     memory: &mut M,
     page: Addr,
@@ -197,8 +198,8 @@ mod tests {
         }
     }
 
-    /// A page that changes during the read may show any range and any separators. The place found is always
-    /// the one that counting finds.
+    /// A page that changes during the read may show any range and any separators. The place found
+    /// is always the one that counting finds.
     #[test]
     fn the_place_of_a_hash_does_not_depend_on_where_it_is_expected() {
         let mut memory = Plain::zeroed(4096);

@@ -1,8 +1,8 @@
 //! Joins pages of a tree that have lost entries, and frees those that are left over.
 //!
-//! A join takes the latches of a page and of up to four of its children. It gives up where it would have to
-//! wait, because other writers latch children before the page above. A reader that still knows a freed page
-//! finds its latch changed.
+//! A join takes the latches of a page and of up to four of its children. It gives up where it would
+//! have to wait, because other writers latch children before the page above. A reader that still
+//! knows a freed page finds its latch changed.
 
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
@@ -13,8 +13,8 @@ use super::leaf;
 use super::tree::{self, Held, Tree, sizes};
 use crate::latch;
 
-/// Two leaves become one, three become two, or four become three, if each then has at most this many bytes
-/// of entries on average.
+/// Two leaves become one, three become two, or four become three, if each then has at most this
+/// many bytes of entries on average.
 const JOINED_BYTES_MAX: usize = LEAF_BYTES / 16 * 15;
 
 /// Inner pages become one if it then has at most this many children.
@@ -39,8 +39,8 @@ impl Tree {
         self.read(memory, hash, |_, _, header| header.sparse).unwrap_or(false)
     }
 
-    /// Joins the leaf of `hash` with its neighbours if their entries fit together. Then does the same with
-    /// the pages above. Returns true if a page was freed.
+    /// Joins the leaf of `hash` with its neighbours if their entries fit together. Then does the
+    /// same with the pages above. Returns true if a page was freed.
     pub(super) fn join<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
         let mut any = false;
         while let Some(attempt) = self.join_children(memory, hash, 1) {
@@ -62,7 +62,8 @@ impl Tree {
         })
     }
 
-    /// Joins the child of `hash`, of the page of `level`, with its neighbours. `None` if there is no such level.
+    /// Joins the child of `hash`, of the page of `level`, with its neighbours. `None` if there is
+    /// no such level.
     fn join_children<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<Attempt> {
         self.root(memory).filter(|(_, root_level)| *root_level >= level)?;
         let above = self.descend(memory, hash, level)?;
@@ -87,8 +88,8 @@ impl Tree {
         })
     }
 
-    /// Joins some of the `beside` neighbouring children. The first has index `first` in the page above. The
-    /// latches of all are held. Returns the page that is left over.
+    /// Joins some of the `beside` neighbouring children. The first has index `first` in the page
+    /// above. The latches of all are held. Returns the page that is left over.
     fn join_beside<M: Memory>(
         &self,
         memory: &mut M,
@@ -129,8 +130,8 @@ impl Tree {
         None
     }
 
-    /// Spreads the entries of leaves over one leaf less. Returns the new number of leaves; `None` if the entries
-    /// do not fit.
+    /// Spreads the entries of leaves over one leaf less. Returns the new number of leaves; `None`
+    /// if the entries do not fit.
     fn join_leaves<M: Memory>(&self, memory: &mut M, leaves: &mut [Held]) -> Option<usize> {
         let kept = leaves.len() - 1;
         let bytes: usize = leaves.iter().map(|(_, header)| leaf::used_bytes(header)).sum();
@@ -165,7 +166,8 @@ impl Tree {
     }
 }
 
-/// Marks a leaf, whose latch is held, as compared. It is not compared again until it loses more entries.
+/// Marks a leaf, whose latch is held, as compared. It is not compared again until it loses more
+/// entries.
 fn compared<M: Memory>(memory: &mut M, page: Addr) {
     let mut header = PageHeader::load(memory, page);
     if header.sparse {

@@ -36,8 +36,8 @@ impl HashSecret {
     }
 }
 
-/// Returns the cluster slot of a key: a CRC16 (XMODEM) modulo 16,384. It covers the part between the first
-/// `{` and the next `}`, or the whole key if that part is empty or missing.
+/// Returns the cluster slot of a key: a CRC16 (XMODEM) modulo 16,384. It covers the part between
+/// the first `{` and the next `}`, or the whole key if that part is empty or missing.
 pub fn slot(key: &[u8]) -> u16 {
     const CRC: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_XMODEM);
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {

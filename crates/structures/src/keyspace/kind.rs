@@ -19,7 +19,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Decodes the kind in the first byte of a collection's entry. A byte that is no tag counts as a list.
+    /// Decodes the kind in the first byte of a collection's entry. A byte that is no tag counts as
+    /// a list.
     pub(super) fn of_tag(tag: u8) -> Kind {
         match tag & !IN_TREES {
             1 => Kind::Hash,

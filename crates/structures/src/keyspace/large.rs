@@ -1,8 +1,8 @@
 //! Values of more than [`WHOLE_BYTES_MAX`](super::WHOLE_BYTES_MAX), written piece by piece.
 //!
-//! A piece is a transaction of its own. Until the last piece, a new value is [detached](super::detached), and
-//! an appended part lies beyond the end that its entry names. So no job sees it, and a crash leaves the value
-//! before.
+//! A piece is a transaction of its own. Until the last piece, a new value is
+//! [detached](super::detached), and an appended part lies beyond the end that its entry names. So
+//! no job sees it, and a crash leaves the value before.
 
 use ebbtide_core::Memory;
 
@@ -52,7 +52,8 @@ impl Keyspace {
         Ok(large)
     }
 
-    /// Opens the value of an entry that was found, to append to it. `None` if it is not a large one.
+    /// Opens the value of an entry that was found, to append to it. `None` if it is not a large
+    /// one.
     pub fn open_large<M: Memory>(&self, memory: &mut M, entry: &Entry) -> Option<Large> {
         let Place::Chained(lists) = &entry.place else { return None };
         let mut large = Large { lists: lists.clone(), held: 0, bytes: entry.value_bytes };
@@ -69,8 +70,8 @@ impl Keyspace {
         }
     }
 
-    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into a value from byte `offset` on. `offset` is at most the
-    /// length.
+    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into a value from byte `offset` on. `offset` is at
+    /// most the length.
     ///
     /// # Errors
     /// [`Full`] when there is no room; the transaction must then have no effect.

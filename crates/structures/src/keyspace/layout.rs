@@ -4,15 +4,16 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 
 use crate::lines;
 
-/// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also stands for
-/// none.
+/// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also
+/// stands for none.
 pub(super) type PageNumber = u32;
 
 /// Bytes of the header of a page of the index: one line.
 pub(super) const PAGE_HEADER_BYTES: u64 = 64;
 
-/// Bytes of a page that is not part of the index. The first word of every page is its latch, and only latches
-/// change it. So a page of a value may become one of the index while the log holds only its data.
+/// Bytes of a page that is not part of the index. The first word of every page is its latch, and
+/// only latches change it. So a page of a value may become one of the index while the log holds
+/// only its data.
 pub(super) const DATA_BYTES: usize = PAGE_BYTES - 8;
 
 /// Bytes of a leaf's slots and entries.
@@ -29,9 +30,9 @@ pub const HASHES: u64 = 1 << 48;
 
 /// The first line of a page of the index.
 ///
-/// Such a page holds the hashes from `low` to below `high`. `right` is the next page on the same level. A
-/// search that meets a page just divided finds the other half there. (Lehman and Yao, "Efficient Locking
-/// for Concurrent Operations on B-Trees", TODS 1981.)
+/// Such a page holds the hashes from `low` to below `high`. `right` is the next page on the same
+/// level. A search that meets a page just divided finds the other half there. (Lehman and Yao,
+/// "Efficient Locking for Concurrent Operations on B-Trees", TODS 1981.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageHeader {
     /// 0 for leaves.
@@ -45,7 +46,8 @@ pub(super) struct PageHeader {
     pub(super) heap: u16,
     /// Bytes of a leaf's heap that belong to no entry any more.
     pub(super) garbage: u16,
-    /// The time step of the leaf's record in the [index of due leaves](super::due); 0 if it has none.
+    /// The time step of the leaf's record in the [index of due leaves](super::due); 0 if it has
+    /// none.
     pub(super) due: u32,
     /// True if a leaf has lost entries since it was last compared with its neighbours.
     pub(super) sparse: bool,
@@ -123,8 +125,8 @@ pub(super) fn equals<M: Memory>(memory: &mut M, at: Addr, expected: &[u8]) -> bo
     true
 }
 
-/// Stores `bytes` from byte address `at` on, which need not be aligned. The other bytes in the first and
-/// the last word keep their values.
+/// Stores `bytes` from byte address `at` on, which need not be aligned. The other bytes in the
+/// first and the last word keep their values.
 pub(super) fn copy_in<M: Memory>(memory: &mut M, at: Addr, bytes: &[u8]) {
     let (mut at, mut rest) = (at, bytes);
     while !rest.is_empty() {

@@ -1,7 +1,8 @@
 //! A leaf: entries of any size in one page, found by their hash.
 //!
-//! Slots follow the header, half a word for each entry: 20 bits of its hash, and its place in the page.
-//! Entries grow down from the end of the page. Slots are in no order, so a new slot costs one word.
+//! Slots follow the header, half a word for each entry: 20 bits of its hash, and its place in the
+//! page. Entries grow down from the end of the page. Slots are in no order, so a new slot costs one
+//! word.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
@@ -280,17 +281,18 @@ fn fill<'a, M: Memory>(
 /// Hashes at which leaves after the first begin.
 pub(super) type Begins = SmallVec<[u64; 2]>;
 
-/// Spreads entries over `leaves` leaves, about evenly. Returns the hashes where the leaves after the first
-/// begin. `entries` has a hash and a size for each, in the order of hashes. Entries of one hash stay together.
-/// The first leaf takes only hashes below `first_end`. `None` if the leaves are too few.
+/// Spreads entries over `leaves` leaves, about evenly. Returns the hashes where the leaves after
+/// the first begin. `entries` has a hash and a size for each, in the order of hashes. Entries of
+/// one hash stay together. The first leaf takes only hashes below `first_end`. `None` if the leaves
+/// are too few.
 pub(super) fn spread(entries: &[(u64, usize)], leaves: usize, first_end: u64) -> Option<Begins> {
     // As evenly as entries allow. Where large entries prevent that, fills leaves from the left.
     cut(entries, leaves, first_end, |rest, leaves| rest / leaves)
         .or_else(|| cut(entries, leaves, first_end, |_, _| LEAF_BYTES))
 }
 
-/// As [`spread`]. `aim` returns the bytes for a leaf, from the bytes that are left and the leaves that are
-/// left.
+/// As [`spread`]. `aim` returns the bytes for a leaf, from the bytes that are left and the leaves
+/// that are left.
 fn cut(
     entries: &[(u64, usize)],
     leaves: usize,

@@ -1,9 +1,11 @@
-//! [`Keyspace`]: databases of keys with values of any size and times of expiry, all in memory pages.
+//! [`Keyspace`]: databases of keys with values of any size and times of expiry, all in memory
+//! pages.
 //!
-//! It holds the data of a key-value server. Every database has a tree of 4 KiB leaves over 48-bit hashes of
-//! its keys. A small value lies next to its key, so a cold look-up reads one page. A larger one has pages of
-//! its own, which the entry lists. One of more than [`WHOLE_BYTES_MAX`] is written and read [piece by
-//! piece](Large). Nothing outside of memory grows with the number of keys.
+//! It holds the data of a key-value server. Every database has a tree of 4 KiB leaves over 48-bit
+//! hashes of its keys. A small value lies next to its key, so a cold look-up reads one page. A
+//! larger one has pages of its own, which the entry lists. One of more than [`WHOLE_BYTES_MAX`] is
+//! written and read [piece by piece](Large). Nothing outside of memory grows with the number of
+//! keys.
 //!
 //! ```text
 //! page 0     identity, detached values, allocator, a line a database, discarded trees, 256 stripe latches
@@ -14,9 +16,10 @@
 //! The first word of every page from 9 on is a latch, and nothing else is ever stored there.
 //!
 //! # Concurrency
-//! A key belongs to a *stripe*. A job that changes keys holds their stripes ([`Keyspace::exclusive`]). So
-//! no other job sees a change half done, and a value that was read stays until it is written. A job that
-//! reads without a stripe does so in [`Keyspace::consistent`].
+//! A key belongs to a *stripe*. A job that changes keys holds their stripes
+//! ([`Keyspace::exclusive`]). So no other job sees a change half done, and a value that was read
+//! stays until it is written. A job that reads without a stripe does so in
+//! [`Keyspace::consistent`].
 //!
 //! ```
 //! use ebbtide_core::Addr;
@@ -152,7 +155,8 @@ impl Keyspace {
     /// Makes an empty keyspace of the `pages` pages from `base` on.
     ///
     /// # Panics
-    /// When there are fewer than [`PAGES_MIN`] or more than 2³², or `base` is not the start of a page.
+    /// When there are fewer than [`PAGES_MIN`] or more than 2³², or `base` is not the start of a
+    /// page.
     pub fn format<M: Memory>(
         memory: &mut M,
         base: Addr,
@@ -190,15 +194,16 @@ impl Keyspace {
         Ok(Keyspace::new(base, pages, HashSecret([low, high])))
     }
 
-    /// Writes the current version into a keyspace of an older one. Builds that know only the older one then refuse
-    /// it. No other job may use the keyspace.
+    /// Writes the current version into a keyspace of an older one. Builds that know only the older
+    /// one then refuse it. No other job may use the keyspace.
     pub fn upgrade<M: Memory>(&self, memory: &mut M) {
         if memory.load::<u64>(self.base) != MAGIC {
             memory.store(self.base, MAGIC);
         }
     }
 
-    /// Returns the same keyspace with more pages, which are empty. No other job may use the keyspace.
+    /// Returns the same keyspace with more pages, which are empty. No other job may use the
+    /// keyspace.
     ///
     /// # Panics
     /// When there are fewer, or more than 2³².
@@ -214,8 +219,8 @@ impl Keyspace {
         Keyspace { base, pages: Pages::new(base, base + ALLOCATOR, pages), secret, now_ms: 0 }
     }
 
-    /// Returns the keyspace as of this time, in milliseconds since the Unix epoch. Keys that have expired by
-    /// then make room for others.
+    /// Returns the keyspace as of this time, in milliseconds since the Unix epoch. Keys that have
+    /// expired by then make room for others.
     pub fn at(self, now_ms: u64) -> Keyspace {
         Keyspace { now_ms, ..self }
     }
@@ -225,8 +230,8 @@ impl Keyspace {
         self.secret.key(bytes)
     }
 
-    /// Runs `body` as one transaction that no other job sees half done. It may change keys of these hashes
-    /// only. No hash stands for all keys: `body` then has the keyspace alone.
+    /// Runs `body` as one transaction that no other job sees half done. It may change keys of these
+    /// hashes only. No hash stands for all keys: `body` then has the keyspace alone.
     ///
     /// # Errors
     /// As [`Memory::transaction`].
@@ -239,8 +244,8 @@ impl Keyspace {
         self.alone(memory, hashes, |memory| memory.transaction(body))
     }
 
-    /// Runs `body`, which may change keys of these hashes only. No other job changes or sees those keys during
-    /// that. `body` makes its own transactions. No hash stands for all keys.
+    /// Runs `body`, which may change keys of these hashes only. No other job changes or sees those
+    /// keys during that. `body` makes its own transactions. No hash stands for all keys.
     pub fn alone<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -256,8 +261,9 @@ impl Keyspace {
         latch::write_all(memory, &latches, body)
     }
 
-    /// Waits until [`wake`](Keyspace::wake) is called for a stripe, while `still` returns true. The data that
-    /// `still` reads may change only while the stripe is held alone, and `wake` must follow.
+    /// Waits until [`wake`](Keyspace::wake) is called for a stripe, while `still` returns true. The
+    /// data that `still` reads may change only while the stripe is held alone, and `wake` must
+    /// follow.
     pub fn wait_for<M: Memory>(&self, memory: &mut M, stripe: u64, still: impl Fn() -> bool) {
         let latch = self.latch_of(stripe);
         let seen = memory.load(latch);
@@ -271,8 +277,8 @@ impl Keyspace {
         hashes.iter().for_each(|hash| memory.wake(self.latch_of(stripe(*hash))));
     }
 
-    /// Runs `body`, which reads the key of this hash, until no job has changed a key of its stripe during a
-    /// run. `body` must have no effect but its result.
+    /// Runs `body`, which reads the key of this hash, until no job has changed a key of its stripe
+    /// during a run. `body` must have no effect but its result.
     pub fn consistent<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -304,8 +310,8 @@ impl Keyspace {
         self.tree(database).hint(memory, key.hash);
     }
 
-    /// Appends `length` bytes, from byte `offset` on, of an entry's value to `into`. The value must not be
-    /// [inline](Entry::is_inline).
+    /// Appends `length` bytes, from byte `offset` on, of an entry's value to `into`. The value must
+    /// not be [inline](Entry::is_inline).
     pub fn read_range<M: Memory>(
         &self,
         memory: &mut M,
@@ -335,9 +341,9 @@ impl Keyspace {
         (self.pages.free(memory), memory.load(self.base + 8))
     }
 
-    /// Appends the keys whose hash is at least `from`, for one leaf, to `into`. Returns the hash to go on
-    /// with; [`HASHES`] at the end. Calls from 0 to the end meet a key exactly once if it is there all the
-    /// time.
+    /// Appends the keys whose hash is at least `from`, for one leaf, to `into`. Returns the hash to
+    /// go on with; [`HASHES`] at the end. Calls from 0 to the end meet a key exactly once if it is
+    /// there all the time.
     pub fn scan<M: Memory>(
         &self,
         memory: &mut M,
@@ -362,8 +368,8 @@ impl Keyspace {
         next.unwrap_or(HASHES)
     }
 
-    /// Removes all keys of a database at once. [`reclaim`](Keyspace::reclaim) frees their pages. No other
-    /// job may use the keyspace.
+    /// Removes all keys of a database at once. [`reclaim`](Keyspace::reclaim) frees their pages. No
+    /// other job may use the keyspace.
     pub fn clear<M: Memory>(&self, memory: &mut M, database: usize) {
         let tree = self.tree(database);
         for tree in [Some(tree), tree.due()].into_iter().flatten() {
@@ -381,24 +387,27 @@ impl Keyspace {
         }
     }
 
-    /// Frees one page of the index of a cleared database, with the values of its keys. Returns true if there
-    /// was one.
+    /// Frees one page of the index of a cleared database, with the values of its keys. Returns true
+    /// if there was one.
     pub fn reclaim<M: Memory>(&self, memory: &mut M) -> bool {
         discard::reclaim(self, memory)
     }
 
-    /// True if the leaf of this hash has lost enough entries that it should be [joined](Keyspace::join).
+    /// True if the leaf of this hash has lost enough entries that it should be
+    /// [joined](Keyspace::join).
     pub fn is_sparse<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
         self.tree(database).is_sparse(memory, hash)
     }
 
-    /// Joins the leaf of this hash with its neighbours if their entries fit together. Returns true if a page was
-    /// freed. The caller must hold a stripe, so that no database is cleared or swapped during the call.
+    /// Joins the leaf of this hash with its neighbours if their entries fit together. Returns true
+    /// if a page was freed. The caller must hold a stripe, so that no database is cleared or
+    /// swapped during the call.
     pub fn join<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
         self.tree(database).join(memory, hash)
     }
 
-    /// As [`join`](Keyspace::join). Also returns the hash at which the next leaf begins; [`HASHES`] at the end.
+    /// As [`join`](Keyspace::join). Also returns the hash at which the next leaf begins; [`HASHES`]
+    /// at the end.
     pub fn join_from<M: Memory>(&self, memory: &mut M, database: usize, from: u64) -> (bool, u64) {
         let joined = self.join(memory, database, from);
         let next = self.tree(database).read(memory, from, |_, _, header| header.high);

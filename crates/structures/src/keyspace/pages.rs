@@ -5,14 +5,15 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use super::layout::PageNumber;
 use crate::{hash, latch};
 
-/// Pages that only inner pages and the index of due leaves may take, so that a new leaf finds its place.
+/// Pages that only inner pages and the index of due leaves may take, so that a new leaf finds its
+/// place.
 pub(super) const RESERVE_PAGES: u64 = 16;
 
 /// Page numbers that a page of the list holds, without its header.
 pub(super) const HELD_MAX: u64 = (PAGE_BYTES as u64 - NUMBERS) / 4;
 
-/// Offsets of the header, of the neighbours of a [detached](super::detached) value, and of the numbers. They
-/// come after the latch.
+/// Offsets of the header, of the neighbours of a [detached](super::detached) value, and of the
+/// numbers. They come after the latch.
 const HEADER: u64 = 8;
 pub(super) const NEIGHBOURS: u64 = 16;
 const NUMBERS: u64 = 24;
@@ -30,9 +31,9 @@ pub struct Full;
 
 /// The pages of a keyspace that nothing uses.
 ///
-/// Pages beyond the highest one ever used are free. Freed pages lie in a chain. Each page of the chain
-/// holds the numbers of up to 1,018 others, and only the first page is touched. The pages that list those
-/// of a large value have the same form. So a whole value is freed in a few stores.
+/// Pages beyond the highest one ever used are free. Freed pages lie in a chain. Each page of the
+/// chain holds the numbers of up to 1,018 others, and only the first page is touched. The pages
+/// that list those of a large value have the same form. So a whole value is freed in a few stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pages {
     base: Addr,
@@ -64,7 +65,8 @@ impl Pages {
         self.address(u64::from(page).min(self.pages - 1) as PageNumber)
     }
 
-    /// Returns the next page in a chain of lists, and the number of page numbers in the list at `number`.
+    /// Returns the next page in a chain of lists, and the number of page numbers in the list at
+    /// `number`.
     pub(super) fn list_header<M: Memory>(
         &self,
         memory: &mut M,
@@ -132,8 +134,8 @@ impl Pages {
         self.pages - memory.load::<u64>(self.state + NEXT) + given_back
     }
 
-    /// Takes a page. Its first word is a free latch, and its other contents are arbitrary. Leaves at least
-    /// `spare` pages free.
+    /// Takes a page. Its first word is a free latch, and its other contents are arbitrary. Leaves
+    /// at least `spare` pages free.
     ///
     /// # Errors
     /// [`Full`] when there is none.
@@ -162,7 +164,8 @@ impl Pages {
         })
     }
 
-    /// Takes a page for data that is written whole. As [`take`](Pages::take), but does not read the page.
+    /// Takes a page for data that is written whole. As [`take`](Pages::take), but does not read the
+    /// page.
     ///
     /// # Errors
     /// [`Full`] if only the reserve is left.
@@ -172,8 +175,8 @@ impl Pages {
         Ok(number)
     }
 
-    /// Runs `body`, which writes a page of the index that was just taken. The page's latch gets a word that it
-    /// never had before. So a job that still knows an earlier use of the page notices.
+    /// Runs `body`, which writes a page of the index that was just taken. The page's latch gets a
+    /// word that it never had before. So a job that still knows an earlier use of the page notices.
     pub(super) fn begin<M: Memory, R>(
         &self,
         memory: &mut M,

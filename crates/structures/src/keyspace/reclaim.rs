@@ -7,13 +7,14 @@ use super::entry::LargeId;
 use super::{Keyspace, collection};
 
 impl Keyspace {
-    /// True if there are large values or collections without a key. They are written, or were removed.
+    /// True if there are large values or collections without a key. They are written, or were
+    /// removed.
     pub fn has_detached<M: Memory>(&self, memory: &mut M) -> bool {
         detached::any(self, memory)
     }
 
-    /// Frees the pages of one large value that no key has any more and no job reads or writes, or some pages of a
-    /// tree. Returns true if there was one.
+    /// Frees the pages of one large value that no key has any more and no job reads or writes, or
+    /// some pages of a tree. Returns true if there was one.
     pub fn reclaim_large<M: Memory>(
         &self,
         memory: &mut M,

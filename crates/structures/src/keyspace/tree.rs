@@ -1,14 +1,15 @@
 //! The index of one database: a tree of pages over hashes. Leaves are divided where keys are.
 //!
-//! It is a B-link tree (Lehman and Yao, TODS 1981) whose keys are hashes. A search takes no latch. It reads the
-//! word of a page's latch while the page that leads there is unchanged, and begins again if that word changes
-//! later. A page may therefore be freed at once: a search that still knows it finds its latch changed. [The
-//! word of a latch never repeats](super::pages::Pages::begin). The source is Leis, Haubenschild and Neumann,
-//! "Optimistic Lock Coupling" (Data Engineering Bulletin 2019).
+//! It is a B-link tree (Lehman and Yao, TODS 1981) whose keys are hashes. A search takes no latch.
+//! It reads the word of a page's latch while the page that leads there is unchanged, and begins
+//! again if that word changes later. A page may therefore be freed at once: a search that still
+//! knows it finds its latch changed. [The word of a latch never
+//! repeats](super::pages::Pages::begin). The source is Leis, Haubenschild and Neumann, "Optimistic
+//! Lock Coupling" (Data Engineering Bulletin 2019).
 //!
-//! A full leaf shares its entries with its right neighbour. If both are full they become three, as in a B*-tree
-//! (Knuth, "The Art of Computer Programming", volume 3, section 6.2.4). So leaves are fuller than halves
-//! of divided ones. Leaves that have lost entries are [joined](super::join).
+//! A full leaf shares its entries with its right neighbour. If both are full they become three, as
+//! in a B*-tree (Knuth, "The Art of Computer Programming", volume 3, section 6.2.4). So leaves are
+//! fuller than halves of divided ones. Leaves that have lost entries are [joined](super::join).
 
 use ebbtide_core::{Addr, Hint, Memory};
 use smallvec::{SmallVec, smallvec};
@@ -120,8 +121,8 @@ impl Tree {
         })
     }
 
-    /// Reads the leaf of `hash`. Repeats `body` until no writer intervened, so `body` must have no effect
-    /// but its result. `None` if there is no tree.
+    /// Reads the leaf of `hash`. Repeats `body` until no writer intervened, so `body` must have no
+    /// effect but its result. `None` if there is no tree.
     pub(super) fn read<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -140,8 +141,8 @@ impl Tree {
         }
     }
 
-    /// Calls `body` with the page of `level` that holds `hash`, with its latch held. `None` if there is no
-    /// tree.
+    /// Calls `body` with the page of `level` that holds `hash`, with its latch held. `None` if
+    /// there is no tree.
     fn hold<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -161,8 +162,8 @@ impl Tree {
         }
     }
 
-    /// Calls `body` with the leaf of `hash`, with its latch held. Makes room in the leaf when `body` asks
-    /// for it.
+    /// Calls `body` with the leaf of `hash`, with its latch held. Makes room in the leaf when
+    /// `body` asks for it.
     pub(super) fn write<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -261,8 +262,8 @@ impl Tree {
         })
     }
 
-    /// Returns true if the leaf that follows has the same page above it, so that a look-up finds it at once
-    /// when it begins earlier.
+    /// Returns true if the leaf that follows has the same page above it, so that a look-up finds it
+    /// at once when it begins earlier.
     fn has_next_beside_it<M: Memory>(&self, memory: &mut M, header: &PageHeader) -> bool {
         let last = header.high - 1;
         if header.right == 0 || self.root(memory).is_none_or(|(_, level)| level == 0) {
@@ -272,8 +273,8 @@ impl Tree {
         PageHeader::load(memory, above.page).high > header.high
     }
 
-    /// Spreads the entries of one or two leaves over them, or over one more, so that there is room for `more` in
-    /// the first. Their latches are held.
+    /// Spreads the entries of one or two leaves over them, or over one more, so that there is room
+    /// for `more` in the first. Their latches are held.
     fn divide<M: Memory>(
         &self,
         memory: &mut M,
@@ -294,7 +295,8 @@ impl Tree {
             None => match self.pages.take(memory, self.spare_pages()) {
                 Ok(number) => {
                     let Some(begins) = leaf::spread(&sizes, leaves.len() + 1, first_end) else {
-                        // More keys of one 48-bit hash than a page holds do not occur with a secret hash.
+                        // More keys of one 48-bit hash than a page holds do not occur with a secret
+                        // hash.
                         self.pages.give(memory, number);
                         return Err(Full);
                     };
@@ -337,8 +339,8 @@ impl Tree {
         entries
     }
 
-    /// Writes entries to neighbouring leaves, whose latches are held. The leaves after the first now begin
-    /// at `begins`. `named` are the [records] of the leaves that had the entries.
+    /// Writes entries to neighbouring leaves, whose latches are held. The leaves after the first
+    /// now begin at `begins`. `named` are the [records] of the leaves that had the entries.
     pub(super) fn fill<M: Memory>(
         &self,
         memory: &mut M,
@@ -362,8 +364,8 @@ impl Tree {
         self.unname_due(memory, &named);
     }
 
-    /// Updates the page above after a leaf begins earlier. Until then, a look-up of a hash in between goes by way
-    /// of the leaf on its left.
+    /// Updates the page above after a leaf begins earlier. Until then, a look-up of a hash in
+    /// between goes by way of the leaf on its left.
     fn lower<M: Memory>(&self, memory: &mut M, &Lowered { from, to, leaf }: &Lowered) {
         self.hold(memory, from, 1, |memory, (_, header), page| {
             inner::lower(memory, page, &header, (from, leaf), to);
@@ -458,8 +460,8 @@ pub(super) fn sizes(entries: &[Taken]) -> Vec<(u64, usize)> {
     entries.iter().map(|(hash, bytes)| (*hash, bytes.len() + SLOT_BYTES)).collect()
 }
 
-/// True if `leaves` leaves may share entries of these sizes, one of them `more` bytes larger. Room must be left
-/// for others like that one, unless it is too large for another.
+/// True if `leaves` leaves may share entries of these sizes, one of them `more` bytes larger. Room
+/// must be left for others like that one, unless it is too large for another.
 fn may_share(sizes: &[(u64, usize)], leaves: usize, more: usize) -> bool {
     let bytes: usize = sizes.iter().map(|(_, bytes)| bytes).sum();
     let spare = SHARE_FREE_BYTES / more * more;

@@ -9,7 +9,8 @@ const LAYER_BYTES: usize = 6;
 /// Bytes of a key that one row holds.
 pub(super) const SLICE_BYTES: usize = LINE_BYTES - LAYER_BYTES - 1;
 
-/// The last byte of a row that leads to another layer. Otherwise that byte is the length of the slice.
+/// The last byte of a row that leads to another layer. Otherwise that byte is the length of the
+/// slice.
 const LINK: u8 = SLICE_BYTES as u8 + 1;
 
 /// The layer where all keys begin.
@@ -18,8 +19,9 @@ pub(super) const TOP: u64 = 0;
 /// Added to a layer's number: the rows of counts, which come after all layers.
 const COUNTS: u64 = 1 << (LAYER_BYTES * 8 - 1);
 
-/// A row's key: the number of its layer, a slice of a key, zeros, and the length of the slice. All are numbers
-/// with the same order as the bytes. The length tells a slice from one that ends with zeros.
+/// A row's key: the number of its layer, a slice of a key, zeros, and the length of the slice. All
+/// are numbers with the same order as the bytes. The length tells a slice from one that ends with
+/// zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Pod, Zeroable)]
 #[repr(transparent)]
 pub(super) struct Key([u64; LINE_BYTES / 8]);
@@ -47,7 +49,8 @@ impl Key {
         Key::new(layer, &[], 0)
     }
 
-    /// The row with the number of rows of a layer. The row of [`TOP`] has the number of the last layer.
+    /// The row with the number of rows of a layer. The row of [`TOP`] has the number of the last
+    /// layer.
     pub(super) fn count(layer: u64) -> Key {
         Key::new(COUNTS | layer, &[], 0)
     }

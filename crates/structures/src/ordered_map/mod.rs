@@ -1,9 +1,10 @@
 //! [`OrderedMap`]: words by byte strings, in order, in a [`BTree`].
 //!
-//! A row of the tree holds a slice of a key. A longer key goes on in another *layer* of the same tree, to which
-//! all keys with that slice lead (as in Masstree: Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore
-//! Key-Value Storage", EuroSys 2012, §4). A layer below the top has a row with the number of its rows. A job
-//! counts a row before it adds the row. So other jobs do not remove the layer in between.
+//! A row of the tree holds a slice of a key. A longer key goes on in another *layer* of the same
+//! tree, to which all keys with that slice lead (as in Masstree: Mao, Kohler and Morris, "Cache
+//! Craftiness for Fast Multicore Key-Value Storage", EuroSys 2012, §4). A layer below the top has a
+//! row with the number of its rows. A job counts a row before it adds the row. So other jobs do not
+//! remove the layer in between.
 
 mod key;
 
@@ -14,18 +15,20 @@ use ebbtide_core::{Addr, Memory};
 use super::{BTree, Wrong};
 use key::{Key, SLICE_BYTES, TOP};
 
-/// Words by byte strings of up to [`KEY_BYTES_MAX`](OrderedMap::KEY_BYTES_MAX) bytes, in order; empty at
-/// first.
+/// Words by byte strings of up to [`KEY_BYTES_MAX`](OrderedMap::KEY_BYTES_MAX) bytes, in order;
+/// empty at first.
 ///
-/// It is a [`BTree`] whose rows have the first 57 bytes of a key. Each 57 bytes more take two further rows,
-/// unless another key begins with the same bytes. It has a latch for each page, and jobs on all cores change
-/// it at once, also inside [transactions](Memory::transaction). Pages whose keys are removed serve others.
+/// It is a [`BTree`] whose rows have the first 57 bytes of a key. Each 57 bytes more take two
+/// further rows, unless another key begins with the same bytes. It has a latch for each page, and
+/// jobs on all cores change it at once, also inside [transactions](Memory::transaction). Pages
+/// whose keys are removed serve others.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderedMap {
     tree: BTree<Key, u64>,
 }
 
-/// The layers that lead to the rest of a key, from the top: the row that leads to each, and its number.
+/// The layers that lead to the rest of a key, from the top: the row that leads to each, and its
+/// number.
 type Path = Vec<(Key, u64)>;
 
 /// The layer of the end of a key, or the last one of a key that is there.
@@ -60,8 +63,8 @@ impl OrderedMap {
     /// The longest key, in bytes. It bounds the layers that a look-up walks through.
     pub const KEY_BYTES_MAX: usize = 4096;
 
-    /// Pages for `keys` keys of up to 57 bytes that come in order. Keys that come and go in any order may
-    /// need 2.3 times as many.
+    /// Pages for `keys` keys of up to 57 bytes that come in order. Keys that come and go in any
+    /// order may need 2.3 times as many.
     pub const fn pages_for(keys: u64) -> u64 {
         BTree::<Key, u64>::pages_for(keys)
     }
@@ -71,7 +74,8 @@ impl OrderedMap {
         BTree::<Key, u64>::bytes(pages)
     }
 
-    /// The map in the [`bytes`](OrderedMap::bytes) from `base` on. A range of zeros is an empty one.
+    /// The map in the [`bytes`](OrderedMap::bytes) from `base` on. A range of zeros is an empty
+    /// one.
     ///
     /// # Panics
     /// If `base` is not the start of a page.
@@ -92,7 +96,8 @@ impl OrderedMap {
     /// Sets the value of `key`, and returns the old one.
     ///
     /// # Errors
-    /// As for [`get`](OrderedMap::get), and when there is no page for a new key. Nothing is then changed.
+    /// As for [`get`](OrderedMap::get), and when there is no page for a new key. Nothing is then
+    /// changed.
     pub fn put<M: Memory>(
         &self,
         memory: &mut M,
@@ -215,7 +220,8 @@ impl OrderedMap {
         put
     }
 
-    /// Counts a row that will be added to the last layer of `path`. Returns false if other jobs have left it.
+    /// Counts a row that will be added to the last layer of `path`. Returns false if other jobs
+    /// have left it.
     fn enter<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<bool, Wrong> {
         let Some(&(_, layer)) = path.last() else { return Ok(true) };
         let count = self.tree.update(memory, Key::count(layer), |count| Some(count? + 1))?;
@@ -260,8 +266,8 @@ impl OrderedMap {
         added
     }
 
-    /// As [`add_layers`](OrderedMap::add_layers), from the last layer up. Appends the rows that it has added to
-    /// `rows`.
+    /// As [`add_layers`](OrderedMap::add_layers), from the last layer up. Appends the rows that it
+    /// has added to `rows`.
     fn add_rows<M: Memory>(
         &self,
         memory: &mut M,

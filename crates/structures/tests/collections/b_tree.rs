@@ -413,7 +413,8 @@ fn a_join_that_a_fault_ends_loses_no_row() {
     (0..rows).for_each(|number| {
         assert_eq!(tree.insert(&mut memory, key_of(number), [number; 96]), Ok(None));
     });
-    // The removals that touch the most: those that join inner pages, too, and one that lowers the root.
+    // The removals that touch the most: those that join inner pages, too, and one that lowers the
+    // root.
     let mut removals = Vec::new();
     for number in 0..rows {
         let (before, accesses) = (memory.clone(), memory.accesses);

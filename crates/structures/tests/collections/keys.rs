@@ -29,8 +29,8 @@ impl Keys {
         }
     }
 
-    /// Calls `step(comes, goes)` with the numbers that come and go. At first `window` keys only come, and
-    /// at last all remaining keys go.
+    /// Calls `step(comes, goes)` with the numbers that come and go. At first `window` keys only
+    /// come, and at last all remaining keys go.
     pub fn moves(self, window: u64, mut step: impl FnMut(Option<u64>, Option<u64>)) {
         let mut live = VecDeque::new();
         let goes = |live: &mut VecDeque<u64>| {

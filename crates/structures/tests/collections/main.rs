@@ -10,8 +10,9 @@ mod window;
 
 use ebbtide_testbed::{Interleaved, Plain, Shared, interleave_bursts};
 
-/// Runs `body(thread, memory)` on `threads` interleaved threads over the words of `memory`, and stores the
-/// result there. Turns last for one word if `seed` is even, otherwise for ten on average.
+/// Runs `body(thread, memory)` on `threads` interleaved threads over the words of `memory`, and
+/// stores the result there. Turns last for one word if `seed` is even, otherwise for ten on
+/// average.
 fn interleave<R: Send>(
     memory: &mut Plain,
     threads: usize,

@@ -1,5 +1,5 @@
-//! A window of live entries moves on for a hundred times its size. No structure fills up, and an emptied
-//! one has as much room as a new one.
+//! A window of live entries moves on for a hundred times its size. No structure fills up, and an
+//! emptied one has as much room as a new one.
 
 use ebbtide_core::{Addr, Memory, Value};
 use ebbtide_structures::hash::mix;

@@ -376,7 +376,8 @@ fn an_element_among_many_costs_three_pages_more_than_a_string() {
         keys.open_collection(&key, &entry, &value).expect("a sorted set")
     };
     let of_string = pages_read(&mut store, |keys, memory| drop(find(keys, memory)));
-    // The root and two pages below it: the index of members has three levels, as up to about 3 million have.
+    // The root and two pages below it: the index of members has three levels, as up to about 3
+    // million have.
     for number in [0, 17, 99_999] {
         let member = format!("member:{number:09}");
         let of_member = pages_read(&mut store, |keys, memory| {

@@ -41,7 +41,8 @@ impl Store {
         keys.exclusive(&mut self.memory, &[hash], join).expect("no log");
     }
 
-    /// Removes expired keys, as upkeep does. Returns their names, and how many leaves were searched.
+    /// Removes expired keys, as upkeep does. Returns their names, and how many leaves were
+    /// searched.
     fn expire(&mut self, now_ms: u64) -> (BTreeSet<String>, usize) {
         let keys = self.keys.at(now_ms);
         let (mut names, mut looks) = (BTreeSet::new(), 0);

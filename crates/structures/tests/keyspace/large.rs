@@ -1,4 +1,5 @@
-//! Large values: written piece by piece, seen only when they are whole, and freed when no job holds them.
+//! Large values: written piece by piece, seen only when they are whole, and freed when no job holds
+//! them.
 
 use ebbtide_core::{Addr, PAGE_BYTES};
 use ebbtide_structures::keyspace::{

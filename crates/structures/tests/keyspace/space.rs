@@ -99,7 +99,8 @@ const NAMES: [fn(u64) -> String; 3] = [
     |number| format!("{{order:{}}}:line:{number}", number % 7),
 ];
 
-/// The sizes of values, the most bytes of pages that a byte may take, and how often all keys are replaced.
+/// The sizes of values, the most bytes of pages that a byte may take, and how often all keys are
+/// replaced.
 type Sizes = (fn(&mut Pcg64Mcg) -> usize, f64, usize);
 
 const SIZES: [Sizes; 4] = [

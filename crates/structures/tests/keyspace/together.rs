@@ -1,4 +1,5 @@
-//! Jobs that read, write, join and clear at the same time: no key is lost, none comes back, and no value is mixed up.
+//! Jobs that read, write, join and clear at the same time: no key is lost, none comes back, and no
+//! value is mixed up.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::{HashSecret, Keyspace};
@@ -59,7 +60,8 @@ fn check<M: Memory>(keys: &Keyspace, memory: &mut M, number: u64) {
     assert!(found.iter().all(|byte| *byte == name.len() as u8), "{name} is mixed up");
 }
 
-/// The work of one job of several. Writers fill and empty whole stretches, so leaves divide and are joined.
+/// The work of one job of several. Writers fill and empty whole stretches, so leaves divide and are
+/// joined.
 fn work<M: Memory>(keys: &Keyspace, memory: &mut M, me: usize, seed: u64, rounds: u64) {
     let mut rng = Pcg64Mcg::seed_from_u64(seed << 8 | me as u64);
     for round in 0..rounds {

@@ -216,8 +216,8 @@ impl Accept {
         }
     }
 
-    /// Our numbers beside the claimed ones, which the text `theirs` prints. Empty for statements, and
-    /// for numbers without a logarithm.
+    /// Our numbers beside the claimed ones, which the text `theirs` prints. Empty for statements,
+    /// and for numbers without a logarithm.
     pub(super) fn compared(self, ours: Ours, theirs: &str) -> Vec<Compared> {
         let (from, to) = match ours {
             Ours::Number(number) => (number, number),

@@ -24,8 +24,8 @@ pub struct Finding {
     pub tolerance: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether it is of a stand-in or of a captured program, which are not the paper's. It then counts
-    /// nowhere.
+    /// Whether it is of a stand-in or of a captured program, which are not the paper's. It then
+    /// counts nowhere.
     pub aside: bool,
     /// A note. Often empty.
     pub note: String,

@@ -1,5 +1,5 @@
-//! [`Findings`] and [`Claims`] as tables of plain text, 100 columns wide, and findings as a table of a
-//! page.
+//! [`Findings`] and [`Claims`] as tables of plain text, 100 columns wide, and findings as a table
+//! of a page.
 
 use std::fmt;
 
@@ -85,7 +85,8 @@ impl fmt::Display for Claims {
 }
 
 impl Findings {
-    /// Adds to `page` the score, a chart of the numbers, and every finding. `about` says what was run.
+    /// Adds to `page` the score, a chart of the numbers, and every finding. `about` says what was
+    /// run.
     pub fn on_page(&self, page: Page, about: &str) -> Page {
         let page = page.paragraph(&self.summary());
         let chart = self.chart();

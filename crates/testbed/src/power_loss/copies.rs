@@ -24,10 +24,10 @@ const STEPS_A_READ_MAX: [u64; 2] = [3, 40];
 /// A copy that cannot begin within this many steps would never begin.
 const STEPS_BEFORE_MAX: u64 = 5_000;
 
-/// Runs a history of `steps` steps from `seed`. The store is copied again and again while it is used. The
-/// copy loses power at every write and flush, and the store now and then. The incomplete copy must be
-/// refused, or recover to a prefix with all that was durable when the copy began. So must a complete copy.
-/// The store itself loses nothing.
+/// Runs a history of `steps` steps from `seed`. The store is copied again and again while it is
+/// used. The copy loses power at every write and flush, and the store now and then. The incomplete
+/// copy must be refused, or recover to a prefix with all that was durable when the copy began. So
+/// must a complete copy. The store itself loses nothing.
 ///
 /// # Errors
 /// At the first violation, with the step.
@@ -203,7 +203,8 @@ fn copy(
     Ok(world)
 }
 
-/// Copies the store at `point` to `disk`, while `copied` goes on. Returns true if the copy is whole.
+/// Copies the store at `point` to `disk`, while `copied` goes on. Returns true if the copy is
+/// whole.
 fn make(
     point: &CopyPoint,
     durable: Lsn,

@@ -29,15 +29,15 @@ pub(super) fn part_of(geometry: &Geometry, block: Block) -> Part {
     }
 }
 
-/// Runs a history of `steps` steps from `seed`, flushes it, and then damages each block of the disk in
-/// turn. The kinds of damage are a flipped bit, zeros, the contents of another block, half of one, and a
-/// read that fails. A superblock is damaged alone, and with the other copy of its generation. Recovery must
-/// refuse the store with a named error. Otherwise it must name every page that it lost and restore all
-/// others.
+/// Runs a history of `steps` steps from `seed`, flushes it, and then damages each block of the disk
+/// in turn. The kinds of damage are a flipped bit, zeros, the contents of another block, half of
+/// one, and a read that fails. A superblock is damaged alone, and with the other copy of its
+/// generation. Recovery must refuse the store with a named error. Otherwise it must name every page
+/// that it lost and restore all others.
 ///
-/// A store of an odd `seed` is closed first. No design can detect one kind of damage in the others: to log
-/// blocks that nothing on the disk shows as flushed. It looks like the torn end of the log, and recovery
-/// must return a prefix.
+/// A store of an odd `seed` is closed first. No design can detect one kind of damage in the others:
+/// to log blocks that nothing on the disk shows as flushed. It looks like the torn end of the log,
+/// and recovery must return a prefix.
 ///
 /// # Errors
 /// At the first violation.

@@ -18,9 +18,9 @@ const CHECKSUM_BYTES: usize = 4;
 /// The end of the headers of all three. Log records begin here.
 const HEADER_BYTES: usize = 112;
 
-/// Runs a history from `seed`, and then opens `inputs` copies of its disk with up to four changed blocks.
-/// Words of their headers and records get values that are likely to be limits. Most blocks get a checksum
-/// that is right again. Any such store must be opened, or refused with an error.
+/// Runs a history from `seed`, and then opens `inputs` copies of its disk with up to four changed
+/// blocks. Words of their headers and records get values that are likely to be limits. Most blocks
+/// get a checksum that is right again. Any such store must be opened, or refused with an error.
 ///
 /// # Errors
 /// When opening or inspecting one panics.

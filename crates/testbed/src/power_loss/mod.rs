@@ -1,10 +1,10 @@
 //! Loss of power at every moment: the durability protocol over a disk model, and an oracle.
 //!
 //! A [`World`] is a running store: jobs that interleave, a cache, the journal of
-//! `ebbtide_core::durability`, and a [`DiskModel`] with a volatile cache. After each device event power
-//! goes: the disk is copied, and a subset of the unflushed writes survives. Recovery must then return a
-//! state after a whole number of transactions, with all acknowledged ones. Recovery itself loses power as
-//! well. Then the world goes on.
+//! `ebbtide_core::durability`, and a [`DiskModel`] with a volatile cache. After each device event
+//! power goes: the disk is copied, and a subset of the unflushed writes survives. Recovery must
+//! then return a state after a whole number of transactions, with all acknowledged ones. Recovery
+//! itself loses power as well. Then the world goes on.
 //!
 //! * [`explore`]: short histories; every event, and every subset of the named kinds.
 //! * [`sample`]: long histories with drawn subsets, over many boots.
@@ -86,9 +86,9 @@ fn check(
     Ok((back, found))
 }
 
-/// Runs one short history of at most `steps` steps from `seed`. After each device event, power goes with
-/// several subsets of the unflushed writes. These are nothing, everything, each prefix, and each write
-/// alone kept, lost or torn.
+/// Runs one short history of at most `steps` steps from `seed`. After each device event, power goes
+/// with several subsets of the unflushed writes. These are nothing, everything, each prefix, and
+/// each write alone kept, lost or torn.
 ///
 /// # Errors
 /// At the first violation, with the step.
@@ -138,9 +138,9 @@ fn every_subset(world: &World, setting: &Setting, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// Runs a history of `steps` steps from `seed`. At every step power goes with a chance of `crash`, with a
-/// drawn subset of the unflushed writes. The store then goes on from what recovery returns. Recovery may
-/// have lost power itself, several times.
+/// Runs a history of `steps` steps from `seed`. At every step power goes with a chance of `crash`,
+/// with a drawn subset of the unflushed writes. The store then goes on from what recovery returns.
+/// Recovery may have lost power itself, several times.
 ///
 /// # Errors
 /// At the first violation, with the step.
@@ -167,9 +167,9 @@ pub fn sample(setting: &Setting, seed: u64, steps: u64, crash: f64) -> Result<Ta
     Ok(tally)
 }
 
-/// Runs a history of `steps` steps from `seed` and lets power go. Then recovers copies of the disk with
-/// DRAM for one page, for two, and for all. The results must be equal, and none may read more than it
-/// estimated.
+/// Runs a history of `steps` steps from `seed` and lets power go. Then recovers copies of the disk
+/// with DRAM for one page, for two, and for all. The results must be equal, and none may read more
+/// than it estimated.
 ///
 /// # Errors
 /// At the first violation.

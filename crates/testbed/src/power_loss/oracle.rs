@@ -25,7 +25,8 @@ impl Violation {
     }
 }
 
-/// The words of a page that short transactions store to: two neighbours, one of another line, and the last.
+/// The words of a page that short transactions store to: two neighbours, one of another line, and
+/// the last.
 pub(super) const WORDS_OF_PAGE: [u64; 4] = [0, 1, 9, 511];
 
 /// The word of a page that counts the transactions that have stored to it.

@@ -12,8 +12,8 @@ use super::disk::DiskModel;
 use super::oracle::{COUNT_WORD, READ_WORD, State, Violation, WORDS_OF_PAGE};
 use super::setting::{EngineMistake, Setting, TRANSACTION_BYTES_MAX};
 
-/// A job with a transaction. It holds the latches of the pages that it stores to, and reads the count of
-/// one more without a latch.
+/// A job with a transaction. It holds the latches of the pages that it stores to, and reads the
+/// count of one more without a latch.
 #[derive(Debug)]
 struct Job {
     set: WriteSet,
@@ -228,8 +228,8 @@ impl World {
         set.pages().for_each(|page| self.latched[page.index()] = false);
     }
 
-    /// Goes on with a job: brings in a page of its transaction; or reads, if all pages are there; or
-    /// commits.
+    /// Goes on with a job: brings in a page of its transaction; or reads, if all pages are there;
+    /// or commits.
     fn go_on(&mut self, job: usize) -> Result<(), Violation> {
         let under_way = self.jobs[job].as_ref().expect("it has begun");
         let pages: Vec<PageId> = under_way.set.pages().chain([under_way.also]).collect();
@@ -426,8 +426,8 @@ impl World {
         self.io.is_some() || self.journal.close()
     }
 
-    /// Completes the operations under way and takes a checkpoint. That must be possible even if everything
-    /// is full, and leave room for another transaction.
+    /// Completes the operations under way and takes a checkpoint. That must be possible even if
+    /// everything is full, and leave room for another transaction.
     ///
     /// # Errors
     /// When there is none after many steps.
@@ -486,7 +486,8 @@ impl World {
     }
 }
 
-/// A long transaction stores to every second of these words of a page. Each is a run of its own in the log.
+/// A long transaction stores to every second of these words of a page. Each is a run of its own in
+/// the log.
 const LONG_WORDS: std::ops::Range<u64> = 16..496;
 
 /// The most steps to complete the operations under way.

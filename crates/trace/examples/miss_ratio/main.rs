@@ -148,7 +148,8 @@ fn summary(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
     println!();
 }
 
-/// Prints a line a policy over all rows: its misses against LRU and against the best policy of each row.
+/// Prints a line a policy over all rows: its misses against LRU and against the best policy of each
+/// row.
 fn league(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
     println!("\n| policy | to LRU, mean | rows over +2% | worst | to the best of each row |");
     println!("|---|---|---|---|---|");

@@ -36,8 +36,8 @@ impl LogFolder {
         Ok(LogFolder { folder, known: FxHashSet::default(), emptied: Instant::now() })
     }
 
-    /// A shell that makes the pipe of its own process and becomes `valgrind`, whose arguments are to
-    /// be added. The number of a process is only known once it runs.
+    /// A shell that makes the pipe of its own process and becomes `valgrind`, whose arguments are
+    /// to be added. The number of a process is only known once it runs.
     pub(super) fn shell(&self) -> Command {
         let mut shell = Command::new("sh");
         shell.args(["-c", "mkfifo -m 600 \"$0/$$\" && exec valgrind \"$@\""]);

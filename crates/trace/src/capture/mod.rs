@@ -1,8 +1,8 @@
 //! [`capture`]: traces the memory accesses of a running program.
 //!
-//! The program runs under Valgrind's stock memory tracer, whose output on every process comes through
-//! a pipe or a file. The trace has the accesses that pass one core's caches. The program's input,
-//! output and exit status are unchanged.
+//! The program runs under Valgrind's stock memory tracer, whose output on every process comes
+//! through a pipe or a file. The trace has the accesses that pass one core's caches. The program's
+//! input, output and exit status are unchanged.
 
 mod error;
 mod log_folder;
@@ -32,8 +32,8 @@ use crate::{Access, TraceError};
 pub enum Follow {
     /// None: a program that replaces it (`exec`) runs untraced.
     Nothing,
-    /// Those that replace it in its process, as after a wrapper script. Processes that it starts are
-    /// slow and leave no entries. They are counted.
+    /// Those that replace it in its process, as after a wrapper script. Processes that it starts
+    /// are slow and leave no entries. They are counted.
     Exec,
     /// These, and the processes that it starts or forks, each in an address space of its own.
     Children,
@@ -127,8 +127,8 @@ impl Captured {
         format!("{}; {}", self.traced(), options.conditions())
     }
 
-    /// The programs that were traced, and how many processes and threads there were. Programs of one
-    /// process are joined by "then".
+    /// The programs that were traced, and how many processes and threads there were. Programs of
+    /// one process are joined by "then".
     pub fn traced(&self) -> String {
         let Counts { processes, threads, untraced, .. } = self.counts;
         let processes_of = self.programs.iter().map(|programs| {
@@ -241,8 +241,8 @@ pub fn capture(
     })
 }
 
-/// Reads the bytes that `stream` has without waiting. Returns their number, or `None` if its process
-/// has ended.
+/// Reads the bytes that `stream` has without waiting. Returns their number, or `None` if its
+/// process has ended.
 fn read(
     stream: &mut Stream,
     buffer: &mut [u8],

@@ -127,8 +127,8 @@ struct LogFile {
 /// Bytes of a file after which their space is given back.
 const FREE_AFTER: u64 = 1 << 20;
 
-/// The bytes that a file may be ahead of its reader. A file does not slow its writer down, as a pipe
-/// does.
+/// The bytes that a file may be ahead of its reader. A file does not slow its writer down, as a
+/// pipe does.
 const BEHIND_MAX: u64 = 1 << 30;
 
 impl LogFile {

@@ -72,8 +72,8 @@ impl<'a> Recorder<'a> {
         Ok(Recorder { filter, commands: Vec::new(), memory })
     }
 
-    /// The programs of every process, one after the other. Valgrind names the parent's program as the
-    /// first one of a process that was forked. It is left out where another one follows.
+    /// The programs of every process, one after the other. Valgrind names the parent's program as
+    /// the first one of a process that was forked. It is left out where another one follows.
     pub(super) fn programs(&self) -> Vec<Vec<String>> {
         let own = |(number, commands): (usize, &Vec<String>)| match commands.as_slice() {
             [_, own @ ..] if number > 0 && !own.is_empty() => own.to_vec(),

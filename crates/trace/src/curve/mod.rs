@@ -35,9 +35,9 @@ pub fn pages_of(accesses: &[Access], mut touch: impl FnMut(PageId, bool)) {
     }
 }
 
-/// Calls `part` with the accesses of `batch` in order, in parts that touch at most `pages_max` pages
-/// each. A longer access is split between pages, so that [`pages_of`] finds the same pages in all
-/// parts. A caller can stop between two parts: a batch of accesses of 4 GiB takes a minute.
+/// Calls `part` with the accesses of `batch` in order, in parts that touch at most `pages_max`
+/// pages each. A longer access is split between pages, so that [`pages_of`] finds the same pages in
+/// all parts. A caller can stop between two parts: a batch of accesses of 4 GiB takes a minute.
 ///
 /// # Errors
 /// The first error of `part`.

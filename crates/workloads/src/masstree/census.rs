@@ -27,8 +27,9 @@ pub struct Census {
 }
 
 impl Tree {
-    /// Walks the whole tree and counts its parts. Checks that keys are in order and that every node is
-    /// where its parent and its neighbours expect it. No job may change the tree during the call.
+    /// Walks the whole tree and counts its parts. Checks that keys are in order and that every node
+    /// is where its parent and its neighbours expect it. No job may change the tree during the
+    /// call.
     ///
     /// # Errors
     /// [`Wrong`] when a check fails.

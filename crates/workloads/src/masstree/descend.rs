@@ -1,11 +1,12 @@
 //! Reading without a lock: the descent from the root of a layer to a node.
 //!
-//! A reader copies a node's first line while the node is not changing. Other reads of the node count only
-//! if the version is still the same at the end. On the way down, a reader reads the version of the next
-//! node and then checks that the node above has not changed. So the version is that of the intended node.
+//! A reader copies a node's first line while the node is not changing. Other reads of the node
+//! count only if the version is still the same at the end. On the way down, a reader reads the
+//! version of the next node and then checks that the node above has not changed. So the version is
+//! that of the intended node.
 //!
-//! Stored data cannot make a reader loop. Every step goes down a level or to keys further right. A reader
-//! starts again only after another job's change.
+//! Stored data cannot make a reader loop. Every step goes down a level or to keys further right. A
+//! reader starts again only after another job's change.
 
 use super::node::misplaced;
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
@@ -53,8 +54,8 @@ impl Place {
         (self.line[NEXT] != 0 && slice >= self.line[HIGH]).then_some(Addr(self.line[NEXT]))
     }
 
-    /// Returns true if this node can be the one on `level` for `slice`. That is a node on the level below
-    /// `left`, or the one to the right of `left` on its own level.
+    /// Returns true if this node can be the one on `level` for `slice`. That is a node on the level
+    /// below `left`, or the one to the right of `left` on its own level.
     fn is_below_or_right_of(&self, left: &Place, level: u32, slice: u64) -> bool {
         let version = self.version();
         version.level() == level

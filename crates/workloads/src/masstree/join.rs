@@ -36,8 +36,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Joins the child of `parent` for `slice` with a neighbour, if both fit into one. Returns true if it
-    /// did, or `None` if a node changed during the call.
+    /// Joins the child of `parent` for `slice` with a neighbour, if both fit into one. Returns true
+    /// if it did, or `None` if a node changed during the call.
     fn join_below<M: Memory>(
         &self,
         m: &mut M,

@@ -8,8 +8,8 @@ pub const KEY_BYTES_MAX: usize = 64;
 /// Bytes of a key that one layer compares.
 pub(super) const SLICE_BYTES: usize = 8;
 
-/// The kind of a slot of a border node. From 0 to 8, a key ends in this layer, and its last slice has this
-/// many bytes. The other kinds are constants.
+/// The kind of a slot of a border node. From 0 to 8, a key ends in this layer, and its last slice
+/// has this many bytes. The other kinds are constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind(u8);
 

@@ -1,9 +1,10 @@
 //! [`Layout`]: the addresses and contents of the nodes of a bulk-loaded tree, computed and not
 //! stored.
 //!
-//! A fresh tree is balanced. A page of border nodes holds 128 keys, 10 or 11 in each of its 12 nodes, so
-//! that inserts find room. An interior node has 14 of at most 16 children. Every level is an array of
-//! nodes, and the levels follow each other from the root on. So the upper levels lie close together.
+//! A fresh tree is balanced. A page of border nodes holds 128 keys, 10 or 11 in each of its 12
+//! nodes, so that inserts find room. An interior node has 14 of at most 16 children. Every level is
+//! an array of nodes, and the levels follow each other from the root on. So the upper levels lie
+//! close together.
 
 use ebbtide_core::{Addr, PAGE_BYTES};
 

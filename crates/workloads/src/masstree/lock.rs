@@ -1,14 +1,14 @@
 //! The lock of a node: how a job takes it, waits for it, changes the node and releases it.
 //!
-//! A writer changes a copy and then *publishes* it. It marks the node as changing, stores the words that
-//! differ, the checksum first, and stores the new version last. All these stores are to one page, so a
-//! reader that meets a changing node waits for a few stores. Allocation and waiting for other locks come
-//! before, while readers continue.
+//! A writer changes a copy and then *publishes* it. It marks the node as changing, stores the words
+//! that differ, the checksum first, and stores the new version last. All these stores are to one
+//! page, so a reader that meets a changing node waits for a few stores. Allocation and waiting for
+//! other locks come before, while readers continue.
 //!
-//! When a device error ends the job in between, its locks are released with their old versions. A node
-//! without a store is then unchanged. Any other node has at least a new checksum, which does not match.
-//! Later jobs find that node wrong instead of half changed. A lock whose page the device does not return
-//! stays held, as in [`ebbtide_structures::latch`].
+//! When a device error ends the job in between, its locks are released with their old versions. A
+//! node without a store is then unchanged. Any other node has at least a new checksum, which does
+//! not match. Later jobs find that node wrong instead of half changed. A lock whose page the device
+//! does not return stays held, as in [`ebbtide_structures::latch`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -124,8 +124,8 @@ fn unlock<M: Memory>(m: &mut M, at: Addr, version: Version) {
     }
 }
 
-/// Replaces the version word of a locked node. At this time only waiters change that word. Returns the old
-/// word.
+/// Replaces the version word of a locked node. At this time only waiters change that word. Returns
+/// the old word.
 fn replace<M: Memory>(m: &mut M, at: Addr, new: impl Fn(u64) -> u64) -> u64 {
     let mut seen: u64 = m.load(at);
     loop {

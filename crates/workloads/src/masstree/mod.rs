@@ -6,21 +6,22 @@
 //! lines, which never straddle a page; all layers have the same nodes.
 //!
 //! # Concurrency
-//! Readers take no locks and store nothing. They read a node's version, then the node, then the version
-//! again, and validate each parent after they have read its child's version. Writers lock the nodes they
-//! change, one at a time except in joins. They wait for a lock through [`Memory::wait`], so other jobs run
-//! at that time, even while the page of a locked node is on flash.
+//! Readers take no locks and store nothing. They read a node's version, then the node, then the
+//! version again, and validate each parent after they have read its child's version. Writers lock
+//! the nodes they change, one at a time except in joins. They wait for a lock through
+//! [`Memory::wait`], so other jobs run at that time, even while the page of a locked node is on
+//! flash.
 //!
 //! # What differs from the paper
-//! * **Every node is linked to the next on its level and knows where its keys end**, interior nodes too.
-//!   (Lehman and Yao's B-link trees do the same.) Until the parent of a split node has the new child,
-//!   readers reach the right half through the left. So a writer holds no lock on the way up. A job that a
-//!   device error ends in between leaves a correct tree.
+//! * **Every node is linked to the next on its level and knows where its keys end**, interior nodes
+//!   too. (Lehman and Yao's B-link trees do the same.) Until the parent of a split node has the new
+//!   child, readers reach the right half through the left. So a writer holds no lock on the way up.
+//!   A job that a device error ends in between leaves a correct tree.
 //! * **No node points to its parent.** Splitting an interior node would change that pointer in
 //!   eight children, on eight pages of flash. A writer finds the parent again from the root of the
 //!   layer; splits are rare.
-//! * **The root of a layer never moves.** A full root moves its keys to two new nodes and becomes their
-//!   parent. Pointers to it stay valid.
+//! * **The root of a layer never moves.** A full root moves its keys to two new nodes and becomes
+//!   their parent. Pointers to it stay valid.
 //! * **Every insert and removal increments the version**, not only the reuse of a slot, so that
 //!   transactions notice phantoms, as in Silo. The cost is an occasional repeated read.
 //! * **There is no `prev` pointer.** The left neighbour is found through the parent.
@@ -30,26 +31,27 @@
 //!   so do layers.
 //!
 //! # Reuse of nodes
-//! A reader may hold the address of a node that was deleted and reused since. It discards what it reads
-//! there. A node's version only increases, through deletion and reuse too, so a reader that had read an
-//! older version finds it changed. A reader that had not still has to validate the node it came from, and
-//! that node has changed, since it no longer leads here. Before a node is marked deleted, the nodes that
-//! lead to it are marked as changing. So a deleted node under an unchanged parent is not a race but a
-//! damaged page.
+//! A reader may hold the address of a node that was deleted and reused since. It discards what it
+//! reads there. A node's version only increases, through deletion and reuse too, so a reader that
+//! had read an older version finds it changed. A reader that had not still has to validate the node
+//! it came from, and that node has changed, since it no longer leads here. Before a node is marked
+//! deleted, the nodes that lead to it are marked as changing. So a deleted node under an unchanged
+//! parent is not a race but a damaged page.
 //!
 //! # Device errors
-//! A job that a device error ends releases its locks. A writer allocates and reads other pages before its
-//! first store to a node, and all stores to a node are to one page. So most operations have then happened
-//! or not. A job may end between those stores, or between the three nodes of a join. It then leaves nodes
-//! that do not match their checksums, or a deleted node under its parent. Later jobs get errors there, not
-//! wrong answers. At worst one allocated node is lost.
+//! A job that a device error ends releases its locks. A writer allocates and reads other pages
+//! before its first store to a node, and all stores to a node are to one page. So most operations
+//! have then happened or not. A job may end between those stores, or between the three nodes of a
+//! join. It then leaves nodes that do not match their checksums, or a deleted node under its
+//! parent. Later jobs get errors there, not wrong answers. At worst one allocated node is lost.
 //!
 //! # Detection of damage
-//! A checksum covers the first line of a node with its address and the tree's salt. The line holds the
-//! version, the order, the range and a fold of the keys. The checksum of a node that is torn, misplaced, of
-//! another tree or never written does not match. A key counts as absent only if the fold of the keys is
-//! right. Suffixes have checksums as well. A wrong child shows by its range. Callers must check that a
-//! value belongs to its key. A damaged lock bit is not detected: jobs wait for it as for any lock.
+//! A checksum covers the first line of a node with its address and the tree's salt. The line holds
+//! the version, the order, the range and a fold of the keys. The checksum of a node that is torn,
+//! misplaced, of another tree or never written does not match. A key counts as absent only if the
+//! fold of the keys is right. Suffixes have checksums as well. A wrong child shows by its range.
+//! Callers must check that a value belongs to its key. A damaged lock bit is not detected: jobs
+//! wait for it as for any lock.
 
 mod census;
 mod descend;
@@ -90,13 +92,14 @@ use pool::Pool;
 use suffix::Suffix;
 use version::Version;
 
-/// The owner in a tree's checksums. It is part of the format: with another one, no stored tree opens.
+/// The owner in a tree's checksums. It is part of the format: with another one, no stored tree
+/// opens.
 const CHECKSUMS_OWNER: u64 = 18;
 
 /// An ordered map from byte strings to words, in a region of memory.
 ///
-/// A handle of a few numbers: copied freely and shared by all jobs on all cores. The tree itself is in
-/// memory.
+/// A handle of a few numbers: copied freely and shared by all jobs on all cores. The tree itself is
+/// in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Tree {
     /// The root of the first layer, and the start of the region.
@@ -137,8 +140,8 @@ enum Look {
 }
 
 impl Tree {
-    /// The tree that lies in the `bytes` bytes from `start` on and has `keys` keys at first. `seed` makes
-    /// its checksums differ from the checksums of other trees. Takes no memory and no time.
+    /// The tree that lies in the `bytes` bytes from `start` on and has `keys` keys at first. `seed`
+    /// makes its checksums differ from the checksums of other trees. Takes no memory and no time.
     ///
     /// Bytes beyond the fresh tree's are room to grow; see [`bytes`](Tree::bytes).
     ///

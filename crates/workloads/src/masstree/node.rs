@@ -238,8 +238,8 @@ impl Node {
     }
 }
 
-/// Returns where to split an overfull border node: near the middle, but not between keys of one slice. An
-/// interior node could not tell such keys apart.
+/// Returns where to split an overfull border node: near the middle, but not between keys of one
+/// slice. An interior node could not tell such keys apart.
 pub(super) fn cut(entries: &[Entry]) -> usize {
     let middle = entries.len() / 2;
     let between = |&at: &usize| entries[at - 1].slice != entries[at].slice;

@@ -3,9 +3,9 @@
 /// Slots in a node.
 pub(super) const SLOTS: usize = 15;
 
-/// A permutation of the slots (Mao, Kohler and Morris, EuroSys'12, §4.6.2). Bits 0–3 hold the number of
-/// slots in use. Then come the slots in use, in the order of their keys, and then the free ones, four bits
-/// each.
+/// A permutation of the slots (Mao, Kohler and Morris, EuroSys'12, §4.6.2). Bits 0–3 hold the
+/// number of slots in use. Then come the slots in use, in the order of their keys, and then the
+/// free ones, four bits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order(u64);
 

@@ -1,9 +1,10 @@
 //! [`Pool`]: an allocator of nodes and suffix lines.
 //!
-//! Its pages are divided among shards, so that jobs that grow different parts of the tree change different
-//! words. A shard first hands out freed memory, last in first out. Then it hands out memory that was never
-//! used: nodes from its front, lines from its back. Its state is one line: two list heads, each with a
-//! counter of its changes against the ABA problem, and the amount ever used.
+//! Its pages are divided among shards, so that jobs that grow different parts of the tree change
+//! different words. A shard first hands out freed memory, last in first out. Then it hands out
+//! memory that was never used: nodes from its front, lines from its back. Its state is one line:
+//! two list heads, each with a counter of its changes against the ABA problem, and the amount ever
+//! used.
 //!
 //! A freed node stays a node, and its version continues to increase, which makes reuse safe for
 //! readers that still have its address.
@@ -21,8 +22,8 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const LINE: u64 = LINE_BYTES as u64;
 const LINES_PER_PAGE: u64 = PAGE / LINE;
 const SHARDS_MAX: u64 = 16;
-/// A smaller shard would run out of nodes while it has room for lines, or of lines while it has room for
-/// nodes.
+/// A smaller shard would run out of nodes while it has room for lines, or of lines while it has
+/// room for nodes.
 const PAGES_PER_SHARD_MIN: u64 = 8;
 
 /// Offsets of the words in a shard's line.

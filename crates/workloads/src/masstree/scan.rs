@@ -13,8 +13,8 @@ use crate::Wrong;
 
 /// Receives the keys and nodes of a scan, in key order.
 pub trait Visitor {
-    /// A border node whose keys come next. If it changes during the scan, this is called again, followed by
-    /// the keys that are left.
+    /// A border node whose keys come next. If it changes during the scan, this is called again,
+    /// followed by the keys that are left.
     fn node(&mut self, _seen: Seen) {}
 
     /// A key and its value. `Break` ends the scan.
@@ -50,8 +50,8 @@ struct Again;
 impl Tree {
     /// Calls `visit` with the keys from `from` on and their values, in order, until it breaks.
     ///
-    /// Each border node is read atomically. A key that is present all the time is visited once. One that is
-    /// inserted or removed during the scan is visited once or not at all.
+    /// Each border node is read atomically. A key that is present all the time is visited once. One
+    /// that is inserted or removed during the scan is visited once or not at all.
     ///
     /// # Errors
     /// [`Wrong`] if a node is not one of the tree, or `from` is too long for a key.

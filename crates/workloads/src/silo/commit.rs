@@ -13,8 +13,8 @@ use crate::Wrong;
 use ebbtide_structures::retry::retry_faults;
 
 impl<M: Memory> Transaction<'_, M> {
-    /// Ends a transaction whose body returned `done`. Commits it, or, if the body failed, checks that its
-    /// reads were consistent.
+    /// Ends a transaction whose body returned `done`. Commits it, or, if the body failed, checks
+    /// that its reads were consistent.
     pub(super) fn finish<R>(&mut self, done: Result<R, Abort>) -> Result<(R, Tid), Abort> {
         match done {
             Ok(value) => Ok((value, self.commit()?)),
@@ -23,8 +23,8 @@ impl<M: Memory> Transaction<'_, M> {
         }
     }
 
-    /// Commits. Returns the version of its writes. If it wrote nothing, returns the highest version it
-    /// read.
+    /// Commits. Returns the version of its writes. If it wrote nothing, returns the highest version
+    /// it read.
     ///
     /// # Errors
     /// [`Abort::Conflict`] if another transaction changed a record or node that this one read.
@@ -125,8 +125,8 @@ impl<M: Memory> Transaction<'_, M> {
         result
     }
 
-    /// Writes all records and releases them. A fault on one record does not prevent the others from being
-    /// written.
+    /// Writes all records and releases them. A fault on one record does not prevent the others from
+    /// being written.
     fn install(&mut self, tid: Tid) -> std::thread::Result<()> {
         let Transaction { silo, memory, writes, words, vacant, .. } = self;
         let mut result = Ok(());
@@ -156,8 +156,8 @@ impl<M: Memory> Transaction<'_, M> {
 }
 
 impl Write<'_> {
-    /// Returns true if a locked record of version `tid` still has the key and is present or absent as when
-    /// it was read. If not, this transaction must not write it.
+    /// Returns true if a locked record of version `tid` still has the key and is present or absent
+    /// as when it was read. If not, this transaction must not write it.
     fn is_possible<M: Memory>(&self, memory: &mut M, tid: Tid) -> bool {
         let same_presence = tid.is_absent() == self.over.is_absent();
         tid == self.over || same_presence && record::key(memory, self.at) == self.key

@@ -41,8 +41,8 @@ impl Epoch {
         Ok(epoch)
     }
 
-    /// Advances to the next epoch, unless another job just did. False in the last epoch, which never
-    /// ends.
+    /// Advances to the next epoch, unless another job just did. False in the last epoch, which
+    /// never ends.
     ///
     /// # Errors
     /// [`Wrong`] when the word does not match its checksum.

@@ -1,14 +1,14 @@
 //! Silo: serialisable transactions with optimistic concurrency control (Tu, Zheng, Kohler, Liskov
 //! and Madden, "Speedy Transactions in Multicore In-Memory Databases", SOSP'13), over any memory.
 //!
-//! A [`Transaction`] runs without locks and buffers its writes. It records the version of every record that
-//! it reads. It also records the version of every index node that an absence or a scan depends on. To
-//! commit (§4.4), it
+//! A [`Transaction`] runs without locks and buffers its writes. It records the version of every
+//! record that it reads. It also records the version of every index node that an absence or a scan
+//! depends on. To commit (§4.4), it
 //!
 //! 1. locks the records it writes, in the order of their addresses, which cannot deadlock;
 //! 2. reads the global epoch, which is the moment it takes effect;
-//! 3. checks the records it read: they must be unchanged and not locked by others. The index nodes of its
-//!    node set must be unchanged too, which detects phantoms (§4.6);
+//! 3. checks the records it read: they must be unchanged and not locked by others. The index nodes
+//!    of its node set must be unchanged too, which detects phantoms (§4.6);
 //! 4. picks a version ([`Tid`]) of that epoch above all versions it read, writes its records and
 //!    releases them with that version.
 //!
@@ -19,28 +19,29 @@
 //!   run. The holder may be one of them, waiting for a page. The records to be written are touched
 //!   before the first is locked, so that locks are rarely held over a miss.
 //! * **Epochs.** There is no background thread. Every 1,024th job advances the epoch when it has
-//!   committed; jobs are numbered, so this needs no counter. A transaction that finds no version left
-//!   in the epoch advances it, too, and runs again. Epochs agree with the serial order: a
+//!   committed; jobs are numbered, so this needs no counter. A transaction that finds no version
+//!   left in the epoch advances it, too, and runs again. Epochs agree with the serial order: a
 //!   version of a later epoch never precedes one of an earlier. There is no log and there are no
 //!   snapshots.
-//! * **The program decides where records lie**: it names the place of a record it inserts. An insert first
-//!   writes the key into the place, marked absent, and lets the index lead there. There is no garbage
-//!   collector. A removal, or an abort after an insert, leaves a place without a row. At its end, that job
-//!   removes the key from the index. If it fails before, the next key of that place does it. A job that
-//!   reaches a record by an outdated path finds another key in it and looks again. One that had read its
-//!   version finds it raised.
+//! * **The program decides where records lie**: it names the place of a record it inserts. An
+//!   insert first writes the key into the place, marked absent, and lets the index lead there.
+//!   There is no garbage collector. A removal, or an abort after an insert, leaves a place without
+//!   a row. At its end, that job removes the key from the index. If it fails before, the next key
+//!   of that place does it. A job that reaches a record by an outdated path finds another key in it
+//!   and looks again. One that had read its version finds it raised.
 //! * **Memory order.** Two transactions that each write what the other reads must not both miss the
 //!   other's lock. So a lock must be visible before any version is checked, which requires a
 //!   compare-exchange that is a full fence, as on x86-64.
 //!
 //! # Device errors
-//! A fault before the fourth step releases every lock, and nothing was written. From the fourth step on,
-//! the transaction has taken effect. Each store is then tried eight times. A record whose page still fails
-//! stays locked, so that no job reads half of it. All other records are written and released, and the job
-//! ends with the fault. Jobs that wait for that record meet the fault too. If the device returns the page
-//! after all, they wait for ever, as with a [`latch`](ebbtide_structures::latch). A later fault, while keys of empty
-//! places are removed from the index, ends the job but changes none of its effects. For a fault during a
-//! change of the index, see [`masstree`](crate::masstree).
+//! A fault before the fourth step releases every lock, and nothing was written. From the fourth
+//! step on, the transaction has taken effect. Each store is then tried eight times. A record whose
+//! page still fails stays locked, so that no job reads half of it. All other records are written
+//! and released, and the job ends with the fault. Jobs that wait for that record meet the fault
+//! too. If the device returns the page after all, they wait for ever, as with a
+//! [`latch`](ebbtide_structures::latch). A later fault, while keys of empty places are removed from
+//! the index, ends the job but changes none of its effects. For a fault during a change of the
+//! index, see [`masstree`](crate::masstree).
 
 mod commit;
 mod epoch;
@@ -62,8 +63,8 @@ use crate::Wrong;
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 
-/// The owner in the checksums of records. It is part of the format: with another one, no stored record
-/// opens.
+/// The owner in the checksums of records. It is part of the format: with another one, no stored
+/// record opens.
 const CHECKSUMS_OWNER: u64 = 19;
 
 /// A database: the state that all its transactions share.
@@ -123,16 +124,17 @@ pub struct Committed<R> {
 }
 
 impl Silo {
-    /// The database whose epoch is the word at `epoch`. `seed` makes its records differ from another's.
+    /// The database whose epoch is the word at `epoch`. `seed` makes its records differ from
+    /// another's.
     pub fn new(epoch: Addr, seed: u64) -> Silo {
         let checksums = Checksums::new(CHECKSUMS_OWNER, 0, seed);
         Silo { epoch: Epoch::new(epoch, checksums), checksums }
     }
 
-    /// Runs `reads` only to fetch the pages it touches. A transaction right after it then does not wait
-    /// between its reads and its commit. The results of `reads` are discarded, and it must not insert.
-    /// Without it, a transaction that misses is likely to run again if many others change the same records.
-    /// Thomson and Abadi, VLDB'10, call this reconnaissance.
+    /// Runs `reads` only to fetch the pages it touches. A transaction right after it then does not
+    /// wait between its reads and its commit. The results of `reads` are discarded, and it must not
+    /// insert. Without it, a transaction that misses is likely to run again if many others change
+    /// the same records. Thomson and Abadi, VLDB'10, call this reconnaissance.
     pub fn rehearse<'a, M: Memory, R>(
         &'a self,
         memory: &'a mut M,
@@ -183,8 +185,8 @@ impl Silo {
 /// The longest back-off: 2¹³ instructions, a few microseconds.
 const BACK_OFF_SHIFT_MAX: u32 = 13;
 
-/// Waits for the record of the conflict, if it is locked. Then waits for a random time that doubles with
-/// every attempt, so that two transactions do not conflict again and again.
+/// Waits for the record of the conflict, if it is locked. Then waits for a random time that doubles
+/// with every attempt, so that two transactions do not conflict again and again.
 fn back_off<M: Memory>(memory: &mut M, on: Conflict, random: u64, attempts: u32) {
     if let Conflict::Record(at) = on {
         record::wait_while_locked(memory, at);

@@ -1,13 +1,14 @@
 //! A record in memory: reading it without a lock, locking it and writing it.
 //!
-//! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one `{7 words
-//! of the row, checksum}`. A checksum covers the record's version and its own line, so lines that match the
-//! version in the first word were written together. One look at each line reads a whole record. A record
-//! with one page out of date does not match. An absent record has its first line only.
+//! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one `{7
+//! words of the row, checksum}`. A checksum covers the record's version and its own line, so lines
+//! that match the version in the first word were written together. One look at each line reads a
+//! whole record. A record with one page out of date does not match. An absent record has its first
+//! line only.
 //!
-//! The lock works like a [`latch`](ebbtide_structures::latch): it moves with the record's page, and a waiter
-//! lets other jobs run. A lock whose page the device does not return stays held, and jobs that wait
-//! for it meet that page's error.
+//! The lock works like a [`latch`](ebbtide_structures::latch): it moves with the record's page, and
+//! a waiter lets other jobs run. A lock whose page the device does not return stays held, and jobs
+//! that wait for it meet that page's error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -207,9 +208,9 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
     }
 }
 
-/// Runs `body` with the record at `at` locked. `body` receives the record's version and updates it once it
-/// has written the record with a new one. The record is released with that version, also when `body`
-/// unwinds.
+/// Runs `body` with the record at `at` locked. `body` receives the record's version and updates it
+/// once it has written the record with a new one. The record is released with that version, also
+/// when `body` unwinds.
 pub(super) fn while_locked<M: Memory, R>(
     memory: &mut M,
     at: Addr,

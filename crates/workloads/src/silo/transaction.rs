@@ -1,4 +1,5 @@
-//! [`Transaction`]: the reads and buffered writes of a transaction, and the sets that a commit checks.
+//! [`Transaction`]: the reads and buffered writes of a transaction, and the sets that a commit
+//! checks.
 
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
@@ -159,8 +160,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         Ok(found)
     }
 
-    /// Returns the first `limit` of `keys` in the index, with the addresses of their records. Adds the
-    /// nodes to the node set.
+    /// Returns the first `limit` of `keys` in the index, with the addresses of their records. Adds
+    /// the nodes to the node set.
     fn list(
         &mut self,
         index: &'a Tree,
@@ -241,8 +242,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         Ok(true)
     }
 
-    /// Finds the record of `key` and reads it, with its row into `row`. If no node has the key, returns the
-    /// node that would have it.
+    /// Finds the record of `key` and reads it, with its row into `row`. If no node has the key,
+    /// returns the node that would have it.
     fn look_up(
         &mut self,
         index: &Tree,
@@ -286,7 +287,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// Returns true if this transaction sees a row in the record at `at`, which was read at version `tid`.
+    /// Returns true if this transaction sees a row in the record at `at`, which was read at version
+    /// `tid`.
     fn is_there(&self, at: Addr, tid: Tid) -> bool {
         self.written(at).map_or(!tid.is_absent(), |write| matches!(write.new, New::Row(_)))
     }

@@ -72,8 +72,8 @@ impl SiloTpcc {
     }
 }
 
-/// Rows that an average transaction of the mix touches: 45% New-Orders of ten lines, 43% Payments, and 4%
-/// each of the others.
+/// Rows that an average transaction of the mix touches: 45% New-Orders of ten lines, 43% Payments,
+/// and 4% each of the others.
 const ROWS_MEAN: u64 = (45 * 48 + 43 * 3 + 4 * (12 + 130 + 400)) / 100;
 
 /// Returns the instructions that a transaction computes, where an average one computes `mean`. The
@@ -81,7 +81,8 @@ const ROWS_MEAN: u64 = (45 * 48 + 43 * 3 + 4 * (12 + 130 + 400)) / 100;
 /// Stock-Level with hundreds.
 fn computing(transaction: &Transaction, mean: u64) -> u64 {
     let rows = match transaction {
-        // Item, stock, and a line that is inserted and one that is removed; orders and their indexes.
+        // Item, stock, and a line that is inserted and one that is removed; orders and their
+        // indexes.
         Transaction::NewOrder(input) => 4 * input.lines.len() as u64 + 8,
         Transaction::Payment(_) => 3,
         Transaction::OrderStatus(_) => 12,

@@ -48,8 +48,8 @@ impl Database {
         Ok(done.map(|done| done.value))
     }
 
-    /// Reads the rows that the order will need if it is the next of its district, and computes `work`
-    /// instructions between them.
+    /// Reads the rows that the order will need if it is the next of its district, and computes
+    /// `work` instructions between them.
     fn foresee<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,

@@ -1,6 +1,6 @@
-//! Operations that interleave at every access, or race, must be linearizable. Each must look as if done in
-//! one moment between its start and its end. So for every key, some order of them must be possible in an
-//! ordinary map.
+//! Operations that interleave at every access, or race, must be linearizable. Each must look as if
+//! done in one moment between its start and its end. So for every key, some order of them must be
+//! possible in an ordinary map.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -44,9 +44,9 @@ impl Did {
     }
 }
 
-/// True if the operations of the threads on one key have an order that fits their times and results and
-/// ends with `last`. This is the search of Wing and Gong, "Testing and Verifying Concurrent Objects",
-/// JPDC'93.
+/// True if the operations of the threads on one key have an order that fits their times and results
+/// and ends with `last`. This is the search of Wing and Gong, "Testing and Verifying Concurrent
+/// Objects", JPDC'93.
 fn is_linearizable(first: Option<u64>, threads: &[Vec<Op>], last: Option<u64>) -> bool {
     // How many operations of each thread are done, and what the key has then.
     let mut to_try = vec![(vec![0; threads.len()], first)];
@@ -245,8 +245,9 @@ fn raced_operations_are_linearizable() {
     }
 }
 
-/// The keys of two jobs alternate. Both insert theirs and remove them again, so nodes are split, joined and
-/// reused while the other works. No other job has a job's keys, so it knows what it must find.
+/// The keys of two jobs alternate. Both insert theirs and remove them again, so nodes are split,
+/// joined and reused while the other works. No other job has a job's keys, so it knows what it must
+/// find.
 fn come_and_go<M: Memory>(tree: &Tree, m: &mut M, job: u64, keys: u64, rounds: u64) {
     let key = |i: u64| (2 * i + job).to_be_bytes();
     for round in 0..rounds {

@@ -1,6 +1,6 @@
-//! Transactions that interleave at every access must look as if they had run one after the other, also
-//! those that scan. A checker looks for such an order. Tests show that it finds none where a transaction
-//! does not check all it depends on.
+//! Transactions that interleave at every access must look as if they had run one after the other,
+//! also those that scan. A checker looks for such an order. Tests show that it finds none where a
+//! transaction does not check all it depends on.
 
 use ebbtide_structures::Wrong;
 use ebbtide_testbed::{Raced, Shared, interleave_bursts, race};

@@ -196,9 +196,9 @@ fn checked(row: Stamped) -> u64 {
     row[0]
 }
 
-/// Looks for an order of all transactions that keeps the order of each thread. Each transaction must see
-/// its observed values, epochs must never go back, and the end must equal memory. There is such an order
-/// exactly if the history is strictly serialisable and its epochs are true.
+/// Looks for an order of all transactions that keeps the order of each thread. Each transaction
+/// must see its observed values, epochs must never go back, and the end must equal memory. There is
+/// such an order exactly if the history is strictly serialisable and its epochs are true.
 pub(crate) fn explain(
     at_first: &State,
     threads: &[Vec<Event>],

@@ -1,5 +1,5 @@
-//! Transactions step by step: the rows they see, their conflicts, the moment of their effect, and the state
-//! after a device error.
+//! Transactions step by step: the rows they see, their conflicts, the moment of their effect, and
+//! the state after a device error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -204,9 +204,9 @@ fn transactions_that_write_what_the_others_read_all_get_through() {
     assert!(all < 400 && *most < 30, "80 transactions took {all} attempts, one of them {most}");
 }
 
-/// Runs one job of the ledger and lets access number `fault` fail, unless that changes the index. Nodes
-/// that cannot be finished are tested with the tree. Returns how many accesses there were, or `Err` if the
-/// job ended with the fault.
+/// Runs one job of the ledger and lets access number `fault` fail, unless that changes the index.
+/// Nodes that cannot be finished are tested with the tree. Returns how many accesses there were, or
+/// `Err` if the job ended with the fault.
 fn run_with_fault(
     ledger: &Ledger,
     memory: &mut Plain,

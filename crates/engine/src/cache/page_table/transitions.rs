@@ -13,10 +13,10 @@
 //!          └─────► ahead ────┘
 //! ```
 //!
-//! A transition never waits. Work that takes time is a stage between two events: a read lies between
-//! `Fill` and [`Event::Arrived`], a grace period between [`Event::GivenUp`] and
-//! [`Event::GraceOver`]. A system call that takes pages from a mapped region is such a stage too. It
-//! begins with an effect, and ends with an event when the call has returned.
+//! A transition never waits. Work that takes time is a stage between two events: a read lies
+//! between `Fill` and [`Event::Arrived`], a grace period between [`Event::GivenUp`] and
+//! [`Event::GraceOver`]. A system call that takes pages from a mapped region is such a stage too.
+//! It begins with an effect, and ends with an event when the call has returned.
 
 /// The stage of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -117,7 +117,8 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// Keeps bytes aside word by word. Of the first and the last word only the bytes that were written.
+    /// Keeps bytes aside word by word. Of the first and the last word only the bytes that were
+    /// written.
     fn write_bytes_in_transaction(&mut self, at: Addr, from: &[u8]) {
         let mut done = 0;
         while done < from.len() {
@@ -199,7 +200,8 @@ impl PageView<'_> {
     pub fn load<T: Value>(&self, offset: usize) -> T {
         check_access::<T>(Addr(offset as u64));
         assert!(offset < PAGE_BYTES, "a page has no byte {offset}");
-        // SAFETY: aligned and within the page, as checked, which stays in place while the view lives.
+        // SAFETY: aligned and within the page, as checked, which stays in place while the view
+        // lives.
         unsafe { atomic_words::load(self.memory.add(offset)) }
     }
 

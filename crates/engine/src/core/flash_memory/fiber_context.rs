@@ -1,5 +1,5 @@
-//! [`FiberContext`]: the fiber that the caller runs on, found by its stack. For code without a memory at
-//! hand: a signal handler.
+//! [`FiberContext`]: the fiber that the caller runs on, found by its stack. For code without a
+//! memory at hand: a signal handler.
 
 use std::cell::Cell;
 
@@ -43,17 +43,17 @@ impl<'a> FiberContext<'a> {
         Attached(label)
     }
 
-    /// Runs `body` with the fiber that calls this. Returns `None` on a thread's own stack. Safe in a
-    /// signal handler.
+    /// Runs `body` with the fiber that calls this. Returns `None` on a thread's own stack. Safe in
+    /// a signal handler.
     pub(crate) fn with_current<R>(body: impl FnOnce(&FiberContext<'_>) -> R) -> Option<R> {
         let context = attached()?.cast::<FiberContext<'_>>();
-        // SAFETY: only `attach` attaches data to the stacks of a core. The context lives on the stack that
-        // this runs on, and is detached before it ends.
+        // SAFETY: only `attach` attaches data to the stacks of a core. The context lives on the
+        // stack that this runs on, and is detached before it ends.
         Some(body(unsafe { context.as_ref() }))
     }
 
-    /// Another handle of the fiber's memory, without a transaction. With `blocks`, a miss blocks the
-    /// core in place of a switch.
+    /// Another handle of the fiber's memory, without a transaction. With `blocks`, a miss blocks
+    /// the core in place of a switch.
     pub(crate) fn memory(&self, blocks: bool) -> FlashMemory<'_> {
         let memory = FlashMemory::new(self.local, self.suspend, self.fiber);
         FlashMemory { blocks, ..memory }

@@ -548,8 +548,8 @@ impl Memory for FlashMemory<'_> {
         }
     }
 
-    /// Starts to read a page that will be needed, if a frame can be spared for it, and evicts one that
-    /// will not.
+    /// Starts to read a page that will be needed, if a frame can be spared for it, and evicts one
+    /// that will not.
     fn hint(&mut self, hint: Hint) {
         let shared = &*self.local.shared;
         let (pool, core) = (&shared.pool, self.local.core);

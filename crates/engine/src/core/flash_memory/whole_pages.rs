@@ -1,4 +1,5 @@
-//! Whole pages on their way between frames and mapped regions, and the wait of a core that must not switch.
+//! Whole pages on their way between frames and mapped regions, and the wait of a core that must not
+//! switch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,14 +14,14 @@ use crate::sync::mailbox::{Outcome, Waiter};
 const WATCH_AFTER: Span = Span::from_us(5_000_000);
 
 impl FlashMemory<'_> {
-    /// Runs `look` on the contents of `page`, which stays in DRAM until `look` returns. `look` must not
-    /// call the memory.
+    /// Runs `look` on the contents of `page`, which stays in DRAM until `look` returns. `look` must
+    /// not call the memory.
     pub(crate) fn with_page<R>(&mut self, page: PageId, look: impl FnOnce(*const u8) -> R) -> R {
         self.access_page(page.start(), |_| false, |memory| look(memory))
     }
 
-    /// Stores `bytes` as the contents of `page` if that needs neither a read nor a wait. Returns true if
-    /// it did. Never switches.
+    /// Stores `bytes` as the contents of `page` if that needs neither a read nor a wait. Returns
+    /// true if it did. Never switches.
     pub(crate) fn try_replace_page(&mut self, page: PageId, bytes: &[u8; PAGE_BYTES]) -> bool {
         let pool = &self.local.shared.pool;
         if self.local.backside().overwrite(page, bytes) {
@@ -42,13 +43,14 @@ impl FlashMemory<'_> {
         debug_assert!(matches!(outcome, Outcome::Retry), "a parked fiber got {outcome:?}");
     }
 
-    /// Lets the core go on with other work for a moment: other jobs, or only the device if the fiber
-    /// must not be suspended.
+    /// Lets the core go on with other work for a moment: other jobs, or only the device if the
+    /// fiber must not be suspended.
     pub(crate) fn pause(&mut self) {
         if self.blocks { self.drive() } else { self.yield_now() }
     }
 
-    /// Blocks the core until the fiber is sent an outcome. The core drives its own backside meanwhile.
+    /// Blocks the core until the fiber is sent an outcome. The core drives its own backside
+    /// meanwhile.
     #[cold]
     pub(super) fn await_outcome(&mut self) -> Outcome {
         let pool = &self.local.shared.pool;

@@ -1,4 +1,5 @@
-//! [`Blocks`]: which bytes of a heap are in use. It knows offsets only, and never touches the bytes.
+//! [`Blocks`]: which bytes of a heap are in use. It knows offsets only, and never touches the
+//! bytes.
 
 use super::classes::{CHUNK_BYTES, CLASSES, Class};
 use super::runs::FreeRuns;

@@ -20,8 +20,8 @@ pub(super) const CLASSES: usize = LINEAR_MAX / LEAST + 4 * 7;
 pub(super) struct Class(u8);
 
 impl Class {
-    /// The smallest class for blocks of `bytes` bytes at multiples of `align`, a power of two. `None` if
-    /// such a block takes whole chunks.
+    /// The smallest class for blocks of `bytes` bytes at multiples of `align`, a power of two.
+    /// `None` if such a block takes whole chunks.
     pub(super) fn of(bytes: usize, align: usize) -> Option<Class> {
         if align > SMALL_MAX {
             return None;

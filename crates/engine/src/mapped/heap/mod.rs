@@ -1,7 +1,8 @@
 //! [`Heap`]: malloc, free, realloc and aligned allocation in a region.
 //!
-//! What is in use is noted in DRAM, off the data pages. So neither allocation nor `free` touches a page of
-//! the region, and none of them can miss. The notes take their DRAM from the pages that are mapped at once.
+//! What is in use is noted in DRAM, off the data pages. So neither allocation nor `free` touches a
+//! page of the region, and none of them can miss. The notes take their DRAM from the pages that are
+//! mapped at once.
 
 mod blocks;
 mod classes;
@@ -26,7 +27,8 @@ pub const ALIGNMENT: usize = 16;
 
 /// An allocator over all of a region. Clones share it, and any thread may use it.
 ///
-/// It is an [`Allocator`], so that `hashbrown::HashMap` and `allocator_api2::vec::Vec` work in a region.
+/// It is an [`Allocator`], so that `hashbrown::HashMap` and `allocator_api2::vec::Vec` work in a
+/// region.
 ///
 /// ```no_run
 /// # use ebbtide_engine::mapped::{Heap, MappedStore};
@@ -59,8 +61,8 @@ impl fmt::Debug for Heap {
 }
 
 impl Heap {
-    /// A heap over all of `region`, which nothing else must use. Up to 64 KiB at the start of the region
-    /// are left out.
+    /// A heap over all of `region`, which nothing else must use. Up to 64 KiB at the start of the
+    /// region are left out.
     pub fn new(region: &Region) -> Heap {
         let start = region.start().as_ptr() as usize;
         let base = start.next_multiple_of(CHUNK_BYTES);
@@ -78,8 +80,8 @@ impl Heap {
         &self.0.region
     }
 
-    /// Takes a block of `bytes` bytes at a multiple of `align`, which must be a power of two. Returns
-    /// `None` if the region has no room for it.
+    /// Takes a block of `bytes` bytes at a multiple of `align`, which must be a power of two.
+    /// Returns `None` if the region has no room for it.
     pub fn allocate(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         assert!(align.is_power_of_two(), "an alignment of {align} is no power of two");
         let mut blocks = self.0.blocks.lock();
@@ -115,8 +117,8 @@ impl Heap {
         self.0.blocks.lock().resize(self.offset(at), bytes)
     }
 
-    /// Makes the block at `at` hold `bytes` bytes. Moves it if it must, with its contents. Returns `None` if
-    /// there is no room; the block is then unchanged.
+    /// Makes the block at `at` hold `bytes` bytes. Moves it if it must, with its contents. Returns
+    /// `None` if there is no room; the block is then unchanged.
     pub fn reallocate(&self, at: NonNull<u8>, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         let Some(usable) = self.usable_bytes(at) else {
             fatal(format_args!("realloc of {at:p}, where no block of the region begins"));
@@ -161,8 +163,8 @@ impl Drop for Shared {
     }
 }
 
-// SAFETY: a block is in use until it is freed. All clones share the heap, and the region lives as long as
-// the last of them.
+// SAFETY: a block is in use until it is freed. All clones share the heap, and the region lives as
+// long as the last of them.
 unsafe impl Allocator for Heap {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = Heap::allocate(self, layout.size(), layout.align()).ok_or(AllocError)?;

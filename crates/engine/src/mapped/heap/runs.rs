@@ -14,7 +14,8 @@ impl FreeRuns {
         FreeRuns { runs: (count > 0).then_some((0, count)).into_iter().collect() }
     }
 
-    /// Takes the first `count` free neighbours whose first number plus `phase` is a multiple of `align`.
+    /// Takes the first `count` free neighbours whose first number plus `phase` is a multiple of
+    /// `align`.
     pub(super) fn take(&mut self, count: u32, align: u32, phase: u32) -> Option<u32> {
         let aligned = |first: u32| (first + phase).next_multiple_of(align) - phase;
         let fits = |(&first, &free): (&u32, &u32)| {

@@ -61,8 +61,8 @@ pub struct AgainstOptions {
     pub rounds: usize,
     /// DRAM of Ebbtide's server; a twentieth of the data without it, and at least 8 MiB.
     pub dram_bytes: Option<u64>,
-    /// The durability of Ebbtide's server. Redis keeps nothing, or with [`Policy::Always`] a log that it
-    /// flushes as often.
+    /// The durability of Ebbtide's server. Redis keeps nothing, or with [`Policy::Always`] a log
+    /// that it flushes as often.
     pub durability: Policy,
     /// The `ebbtide` program.
     pub ebbtide: PathBuf,
@@ -148,8 +148,8 @@ pub fn run(options: &AgainstOptions, watch: Watch<'_>) -> Result<AgainstReport, 
     }
     let cpus = affinity::allowed().map_err(LoadError::Cpus)?;
     let (server_cpu, load_cpu) = (cpus[0], cpus[cpus.len() - 1]);
-    // The kernel pins a thread with all that it starts: the servers are started on their CPU, by a thread
-    // of its own.
+    // The kernel pins a thread with all that it starts: the servers are started on their CPU, by a
+    // thread of its own.
     let pinned = |cpu: usize| affinity::confine(&[cpu]).map_err(LoadError::Cpus);
     std::thread::scope(|scope| {
         let servers = scope.spawn(|| {
@@ -273,7 +273,8 @@ impl Comparison<'_> {
         load.options.keys = keys.min(options.load.keys);
         let quiet = |_: &str, _: f64| ();
         let watch = self.watch.telling(&quiet);
-        // The warm-up is a load of its own, so that what is read before and after has no part in it.
+        // The warm-up is a load of its own, so that what is read before and after has no part in
+        // it.
         load.options.warm_up = Duration::ZERO;
         load.options.duration = options.load.warm_up;
         load.measure(watch)?;

@@ -46,7 +46,8 @@ pub struct AgainstReport {
     /// Commands a second that arrived at random times; `None` if each connection sent its next
     /// command after a reply.
     pub rate: Option<f64>,
-    /// Reads a second that the disk of Ebbtide's store gives with many in flight, where it was measured.
+    /// Reads a second that the disk of Ebbtide's store gives with many in flight, where it was
+    /// measured.
     pub disk_reads_per_s: Option<f64>,
     /// Rounds.
     pub rounds: usize,

@@ -64,8 +64,8 @@ impl Requests {
 /// A device of 256 GiB and one of 1 TiB under the same requests.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Collections {
-    /// Under the writes that make the printed share on 64 planes. They decide the claims. The second
-    /// device has 256 planes and the same share of valid data.
+    /// Under the writes that make the printed share on 64 planes. They decide the claims. The
+    /// second device has 256 planes and the same share of valid data.
     pub limited: [GcShare; 2],
     /// The same with 256 planes and the data of 64.
     pub same_data: GcShare,

@@ -473,8 +473,8 @@ fn captured() -> Vec<Run> {
     (0..CAPTURED.len()).flat_map(captured_program).chain(own).collect()
 }
 
-/// A captured program with prefetchers by both kinds of addresses, some with a larger cache as well.
-/// Also with policies and ways, and with hints.
+/// A captured program with prefetchers by both kinds of addresses, some with a larger cache as
+/// well. Also with policies and ways, and with hints.
 fn captured_program(program: usize) -> Vec<Run> {
     let run = |setup: &str, physical: bool| {
         let trace = Trace::Captured { program, own_times: false };

@@ -31,8 +31,8 @@ impl<'a> Decides<'a> {
     }
 }
 
-/// The finding, if the study's own traces are given. Otherwise the finding of what they decide, with
-/// that of the stand-ins aside.
+/// The finding, if the study's own traces are given. Otherwise the finding of what they decide,
+/// with that of the stand-ins aside.
 fn by_traces(study: &CxlFlash, finding: Finding, decides: Decides<'_>) -> Finding {
     let Decides { programs, virtually } = decides;
     let numbers = programs.iter().filter_map(|name| REAL.iter().position(|real| real == name));
@@ -128,8 +128,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The finding for part `part` of `claim` with this `value`, which the traces of `programs` decide. A
-/// stand-in's has its values for other choices.
+/// The finding for part `part` of `claim` with this `value`, which the traces of `programs` decide.
+/// A stand-in's has its values for other choices.
 fn decided<T: Into<Ours>>(
     claim: &Claim,
     part: &str,

@@ -79,8 +79,8 @@ pub(super) const GRAPH_RATIO: u64 = GRAPH_RATIOS[1];
 /// YCSB of Figs. 11 and 12.
 pub(super) const YCSB: [(&str, Kind); 2] = [("YCSB-B", Kind::YcsbB64), ("YCSB-D", Kind::YcsbD64)];
 
-/// Size of the working set divided by the size of DRAM. The data are as large as the largest. Smaller
-/// ones are made by the skew of requests.
+/// Size of the working set divided by the size of DRAM. The data are as large as the largest.
+/// Smaller ones are made by the skew of requests.
 pub(super) const YCSB_RATIOS: [u64; 2] = [4, 16];
 
 /// The ratio of the single figures, the largest one: requests have YCSB's own skew.
@@ -362,8 +362,8 @@ pub(super) fn threaded(system: &str) -> String {
     format!("{system}, 16 threads")
 }
 
-/// The name of a system with smaller data at YCSB's own skew, instead of a smaller working set of the
-/// same data.
+/// The name of a system with smaller data at YCSB's own skew, instead of a smaller working set of
+/// the same data.
 pub(super) fn on_less_data(system: &str) -> String {
     format!("{system}, less data")
 }

@@ -1,8 +1,8 @@
 //! The skew of YCSB's requests that makes a working set (FlatFlash, ASPLOS'19 §5.4).
 //!
-//! The paper varies the working set by the request distribution, up to 16 times the size of DRAM. It
-//! does not print the distributions. Here the working set is all pages that the 64 million operations
-//! of a run are expected to touch, and the distribution is Zipfian.
+//! The paper varies the working set by the request distribution, up to 16 times the size of DRAM.
+//! It does not print the distributions. Here the working set is all pages that the 64 million
+//! operations of a run are expected to touch, and the distribution is Zipfian.
 
 /// Operations of a run (§5.4).
 const OPERATIONS: f64 = 64e6;
@@ -21,8 +21,8 @@ const TOGETHER: f64 = 1.003;
 /// The skews of the search.
 const THETAS: [f64; 2] = [0.5, 3.0];
 
-/// The Zipfian skew over `data_bytes` of pairs with which a run touches `working_set_bytes`. A run at
-/// `1 / scale` of the capacities has as many fewer operations. The skew has two decimals.
+/// The Zipfian skew over `data_bytes` of pairs with which a run touches `working_set_bytes`. A run
+/// at `1 / scale` of the capacities has as many fewer operations. The skew has two decimals.
 pub(super) fn theta(data_bytes: u64, working_set_bytes: u64, scale: u64) -> f64 {
     let [mut low, mut high] = THETAS;
     while high - low > 0.001 {

@@ -269,9 +269,9 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
     config
 }
 
-/// Fig. 4: the mmap benchmark reads a part of the NVDIMM, from a cold start and then again. If a job
-/// computes, it does for `work`. The capacities are always a full run's. With smaller ones a stretch
-/// is one job a core, and only shows the start of cores.
+/// Fig. 4: the mmap benchmark reads a part of the NVDIMM, from a cold start and then again. If a
+/// job computes, it does for `work`. The capacities are always a full run's. With smaller ones a
+/// stretch is one job a core, and only shows the start of cores.
 fn curves(
     options: &ReproduceOptions,
     work: Span,

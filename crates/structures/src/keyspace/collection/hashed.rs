@@ -83,7 +83,8 @@ impl Collection {
         }
     }
 
-    /// Puts an element of a hash or a set, in place of one of the same name. Returns true if the name is new.
+    /// Puts an element of a hash or a set, in place of one of the same name. Returns true if the
+    /// name is new.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
@@ -137,9 +138,9 @@ impl Collection {
         gone
     }
 
-    /// Appends about `count` elements, in the order of the hashes of their names, from `cursor` on to `into`.
-    /// Returns the next cursor; [`SCAN_END`] at the end. Calls from 0 to the end meet an element if it is there
-    /// all the time. The form of the collection may change in between.
+    /// Appends about `count` elements, in the order of the hashes of their names, from `cursor` on
+    /// to `into`. Returns the next cursor; [`SCAN_END`] at the end. Calls from 0 to the end meet an
+    /// element if it is there all the time. The form of the collection may change in between.
     pub fn scan<M: Memory>(
         &self,
         memory: &mut M,

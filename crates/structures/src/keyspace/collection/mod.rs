@@ -1,8 +1,8 @@
 //! [`Collection`]: a value that is a hash, a set, a sorted set or a list.
 //!
-//! A small collection is packed: its entry has all elements, one after the other. When they do not fit in an
-//! entry any more they move to a [tree] of pages, and the entry names its root. A sorted set has two trees. The
-//! elements move back once they fill a small part of one page.
+//! A small collection is packed: its entry has all elements, one after the other. When they do not
+//! fit in an entry any more they move to a [tree] of pages, and the entry names its root. A sorted
+//! set has two trees. The elements move back once they fill a small part of one page.
 //!
 //! | kind | element | order in a tree |
 //! |---|---|---|
@@ -33,12 +33,12 @@ use tree::{Access, Payload, Seek, Tree};
 pub use hashed::{Field, SCAN_END};
 pub use sorted::{MEMBER_BYTES_MAX, Score};
 
-/// The longest element that is put in one piece, in bytes. A longer one comes as a [`Large`] value. The element of
-/// a hash is a field with its value, and two numbers of up to 10 bytes.
+/// The longest element that is put in one piece, in bytes. A longer one comes as a [`Large`] value.
+/// The element of a hash is a field with its value, and two numbers of up to 10 bytes.
 pub const ELEMENT_BYTES_MAX: usize = WHOLE_BYTES_MAX;
 
-/// Bytes of elements at which a tree of one page is packed again. Below that a collection that grows and shrinks
-/// does not change its form each time.
+/// Bytes of elements at which a tree of one page is packed again. Below that a collection that
+/// grows and shrinks does not change its form each time.
 const PACKED_AGAIN_BYTES: usize = 512;
 
 #[derive(Clone, Debug)]
@@ -93,8 +93,8 @@ impl Collection {
         self.was_changed
     }
 
-    /// Adds an element that was [read](Collection::read) from another collection of this kind. `rank` is its
-    /// place in a list.
+    /// Adds an element that was [read](Collection::read) from another collection of this kind.
+    /// `rank` is its place in a list.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
@@ -143,8 +143,8 @@ impl Collection {
         }
     }
 
-    /// Appends at most `most` elements from `rank` on to `into`. Of trees, it reads one leaf. Returns false if
-    /// there is none.
+    /// Appends at most `most` elements from `rank` on to `into`. Of trees, it reads one leaf.
+    /// Returns false if there is none.
     pub fn read<M: Memory>(
         &self,
         memory: &mut M,
@@ -185,8 +185,8 @@ impl Collection {
         self.make_room(memory, usize::MAX / 2)
     }
 
-    /// Puts an element of a hash or a set, as [`put`](Collection::put) does. `element` has its bytes, and `name` its
-    /// name. It is no value without a key any more.
+    /// Puts an element of a hash or a set, as [`put`](Collection::put) does. `element` has its
+    /// bytes, and `name` its name. It is no value without a key any more.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
@@ -202,7 +202,8 @@ impl Collection {
         tree.put(&mut self.access(memory), Seek::Key(&key), Payload::Large(element))
     }
 
-    /// Inserts a value of a list before the one at `rank`, as [`put_large`](Collection::put_large) does.
+    /// Inserts a value of a list before the one at `rank`, as [`put_large`](Collection::put_large)
+    /// does.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
@@ -301,8 +302,8 @@ impl Collection {
         }
     }
 
-    /// Adds the trees of a collection without a key to the list of values without one. Returns their identities
-    /// if they were not there yet. The caller holds them, or upkeep frees them.
+    /// Adds the trees of a collection without a key to the list of values without one. Returns
+    /// their identities if they were not there yet. The caller holds them, or upkeep frees them.
     pub fn list<M: Memory>(&mut self, memory: &mut M) -> Vec<LargeId> {
         let Body::Trees(roots) = &self.body else { return Vec::new() };
         if self.is_stored || self.is_listed {
@@ -383,7 +384,8 @@ impl Keyspace {
         Some(Collection { expires_at_ms, body, is_stored: true, ..new })
     }
 
-    /// Writes the entry of a collection, if it must be written. Removes the key of one without elements.
+    /// Writes the entry of a collection, if it must be written. Removes the key of one without
+    /// elements.
     ///
     /// # Errors
     /// [`Full`] when there is no room; the entry is as before then.
@@ -473,7 +475,8 @@ impl Keyspace {
     }
 }
 
-/// Frees some pages of the tree at `root`, which no key has. Returns false once only the root is left.
+/// Frees some pages of the tree at `root`, which no key has. Returns false once only the root is
+/// left.
 pub(super) fn reduce<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: u32) -> bool {
     Tree { root }.reduce(&mut Access { keyspace: *keyspace, memory })
 }

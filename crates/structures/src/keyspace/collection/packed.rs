@@ -34,7 +34,8 @@ pub(super) fn bytes_of(element: &[u8]) -> usize {
 pub(super) struct Packed(pub(super) Vec<u8>);
 
 impl Packed {
-    /// The elements with the offset at which each begins. It ends early at bytes that are no elements.
+    /// The elements with the offset at which each begins. It ends early at bytes that are no
+    /// elements.
     fn places(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let mut rest = &self.0[..];
         std::iter::from_fn(move || {

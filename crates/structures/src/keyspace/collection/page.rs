@@ -9,8 +9,9 @@
 //!        … records, which grow downwards from the end
 //! ```
 //!
-//! A job that changes a collection holds the stripe of its key. So the pages need no latches. A reader without
-//! the stripe may see any bytes: every access stays within the page, and the result is read again.
+//! A job that changes a collection holds the stripe of its key. So the pages need no latches. A
+//! reader without the stripe may see any bytes: every access stays within the page, and the result
+//! is read again.
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
 
@@ -59,7 +60,8 @@ impl Page {
         Page { bytes }
     }
 
-    /// Stores the words that differ from `before`, or all words that matter if there is no `before`.
+    /// Stores the words that differ from `before`, or all words that matter if there is no
+    /// `before`.
     pub(super) fn store<M: Memory>(&self, memory: &mut M, at: Addr, before: Option<&Page>) {
         for start in (0..PAGE_BYTES).step_by(LINE_BYTES) {
             let line = &self.bytes[start..start + LINE_BYTES];

@@ -63,7 +63,8 @@ impl Collection {
         }
     }
 
-    /// Number of elements of a sorted set that are less than `bound`: a score, or a score and a member.
+    /// Number of elements of a sorted set that are less than `bound`: a score, or a score and a
+    /// member.
     pub fn rank_of<M: Memory>(&self, memory: &mut M, bound: &[u8]) -> u64 {
         match &self.body {
             Body::Packed(packed) => {

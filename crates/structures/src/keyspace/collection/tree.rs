@@ -1,11 +1,12 @@
 //! [`Tree`]: elements in order, in a B+-tree of pages that counts them.
 //!
-//! A leaf's record is a key and a payload. An inner page's record is a child, the number of elements below it,
-//! and a separator. So an element is found by its key or by its rank. Trees of a list have no keys.
+//! A leaf's record is a key and a payload. An inner page's record is a child, the number of
+//! elements below it, and a separator. So an element is found by its key or by its rank. Trees of a
+//! list have no keys.
 //!
-//! The root keeps its page: a root that is divided moves its records to two new pages. So the entry of the
-//! collection changes only when the form changes. The pages that a change takes are taken before it begins, so
-//! a change on a full store has no effect.
+//! The root keeps its page: a root that is divided moves its records to two new pages. So the entry
+//! of the collection changes only when the form changes. The pages that a change takes are taken
+//! before it begins, so a change on a full store has no effect.
 
 use std::cmp::Ordering;
 
@@ -197,7 +198,8 @@ impl Tree {
         self.path(access, Seek::Key(key)).map_or(0, |path| path.rank())
     }
 
-    /// Appends the elements from `rank` on, of one leaf, to `into`; at most `most`. Returns false if there is none.
+    /// Appends the elements from `rank` on, of one leaf, to `into`; at most `most`. Returns false
+    /// if there is none.
     pub(super) fn read<M: Memory>(
         &self,
         access: &mut Access<'_, M>,
@@ -217,7 +219,8 @@ impl Tree {
         into.len() > before
     }
 
-    /// Sets the payload of a key, or inserts an element at a rank. Returns true if the element is new.
+    /// Sets the payload of a key, or inserts an element at a rank. Returns true if the element is
+    /// new.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
@@ -292,8 +295,8 @@ impl Tree {
         }
     }
 
-    /// Inserts or replaces a record at the end of `path`, and divides pages that are full. `spare` pages
-    /// suffice.
+    /// Inserts or replaces a record at the end of `path`, and divides pages that are full. `spare`
+    /// pages suffice.
     fn apply<M: Memory>(
         &self,
         access: &mut Access<'_, M>,
@@ -416,8 +419,8 @@ impl Tree {
         Some(gone)
     }
 
-    /// Frees the child at `index` of `page` if it is empty, or joins it with a neighbour if both are small.
-    /// `below` is the child.
+    /// Frees the child at `index` of `page` if it is empty, or joins it with a neighbour if both
+    /// are small. `below` is the child.
     fn shrink<M: Memory>(
         &self,
         access: &mut Access<'_, M>,
@@ -639,7 +642,8 @@ fn key_of(record: &[u8]) -> &[u8] {
     rest.get(..(head >> 1) as usize).unwrap_or_default()
 }
 
-/// The key of a leaf's record, whether its payload has pages of its own, and the bytes after the key.
+/// The key of a leaf's record, whether its payload has pages of its own, and the bytes after the
+/// key.
 fn parts(record: &[u8]) -> Option<(&[u8], bool, &[u8])> {
     let mut rest = record;
     let head = take_number(&mut rest)?;
@@ -673,7 +677,8 @@ fn element<M: Memory>(access: &mut Access<'_, M>, record: &[u8]) -> Option<Eleme
     Some((key.to_vec(), payload))
 }
 
-/// A leaf's record, and the pages that were taken for it. A long payload is written to pages of its own.
+/// A leaf's record, and the pages that were taken for it. A long payload is written to pages of its
+/// own.
 fn encode<M: Memory>(
     access: &mut Access<'_, M>,
     key: &[u8],
@@ -712,8 +717,8 @@ fn encode_large(key: &[u8], large: &Large) -> Vec<u8> {
     record
 }
 
-/// The index at which records are divided. If the one at `new` was added at an end, the other page stays as
-/// full as it was.
+/// The index at which records are divided. If the one at `new` was added at an end, the other page
+/// stays as full as it was.
 fn middle(records: &[Vec<u8>], new: Option<usize>) -> usize {
     let last = records.len() - 1;
     match new {
