@@ -184,7 +184,7 @@ fn a_store_is_replaced_only_if_asked_and_another_file_never() {
 
 #[test]
 fn a_store_grows_while_threads_use_it_and_keeps_everything() {
-    const VALUE: [u8; 20_000] = [3; 20_000];
+    static VALUE: [u8; 20_000] = [3; 20_000];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let options = small(&path).size("1MiB").structures("256KiB").durability("none").cores(2);
@@ -193,7 +193,11 @@ fn a_store_grows_while_threads_use_it_and_keeps_everything() {
     let totals = store.vector::<u64>("totals", 1_000).unwrap();
     (0..10u32).for_each(|n| _ = map.insert(n.to_be_bytes(), VALUE).unwrap());
     (0..400u32).for_each(|n| _ = ordered.insert(n.to_be_bytes(), "v").unwrap());
-    store.transaction(move |memory| Ok(totals.set(memory, 999, 7))).unwrap();
+    let set = store.transaction(move |memory| {
+        totals.set(memory, 999, 7);
+        Ok(())
+    });
+    set.unwrap();
     let fails = |size: &str| store.grow(size).unwrap_err().to_string();
     assert!(fails("1MiB").starts_with("size: 1MiB, expected more than 1MiB"));
     assert!(fails("much").starts_with("size: 'much' is not a size"));
@@ -239,7 +243,10 @@ fn a_stopped_store_refuses_all_and_may_be_opened_again() {
     let path = folder.path().join("store");
     let store = new(&path);
     let map = store.map("m").unwrap();
-    let slow = store.submit(|_| Ok(std::thread::sleep(std::time::Duration::from_millis(50))));
+    let slow = store.submit(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        Ok(())
+    });
     map.insert("a", "1").unwrap();
     store.stop().unwrap();
     slow.wait().unwrap();
@@ -506,7 +513,10 @@ fn jobs_of_a_scope_borrow_and_have_ended_when_it_returns() {
     assert_eq!(kept.wait().unwrap(), 500);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         store.scope(|scope| {
-            drop(scope.submit(|memory| Ok(numbers.set(memory, 999, texts.len() as u64))));
+            drop(scope.submit(|memory| {
+                numbers.set(memory, 999, texts.len() as u64);
+                Ok(())
+            }));
             panic!("in the body");
         })
     }));
