@@ -297,7 +297,7 @@ fn values_of_any_size_come_back_and_their_pages_as_well() {
     const SIZES: [usize; 7] = [0, 1, 4_088, 32_704, 32_705, 300_000, 3_000_000];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let store = small(&path).size("8MiB").durability("none").open().unwrap();
+    let store = small(&path).size("16MiB").durability("none").open().unwrap();
     let (map, ordered) = (store.map("m").unwrap(), store.ordered_map("o").unwrap());
     // Each size replaces each other. Together they would need several times the store.
     for (round, &bytes) in SIZES.iter().chain(SIZES.iter().rev()).chain(&SIZES).enumerate() {
@@ -320,10 +320,10 @@ fn values_of_any_size_come_back_and_their_pages_as_well() {
     assert!(map.remove("key").unwrap() && map.remove("other").unwrap());
     assert!(ordered.remove("key").unwrap());
     // There is as much room as in the beginning.
-    (0..3).for_each(|n| _ = map.insert([n], value_of(7, 2_300_000)).unwrap());
+    (0..3).for_each(|n| _ = map.insert([n], value_of(7, 4_600_000)).unwrap());
     drop((store, map, ordered));
     let map = small(&path).open().unwrap().map("m").unwrap();
-    assert!((0..3).all(|n| map.get([n]).unwrap().unwrap() == value_of(7, 2_300_000)));
+    assert!((0..3).all(|n| map.get([n]).unwrap().unwrap() == value_of(7, 4_600_000)));
 }
 
 #[test]
