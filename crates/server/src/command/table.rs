@@ -509,12 +509,12 @@ macro_rules! for_each_command {
         "Returns some key names and a cursor. A key that exists throughout is returned exactly once.";
     Scard "scard" 2 Read (1 1 1) "set" "1.0.0" sets::scard,
         "Returns the number of members.";
+    Script "script" -2 Nothing (0 0 0) "scripting" "2.6.0" scripting::script_command,
+        "LOAD, EXISTS and FLUSH concern the scripts that clients have sent. KILL ends a slow script.";
     Sdiff "sdiff" -2 Read (1 -1 1) "set" "1.0.0" sets::sdiff,
         "Returns the members of a set that are in none of the others.";
     Sdiffstore "sdiffstore" -3 Write (1 -1 1) "set" "1.0.0" sets::sdiffstore,
         "Stores the result of SDIFF.";
-    Script "script" -2 Nothing (0 0 0) "scripting" "2.6.0" scripting::script_command,
-        "LOAD, EXISTS and FLUSH concern the scripts that clients have sent. KILL ends a slow script.";
     Select "select" 2 Nothing (0 0 0) "connection" "1.0.0" clients::select,
         "Selects one of 16 databases.";
     Set "set" -3 Write (1 1 1) "string" "1.0.0" strings::set,
