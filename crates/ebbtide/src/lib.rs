@@ -4,8 +4,8 @@
 #![doc = include_str!("../examples/quickstart.rs")]
 //! ```
 //!
-//! The keys and values lie in the file. They survive a crash, and all memory stays within the DRAM budget. Any
-//! thread may call the store.
+//! The keys and values lie in the file. They survive a crash, and all memory stays within the DRAM
+//! budget. Any thread may call the store.
 //!
 //! | to | use |
 //! |---|---|
@@ -22,14 +22,15 @@
 //! | run many jobs that borrow | [`Store::scope`] |
 //! | change several of those as one | [`Store::transaction`] |
 //!
-//! Examples: `counters` is a durable service under tokio, `bulk_import` loads 10 million records, and
-//! `readers_and_writers` has threads of both kinds.
+//! Examples: `counters` is a durable service under tokio, `bulk_import` loads 10 million records,
+//! and `readers_and_writers` has threads of both kinds.
 //!
-//! A job runs on a user-level thread of one of the store's cores. When it touches a page that is on flash, the
-//! core runs other jobs until the page is there. So many jobs at once hide the latency of the drive; one caller
-//! that waits for each answer sees it.
+//! A job runs on a user-level thread of one of the store's cores. When it touches a page that is on
+//! flash, the core runs other jobs until the page is there. So many jobs at once hide the latency
+//! of the drive; one caller that waits for each answer sees it.
 //!
-//! The crate has no logic of its own. Programs with data structures of their own use `ebbtide-engine`.
+//! The crate has no logic of its own. Programs with data structures of their own use
+//! `ebbtide-engine`.
 
 #![forbid(unsafe_code)]
 

@@ -9,9 +9,9 @@
 #![doc = include_str!("../examples/visits.rs")]
 //! ```
 //!
-//! Two types explain the rest. `PageTable` (`cache/page_table/`) owns the state of every page and the
-//! table of its transitions. `Backside` (`miss/`) is the part of a core that executes their effects:
-//! it reads, writes, frees frames and wakes fibers.
+//! Two types explain the rest. `PageTable` (`cache/page_table/`) owns the state of every page and
+//! the table of its transitions. `Backside` (`miss/`) is the part of a core that executes their
+//! effects: it reads, writes, frees frames and wakes fibers.
 
 mod api;
 mod cache;

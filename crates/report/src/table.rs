@@ -15,7 +15,8 @@ use super::svg::escape;
 /// ```
 /// use ebbtide_report::Table;
 ///
-/// let table = Table::new("Reads", ["disk", "mean us"]).numbers(["a"], [88.04]).cells(["b"], [None]);
+/// let table = Table::new("Reads", ["disk", "mean us"]);
+/// let table = table.numbers(["a"], [88.04]).cells(["b"], [None]);
 /// assert_eq!(table.to_string(), "disk  mean us\na        88.0\nb           –\n");
 /// ```
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! [`Journal`]: the running half of the protocol, as a state machine without I/O.
 //!
-//! One lock around it gives all the orders that matter. A transaction takes its place in the log and takes
-//! effect under that lock, so both orders are the same. The driver asks [`next`](Journal::next) what to
-//! write or flush, does it, and reports how it ended.
+//! One lock around it gives all the orders that matter. A transaction takes its place in the log
+//! and takes effect under that lock, so both orders are the same. The driver asks
+//! [`next`](Journal::next) what to write or flush, does it, and reports how it ended.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub struct Limits {
     pub buffer_blocks_max: u64,
     /// The most pages whose newest stores are in no copy on flash. Transactions wait at this bound.
     pub unmapped_pages_max: usize,
-    /// From this many pages with stores in DRAM alone on, some must be written. At most an eighth of the
-    /// bound above may wait for map records; this plus that eighth must be below the bound.
+    /// From this many pages with stores in DRAM alone on, some must be written. At most an eighth
+    /// of the bound above may wait for map records; this plus that eighth must be below the bound.
     pub dirty_pages_max: usize,
 }
 
@@ -80,12 +80,12 @@ pub struct Journal {
     /// Where the newest transaction ends.
     committed: Lsn,
     doing: Option<Doing>,
-    /// Blocks below this number belong to the group that the next flush makes durable. A transaction that
-    /// commits during their write waits for the flush after it. To add it would delay the jobs that wait for
-    /// the group, and end one more block before it is full.
+    /// Blocks below this number belong to the group that the next flush makes durable. A
+    /// transaction that commits during their write waits for the flush after it. To add it would
+    /// delay the jobs that wait for the group, and end one more block before it is full.
     group_end: Option<u64>,
-    /// True if the last flush came after the last blocks of a base map. The next blocks of the map then go
-    /// first, so that flushes and the checkpoint alternate.
+    /// True if the last flush came after the last blocks of a base map. The next blocks of the map
+    /// then go first, so that flushes and the checkpoint alternate.
     flushed_last: bool,
     /// True if the log from the horizon on must stay. No new superblock is written then.
     pub(super) pinned: bool,
@@ -127,8 +127,8 @@ impl Journal {
         &self.map
     }
 
-    /// Asks `slots` for the slots of pages from now on. It names the same slots as the [map](Journal::map),
-    /// which frees its own table.
+    /// Asks `slots` for the slots of pages from now on. It names the same slots as the
+    /// [map](Journal::map), which frees its own table.
     pub fn keep_slots_in(&mut self, slots: Arc<dyn SlotTable>) {
         self.map.keep_slots_in(slots);
     }
@@ -186,20 +186,22 @@ impl Journal {
     /// DRAM in bytes for a page with stores that are in no copy.
     pub const UNMAPPED_PAGE_BYTES: usize = Unmapped::PAGE_BYTES_MAX;
 
-    /// Returns the number of slots that hold no page now, or will hold none once the log is on the device.
+    /// Returns the number of slots that hold no page now, or will hold none once the log is on the
+    /// device.
     pub fn free_slots(&self) -> u64 {
         self.slots.free_count() + self.slots.leaving_count() as u64
     }
 
-    /// Returns the log blocks that a transaction of `bytes` bytes may need. That is one more than it fills,
-    /// since a group may end in the middle of a block.
+    /// Returns the log blocks that a transaction of `bytes` bytes may need. That is one more than
+    /// it fills, since a group may end in the middle of a block.
     pub fn blocks_for(bytes: usize) -> u64 {
         stores_bytes_max(bytes).div_ceil(super::log_block::PAYLOAD_BYTES) as u64 + 1
     }
 
-    /// Reserves room in the log for a transaction of at most `bytes` bytes. [`release`](Journal::release)
-    /// returns the reservation. Without room this is false; room may come with the next flush or
-    /// checkpoint. A job that waits for it must hold nothing that another transaction needs.
+    /// Reserves room in the log for a transaction of at most `bytes` bytes.
+    /// [`release`](Journal::release) returns the reservation. Without room this is false; room may
+    /// come with the next flush or checkpoint. A job that waits for it must hold nothing that
+    /// another transaction needs.
     ///
     /// # Errors
     /// When nothing can be written any more, or the size is beyond the bound.
@@ -231,15 +233,15 @@ impl Journal {
         self.reserved -= Journal::blocks_for(bytes);
     }
 
-    /// Returns true if recovery still has a free slot for every page to write after a transaction that
-    /// stores to `pages` more pages. If false, some pages must be written first.
+    /// Returns true if recovery still has a free slot for every page to write after a transaction
+    /// that stores to `pages` more pages. If false, some pages must be written first.
     pub fn has_slots_for(&self, pages: usize) -> bool {
         let spare = self.geometry.slots - self.geometry.pages;
         (self.unmapped.len() + pages) as u64 <= spare
     }
 
-    /// Appends a transaction that has a reservation, and lets `apply` store it in memory. Returns where it
-    /// ends. The caller must hold all latches that the transaction took.
+    /// Appends a transaction that has a reservation, and lets `apply` store it in memory. Returns
+    /// where it ends. The caller must hold all latches that the transaction took.
     ///
     /// # Errors
     /// When nothing can be written any more. Nothing is applied then.
@@ -263,8 +265,8 @@ impl Journal {
         Ok(self.committed)
     }
 
-    /// Takes a run of at most `count_max` slots to write pages to. `None` if no slot is free: a flush
-    /// may free some ([`wants_flush`](Journal::wants_flush)).
+    /// Takes a run of at most `count_max` slots to write pages to. `None` if no slot is free: a
+    /// flush may free some ([`wants_flush`](Journal::wants_flush)).
     pub fn take_slots(&mut self, count_max: u32) -> Option<Run> {
         if self.ended.is_some() {
             return None;
@@ -272,8 +274,9 @@ impl Journal {
         self.slots.take(count_max)
     }
 
-    /// As [`take_slots`](Journal::take_slots), for groups of pages of these sizes: pages of a group get
-    /// neighbouring slots if there are some ([`Placement::take_for`](crate::Placement::take_for)).
+    /// As [`take_slots`](Journal::take_slots), for groups of pages of these sizes: pages of a group
+    /// get neighbouring slots if there are some
+    /// ([`Placement::take_for`](crate::Placement::take_for)).
     pub fn take_slots_for(&mut self, groups: &[u32]) -> Option<Run> {
         if self.ended.is_some() {
             return None;
@@ -287,9 +290,9 @@ impl Journal {
         Frozen { page, covers: self.log.tail() }
     }
 
-    /// Notes that the copy of `page` was written to `slot`. The old slot is free once the record of that is
-    /// on the device. `checksum` is that of the copy ([`Geometry::checksum`]). Returns false if that cannot
-    /// be logged; the slot is then free again.
+    /// Notes that the copy of `page` was written to `slot`. The old slot is free once the record of
+    /// that is on the device. `checksum` is that of the copy ([`Geometry::checksum`]). Returns
+    /// false if that cannot be logged; the slot is then free again.
     pub fn written(&mut self, frozen: Frozen, slot: u32, checksum: u32) -> bool {
         let Frozen { page, covers } = frozen;
         // The block being filled may end in the middle of it.
@@ -325,8 +328,8 @@ impl Journal {
         }
     }
 
-    /// Begins a checkpoint, unless one is under way. It writes the pages stored to so far and then the map.
-    /// Afterwards the log before this point is no longer needed.
+    /// Begins a checkpoint, unless one is under way. It writes the pages stored to so far and then
+    /// the map. Afterwards the log before this point is no longer needed.
     pub fn begin_checkpoint(&mut self) {
         if matches!(self.checkpoint, Checkpoint::Idle) && self.ended.is_none() {
             self.checkpoint = Checkpoint::Cleaning { target: self.log.tail() };
@@ -349,8 +352,8 @@ impl Journal {
         without_copy.saturating_sub(self.limits.dirty_pages_max)
     }
 
-    /// True if enough pages wait for their map records to be on the device. When the log is nearly full,
-    /// the checkpoint does that work instead, because every flush ends a block.
+    /// True if enough pages wait for their map records to be on the device. When the log is nearly
+    /// full, the checkpoint does that work instead, because every flush ends a block.
     fn wants_settled(&self) -> bool {
         self.unmapped.mapping_len() >= self.limits.unmapped_pages_max.div_ceil(8)
             && !self.wants_checkpoint()
@@ -361,8 +364,8 @@ impl Journal {
         self.wants_cleaned() > 0
     }
 
-    /// True if the thread that writes the log has work more urgent than the next timed flush. Cleaning does
-    /// not count.
+    /// True if the thread that writes the log has work more urgent than the next timed flush.
+    /// Cleaning does not count.
     pub fn wants_attention(&self) -> bool {
         self.wants_write()
             || self.wants_settled()
@@ -375,8 +378,8 @@ impl Journal {
         self.log.unwritten_blocks() >= many
     }
 
-    /// Returns pages to write. Either a checkpoint under way waits for them, or too many pages have stores
-    /// that no copy has.
+    /// Returns pages to write. Either a checkpoint under way waits for them, or too many pages have
+    /// stores that no copy has.
     pub fn next_to_clean(&mut self) -> Vec<PageId> {
         match self.checkpoint {
             Checkpoint::Cleaning { target } => self.unmapped.to_clean(target).collect(),
@@ -401,8 +404,8 @@ impl Journal {
         waits || self.wants_settled() || self.slots.wants_flush()
     }
 
-    /// Returns the next operation. `flush` asks that all committed transactions become durable. Call
-    /// [`done`](Journal::done) after it.
+    /// Returns the next operation. `flush` asks that all committed transactions become durable.
+    /// Call [`done`](Journal::done) after it.
     ///
     /// # Panics
     /// When an operation is under way.
@@ -451,8 +454,9 @@ impl Journal {
     }
 
     /// Begins to close the store. Call it once [`next`](Journal::next) has nothing left. The last
-    /// superblock records where the log ends, so that damage there can be told from its end. Returns true
-    /// if there is something to write; call it again after that. Nothing may be committed from then on.
+    /// superblock records where the log ends, so that damage there can be told from its end.
+    /// Returns true if there is something to write; call it again after that. Nothing may be
+    /// committed from then on.
     pub fn close(&mut self) -> bool {
         let end = self.log.durable();
         let begins = self.ended.is_none()
@@ -478,8 +482,9 @@ impl Journal {
         Io::Flush
     }
 
-    /// Notes that the operation that [`next`](Journal::next) returned has ended. A failed write or flush
-    /// ends all writing. The contents of the device are then unknown, and a retry would not reveal them.
+    /// Notes that the operation that [`next`](Journal::next) returned has ended. A failed write or
+    /// flush ends all writing. The contents of the device are then unknown, and a retry would not
+    /// reveal them.
     pub fn done(&mut self, result: Result<(), String>) {
         let doing = self.doing.take().expect("an operation is under way");
         if let Err(reason) = result {

@@ -90,8 +90,8 @@ impl WriteSet {
         self.words += words;
     }
 
-    /// Stores `bytes`, any that lie within one word, at `at`. The other bytes of the word keep their values,
-    /// including stores of other jobs before this takes effect.
+    /// Stores `bytes`, any that lie within one word, at `at`. The other bytes of the word keep
+    /// their values, including stores of other jobs before this takes effect.
     pub fn store_part(&mut self, at: Addr, bytes: &[u8]) {
         let first = at.0 as usize % WORD;
         debug_assert!(first + bytes.len() <= WORD && !bytes.is_empty());
@@ -106,8 +106,8 @@ impl WriteSet {
         self.has_parts = true;
     }
 
-    /// Completes the words that were stored only in part, since the log has whole words. The other bytes come
-    /// from `load`, which reads the word in memory.
+    /// Completes the words that were stored only in part, since the log has whole words. The other
+    /// bytes come from `load`, which reads the word in memory.
     pub fn complete(&mut self, mut load: impl FnMut(Addr) -> u64) {
         if !self.has_parts {
             return;

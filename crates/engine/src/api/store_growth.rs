@@ -36,7 +36,8 @@ impl Store {
     /// the growth is cut off, the old store is still there. The folder needs room for both.
     ///
     /// # Errors
-    /// When the file holds no store with a log, or has as many pages or more, or a file cannot be read or written.
+    /// When the file holds no store with a log, or has as many pages or more, or a file cannot be
+    /// read or written.
     pub fn grow(path: &Path, larger: Larger, watch: Watch<'_>) -> Result<(), StoreError> {
         if path.metadata().is_ok_and(|about| !about.is_file()) {
             return Err(StoreError::GrowsInFile(path.to_path_buf()));

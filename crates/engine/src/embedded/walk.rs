@@ -32,7 +32,8 @@ pub struct Iter(pub(super) Walk);
 /// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
 /// let sizes = store.ordered_map("sizes")?;
 /// sizes.load([("ant", [1]), ("bee", [2]), ("cat", [3])])?;
-/// let from_b: Result<Vec<_>, _> = sizes.range("b"..).map(|pair| pair.map(|pair| pair.1)).collect();
+/// let from_b = sizes.range("b"..).map(|pair| pair.map(|pair| pair.1));
+/// let from_b: Result<Vec<_>, _> = from_b.collect();
 /// assert_eq!(from_b?, [[2], [3]]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

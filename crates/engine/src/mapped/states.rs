@@ -1,7 +1,8 @@
 //! The states of a mapped page, and every transition between them.
 //!
 //! ```text
-//! absent → reading → clean → unprotecting → dirty → protecting → cleaning → clean → zapping → absent
+//! absent → reading → clean → unprotecting → dirty → protecting → cleaning → clean
+//! clean → zapping → absent
 //! ```
 //!
 //! Protecting, unprotecting and removing a page take a system call each. So each of them is a state

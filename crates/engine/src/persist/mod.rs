@@ -182,8 +182,8 @@ impl Persist {
         geometry.pages as usize * Checksums::ENTRY_BYTES + buffer + unmapped + copy
     }
 
-    /// Recovers the store on `disk`, for an engine with `frames` frames under a budget of `dram_bytes`,
-    /// and at most `fibers` jobs at once.
+    /// Recovers the store on `disk`, for an engine with `frames` frames under a budget of
+    /// `dram_bytes`, and at most `fibers` jobs at once.
     pub(crate) fn open(
         geometry: Geometry,
         disk: &mut LogDisk,
@@ -436,8 +436,8 @@ impl Persist {
         std::mem::take(&mut guarded.starved)
     }
 
-    /// Whether the transaction that gave `lsn` may be acknowledged. If not, `waiter` is woken when it
-    /// may.
+    /// Whether the transaction that gave `lsn` may be acknowledged. If not, `waiter` is woken when
+    /// it may.
     pub(crate) fn await_durable(&self, lsn: Lsn, waiter: Waiter) -> Result<bool, TransactionError> {
         let mut guarded = self.lock();
         if lsn <= self.acknowledged(&guarded) {

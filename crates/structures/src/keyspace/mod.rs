@@ -8,7 +8,8 @@
 //! keys.
 //!
 //! ```text
-//! page 0     identity, detached values, allocator, a line a database, discarded trees, 256 stripe latches
+//! page 0     identity, detached values, allocator, a line a database, discarded trees, 256 stripe
+//!            latches
 //! page 1–8   keys and keys with expiry, by database and stripe
 //! page 9 on  leaves, inner pages, values, lists of free pages
 //! ```

@@ -51,8 +51,8 @@ impl Setting {
     pub const ROOMY: Setting =
         Setting { geometry: Geometry { slots: 40, ..Setting::SMALL.geometry }, ..Setting::SMALL };
 
-    /// A small store whose sizes are drawn from `seed`. If `seed` is a multiple of 4, the device has
-    /// errors.
+    /// A small store whose sizes are drawn from `seed`. If `seed` is a multiple of 4, the device
+    /// has errors.
     pub fn drawn(seed: u64) -> Setting {
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x517e);
         let pages = random.random_range(2..9);

@@ -66,8 +66,8 @@ impl<'a> FlashMemory<'a> {
     ) -> Result<Committed<Look>, TransactionError> {
         let (places, claimed) = self.places_of(needed, &transaction.forgotten);
         let pool = &self.local.shared.pool;
-        // All under the journal's lock: who has committed under one of these latches before had taken it,
-        // and its word tells.
+        // All under the journal's lock: who has committed under one of these latches before had
+        // taken it, and its word tells.
         let committed = persist.commit(
             &mut transaction.set,
             transaction.reserved.unwrap_or(0),

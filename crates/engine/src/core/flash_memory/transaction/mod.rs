@@ -170,7 +170,8 @@ impl FlashMemory<'_> {
         value
     }
 
-    /// As [`load_in_transaction`](Self::load_in_transaction) of a word that must still be the same at the end.
+    /// As [`load_in_transaction`](Self::load_in_transaction) of a word that must still be the same
+    /// at the end.
     #[cold]
     #[inline(never)]
     pub(super) fn load_checked_in_transaction(&mut self, at: Addr) -> u64 {
