@@ -13,7 +13,7 @@ use std::process::Command;
 use common::folder;
 
 /// Commands that are not run, by how they begin, and why.
-const LISTED: [(&str, &str); 34] = [
+const LISTED: [(&str, &str); 36] = [
     ("cargo run --release -- bench ", "runs for minutes; other tests run small benches"),
     ("cargo run --release -- serve ", "a server, which does not end; tests/serve.rs runs it"),
     ("cargo run --release -- load ", "needs a server; tests/serve.rs runs it"),
@@ -48,6 +48,8 @@ const LISTED: [(&str, &str); 34] = [
     ("./visits ", "needs an installed library; crates/capi/check.sh runs it"),
     ("GUEST_SUITE=", "needs a virtual machine"),
     ("pip install ", "builds the wheel; .ci/run does so"),
+    ("python3 -m venv ", "builds the wheel; .ci/run does so"),
+    ("target/python/bin/pytest ", "needs the wheel; .ci/run runs it"),
 ];
 
 fn root() -> PathBuf {
