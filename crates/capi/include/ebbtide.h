@@ -134,8 +134,8 @@ typedef struct {
   uint64_t value_bytes;
 } EbbtideMap;
 
-// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM lets
-// other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
+// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM
+// lets other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
 // cancelled.
 typedef int32_t (*EbbtideRegionWork)(void *argument);
 
@@ -295,11 +295,12 @@ EbbtideCode ebbtide_wake(EbbtideMemory *memory, uint64_t at);
 // Announces that the page of `at` will be needed soon. Never changes what a job computes.
 EbbtideCode ebbtide_will_need(EbbtideMemory *memory, uint64_t at);
 
-// Makes a region of `bytes` bytes, whose pages lie in the file at `path`. Its contents are zeros at
-// first, and are lost when it is closed. The budget of `options` covers everything, page tables
+// Makes a region of `bytes` bytes, whose pages lie in the file at `path`. Its contents are zeros
+// at first, and are lost when it is closed. The budget of `options` covers everything, page tables
 // included. The default stack of a job is 256 KiB, and `durability` must be null.
 //
-// `path` is a string, `options` points to a structure of the size it says, and `out` can be written.
+// `path` is a string, `options` points to a structure of the size it says, and `out` can be
+// written.
 EbbtideCode ebbtide_region_create(const char *path,
                                   uint64_t bytes,
                                   const EbbtideOptions *options,
@@ -313,8 +314,8 @@ EbbtideCode ebbtide_region_close(EbbtideRegion *region);
 // `start` and `bytes` can be written.
 EbbtideCode ebbtide_region_range(const EbbtideRegion *region, void **start, size_t *bytes);
 
-// Submits a job that uses the region. Blocks while too many jobs are queued. Any thread may submit, but not
-// from inside a job. If `ticket` is null, the result is dropped.
+// Submits a job that uses the region. Blocks while too many jobs are queued. Any thread may
+// submit, but not from inside a job. If `ticket` is null, the result is dropped.
 //
 // `work` may be called with `argument`, by another thread, until it has returned; `ticket` is null
 // or can be written.
@@ -323,38 +324,34 @@ EbbtideCode ebbtide_region_submit(const EbbtideRegion *region,
                                   void *argument,
                                   EbbtideTicket **ticket);
 
-// Takes a block of `bytes` bytes, aligned to 16. Returns null if there is no room, or the region is
-// closed. Touches no page of the region.
+// Takes a block of `bytes` bytes, aligned to 16. Returns null if there is no room, or the region
+// is closed. Touches no page of the region.
 void *ebbtide_region_malloc(const EbbtideRegion *region, size_t bytes);
 
 // As [`ebbtide_region_malloc`], at a multiple of `alignment`, a power of two.
 void *ebbtide_region_aligned_alloc(const EbbtideRegion *region, size_t alignment, size_t bytes);
 
-// Makes the block at `at` hold `bytes` bytes, and returns it. Moves it if it must, with its contents. If
-// `at` is null, takes a new block. Returns null if there is no room; the block is then unchanged.
+// Makes the block at `at` hold `bytes` bytes, and returns it. Moves it if it must, with its
+// contents. If `at` is null, takes a new block. Returns null if there is no room; the block is
+// then unchanged.
 //
 // `at` is null or a block of this region.
-void *ebbtide_region_realloc(const EbbtideRegion *region,
-                             void *at,
-                             size_t bytes);
+void *ebbtide_region_realloc(const EbbtideRegion *region, void *at, size_t bytes);
 
-// Frees a block, or does nothing if `at` is null. Touches no page of the region. The process ends with one
-// line if no block in use begins there.
+// Frees a block, or does nothing if `at` is null. Touches no page of the region. The process ends
+// with one line if no block in use begins there.
 //
 // `at` is null or a block of this region, which is not used any more.
-EbbtideCode ebbtide_region_free(const EbbtideRegion *region,
-                                void *at);
+EbbtideCode ebbtide_region_free(const EbbtideRegion *region, void *at);
 
-// Announces an access to `at`: a store, or a load if `store` is 0. A page that is not in DRAM is brought for
-// less than a plain access costs, and one that is there counts as used.
+// Announces an access to `at`: a store, or a load if `store` is 0. A page that is not in DRAM is
+// brought for less than a plain access costs, and one that is there counts as used.
 //
 // Other addresses than those of the region are ignored.
-EbbtideCode ebbtide_region_touch(const EbbtideRegion *region,
-                                 const void *at,
-                                 int32_t store);
+EbbtideCode ebbtide_region_touch(const EbbtideRegion *region, const void *at, int32_t store);
 
-// Keeps `bytes` bytes from `at` on in DRAM, for system calls that read them, or also write to them if
-// `store` is not 0. Ended by `ebbtide_region_unpin`.
+// Keeps `bytes` bytes from `at` on in DRAM, for system calls that read them, or also write to them
+// if `store` is not 0. Ended by `ebbtide_region_unpin`.
 //
 // `out` can be written.
 EbbtideCode ebbtide_region_pin(const EbbtideRegion *region,
@@ -366,8 +363,8 @@ EbbtideCode ebbtide_region_pin(const EbbtideRegion *region,
 // Ends a pin.
 EbbtideCode ebbtide_region_unpin(EbbtidePinned *pinned);
 
-// From now on a miss of this job blocks its core, until as many calls of `ebbtide_no_switch_end`. Hold it
-// around a lock that other jobs take as well. Does nothing outside of jobs.
+// From now on a miss of this job blocks its core, until as many calls of `ebbtide_no_switch_end`.
+// Hold it around a lock that other jobs take as well. Does nothing outside of jobs.
 void ebbtide_no_switch_begin(void);
 
 // Ends one `ebbtide_no_switch_begin` of this job.
