@@ -84,7 +84,7 @@ fn a_store_that_is_not_in_use_grows_with_all_that_it_has() {
     let word = jobs.submit(|memory| memory.load::<u64>(PageId(7).start())).wait().unwrap();
     assert_eq!(word, 77);
     jobs.stop().unwrap();
-    drop(store);
+    drop((engine, store));
     let output = grow("1MiB").unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
