@@ -28,6 +28,7 @@ mod watch {
 
 /// The copy of `ebbtide_core::durability`, with the mistakes.
 #[allow(clippy::all, reason = "the lints of `ebbtide-core` check the source")]
+#[allow(rustdoc::broken_intra_doc_links, reason = "the links are to items of `ebbtide-core`")]
 pub mod durability {
     include!(concat!(env!("OUT_DIR"), "/durability/mod.rs"));
 }

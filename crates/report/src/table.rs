@@ -234,7 +234,9 @@ mod tests {
         let table = table.row(["a", "1", "Long."]).row(["b", "2", ""]);
         let html = table.html();
         assert!(!html.contains(">note<"), "{html}");
-        assert_eq!(html.matches("<td colspan=\"2\">Long.</td>").count(), 1, "{html}");
+        let below = "<tr class=\"note\"><td></td><td colspan=\"1\">Long.</td></tr>";
+        assert_eq!(html.matches(below).count(), 1, "{html}");
+        assert_eq!(html.matches("class=\"note\"").count(), 1, "{html}");
         let csv = String::from_utf8(table.csv().expect("text")).expect("UTF-8");
         assert_eq!(csv, "id,value,note\na,1,Long.\nb,2,\n");
     }
