@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 /// Compiles the crate's check of panics for a program with this `strategy`.
 fn compiled(strategy: &str) -> Output {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/panics.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/host/panics.rs");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     Command::new(compiler)
         .args(["--crate-type=lib", "--edition=2024", "--emit=metadata"])
