@@ -329,6 +329,7 @@ def reproduce(
     quick: bool = True,
     real: bool = False,
     seed: int | None = None,
+    traces: Path | None = None,
     progress: Progress = None,
 ) -> Reproduction:
     """Reproduces the claims of a paper, or of all, as `ebbtide reproduce` does.
@@ -338,9 +339,10 @@ def reproduce(
         quick: simulate a small part of the capacities: minutes instead of most of an hour.
         real: also measure on this machine what the papers state about real hosts.
         seed: seed of layouts, job streams and arrivals.
+        traces: a folder with the CXL-flash study's own traces of real programs.
         progress: see `ebbtide.Progress`.
     """
-    arguments = _given(paper=paper, quick=quick, real=real, seed=seed)
+    arguments = _given(paper=paper, quick=quick, real=real, seed=seed, traces=traces)
     with shown(progress) as tell:
         return Reproduction(_native.reproduce(arguments, tell))
 

@@ -315,6 +315,7 @@ pub(crate) fn reproduce(
         real: arguments.is_set("real"),
         seed: arguments.count("seed", 0)?.unwrap_or(1),
         threads: host_threads(),
+        traces: arguments.text("traces").map(Into::into),
     };
     watched(py, progress.as_ref(), move |watch| {
         let results = ebbtide_papers::reproduce(&papers, &options, watch);
