@@ -208,21 +208,25 @@ fn script<'a, M: Memory>(
     call: &mut Call<'a, M>,
     interpreter: &mut Interpreter,
 ) -> Result<Script<'a>, Failure> {
+    const UNKNOWN: &str = "NOSCRIPT No matching script. Please use EVAL.";
+    // As in Redis, no script has a digest of another length, whatever follows.
+    let sha = match id {
+        Id::Evalsha | Id::EvalshaRo => Some(Sha::given(call.arguments[1]).ok_or(UNKNOWN)?),
+        _ => None,
+    };
     let count = crate::number::integer(call.arguments[2]).ok_or(Failure::from(NOT_INTEGER))?;
     let rest = &call.arguments[FIRST_KEY..];
     if count > rest.len() as i64 {
         return Err("ERR Number of keys can't be greater than number of args".into());
     }
     let count = usize::try_from(count).map_err(|_| "ERR Number of keys can't be negative")?;
-    let source = match id {
-        Id::Evalsha | Id::EvalshaRo => {
-            let sha = Sha::given(call.arguments[1]);
-            let found = sha.and_then(|sha| call.state.shared.sources.find(&sha));
-            let found = found.ok_or("NOSCRIPT No matching script. Please use EVAL.")?;
+    let source = match sha {
+        Some(sha) => {
+            let found = call.state.shared.sources.find(&sha).ok_or(UNKNOWN)?;
             compile(interpreter, &found)?;
             found
         }
-        _ => add(call.state, interpreter, call.arguments[1])?,
+        None => add(call.state, interpreter, call.arguments[1])?,
     };
     let (keys, arguments) = rest.split_at(count);
     let reads_only = source.reads_only || matches!(id, Id::EvalRo | Id::EvalshaRo);
