@@ -8,6 +8,7 @@
 //! A fiber stays on the thread that made it. Its body must not hold a lock guard, a `RefCell`
 //! borrow or a thread-local reference across a suspension, and must not suspend while it unwinds.
 
+mod chained_handler;
 mod overflow;
 mod panics;
 mod region;
@@ -15,6 +16,7 @@ mod stacks;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+pub use chained_handler::{ChainedHandler, Handler};
 pub use panics::on_the_threads_stack;
 pub use region::{GUARD_BYTES, STACK_BYTES_MAX, STACK_BYTES_MIN};
 pub use stacks::{Label, Stack, StackPool, attached};

@@ -8,15 +8,16 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
+use crate::chained_handler::ChainedHandler;
 use crate::region;
 
 /// Bytes of a thread's alternate stack, if it has none.
 const ALTERNATE_BYTES: usize = 64 * 1024;
 
-/// The previous handler, for faults that are no overflow of a fiber.
-static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
+/// The handler, which passes on faults that are no overflow of a fiber.
+static HANDLER: ChainedHandler = ChainedHandler::new();
 
 /// Turns on the report of overflows of fibers on the calling thread.
 pub(crate) fn watch_this_thread() -> io::Result<()> {
@@ -32,22 +33,9 @@ pub(crate) fn watch_this_thread() -> io::Result<()> {
 }
 
 fn install() {
-    let mut previous = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: asks only; the previous action is written in full on success.
-    let asked = unsafe { libc::sigaction(libc::SIGSEGV, std::ptr::null(), previous.as_mut_ptr()) };
-    if asked != 0 {
-        return;
-    }
-    // SAFETY: written just now. It is never freed: the handler may read it at any time.
-    let previous = Box::into_raw(Box::new(unsafe { previous.assume_init() }));
-    PREVIOUS.store(previous, Ordering::Release);
-    // SAFETY: all zeros is a valid `sigaction` with an empty mask.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = handle;
-    action.sa_sigaction = handler as libc::sighandler_t;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // Without the handler an overflow still ends the process, but no line names its job.
     // SAFETY: the handler only makes calls that are safe in a handler.
-    unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, null_mut()) };
+    let _ = unsafe { HANDLER.install(libc::SIGSEGV, handle, libc::SA_ONSTACK) };
 }
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -72,23 +60,8 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         // SAFETY: abort is safe in a handler.
         unsafe { libc::abort() };
     }
-    // SAFETY: set before this handler was installed, and never freed.
-    let previous = unsafe { &*PREVIOUS.load(Ordering::Acquire) };
-    let (handler, flags) = (previous.sa_sigaction, previous.sa_flags);
-    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // The access is made again when this handler returns, and ends the process.
-        // SAFETY: puts back what was there.
-        unsafe { libc::sigaction(signal, previous, null_mut()) };
-    } else if flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: the flag says that the handler has this type.
-        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
-            unsafe { std::mem::transmute(handler) };
-        handler(signal, info, context);
-    } else {
-        // SAFETY: without the flag a handler takes the signal's number alone.
-        let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
-        handler(signal);
-    }
+    // SAFETY: these are the arguments of the installed handler.
+    unsafe { HANDLER.pass_on(signal, info, context) };
 }
 
 /// `si_code` of a signal that the kernel sends for reasons of its own.
