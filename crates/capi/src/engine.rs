@@ -35,8 +35,11 @@ pub type EbbtideWork =
 /// A running engine; `None` during and after its closing.
 type Running = Arc<RwLock<Option<Jobs>>>;
 
+/// The ticket of a job of C.
+type Submitted = Ticket<Result<i32, TransactionError>>;
+
 static ENGINES: Handles<Running> = Handles::new();
-pub(crate) static TICKETS: Handles<Ticket<Result<i32, TransactionError>>> = Handles::new();
+static TICKETS: Handles<Submitted> = Handles::new();
 
 extern "C" fn in_child() {
     ENGINES.forked();
@@ -142,6 +145,27 @@ pub(crate) fn with_jobs<R>(
     }
 }
 
+/// The argument of a job, which the caller lets another thread use.
+pub(crate) struct Argument(pub(crate) *mut c_void);
+// SAFETY: the caller of a submission promises that the job may use it.
+unsafe impl Send for Argument {}
+
+/// Writes the handle of a submitted job to `ticket`. Drops the job's result if that is null.
+///
+/// # Safety
+/// `ticket` is null or can be written.
+pub(crate) unsafe fn hand_out(
+    submitted: Submitted,
+    ticket: *mut *mut EbbtideTicket,
+) -> Result<(), Failure> {
+    if !ticket.is_null() {
+        let handle = TICKETS.open(submitted)?;
+        // SAFETY: as the caller promises.
+        unsafe { ticket.write(handle) };
+    }
+    Ok(())
+}
+
 /// Submits a job. Blocks while too many jobs are queued. Any thread may submit, but not from inside
 /// a job.
 ///
@@ -158,11 +182,6 @@ pub unsafe extern "C" fn ebbtide_submit(
     argument: *mut c_void,
     ticket: *mut *mut EbbtideTicket,
 ) -> EbbtideCode {
-    /// The argument, which the caller lets another thread use.
-    struct Argument(*mut c_void);
-    // SAFETY: the caller promises that the job may use it.
-    unsafe impl Send for Argument {}
-
     guarded(|| {
         memory::check_outside()?;
         let work = work.ok_or_else(|| Failure::input("work is null"))?;
@@ -179,12 +198,8 @@ pub unsafe extern "C" fn ebbtide_submit(
                 Ok((result, memory.committed()))
             }))
         })?;
-        if !ticket.is_null() {
-            let handle = TICKETS.open(submitted)?;
-            // SAFETY: as the caller promises.
-            unsafe { ticket.write(handle) };
-        }
-        Ok(())
+        // SAFETY: as the caller promises.
+        unsafe { hand_out(submitted, ticket) }
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Once};
 use ebbtide_engine::mapped::{Heap, MappedStore, NoSwitch, Pinned, STACK_BYTES, no_switch};
 
 use crate::code::{EbbtideCode, Failure, given, guarded, string};
-use crate::engine::{EbbtideTicket, TICKETS, path_of};
+use crate::engine::{Argument, EbbtideTicket, hand_out, path_of};
 use crate::handles::{Handles, watch_forks};
 use crate::memory;
 use crate::options::{EbbtideOptions, engine_options};
@@ -124,11 +124,6 @@ pub unsafe extern "C" fn ebbtide_region_submit(
     argument: *mut c_void,
     ticket: *mut *mut EbbtideTicket,
 ) -> EbbtideCode {
-    /// The argument, which the caller lets another thread use.
-    struct Argument(*mut c_void);
-    // SAFETY: the caller promises that the job may use it.
-    unsafe impl Send for Argument {}
-
     guarded(|| {
         memory::check_outside()?;
         let work = work.ok_or_else(|| Failure::input("work is null"))?;
@@ -138,12 +133,8 @@ pub unsafe extern "C" fn ebbtide_region_submit(
             // SAFETY: the caller promises that the job may be called with its argument.
             Ok(unsafe { work(argument.0) })
         });
-        if !ticket.is_null() {
-            let handle = TICKETS.open(submitted)?;
-            // SAFETY: as the caller promises.
-            unsafe { ticket.write(handle) };
-        }
-        Ok(())
+        // SAFETY: as the caller promises.
+        unsafe { hand_out(submitted, ticket) }
     })
 }
 
