@@ -14,7 +14,6 @@ mod exceptions;
 mod fatal;
 mod heap;
 mod lock;
-mod memory;
 #[cfg(all(test, shuttle))]
 mod model_checks;
 mod no_switch;
@@ -32,7 +31,6 @@ mod uffd;
 
 pub use error::MappedError;
 pub use heap::{ALIGNMENT, Heap};
-pub use memory::PointerMemory;
 pub use no_switch::{NoSwitch, no_switch};
 pub use region::{Pinned, Region};
 pub use space::MappedCounts;
