@@ -56,14 +56,16 @@ run() {
     timeout 600 "$1" "$work/store" "${@:2}"
 }
 
-for source in examples/visits tests/c/{bad_input,device_errors,maps,sharing,threads,transactions,leaks}; do
+c=(bad_input device_errors maps sharing threads transactions typed_maps)
+cpp=(exceptions region views)
+for source in examples/{visits,jobs,words} "${c[@]/#/tests/c/}" tests/c/leaks; do
     cc -std=gnu11 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.c" "${shared[@]}"
 done
-for source in examples/orders tests/cpp/{exceptions,region}; do
+for source in examples/orders "${cpp[@]/#/tests/cpp/}"; do
     c++ -std=c++17 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.cpp" "${shared[@]}"
 done
 echo '#include <ebbtide.h>' | c++ -std=c++11 "${warnings[@]}" -fsyntax-only -I "$work/moved/include" -x c++ -
-for program in visits bad_input device_errors maps sharing threads transactions orders exceptions region; do
+for program in visits jobs "${c[@]}" orders "${cpp[@]}"; do
     run "$work/$program"
 done
 run "$work/leaks" 100000 300
@@ -73,18 +75,22 @@ cmake -S "$capi/examples" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/moved" >"$
 cmake --build "$work/cmake" >"$work/cmake.log" || { cat "$work/cmake.log" && false; }
 run "$work/cmake/visits"
 run "$work/cmake/orders"
+for words in words cmake/words; do
+    said=$(run "$work/$words" ebb tide ebb)
+    [[ $said == $'ebb 2\ntide 1' ]]
+done
 
 # The engine tells the sanitizer of every switch of stacks, so this library links only with it.
 CARGO_TARGET_DIR=$target/sanitizer cargo rustc --locked --profile dev -p ebbtide-capi \
     --features sanitizer --crate-type staticlib
 sanitized=(-fsanitize=address,undefined -fno-sanitize-recover=undefined -I "$capi/include")
 library=("$target/sanitizer/debug/libebbtide_capi.a" -lgcc_s -lpthread -ldl -lm)
-for source in examples/visits tests/c/{bad_input,device_errors,maps,sharing,threads,transactions}; do
+for source in examples/visits "${c[@]/#/tests/c/}"; do
     cc -std=gnu11 "${warnings[@]}" "${sanitized[@]}" -o "$work/sanitized" "$capi/$source.c" \
         "${library[@]}"
     run "$work/sanitized"
 done
-for source in examples/orders tests/cpp/exceptions; do
+for source in examples/orders tests/cpp/{exceptions,views}; do
     c++ -std=c++17 "${warnings[@]}" "${sanitized[@]}" -o "$work/sanitized" "$capi/$source.cpp" \
         "${library[@]}"
     run "$work/sanitized"

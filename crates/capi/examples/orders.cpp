@@ -20,7 +20,9 @@ struct SoldOut : std::runtime_error {
     SoldOut() : std::runtime_error("sold out") {}
 };
 
-ebbtide::Map<Good> stock_of(ebbtide::Memory memory) { return memory.map<Good>("stock", goods); }
+ebbtide::TypedMap<Good> stock_of(ebbtide::Memory memory) {
+    return memory.typed_map<Good>("stock", goods);
+}
 
 // Runs on a stack of its own; other orders run while it waits for flash.
 void order(ebbtide::Memory memory, std::uint64_t number) {

@@ -16,10 +16,10 @@ static int failed(const char *doing) {
 // A transaction: a visit is counted for its page and for all pages, or for neither.
 static int32_t count(EbbtideMemory *memory, void *argument) {
     uint64_t page = *(uint64_t *)argument;
-    EbbtideMap visits;
-    EbbtideCode code = ebbtide_map(memory, "visits", 10000, sizeof(uint64_t), &visits);
-    if (code == EBBTIDE_OK) code = ebbtide_map_add(memory, visits, page, 1, NULL);
-    if (code == EBBTIDE_OK) code = ebbtide_map_add(memory, visits, PAGES, 1, NULL);
+    EbbtideTypedMap visits;
+    EbbtideCode code = ebbtide_typed_map(memory, "visits", 10000, sizeof(uint64_t), &visits);
+    if (code == EBBTIDE_OK) code = ebbtide_typed_map_add(memory, visits, page, 1, NULL);
+    if (code == EBBTIDE_OK) code = ebbtide_typed_map_add(memory, visits, PAGES, 1, NULL);
     return (int32_t)code;
 }
 
@@ -30,12 +30,12 @@ static int32_t visit(EbbtideMemory *memory, void *argument) {
 
 static int32_t sum(EbbtideMemory *memory, void *argument) {
     uint64_t *totals = argument;
-    EbbtideMap visits;
-    EbbtideCode code = ebbtide_map(memory, "visits", 10000, sizeof(uint64_t), &visits);
+    EbbtideTypedMap visits;
+    EbbtideCode code = ebbtide_typed_map(memory, "visits", 10000, sizeof(uint64_t), &visits);
     for (uint64_t page = 0; page <= PAGES && code == EBBTIDE_OK; page++) {
         uint64_t value;
         bool found;
-        code = ebbtide_map_get(memory, visits, page, &value, &found);
+        code = ebbtide_typed_map_get(memory, visits, page, &value, &found);
         if (code == EBBTIDE_OK && found) totals[page == PAGES] += value;
     }
     return (int32_t)code;

@@ -38,17 +38,26 @@ typedef enum {
   // The transaction that the call is part of cannot go on as it is. Its body must return, and
   // may be called again.
   EBBTIDE_AGAIN = 7,
-  // The body of the transaction did not return 0, so nothing of the transaction took place.
+  // The body of a transaction or update did not return 0, so nothing of it took place.
   EBBTIDE_ABANDONED = 8,
-  // The map has no room for another key.
+  // The map, the store or the region has no room for it.
   EBBTIDE_FULL = 9,
 } EbbtideCode;
 
 // An address space on flash behind a DRAM cache, with cores that run jobs. Any thread may use it.
 typedef struct EbbtideEngine EbbtideEngine;
 
+// A walk through the keys and values of a map. One thread at a time may use it.
+typedef struct EbbtideIterator EbbtideIterator;
+
+// Keys and values of bytes, found by name in a store. Any thread may use it, jobs may not.
+typedef struct EbbtideMap EbbtideMap;
+
 // The address space of an engine. Valid for the job that got it, until that job returns.
 typedef struct EbbtideMemory EbbtideMemory;
+
+// The new value of an update: see [`ebbtide_new_value`].
+typedef struct EbbtideNewValue EbbtideNewValue;
 
 // Bytes of a region that stay in DRAM.
 typedef struct EbbtidePinned EbbtidePinned;
@@ -56,16 +65,28 @@ typedef struct EbbtidePinned EbbtidePinned;
 // A range of addresses whose pages come from flash. docs/MAPPED.md has the rules for its use.
 typedef struct EbbtideRegion EbbtideRegion;
 
+// Maps by name in a file. Any thread may use it, jobs may not. Rust and Python programs open the
+// same stores.
+typedef struct EbbtideStore EbbtideStore;
+
 // The handle of a job's result.
 typedef struct EbbtideTicket EbbtideTicket;
+
+// Bytes that the library owns.
+typedef struct {
+  // The first byte; null if there is no value.
+  const uint8_t *data;
+  // Number of bytes.
+  size_t size;
+} EbbtideBytes;
 
 // A store to create. A field of zeros means the default. Only `size` and `bytes` must be set.
 typedef struct {
   // `sizeof(EbbtideNewStore)`.
   size_t size;
   // Size of the address space in bytes. The file also reserves half as much for spare pages, and
-  // the log. A page takes 6.5 bytes of the DRAM budget: 1.6 GiB for 1 TiB. A store does not
-  // grow.
+  // the log. A page takes 6.5 bytes of the DRAM budget: 1.6 GiB for 1 TiB. `ebbtide store
+  // grow` enlarges a store with a log that is closed.
   uint64_t bytes;
   // Size of the log in bytes. A store with a log survives crashes. A store without a log is
   // memory expansion: its contents are lost when the engine is closed.
@@ -123,6 +144,31 @@ typedef struct {
   uint64_t jobs;
 } EbbtideCounters;
 
+// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM
+// lets other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
+// cancelled.
+typedef int32_t (*EbbtideRegionWork)(void *argument);
+
+// Options of a store. A field of zeros means the default. Only `size` must be set.
+typedef struct {
+  // `sizeof(EbbtideStoreOptions)`.
+  size_t size;
+  // The room for keys and values with their index, in bytes. Default: 1 GiB. An existing store
+  // keeps its size.
+  uint64_t bytes;
+  // The room for the order of all ordered maps, in addition. Default: an eighth of `bytes`.
+  uint64_t order_bytes;
+  // The DRAM budget in bytes. It covers everything. Default: 64 MiB.
+  uint64_t dram_bytes;
+  // Kernel threads that run jobs. Default: 1.
+  uint32_t cores;
+  // If not 0, an existing store is replaced. Other files never are.
+  uint32_t replace;
+  // When a change returns: "always" (the default), "every:TIME" or "none". Null means the
+  // default.
+  const char *durability;
+} EbbtideStoreOptions;
+
 // A hash table from words to values of one size, of fixed capacity. It consists of an address and
 // two sizes. All jobs may copy and share it, and it stays valid as long as its store.
 typedef struct {
@@ -132,16 +178,22 @@ typedef struct {
   uint64_t capacity;
   // Size of a value in bytes: a multiple of 8 up to 64.
   uint64_t value_bytes;
-} EbbtideMap;
+} EbbtideTypedMap;
 
-// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM
-// lets other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
-// cancelled.
-typedef int32_t (*EbbtideRegionWork)(void *argument);
+// The function of an update. `old.data` is null if there is no value. It gives the new value by
+// [`ebbtide_new_value`]; without that call the key is removed. If it does not return 0, nothing
+// changes. It may be called more than once, and only its last call counts. It runs on another
+// thread, on a stack of 64 KiB. Other calls of this library are refused in it.
+typedef int32_t (*EbbtideUpdate)(EbbtideBytes old, EbbtideNewValue *new_value, void *argument) EBBTIDE_NOEXCEPT;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// Frees a value that [`ebbtide_map_get`] gave.
+//
+// `value` is as `ebbtide_map_get` has set it, and was not freed before.
+void ebbtide_bytes_free(EbbtideBytes value);
 
 // Returns the error of the last failed call of this thread, in one line. Valid until the next
 // failed call of this thread. In a job, read it before the next call with the job's memory,
@@ -197,58 +249,72 @@ EbbtideCode ebbtide_close(EbbtideEngine *engine);
 // `counters` is null or points to as many bytes as its size says.
 EbbtideCode ebbtide_counters(const EbbtideEngine *engine, EbbtideCounters *counters);
 
-// Finds the range of `bytes` bytes with this name, or makes one of zeros. Names are kept in the
-// first page of the address space. A program that uses names must keep all its data in such ranges
-// and maps.
+// Begins a walk through a map. A key that is there all the time comes exactly once.
 //
-// `name` is a string, and `at` is null or can be written.
-EbbtideCode ebbtide_range(EbbtideMemory *memory, const char *name, uint64_t bytes, uint64_t *at);
+// In an ordered map, keys come in order: from `from` on, if that is not null, and to before `to`,
+// if that is not null. In a map without order, both must be null.
+//
+// `from` and `to` are null or have as many bytes as is said, and `out` can be written.
+EbbtideCode ebbtide_map_iterate(const EbbtideMap *map,
+                                const void *from,
+                                size_t from_bytes,
+                                const void *to,
+                                size_t to_bytes,
+                                EbbtideIterator **out);
 
-// Finds the map with this name, or makes an empty one for `capacity` entries with values of
-// `value_bytes` bytes. `value_bytes` is a multiple of 8 up to 64.
+// Returns the next key and its value; both `data` are null at the end. They stay valid until the
+// next call with this iterator.
 //
-// `name` is a string, and `map` is null or can be written.
-EbbtideCode ebbtide_map(EbbtideMemory *memory,
+// `key` and `value` can be written.
+EbbtideCode ebbtide_iterator_next(EbbtideIterator *iterator,
+                                  EbbtideBytes *key,
+                                  EbbtideBytes *value);
+
+// Ends a walk.
+EbbtideCode ebbtide_iterator_close(EbbtideIterator *iterator);
+
+// Finds the map with this name, or makes an empty one. An ordered map has its keys in the order of
+// their bytes, as `memcmp` compares them.
+//
+// `name` is a string, and `out` can be written.
+EbbtideCode ebbtide_map(const EbbtideStore *store,
                         const char *name,
-                        uint64_t capacity,
-                        uint64_t value_bytes,
-                        EbbtideMap *map);
+                        bool ordered,
+                        EbbtideMap **out);
 
-// Looks for `key`. Sets `*found` to whether it is there. If it is, copies its value to the
-// `map.value_bytes` bytes at `value`.
-//
-// `found` is null or can be written, and so can `value`, with as many bytes.
-EbbtideCode ebbtide_map_get(EbbtideMemory *memory,
-                            EbbtideMap map,
-                            uint64_t key,
-                            void *value,
-                            bool *found);
+// Closes a map. The others of its store stay open.
+EbbtideCode ebbtide_map_close(EbbtideMap *map);
 
-// Sets the value of `key` to the `map.value_bytes` bytes at `value`.
+// Looks for a key. Sets `*value` to its value, or `value->data` to null if it is not there. The
+// caller frees the value by [`ebbtide_bytes_free`].
 //
-// `value` is null or has as many bytes.
-EbbtideCode ebbtide_map_set(EbbtideMemory *memory, EbbtideMap map, uint64_t key, const void *value);
+// `key` has `key_bytes` bytes, and `value` can be written.
+EbbtideCode ebbtide_map_get(const EbbtideMap *map,
+                            const void *key,
+                            size_t key_bytes,
+                            EbbtideBytes *value);
 
-// Adds `delta` to the value of `key` in one atomic step. A missing key counts as 0. Returns the
-// sum in `*sum`, if `sum` is not null. The sum wraps around. The values of the map must have 8
-// bytes.
+// Stores a value under a key.
 //
-// `sum` is null or can be written.
-EbbtideCode ebbtide_map_add(EbbtideMemory *memory,
-                            EbbtideMap map,
-                            uint64_t key,
-                            uint64_t delta,
-                            uint64_t *sum);
+// `key` and `value` have as many bytes as is said.
+EbbtideCode ebbtide_map_set(const EbbtideMap *map,
+                            const void *key,
+                            size_t key_bytes,
+                            const void *value,
+                            size_t value_bytes);
 
-// Removes `key`. Sets `*found` to whether it was there, if `found` is not null.
+// Removes a key. Sets `*found` to whether it was there, if `found` is not null.
 //
-// `found` is null or can be written.
-EbbtideCode ebbtide_map_remove(EbbtideMemory *memory, EbbtideMap map, uint64_t key, bool *found);
+// `key` has `key_bytes` bytes, and `found` is null or can be written.
+EbbtideCode ebbtide_map_remove(const EbbtideMap *map,
+                               const void *key,
+                               size_t key_bytes,
+                               bool *found);
 
-// Returns the number of entries. It is exact while no job adds or removes any.
+// Returns the number of keys in `*entries`. It is exact while nothing is changed.
 //
-// `entries` is null or can be written.
-EbbtideCode ebbtide_map_count(EbbtideMemory *memory, EbbtideMap map, uint64_t *entries);
+// `entries` can be written.
+EbbtideCode ebbtide_map_count(const EbbtideMap *map, uint64_t *entries);
 
 // Returns the size of the address space in bytes.
 //
@@ -370,6 +436,23 @@ void ebbtide_no_switch_begin(void);
 // Ends one `ebbtide_no_switch_begin` of this job.
 void ebbtide_no_switch_end(void);
 
+// Opens the store in a file and recovers it, or creates it.
+//
+// `path` is a string, `options` points to a structure of the size it says, and `out` can be
+// written.
+EbbtideCode ebbtide_store_open(const char *path,
+                               const EbbtideStoreOptions *options,
+                               EbbtideStore **out);
+
+// Waits until all calls with the store have ended, makes all changes durable, and closes it. Its
+// maps and iterators are then [`EBBTIDE_CLOSED`](EbbtideCode::EbbtideClosed). They must still be
+// closed themselves.
+EbbtideCode ebbtide_store_close(EbbtideStore *store);
+
+// Raises the room for keys and values to `bytes` bytes. Other calls wait until then. The store is
+// copied to a larger file in the same folder, which needs room for both.
+EbbtideCode ebbtide_store_grow(const EbbtideStore *store, uint64_t bytes);
+
 // Runs `body` as a transaction. If `body` returns 0, all its stores take effect in one step. They
 // survive a crash as a whole or not at all. If it returns anything else, none of them takes
 // effect. In a store without a log, they stay.
@@ -396,6 +479,82 @@ EbbtideCode ebbtide_durable(EbbtideMemory *memory, uint64_t lsn);
 //
 // `lsn` is null or can be written.
 EbbtideCode ebbtide_persist(EbbtideMemory *memory, uint64_t at, uint64_t bytes, uint64_t *lsn);
+
+// Finds the range of `bytes` bytes with this name, or makes one of zeros. Names are kept in the
+// first page of the address space. A program that uses names must keep all its data in such ranges
+// and maps.
+//
+// `name` is a string, and `at` is null or can be written.
+EbbtideCode ebbtide_range(EbbtideMemory *memory, const char *name, uint64_t bytes, uint64_t *at);
+
+// Finds the map with this name, or makes an empty one for `capacity` entries with values of
+// `value_bytes` bytes. `value_bytes` is a multiple of 8 up to 64.
+//
+// `name` is a string, and `map` is null or can be written.
+EbbtideCode ebbtide_typed_map(EbbtideMemory *memory,
+                              const char *name,
+                              uint64_t capacity,
+                              uint64_t value_bytes,
+                              EbbtideTypedMap *map);
+
+// Looks for `key`. Sets `*found` to whether it is there. If it is, copies its value to the
+// `map.value_bytes` bytes at `value`.
+//
+// `found` is null or can be written, and so can `value`, with as many bytes.
+EbbtideCode ebbtide_typed_map_get(EbbtideMemory *memory,
+                                  EbbtideTypedMap map,
+                                  uint64_t key,
+                                  void *value,
+                                  bool *found);
+
+// Sets the value of `key` to the `map.value_bytes` bytes at `value`.
+//
+// `value` is null or has as many bytes.
+EbbtideCode ebbtide_typed_map_set(EbbtideMemory *memory,
+                                  EbbtideTypedMap map,
+                                  uint64_t key,
+                                  const void *value);
+
+// Adds `delta` to the value of `key` in one atomic step. A missing key counts as 0. Returns the
+// sum in `*sum`, if `sum` is not null. The sum wraps around. The values of the map must have 8
+// bytes.
+//
+// `sum` is null or can be written.
+EbbtideCode ebbtide_typed_map_add(EbbtideMemory *memory,
+                                  EbbtideTypedMap map,
+                                  uint64_t key,
+                                  uint64_t delta,
+                                  uint64_t *sum);
+
+// Removes `key`. Sets `*found` to whether it was there, if `found` is not null.
+//
+// `found` is null or can be written.
+EbbtideCode ebbtide_typed_map_remove(EbbtideMemory *memory,
+                                     EbbtideTypedMap map,
+                                     uint64_t key,
+                                     bool *found);
+
+// Returns the number of entries. It is exact while no job adds or removes any.
+//
+// `entries` is null or can be written.
+EbbtideCode ebbtide_typed_map_count(EbbtideMemory *memory, EbbtideTypedMap map, uint64_t *entries);
+
+// Replaces the value of a key by the one that `update` gives, as one transaction. No other change
+// of the key comes between. Returns [`EBBTIDE_ABANDONED`](EbbtideCode::EbbtideAbandoned) if
+// `update` does not return 0.
+//
+// `key` has `key_bytes` bytes. `update` may be called with `argument`, by another thread, during
+// this call.
+EbbtideCode ebbtide_map_update(const EbbtideMap *map,
+                               const void *key,
+                               size_t key_bytes,
+                               EbbtideUpdate update,
+                               void *argument);
+
+// Sets the new value of an update, and copies its bytes. The last call counts.
+//
+// `new_value` is the argument of the update, and `value` has `value_bytes` bytes.
+EbbtideCode ebbtide_new_value(EbbtideNewValue *new_value, const void *value, size_t value_bytes);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -90,7 +92,7 @@ template <class Call> EbbtideCode suspending(Call &&call) {
 
 } // namespace detail
 
-template <class T> class Map;
+template <class T> class TypedMap;
 
 // The address space of an engine. Valid for one job, until that job returns.
 //
@@ -183,10 +185,10 @@ public:
 
     // Finds the map from words to values of type `T` with this name, or makes an empty one.
     template <class T = std::uint64_t>
-    Map<T> map(const std::string &name, std::uint64_t capacity) const;
+    TypedMap<T> typed_map(const std::string &name, std::uint64_t capacity) const;
 
 private:
-    template <class T> friend class Map;
+    template <class T> friend class TypedMap;
 
     template <class Body> struct Run {
         Body &body;
@@ -214,7 +216,7 @@ private:
 //
 // It consists of an address and two sizes, and all jobs may copy it. A value takes whole words, so one
 // of 12 bytes takes as much as one of 16.
-template <class T = std::uint64_t> class Map {
+template <class T = std::uint64_t> class TypedMap {
     static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
                   "a value is copied byte by byte");
     static_assert(sizeof(T) <= 64, "a value has at most 64 bytes");
@@ -223,7 +225,8 @@ public:
     std::optional<T> get(Memory memory, std::uint64_t key) const {
         Words words{};
         bool found = false;
-        memory.call([&] { return ebbtide_map_get(memory.memory_, map_, key, &words, &found); });
+        memory.call(
+            [&] { return ebbtide_typed_map_get(memory.memory_, map_, key, &words, &found); });
         if (!found) return std::nullopt;
         T value;
         std::memcpy(static_cast<void *>(&value), &words, sizeof value);
@@ -233,27 +236,27 @@ public:
     void set(Memory memory, std::uint64_t key, const T &value) const {
         Words words{};
         std::memcpy(&words, &value, sizeof value);
-        memory.call([&] { return ebbtide_map_set(memory.memory_, map_, key, &words); });
+        memory.call([&] { return ebbtide_typed_map_set(memory.memory_, map_, key, &words); });
     }
 
     // Adds to the value of `key`. A missing key counts as 0. Returns the sum.
     std::uint64_t add(Memory memory, std::uint64_t key, std::uint64_t delta) const {
         static_assert(std::is_same_v<T, std::uint64_t>, "sums are of words");
         std::uint64_t sum = 0;
-        memory.call([&] { return ebbtide_map_add(memory.memory_, map_, key, delta, &sum); });
+        memory.call([&] { return ebbtide_typed_map_add(memory.memory_, map_, key, delta, &sum); });
         return sum;
     }
 
     // Removes `key`. Returns true if it was there.
     bool remove(Memory memory, std::uint64_t key) const {
         bool found = false;
-        memory.call([&] { return ebbtide_map_remove(memory.memory_, map_, key, &found); });
+        memory.call([&] { return ebbtide_typed_map_remove(memory.memory_, map_, key, &found); });
         return found;
     }
 
     std::uint64_t count(Memory memory) const {
         std::uint64_t entries = 0;
-        memory.call([&] { return ebbtide_map_count(memory.memory_, map_, &entries); });
+        memory.call([&] { return ebbtide_typed_map_count(memory.memory_, map_, &entries); });
         return entries;
     }
 
@@ -262,13 +265,14 @@ private:
     struct Words {
         std::uint64_t word[(sizeof(T) + 7) / 8];
     };
-    EbbtideMap map_{};
+    EbbtideTypedMap map_{};
 };
 
-template <class T> Map<T> Memory::map(const std::string &name, std::uint64_t capacity) const {
-    Map<T> map;
-    const std::uint64_t value_bytes = sizeof(typename Map<T>::Words);
-    call([&] { return ebbtide_map(memory_, name.c_str(), capacity, value_bytes, &map.map_); });
+template <class T>
+TypedMap<T> Memory::typed_map(const std::string &name, std::uint64_t capacity) const {
+    TypedMap<T> map;
+    const std::uint64_t bytes = sizeof(typename TypedMap<T>::Words);
+    call([&] { return ebbtide_typed_map(memory_, name.c_str(), capacity, bytes, &map.map_); });
     return map;
 }
 
@@ -397,6 +401,222 @@ private:
     explicit Engine(EbbtideEngine *engine) : engine_(engine) {}
 
     std::unique_ptr<EbbtideEngine, Close> engine_;
+};
+
+// Keys and values of bytes in a store, which any thread uses.
+//
+// Closing the store closes its maps.
+class Map {
+public:
+    class Iterator;
+    class Range;
+
+    std::optional<std::string> get(std::string_view key) const {
+        EbbtideBytes value{};
+        detail::check(ebbtide_map_get(map_.get(), key.data(), key.size(), &value));
+        if (!value.data) return std::nullopt;
+        std::string copy(reinterpret_cast<const char *>(value.data), value.size);
+        ebbtide_bytes_free(value);
+        return copy;
+    }
+
+    void set(std::string_view key, std::string_view value) const {
+        detail::check(
+            ebbtide_map_set(map_.get(), key.data(), key.size(), value.data(), value.size()));
+    }
+
+    // Removes `key`. Returns true if it was there.
+    bool remove(std::string_view key) const {
+        bool found = false;
+        detail::check(ebbtide_map_remove(map_.get(), key.data(), key.size(), &found));
+        return found;
+    }
+
+    // Replaces the value of `key` by `change` of it, as one transaction. Returns the new value.
+    //
+    // `change` takes a `std::optional<std::string_view>` and returns a `std::optional<std::string>`.
+    // No value is `std::nullopt`. It runs on another thread, perhaps several times, and makes no
+    // calls with stores and engines. An exception changes nothing and is thrown again.
+    template <class Change>
+    std::optional<std::string> update(std::string_view key, Change &&change) const {
+        Changing<Change> changing{change, std::nullopt, nullptr};
+        const EbbtideCode code = ebbtide_map_update(map_.get(), key.data(), key.size(),
+                                                    Changing<Change>::once, &changing);
+        if (code == EBBTIDE_ABANDONED && changing.thrown) std::rethrow_exception(changing.thrown);
+        detail::check(code);
+        return std::move(changing.after);
+    }
+
+    std::uint64_t count() const {
+        std::uint64_t entries = 0;
+        detail::check(ebbtide_map_count(map_.get(), &entries));
+        return entries;
+    }
+
+    // Returns all keys with their values: `for (auto [key, value] : map.all())`.
+    Range all() const;
+
+    // Returns the keys of an ordered map from `from` on, to before `to`, with their values.
+    Range range(std::string_view from, std::optional<std::string_view> to = std::nullopt) const;
+
+private:
+    friend class Store;
+    struct Close {
+        void operator()(EbbtideMap *map) const noexcept { ebbtide_map_close(map); }
+    };
+    explicit Map(EbbtideMap *map) : map_(map) {}
+
+    template <class Change> struct Changing {
+        Change &change;
+        std::optional<std::string> after;
+        std::exception_ptr thrown;
+
+        static std::int32_t once(EbbtideBytes old, EbbtideNewValue *new_value,
+                                 void *argument) noexcept {
+            auto *changing = static_cast<Changing *>(argument);
+            changing->thrown = nullptr;
+            try {
+                std::optional<std::string_view> before;
+                if (old.data) before.emplace(reinterpret_cast<const char *>(old.data), old.size);
+                const auto &after = changing->after = changing->change(before);
+                if (after)
+                    detail::check(ebbtide_new_value(new_value, after->data(), after->size()));
+                return 0;
+            } catch (...) {
+                changing->thrown = std::current_exception();
+                return 1;
+            }
+        }
+    };
+
+    std::unique_ptr<EbbtideMap, Close> map_;
+};
+
+// A walk through a map. The views of a pair stay valid until the next step.
+class Map::Iterator {
+public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::pair<std::string_view, std::string_view>;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const value_type *;
+    using reference = const value_type &;
+
+    Iterator() = default;
+    explicit Iterator(EbbtideIterator *walk) : walk_(walk) { step(); }
+
+    reference operator*() const { return pair_; }
+    pointer operator->() const { return &pair_; }
+    Iterator &operator++() {
+        step();
+        return *this;
+    }
+    void operator++(int) { step(); }
+    bool operator==(const Iterator &other) const { return walk_ == other.walk_; }
+    bool operator!=(const Iterator &other) const { return !(*this == other); }
+
+private:
+    // Goes to the next pair. At the end it is as a new iterator without a walk.
+    void step() {
+        EbbtideBytes key{}, value{};
+        detail::check(ebbtide_iterator_next(walk_, &key, &value));
+        if (!key.data) {
+            walk_ = nullptr;
+            return;
+        }
+        pair_ = {view(key), view(value)};
+    }
+    static std::string_view view(EbbtideBytes bytes) {
+        return {reinterpret_cast<const char *>(bytes.data), bytes.size};
+    }
+
+    EbbtideIterator *walk_ = nullptr;
+    value_type pair_;
+};
+
+// Keys and values of a map, which are walked through once.
+class Map::Range {
+public:
+    Iterator begin() const { return Iterator(walk_.get()); }
+    Iterator end() const { return Iterator(); }
+
+private:
+    friend class Map;
+    struct Close {
+        void operator()(EbbtideIterator *walk) const noexcept { ebbtide_iterator_close(walk); }
+    };
+    explicit Range(EbbtideIterator *walk) : walk_(walk) {}
+
+    std::unique_ptr<EbbtideIterator, Close> walk_;
+};
+
+inline Map::Range Map::all() const {
+    EbbtideIterator *walk = nullptr;
+    detail::check(ebbtide_map_iterate(map_.get(), nullptr, 0, nullptr, 0, &walk));
+    return Range(walk);
+}
+
+inline Map::Range Map::range(std::string_view from, std::optional<std::string_view> to) const {
+    EbbtideIterator *walk = nullptr;
+    const char *start = from.data() ? from.data() : "";
+    const char *end = !to ? nullptr : to->data() ? to->data() : "";
+    const std::size_t end_bytes = to ? to->size() : 0;
+    detail::check(ebbtide_map_iterate(map_.get(), start, from.size(), end, end_bytes, &walk));
+    return Range(walk);
+}
+
+// Returns the default options of a store, with this DRAM budget and room for keys and values.
+inline EbbtideStoreOptions store_options(std::uint64_t dram_bytes = 0, std::uint64_t bytes = 0) {
+    EbbtideStoreOptions options{};
+    options.size = sizeof options;
+    options.dram_bytes = dram_bytes;
+    options.bytes = bytes;
+    return options;
+}
+
+// Maps by name in a file. Any thread may use it.
+//
+// The destructor closes it.
+class Store {
+public:
+    // Opens the store in a file and recovers it, or creates it.
+    static Store open(const std::string &path,
+                      const EbbtideStoreOptions &options = store_options()) {
+        EbbtideStore *store = nullptr;
+        detail::check(ebbtide_store_open(path.c_str(), &options, &store));
+        return Store(store);
+    }
+
+    // Finds the map with this name, or makes an empty one.
+    Map map(const std::string &name) const { return named(name, false); }
+
+    // As `map`, with keys in the order of their bytes.
+    Map ordered_map(const std::string &name) const { return named(name, true); }
+
+    // Raises the room for keys and values.
+    void grow(std::uint64_t bytes) const { detail::check(ebbtide_store_grow(store_.get(), bytes)); }
+
+    // Waits until all calls have ended and closes the store.
+    //
+    // Throws an error that the destructor would ignore.
+    void close() {
+        const EbbtideCode code = ebbtide_store_close(store_.get());
+        if (code != EBBTIDE_MISPLACED) static_cast<void>(store_.release());
+        detail::check(code);
+    }
+
+private:
+    struct Close {
+        void operator()(EbbtideStore *store) const noexcept { ebbtide_store_close(store); }
+    };
+    explicit Store(EbbtideStore *store) : store_(store) {}
+
+    Map named(const std::string &name, bool ordered) const {
+        EbbtideMap *map = nullptr;
+        detail::check(ebbtide_map(store_.get(), name.c_str(), ordered, &map));
+        return Map(map);
+    }
+
+    std::unique_ptr<EbbtideStore, Close> store_;
 };
 
 } // namespace ebbtide

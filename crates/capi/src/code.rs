@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebbtide_engine::EngineError;
+use ebbtide_engine::embedded::Error;
 use ebbtide_engine::mapped::MappedError;
 use ebbtide_engine::store::StoreError;
 
@@ -31,9 +32,9 @@ pub enum EbbtideCode {
     /// The transaction that the call is part of cannot go on as it is. Its body must return, and
     /// may be called again.
     EbbtideAgain = 7,
-    /// The body of the transaction did not return 0, so nothing of the transaction took place.
+    /// The body of a transaction or update did not return 0, so nothing of it took place.
     EbbtideAbandoned = 8,
-    /// The map has no room for another key.
+    /// The map, the store or the region has no room for it.
     EbbtideFull = 9,
 }
 
@@ -95,6 +96,20 @@ impl From<MappedError> for Failure {
                 Failure::failed(error)
             }
             error => Failure::input(error),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Engine(EngineError::Store(error)) => error.into(),
+            Error::Engine(error) => error.into(),
+            Error::Full => Failure::new(EbbtideCode::EbbtideFull, error),
+            Error::Closed => Failure::new(EbbtideCode::EbbtideClosed, error),
+            Error::Forked(_) => Failure::new(EbbtideCode::EbbtideForked, error),
+            error if error.is_input() => Failure::input(error),
+            error => Failure::failed(error),
         }
     }
 }

@@ -10,23 +10,35 @@
 //! * `options`: structures of options, which carry their size.
 //! * `engine`: engines, jobs and tickets.
 //! * `memory`: the address space as a job sees it.
+//! * `store`: stores of maps by name.
+//! * `map`, `update`, `iterator`, `bytes`: maps from bytes to bytes.
 //! * `transaction`: transactions and durable waits.
 //! * `region`: mapped regions, which programs use by plain pointers.
-//! * `map`: structures that are found by name, and maps of values of one size.
+//! * `typed_map`: structures that are found by name, and maps of values of one size.
 
+mod bytes;
 mod code;
 mod engine;
 mod handles;
+mod iterator;
 mod map;
 mod memory;
 mod options;
 mod region;
+mod store;
 mod transaction;
+mod typed_map;
+mod update;
 
+pub use bytes::*;
 pub use code::*;
 pub use engine::*;
+pub use iterator::*;
 pub use map::*;
 pub use memory::*;
 pub use options::*;
 pub use region::*;
+pub use store::*;
 pub use transaction::*;
+pub use typed_map::*;
+pub use update::*;

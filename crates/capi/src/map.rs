@@ -1,236 +1,150 @@
-//! Structures that are found by name: ranges of addresses, and maps from words to values.
+//! Maps from bytes to bytes, with or without order.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Once;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
-use ebbtide_engine::FlashMemory;
-use ebbtide_structures::{Catalogue, CatalogueError, Map, MapFull};
+use ebbtide_engine::embedded::{Map, OrderedMap};
 
+use crate::bytes::{EbbtideBytes, bytes};
 use crate::code::{EbbtideCode, Failure, given, guarded, utf8};
-use crate::memory::{EbbtideMemory, own};
+use crate::handles::{Handles, watch_forks};
+use crate::memory;
+use crate::store::{EbbtideStore, STORES};
 
-/// A hash table from words to values of one size, of fixed capacity. It consists of an address and
-/// two sizes. All jobs may copy and share it, and it stays valid as long as its store.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Keys and values of bytes, found by name in a store. Any thread may use it, jobs may not.
 pub struct EbbtideMap {
-    /// Its address.
-    pub base: u64,
-    /// The most entries.
-    pub capacity: u64,
-    /// Size of a value in bytes: a multiple of 8 up to 64.
-    pub value_bytes: u64,
+    _opaque: [u8; 0],
 }
 
-impl From<CatalogueError> for Failure {
-    fn from(error: CatalogueError) -> Failure {
-        match error {
-            CatalogueError::Transaction(error) => error.into(),
-            error => Failure::input(error),
-        }
-    }
+/// A map of either kind.
+#[derive(Clone)]
+pub(crate) enum AnyMap {
+    Unordered(Map),
+    Ordered(OrderedMap),
 }
 
-impl From<MapFull> for Failure {
-    fn from(full: MapFull) -> Failure {
-        Failure::new(EbbtideCode::EbbtideFull, full)
-    }
-}
-
-/// Makes a call with the catalogue, which takes the whole address space.
-fn named<T>(
-    memory: *const EbbtideMemory,
-    work: impl FnOnce(&mut FlashMemory<'_>, Catalogue) -> Result<T, CatalogueError>,
-) -> Result<T, Failure> {
-    Ok(own(memory)?.call(|flash| {
-        let bytes = flash.size_bytes();
-        let catalogue = Catalogue::open(flash, Addr(0), bytes)?;
-        work(flash, catalogue)
-    })??)
-}
-
-/// Evaluates `$work`, a result, where the type `$V` has `$bytes` bytes.
-macro_rules! of_size {
-    ($bytes:expr, $V:ident => $work:expr) => {
-        of_size!($bytes, $V => $work, 1, 2, 3, 4, 5, 6, 7, 8)
-    };
-    ($bytes:expr, $V:ident => $work:expr, $($words:literal),*) => {
-        match $bytes {
-            $(bytes if bytes == 8 * $words => {
-                type $V = [u64; $words];
-                $work
-            })*
-            bytes => {
-                let text = format!("value_bytes is {bytes}: expected a multiple of 8 up to 64");
-                Err(Failure::input(text))
-            }
+/// Evaluates `$work` with the map of either kind.
+macro_rules! of_kind {
+    ($map:expr, $any:ident => $work:expr) => {
+        match &$map {
+            $crate::map::AnyMap::Unordered($any) => $work,
+            $crate::map::AnyMap::Ordered($any) => $work,
         }
     };
 }
 
-/// Makes a call with a map that lies within the address space.
-fn mapped<V: Value, T>(
-    memory: *const EbbtideMemory,
-    map: EbbtideMap,
-    work: impl FnOnce(&mut FlashMemory<'_>, Map<u64, V>) -> T,
-) -> Result<T, Failure> {
-    let memory = own(memory)?;
-    if !map.base.is_multiple_of(PAGE_BYTES as u64) {
-        let text = format!("map.base is {}: expected what ebbtide_map gives", map.base);
-        return Err(Failure::input(text));
-    }
-    memory.check(map.base, Map::<u64, V>::bytes(map.capacity))?;
-    memory.call(|flash| work(flash, Map::at(Addr(map.base), map.capacity)))
+pub(crate) use of_kind;
+
+static MAPS: Handles<AnyMap> = Handles::new();
+
+extern "C" fn in_child() {
+    MAPS.forked();
 }
 
-/// Finds the range of `bytes` bytes with this name, or makes one of zeros. Names are kept in the
-/// first page of the address space. A program that uses names must keep all its data in such ranges
-/// and maps.
+/// Finds the map with this name, or makes an empty one. An ordered map has its keys in the order of
+/// their bytes, as `memcmp` compares them.
 ///
 /// # Safety
-/// `name` is a string, and `at` is null or can be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbtide_range(
-    memory: *mut EbbtideMemory,
-    name: *const c_char,
-    bytes: u64,
-    at: *mut u64,
-) -> EbbtideCode {
-    guarded(|| {
-        // SAFETY: as the caller promises.
-        let name = unsafe { utf8("name", name)? };
-        given("at", at)?;
-        let start = named(memory, |flash, catalogue| catalogue.range(flash, name, bytes))?;
-        // SAFETY: as the caller promises.
-        unsafe { at.write(start.0) };
-        Ok(())
-    })
-}
-
-/// Finds the map with this name, or makes an empty one for `capacity` entries with values of
-/// `value_bytes` bytes. `value_bytes` is a multiple of 8 up to 64.
-///
-/// # Safety
-/// `name` is a string, and `map` is null or can be written.
+/// `name` is a string, and `out` can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_map(
-    memory: *mut EbbtideMemory,
+    store: *const EbbtideStore,
     name: *const c_char,
-    capacity: u64,
-    value_bytes: u64,
-    map: *mut EbbtideMap,
+    ordered: bool,
+    out: *mut *mut EbbtideMap,
 ) -> EbbtideCode {
     guarded(|| {
         // SAFETY: as the caller promises.
         let name = unsafe { utf8("name", name)? };
-        given("map", map)?;
-        let base = of_size!(value_bytes, V => named(memory, |flash, catalogue| {
-            Ok(catalogue.map::<u64, V, _>(flash, name, capacity)?.base().0)
-        }))?;
+        memory::check_outside()?;
+        given("out", out)?;
+        let store = STORES.get("store", store)?;
+        let map = match ordered {
+            true => AnyMap::Ordered(store.ordered_map(name)?),
+            false => AnyMap::Unordered(store.map(name)?),
+        };
+        static WATCH: Once = Once::new();
+        watch_forks(&WATCH, in_child);
+        let handle = MAPS.open(map)?;
         // SAFETY: as the caller promises.
-        unsafe { map.write(EbbtideMap { base, capacity, value_bytes }) };
+        unsafe { out.write(handle) };
         Ok(())
     })
 }
 
-/// Looks for `key`. Sets `*found` to whether it is there. If it is, copies its value to the
-/// `map.value_bytes` bytes at `value`.
+/// Closes a map. The others of its store stay open.
+#[unsafe(no_mangle)]
+pub extern "C" fn ebbtide_map_close(map: *mut EbbtideMap) -> EbbtideCode {
+    guarded(|| MAPS.close("map", map).map(drop))
+}
+
+/// The map of a handle, outside of jobs.
+pub(crate) fn map_of(map: *const EbbtideMap) -> Result<AnyMap, Failure> {
+    memory::check_outside()?;
+    MAPS.get("map", map)
+}
+
+/// Looks for a key. Sets `*value` to its value, or `value->data` to null if it is not there. The
+/// caller frees the value by [`ebbtide_bytes_free`].
 ///
 /// # Safety
-/// `found` is null or can be written, and so can `value`, with as many bytes.
+/// `key` has `key_bytes` bytes, and `value` can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_map_get(
-    memory: *mut EbbtideMemory,
-    map: EbbtideMap,
-    key: u64,
-    value: *mut c_void,
-    found: *mut bool,
+    map: *const EbbtideMap,
+    key: *const c_void,
+    key_bytes: usize,
+    value: *mut EbbtideBytes,
 ) -> EbbtideCode {
     guarded(|| {
+        // SAFETY: as the caller promises.
+        let key = unsafe { bytes("key", key, key_bytes)? };
         given("value", value)?;
-        given("found", found)?;
-        of_size!(map.value_bytes, V => {
-            let there = mapped(memory, map, |flash, map: Map<u64, V>| map.get(flash, key))?;
-            // SAFETY: as the caller promises.
-            unsafe {
-                found.write(there.is_some());
-                if let Some(there) = there {
-                    value.cast::<V>().write_unaligned(there);
-                }
-            }
-            Ok(())
-        })
-    })
-}
-
-/// Sets the value of `key` to the `map.value_bytes` bytes at `value`.
-///
-/// # Safety
-/// `value` is null or has as many bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbtide_map_set(
-    memory: *mut EbbtideMemory,
-    map: EbbtideMap,
-    key: u64,
-    value: *const c_void,
-) -> EbbtideCode {
-    guarded(|| {
-        given("value", value)?;
-        of_size!(map.value_bytes, V => {
-            // SAFETY: as the caller promises.
-            let value = unsafe { value.cast::<V>().read_unaligned() };
-            mapped(memory, map, |flash, map| map.insert(flash, key, value))??;
-            Ok(())
-        })
-    })
-}
-
-/// Adds `delta` to the value of `key` in one atomic step. A missing key counts as 0. Returns the
-/// sum in `*sum`, if `sum` is not null. The sum wraps around. The values of the map must have 8
-/// bytes.
-///
-/// # Safety
-/// `sum` is null or can be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ebbtide_map_add(
-    memory: *mut EbbtideMemory,
-    map: EbbtideMap,
-    key: u64,
-    delta: u64,
-    sum: *mut u64,
-) -> EbbtideCode {
-    guarded(|| {
-        if map.value_bytes != 8 {
-            let text = format!("map.value_bytes is {}: expected 8 to add", map.value_bytes);
-            return Err(Failure::input(text));
-        }
-        let add = |before: Option<u64>| before.unwrap_or(0).wrapping_add(delta);
-        let before = mapped(memory, map, |flash, map: Map<u64, u64>| {
-            map.update(flash, key, |value| Some(add(value)))
-        })??;
-        if !sum.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { sum.write(add(before)) };
-        }
+        let found = of_kind!(map_of(map)?, map => map.get(key))?;
+        // An empty value has an address too.
+        let found = found.map(|found| &*Box::leak(found.into_boxed_slice()));
+        // SAFETY: as the caller promises.
+        unsafe { value.write(EbbtideBytes::of(found)) };
         Ok(())
     })
 }
 
-/// Removes `key`. Sets `*found` to whether it was there, if `found` is not null.
+/// Stores a value under a key.
 ///
 /// # Safety
-/// `found` is null or can be written.
+/// `key` and `value` have as many bytes as is said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbtide_map_set(
+    map: *const EbbtideMap,
+    key: *const c_void,
+    key_bytes: usize,
+    value: *const c_void,
+    value_bytes: usize,
+) -> EbbtideCode {
+    guarded(|| {
+        // SAFETY: as the caller promises.
+        let (key, value) =
+            unsafe { (bytes("key", key, key_bytes)?, bytes("value", value, value_bytes)?) };
+        of_kind!(map_of(map)?, map => map.insert(key, value))?;
+        Ok(())
+    })
+}
+
+/// Removes a key. Sets `*found` to whether it was there, if `found` is not null.
+///
+/// # Safety
+/// `key` has `key_bytes` bytes, and `found` is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_map_remove(
-    memory: *mut EbbtideMemory,
-    map: EbbtideMap,
-    key: u64,
+    map: *const EbbtideMap,
+    key: *const c_void,
+    key_bytes: usize,
     found: *mut bool,
 ) -> EbbtideCode {
     guarded(|| {
-        let was_there = of_size!(map.value_bytes, V => {
-            mapped(memory, map, |flash, map: Map<u64, V>| map.remove(flash, key).is_some())
-        })?;
+        // SAFETY: as the caller promises.
+        let key = unsafe { bytes("key", key, key_bytes)? };
+        let was_there = of_kind!(map_of(map)?, map => map.remove(key))?;
         if !found.is_null() {
             // SAFETY: as the caller promises.
             unsafe { found.write(was_there) };
@@ -239,21 +153,18 @@ pub unsafe extern "C" fn ebbtide_map_remove(
     })
 }
 
-/// Returns the number of entries. It is exact while no job adds or removes any.
+/// Returns the number of keys in `*entries`. It is exact while nothing is changed.
 ///
 /// # Safety
-/// `entries` is null or can be written.
+/// `entries` can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_map_count(
-    memory: *mut EbbtideMemory,
-    map: EbbtideMap,
+    map: *const EbbtideMap,
     entries: *mut u64,
 ) -> EbbtideCode {
     guarded(|| {
         given("entries", entries)?;
-        let count = of_size!(map.value_bytes, V => {
-            mapped(memory, map, |flash, map: Map<u64, V>| map.len(flash))
-        })?;
+        let count = of_kind!(map_of(map)?, map => map.len())?;
         // SAFETY: as the caller promises.
         unsafe { entries.write(count) };
         Ok(())

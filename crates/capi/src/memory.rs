@@ -35,20 +35,34 @@ thread_local! {
     /// The memory of the job that runs on this thread. Each call sets it again at its end, because
     /// other jobs may have run during the call.
     static CURRENT: Cell<*const EbbtideMemory> = const { Cell::new(null()) };
+    /// True while the function of an update runs on this thread. No other job can run meanwhile.
+    static IN_UPDATE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Notes that no job runs on this thread.
 pub(crate) fn leave() {
     CURRENT.set(null());
+    IN_UPDATE.set(false);
 }
 
 /// Refuses calls from inside a job that would block its core.
 pub(crate) fn check_outside() -> Result<(), Failure> {
-    if CURRENT.get().is_null() {
-        return Ok(());
-    }
-    let text = "the call was made inside a job: expected one by a thread of the program";
+    let inside = match (CURRENT.get().is_null(), IN_UPDATE.get()) {
+        (true, false) => return Ok(()),
+        (true, true) => "an update",
+        (false, _) => "a job",
+    };
+    let text =
+        format!("the call was made inside {inside}: expected one by a thread of the program");
     Err(Failure::new(EbbtideCode::EbbtideMisplaced, text))
+}
+
+/// Runs the function of an update, which must make no calls that block its core.
+pub(crate) fn in_update(function: impl FnOnce() -> i32) -> i32 {
+    IN_UPDATE.set(true);
+    let code = function();
+    IN_UPDATE.set(false);
+    code
 }
 
 /// Returns the memory that a job has passed in, if it is its own.

@@ -36,8 +36,8 @@ pub struct EbbtideNewStore {
     /// `sizeof(EbbtideNewStore)`.
     pub size: usize,
     /// Size of the address space in bytes. The file also reserves half as much for spare pages, and
-    /// the log. A page takes 6.5 bytes of the DRAM budget: 1.6 GiB for 1 TiB. A store does not
-    /// grow.
+    /// the log. A page takes 6.5 bytes of the DRAM budget: 1.6 GiB for 1 TiB. `ebbtide store
+    /// grow` enlarges a store with a log that is closed.
     pub bytes: u64,
     /// Size of the log in bytes. A store with a log survives crashes. A store without a log is
     /// memory expansion: its contents are lost when the engine is closed.
@@ -55,7 +55,7 @@ const SIZE_MAX: usize = 4096;
 ///
 /// # Safety
 /// `from` is null or points to as many bytes as its first field, a size, says.
-unsafe fn sized<T: Zeroable + Copy>(name: &str, from: *const T) -> Result<T, Failure> {
+pub(crate) unsafe fn sized<T: Zeroable + Copy>(name: &str, from: *const T) -> Result<T, Failure> {
     given(name, from)?;
     // SAFETY: as the caller promises, the size is there in every version.
     let size = unsafe { from.cast::<usize>().read() };

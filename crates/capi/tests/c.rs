@@ -1,4 +1,4 @@
-//! Runs C programs against the library: the example and the ones of `tests/c`. They are compiled
+//! Runs C programs against the library: the examples and the ones of `tests/c`. They are compiled
 //! with the C compiler that links Rust's programs (`CC`, or `cc`).
 
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn run(name: &str) -> String {
 }
 
 #[test]
-fn the_example_goes_on_where_it_stopped() {
+fn visits_go_on_where_they_stopped() {
     let place = tempfile::tempdir().expect("a folder");
     let program = compile(&folder().join("examples/visits.c"), place.path());
     let store = place.path().join("visits.store");
@@ -48,6 +48,24 @@ fn the_example_goes_on_where_it_stopped() {
         |visits| format!("{visits} visits of pages, {visits} in all, after 201 jobs of this run\n");
     assert_eq!(output(Command::new(&program).arg(&store)), said(200));
     assert_eq!(output(Command::new(&program).arg(&store)), said(400));
+}
+
+#[test]
+fn words_are_counted_over_runs_and_listed_in_order() {
+    let place = tempfile::tempdir().expect("a folder");
+    let program = compile(&folder().join("examples/words.c"), place.path());
+    let store = place.path().join("words.ebb");
+    let run = |words: &[&str]| output(Command::new(&program).arg(&store).args(words));
+    assert_eq!(run(&["tide", "ebb", "tide"]), "ebb 1\ntide 2\n");
+    assert_eq!(run(&["flood", "ebb"]), "ebb 2\nflood 1\ntide 2\n");
+}
+
+#[test]
+fn jobs_run_at_once() {
+    let place = tempfile::tempdir().expect("a folder");
+    let program = compile(&folder().join("examples/jobs.c"), place.path());
+    let said = output(Command::new(&program).arg(place.path().join("jobs.store")));
+    assert_eq!(said, "the sum of squares is 328350\n");
 }
 
 #[test]
@@ -66,8 +84,13 @@ fn transactions_are_whole_after_a_kill() {
 }
 
 #[test]
-fn maps_have_values_of_every_size() {
-    assert_eq!(run("maps.c"), "maps had values of every size\n");
+fn typed_maps_have_values_of_every_size() {
+    assert_eq!(run("typed_maps.c"), "maps had values of every size\n");
+}
+
+#[test]
+fn maps_have_keys_and_values_of_bytes() {
+    assert_eq!(run("maps.c"), "maps had keys and values of bytes\n");
 }
 
 #[test]

@@ -14,8 +14,13 @@ fn header() -> String {
     let mut text = Vec::new();
     bindings.expect("C can say it").write(&mut text);
     let text = String::from_utf8(text).expect("UTF-8").replace("// # Safety\n", "");
-    let work = "(*EbbtideWork)(EbbtideMemory *memory, void *argument)";
-    text.replace(&format!("{work};"), &format!("{work} EBBTIDE_NOEXCEPT;"))
+    let callbacks = [
+        "(*EbbtideWork)(EbbtideMemory *memory, void *argument)",
+        "(*EbbtideUpdate)(EbbtideBytes old, EbbtideNewValue *new_value, void *argument)",
+    ];
+    callbacks.iter().fold(text, |text, callback| {
+        text.replace(&format!("{callback};"), &format!("{callback} EBBTIDE_NOEXCEPT;"))
+    })
 }
 
 /// `EBBTIDE_WRITE_HEADER=1 cargo test -p ebbtide-capi --test header` writes it.

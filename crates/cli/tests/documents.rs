@@ -45,7 +45,7 @@ const LISTED: [(&str, &str); 36] = [
     ("ldconfig", "needs root"),
     ("cc ", "needs an installed library; crates/capi/check.sh runs it"),
     ("c++ ", "needs a built library; crates/capi/check.sh runs it"),
-    ("./visits ", "needs an installed library; crates/capi/check.sh runs it"),
+    ("./words ", "needs an installed library; crates/capi/check.sh runs it"),
     ("GUEST_SUITE=", "needs a virtual machine"),
     ("pip install ", "builds the wheel; .ci/run does so"),
     ("python3 -m venv ", "builds the wheel; .ci/run does so"),

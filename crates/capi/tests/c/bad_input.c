@@ -37,31 +37,31 @@ static int32_t wrong_accesses(EbbtideMemory *memory, void *argument) {
     OK(ebbtide_durable(memory, 0));
     OK(ebbtide_will_need(memory, UINT64_MAX));
     OK(ebbtide_wake(memory, UINT64_MAX));
-    EbbtideMap map;
+    EbbtideTypedMap map;
     char long_name[100];
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = 0;
-    CHECK_CODE(ebbtide_map(memory, long_name, 10, 8, &map), EBBTIDE_INPUT, "more than 64 bytes");
-    CHECK_CODE(ebbtide_map(memory, "\xff", 10, 8, &map), EBBTIDE_INPUT, "name is not UTF-8");
-    CHECK_CODE(ebbtide_map(memory, "m", UINT64_MAX, 8, &map), EBBTIDE_INPUT, "do not fit");
+    CHECK_CODE(ebbtide_typed_map(memory, long_name, 10, 8, &map), EBBTIDE_INPUT, "more than 64 bytes");
+    CHECK_CODE(ebbtide_typed_map(memory, "\xff", 10, 8, &map), EBBTIDE_INPUT, "name is not UTF-8");
+    CHECK_CODE(ebbtide_typed_map(memory, "m", UINT64_MAX, 8, &map), EBBTIDE_INPUT, "do not fit");
     const uint64_t wrong_sizes[] = {0, 12, 72, UINT64_MAX};
     for (int n = 0; n < 4; n++)
-        CHECK_CODE(ebbtide_map(memory, "m", 10, wrong_sizes[n], &map), EBBTIDE_INPUT,
+        CHECK_CODE(ebbtide_typed_map(memory, "m", 10, wrong_sizes[n], &map), EBBTIDE_INPUT,
                    "expected a multiple of 8 up to 64");
-    OK(ebbtide_map(memory, "m", 10, 8, &map));
-    CHECK_CODE(ebbtide_map(memory, "m", 20, 8, &map), EBBTIDE_INPUT, "'m' is a map for 10 entries");
-    CHECK_CODE(ebbtide_map(memory, "m", 10, 16, &map), EBBTIDE_INPUT, "of 8 and 8 bytes, not a map");
-    EbbtideMap forged = {.base = map.base + 8, .capacity = 10, .value_bytes = 8};
-    CHECK_CODE(ebbtide_map_set(memory, forged, 1, &value), EBBTIDE_INPUT, "what ebbtide_map gives");
-    forged = (EbbtideMap){.base = map.base, .capacity = UINT64_MAX, .value_bytes = 8};
-    CHECK_CODE(ebbtide_map_get(memory, forged, 1, &value, &flag), EBBTIDE_INPUT, "within");
-    forged = (EbbtideMap){.base = map.base, .capacity = 10, .value_bytes = 1};
-    CHECK_CODE(ebbtide_map_remove(memory, forged, 1, &flag), EBBTIDE_INPUT, "value_bytes is 1");
-    CHECK_CODE(ebbtide_map_get(memory, map, 1, NULL, &flag), EBBTIDE_INPUT, "value is null");
-    CHECK_CODE(ebbtide_map_set(memory, map, 1, NULL), EBBTIDE_INPUT, "value is null");
+    OK(ebbtide_typed_map(memory, "m", 10, 8, &map));
+    CHECK_CODE(ebbtide_typed_map(memory, "m", 20, 8, &map), EBBTIDE_INPUT, "'m' is a map for 10 entries");
+    CHECK_CODE(ebbtide_typed_map(memory, "m", 10, 16, &map), EBBTIDE_INPUT, "of 8 and 8 bytes, not a map");
+    EbbtideTypedMap forged = {.base = map.base + 8, .capacity = 10, .value_bytes = 8};
+    CHECK_CODE(ebbtide_typed_map_set(memory, forged, 1, &value), EBBTIDE_INPUT, "what ebbtide_typed_map gives");
+    forged = (EbbtideTypedMap){.base = map.base, .capacity = UINT64_MAX, .value_bytes = 8};
+    CHECK_CODE(ebbtide_typed_map_get(memory, forged, 1, &value, &flag), EBBTIDE_INPUT, "within");
+    forged = (EbbtideTypedMap){.base = map.base, .capacity = 10, .value_bytes = 1};
+    CHECK_CODE(ebbtide_typed_map_remove(memory, forged, 1, &flag), EBBTIDE_INPUT, "value_bytes is 1");
+    CHECK_CODE(ebbtide_typed_map_get(memory, map, 1, NULL, &flag), EBBTIDE_INPUT, "value is null");
+    CHECK_CODE(ebbtide_typed_map_set(memory, map, 1, NULL), EBBTIDE_INPUT, "value is null");
     uint64_t key = 0;
-    while (ebbtide_map_set(memory, map, key, &key) == EBBTIDE_OK) key++;
-    CHECK_CODE(ebbtide_map_set(memory, map, key, &key), EBBTIDE_FULL, "for 10 entries is full");
+    while (ebbtide_typed_map_set(memory, map, key, &key) == EBBTIDE_OK) key++;
+    CHECK_CODE(ebbtide_typed_map_set(memory, map, key, &key), EBBTIDE_FULL, "for 10 entries is full");
     CHECK(key >= 10);
     // After all this the job goes on.
     OK(ebbtide_load(memory, 8, &value));

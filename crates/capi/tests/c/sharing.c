@@ -10,9 +10,9 @@ enum { SHARERS = 300, TRANSACTIONS = 4 };
 static int32_t add_to_shared(EbbtideMemory *memory, void *argument) {
     static unsigned char bytes[2048];
     uint64_t at = BYTES / 2 + (uint64_t)(uintptr_t)argument * sizeof bytes;
-    EbbtideMap shared;
-    EbbtideCode code = ebbtide_map(memory, "shared", 100, 8, &shared);
-    if (code == EBBTIDE_OK) code = ebbtide_map_add(memory, shared, 1, 1, NULL);
+    EbbtideTypedMap shared;
+    EbbtideCode code = ebbtide_typed_map(memory, "shared", 100, 8, &shared);
+    if (code == EBBTIDE_OK) code = ebbtide_typed_map_add(memory, shared, 1, 1, NULL);
     if (code == EBBTIDE_OK) code = ebbtide_write(memory, at, bytes, sizeof bytes);
     CHECK(code == EBBTIDE_OK || code == EBBTIDE_AGAIN);
     return 0;
@@ -25,10 +25,10 @@ static int32_t shares(EbbtideMemory *memory, void *argument) {
 }
 
 static int32_t shared_of(EbbtideMemory *memory, void *argument) {
-    EbbtideMap shared;
+    EbbtideTypedMap shared;
     bool found;
-    OK(ebbtide_map(memory, "shared", 100, 8, &shared));
-    OK(ebbtide_map_get(memory, shared, 1, argument, &found));
+    OK(ebbtide_typed_map(memory, "shared", 100, 8, &shared));
+    OK(ebbtide_typed_map_get(memory, shared, 1, argument, &found));
     CHECK(found);
     return 0;
 }

@@ -144,7 +144,7 @@ void several_threads(const ebbtide::Engine &engine) {
         threads.emplace_back([&engine] {
             for (std::uint64_t n = 0; n < 100; n++) {
                 auto ticket = engine.submit([n](Memory memory) {
-                    return memory.map("counts", 1000).add(memory, n, 1);
+                    return memory.typed_map("counts", 1000).add(memory, n, 1);
                 });
                 CHECK(ticket.wait() >= 1);
             }
@@ -153,7 +153,7 @@ void several_threads(const ebbtide::Engine &engine) {
     for (auto &thread : threads) thread.join();
     engine
         .submit([](Memory memory) {
-            const auto counts = memory.map("counts", 1000);
+            const auto counts = memory.typed_map("counts", 1000);
             for (std::uint64_t n = 0; n < 100; n++) CHECK(counts.get(memory, n) == 4u);
             CHECK(counts.count(memory) == 100);
             CHECK(counts.remove(memory, 5) && !counts.remove(memory, 5));
@@ -172,18 +172,18 @@ struct Reading {
 void typed_maps(const ebbtide::Engine &engine) {
     const auto wrong = engine
                            .submit([](Memory memory) {
-                               const auto readings = memory.map<Reading>("readings", 100);
+                               const auto readings = memory.typed_map<Reading>("readings", 100);
                                readings.set(memory, 7, {21.5F, -3, 2026, 328});
-                               const auto letters = memory.map<char>("letters", 100);
+                               const auto letters = memory.typed_map<char>("letters", 100);
                                letters.set(memory, 1, 'x');
                                CHECK(letters.get(memory, 1) == 'x');
-                               return code_of([&] { memory.map<Reading>("letters", 100); });
+                               return code_of([&] { memory.typed_map<Reading>("letters", 100); });
                            })
                            .wait();
     CHECK(wrong == EBBTIDE_INPUT);
     engine
         .submit([](Memory memory) {
-            const auto readings = memory.map<Reading>("readings", 100);
+            const auto readings = memory.typed_map<Reading>("readings", 100);
             const auto there = readings.get(memory, 7);
             CHECK(there && there->degrees == 21.5F && there->place == -3);
             CHECK(there->year == 2026 && there->day == 328);
