@@ -5,9 +5,10 @@
 //! or the time is over.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::Score;
+use ebbtide_structures::keyspace::{Kind, Score};
 
 use super::lists::{self, End};
+use super::removing::Several;
 use super::sorted_sets;
 use super::{Call, Failure, Outcome, WRONG_KIND};
 use crate::number;
@@ -105,7 +106,7 @@ fn pop_list<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     let (timeout_ms, keys) = (timeout(call, last)?, &call.arguments[1..last]);
     wait(call, keys, timeout_ms, Null::Array, |call| {
         for key in keys {
-            if lists::there(call, key)? > 0 {
+            if call.length(key, Kind::List)? > 0 {
                 call.reply.array(2);
                 call.reply.bulk(key);
                 lists::pop(call, key, end, 1)?;
@@ -118,7 +119,7 @@ fn pop_list<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
 
 pub(super) fn blmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let timeout_ms = timeout(call, 1)?;
-    let lists::Several { keys, end, count } = lists::several(call, 2)?;
+    let Several { keys, end, count } = lists::several(call, 2)?;
     wait(call, keys, timeout_ms, Null::Array, |call| lists::pop_first(call, keys, end, count))
 }
 
@@ -147,7 +148,7 @@ fn pop_member<M: Memory>(call: &mut Call<'_, M>, end: sorted_sets::End) -> Outco
     let (timeout_ms, keys) = (timeout(call, last)?, &call.arguments[1..last]);
     wait(call, keys, timeout_ms, Null::Array, |call| {
         for key in keys {
-            if sorted_sets::there(call, key)? > 0 {
+            if call.length(key, Kind::SortedSet)? > 0 {
                 call.reply.array(3);
                 call.reply.bulk(key);
                 sorted_sets::pop(call, key, end, 1, |call, element| {
@@ -164,7 +165,7 @@ fn pop_member<M: Memory>(call: &mut Call<'_, M>, end: sorted_sets::End) -> Outco
 
 pub(super) fn bzmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let timeout_ms = timeout(call, 1)?;
-    let sorted_sets::Several { keys, end, count } = sorted_sets::several(call, 2)?;
+    let Several { keys, end, count } = sorted_sets::several(call, 2)?;
     wait(call, keys, timeout_ms, Null::Array, |call| sorted_sets::pop_first(call, keys, end, count))
 }
 

@@ -71,6 +71,16 @@ impl<'a, M: Memory> Call<'a, M> {
         }
     }
 
+    /// Returns the number of elements that a key has, 0 if it is missing.
+    ///
+    /// # Errors
+    /// Returns an error if the key has a value of another kind.
+    pub(super) fn length(&mut self, key: &[u8], kind: Kind) -> Result<u64, Failure> {
+        let key = self.keyspace().key(key);
+        let collection = self.collection(&key, kind)?;
+        Ok(collection.map_or(0, |collection| collection.len(self.memory)))
+    }
+
     /// Changes the collection of a key, which is made if it is missing. `change` may run more than
     /// once.
     ///

@@ -114,9 +114,7 @@ pub(super) fn hdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn hlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let key = call.key(1);
-    let hash = call.collection(&key, Kind::Hash)?;
-    let length = hash.map_or(0, |hash| hash.len(call.memory));
+    let length = call.length(call.arguments[1], Kind::Hash)?;
     call.reply.integer(length as i64);
     Ok(())
 }

@@ -3,16 +3,13 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Kind};
 
-use super::arguments::{count_option, indices, keys_of};
+use super::arguments::indices;
 use super::elements::Element;
+use super::removing::Several;
 use super::{Call, Failure, Outcome, SYNTAX};
 
 const NO_KEY: &str = "ERR no such key";
 const OUT_OF_RANGE: &str = "ERR index out of range";
-const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
-
-/// Values that one transaction removes if the command makes several.
-const REMOVED_AT_ONCE: u64 = 16;
 
 /// An end of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +46,7 @@ pub(super) fn rpushx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 fn push<M: Memory>(call: &mut Call<'_, M>, end: End, if_present: bool) -> Outcome {
     let (key, values) = (call.key(1), &call.arguments[2..]);
-    let there = call.collection(&key, Kind::List)?.map_or(0, |list| list.len(call.memory));
+    let there = call.length(call.arguments[1], Kind::List)?;
     if if_present && there == 0 {
         call.reply.integer(0);
         return Ok(());
@@ -93,46 +90,25 @@ fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
         let name = if end == End::Left { "lpop" } else { "rpop" };
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
     }
-    let counted = call.arguments.len() == 3;
-    let count = if counted { call.integer(2) } else { Ok(1) };
-    let count = count.ok().and_then(|count| u64::try_from(count).ok());
-    let count = count.ok_or(Failure::from(NOT_POSITIVE))?;
-    let key = call.arguments[1];
-    let there = there(call, key)?;
-    match (there, counted) {
-        (0, true) => call.reply.null_array(),
-        (0, false) => call.reply.null(),
-        (_, true) => {
+    let (key, count) = (call.arguments[1], call.pop_count()?);
+    let there = call.length(key, Kind::List)?;
+    match (there, count) {
+        (0, Some(_)) => call.reply.null_array(),
+        (0, None) => call.reply.null(),
+        (_, Some(count)) => {
             call.reply.array(there.min(count) as usize);
             pop(call, key, end, there.min(count))?;
         }
-        (_, false) => pop(call, key, end, 1)?,
+        (_, None) => pop(call, key, end, 1)?,
     }
     Ok(())
-}
-
-/// Number of values of a key.
-pub(super) fn there<M: Memory>(call: &mut Call<'_, M>, key: &[u8]) -> Result<u64, Failure> {
-    let key = call.keyspace().key(key);
-    let list = call.collection(&key, Kind::List)?;
-    Ok(list.map_or(0, |list| list.len(call.memory)))
 }
 
 /// Removes `count` values, which are there, and replies with each.
 pub(super) fn pop<M: Memory>(call: &mut Call<'_, M>, key: &[u8], end: End, count: u64) -> Outcome {
     let key = call.keyspace().key(key);
-    let mut done = 0;
-    while done < count {
-        let most = if call.steps.is_some() { REMOVED_AT_ONCE } else { u64::MAX };
-        let at_once = most.min(count - done);
-        let popped = call.edit(&key, Kind::List, |call, list| {
-            Ok((0..at_once).map_while(|_| pop_one(call, list, end)).collect::<Vec<_>>())
-        })?;
-        popped.iter().for_each(|value| call.reply.bulk(value));
-        done += at_once;
-        call.pause()?;
-    }
-    Ok(())
+    let remove = |call: &mut Call<'_, M>, list: &mut Collection| pop_one(call, list, end);
+    call.remove_each(&key, Kind::List, count, remove, |call, value| call.reply.bulk(&value))
 }
 
 pub(super) fn lmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -143,21 +119,12 @@ pub(super) fn lmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// The arguments of `LMPOP`.
-pub(super) struct Several<'a> {
-    pub(super) keys: &'a [&'a [u8]],
-    pub(super) end: End,
-    pub(super) count: u64,
-}
-
 /// Parses the number of keys at `index`, the keys, `LEFT` or `RIGHT`, and `COUNT`.
 pub(super) fn several<'a, M: Memory>(
     call: &Call<'a, M>,
     index: usize,
-) -> Result<Several<'a>, Failure> {
-    let (keys, rest) = keys_of(call.arguments, index)?;
-    let end = End::parse(call, rest)?;
-    Ok(Several { keys, end, count: count_option(call.arguments, rest + 1)? })
+) -> Result<Several<'a, End>, Failure> {
+    Several::parse(call, index, End::parse)
 }
 
 /// Pops from the first key that has values, and replies with its name and them. Returns false if
@@ -168,21 +135,11 @@ pub(super) fn pop_first<M: Memory>(
     end: End,
     count: u64,
 ) -> Result<bool, Failure> {
-    for key in keys {
-        let there = there(call, key)?.min(count);
-        if there > 0 {
-            call.reply.array(2);
-            call.reply.bulk(key);
-            call.reply.array(there as usize);
-            pop(call, key, end, there)?;
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    call.pop_first(keys, (Kind::List, count), |call, key, there| pop(call, key, end, there))
 }
 
 pub(super) fn llen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let count = there(call, call.arguments[1])?;
+    let count = call.length(call.arguments[1], Kind::List)?;
     call.reply.integer(count as i64);
     Ok(())
 }
@@ -334,7 +291,7 @@ pub(super) fn lrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     })?;
     // From the end, so that the other ranks stay as they are.
     ranks.sort_unstable();
-    let at_once = if call.steps.is_some() { REMOVED_AT_ONCE as usize } else { usize::MAX };
+    let at_once = call.removed_at_once() as usize;
     for some in ranks.rchunks(at_once.min(ranks.len().max(1))) {
         call.edit(&key, Kind::List, |call, list| {
             some.iter().rev().for_each(|rank| drop(list.remove_at(call.memory, *rank)));
@@ -349,22 +306,15 @@ pub(super) fn lrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn ltrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let key = call.key(1);
-    let count = there(call, call.arguments[1])?;
+    let count = call.length(call.arguments[1], Kind::List)?;
     let (from, kept) = indices(start, end, count);
-    for (end, mut left) in [(End::Right, count - from - kept), (End::Left, from)] {
+    for (end, left) in [(End::Right, count - from - kept), (End::Left, from)] {
         if kept == 0 {
             break;
         }
-        while left > 0 {
-            let most = if call.steps.is_some() { REMOVED_AT_ONCE } else { u64::MAX };
-            let at_once = most.min(left);
-            call.edit(&key, Kind::List, |call, list| {
-                (0..at_once).for_each(|_| drop(pop_one(call, list, end)));
-                Ok(())
-            })?;
-            left -= at_once;
-            call.pause()?;
-        }
+        let remove =
+            |call: &mut Call<'_, M>, list: &mut Collection| pop_one(call, list, end).map(drop);
+        call.remove_each(&key, Kind::List, left, remove, |_, ()| ())?;
     }
     if kept == 0 && count > 0 {
         call.remove(&key)?;

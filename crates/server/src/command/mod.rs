@@ -21,6 +21,7 @@ mod lcs;
 mod limits;
 mod lists;
 mod pubsub;
+mod removing;
 mod scripting;
 mod server;
 mod sets;

@@ -45,9 +45,7 @@ pub(super) fn srem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn scard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let key = call.key(1);
-    let set = call.collection(&key, Kind::Set)?;
-    let count = set.map_or(0, |set| set.len(call.memory));
+    let count = call.length(call.arguments[1], Kind::Set)?;
     call.reply.integer(count as i64);
     Ok(())
 }
@@ -122,46 +120,26 @@ pub(super) fn spop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() > 3 {
         return Err(SYNTAX.into());
     }
-    let counted = call.arguments.len() == 3;
-    let count = if counted { call.integer(2) } else { Ok(1) };
-    let count = count.ok().and_then(|count| u64::try_from(count).ok());
-    let count = count.ok_or(Failure::from("ERR value is out of range, must be positive"))?;
-    let key = call.key(1);
-    let there = call.collection(&key, Kind::Set)?.map_or(0, |set| set.len(call.memory));
-    let count = count.min(there);
-    if !counted {
+    let (key, given) = (call.key(1), call.pop_count()?);
+    let there = call.length(call.arguments[1], Kind::Set)?;
+    let count = given.unwrap_or(1).min(there);
+    if given.is_none() {
         let mut popped = None;
         if count > 0 {
-            popped = call.edit(&key, Kind::Set, pop_random)?;
+            popped = call.edit(&key, Kind::Set, |call, set| Ok(pop_random(call, set)))?;
         }
         call.reply.bulk_or_null(popped.as_deref());
         return Ok(());
     }
     call.reply.set(count as usize);
-    let mut done = 0;
-    while done < count {
-        let at_once = if call.steps.is_some() { (count - done).min(16) } else { count - done };
-        let popped = call.edit(&key, Kind::Set, |call, set| {
-            let popped = (0..at_once).map(|_| pop_random(call, set));
-            popped.collect::<Result<Vec<_>, Failure>>()
-        })?;
-        popped.iter().flatten().for_each(|member| call.reply.bulk(member));
-        done += at_once;
-        call.pause()?;
-    }
-    Ok(())
+    call.remove_each(&key, Kind::Set, count, pop_random, |call, member| call.reply.bulk(&member))
 }
 
-fn pop_random<M: Memory>(
-    call: &mut Call<'_, M>,
-    set: &mut Collection,
-) -> Result<Option<Vec<u8>>, Failure> {
+fn pop_random<M: Memory>(call: &mut Call<'_, M>, set: &mut Collection) -> Option<Vec<u8>> {
     let count = set.len(call.memory);
-    let member = set.at(call.memory, call.state.random() % count.max(1));
-    if let Some(member) = &member {
-        set.remove(call.memory, member);
-    }
-    Ok(member)
+    let member = set.at(call.memory, call.state.random() % count.max(1))?;
+    set.remove(call.memory, &member);
+    Some(member)
 }
 
 pub(super) fn smove<M: Memory>(call: &mut Call<'_, M>) -> Outcome {

@@ -12,9 +12,6 @@ use crate::number;
 const BAD_SCORE: &str = "ERR min or max is not a float";
 const BAD_MEMBER: &str = "ERR min or max not valid string range item";
 
-/// Members that one transaction removes if the command makes several.
-const REMOVED_AT_ONCE: u64 = 16;
-
 /// How a range is given.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
@@ -256,20 +253,12 @@ fn remove<M: Memory>(call: &mut Call<'_, M>, by: By) -> Outcome {
         call.reply.integer(0);
         return Ok(());
     };
-    let mut done = 0;
-    while done < count {
-        let most = if call.steps.is_some() { REMOVED_AT_ONCE } else { u64::MAX };
-        let at_once = most.min(count - done);
-        call.edit(&key, Kind::SortedSet, |call, set| {
-            for _ in 0..at_once {
-                let Some(element) = set.at(call.memory, from) else { break };
-                set.remove_member(call.memory, Score::split(&element).1);
-            }
-            Ok(())
-        })?;
-        done += at_once;
-        call.pause()?;
-    }
+    let remove = |call: &mut Call<'_, M>, set: &mut Collection| {
+        let element = set.at(call.memory, from)?;
+        set.remove_member(call.memory, Score::split(&element).1);
+        Some(())
+    };
+    call.remove_each(&key, Kind::SortedSet, count, remove, |_, ()| ())?;
     call.reply.integer(count as i64);
     Ok(())
 }

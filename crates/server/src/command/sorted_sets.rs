@@ -3,16 +3,13 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Kind, MEMBER_BYTES_MAX, Score};
 
+use super::removing::Several;
 use super::{Call, Failure, Outcome, SYNTAX};
 use crate::number;
 use crate::protocol::Protocol;
 
 const NOT_FLOAT: &str = "ERR value is not a valid float";
 const NOT_NUMBER: &str = "ERR resulting score is not a number (NaN)";
-const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
-
-/// Members that one transaction pops if the command makes several.
-const POPPED_AT_ONCE: u64 = 16;
 
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default)]
@@ -172,9 +169,7 @@ pub(super) fn zrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn zcard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let key = call.key(1);
-    let set = call.collection(&key, Kind::SortedSet)?;
-    let count = set.map_or(0, |set| set.len(call.memory));
+    let count = call.length(call.arguments[1], Kind::SortedSet)?;
     call.reply.integer(count as i64);
     Ok(())
 }
@@ -316,13 +311,9 @@ fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     if call.arguments.len() > 3 {
         return Err(SYNTAX.into());
     }
-    let counted = call.arguments.len() == 3;
-    let count = if counted { call.integer(2) } else { Ok(1) };
-    let count = count.ok().and_then(|count| u64::try_from(count).ok());
-    let count = count.ok_or(Failure::from(NOT_POSITIVE))?;
-    let key = call.arguments[1];
-    let there = there(call, key)?.min(count);
-    let in_pairs = counted && call.reply.protocol == Protocol::Three;
+    let (key, count) = (call.arguments[1], call.pop_count()?);
+    let there = call.length(key, Kind::SortedSet)?.min(count.unwrap_or(1));
+    let in_pairs = count.is_some() && call.reply.protocol == Protocol::Three;
     call.reply.array(there as usize * if in_pairs { 1 } else { 2 });
     pop(call, key, end, there, |call, element| {
         let (score, member) = Score::split(element);
@@ -334,13 +325,6 @@ fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     })
 }
 
-/// Number of members of a key.
-pub(super) fn there<M: Memory>(call: &mut Call<'_, M>, key: &[u8]) -> Result<u64, Failure> {
-    let key = call.keyspace().key(key);
-    let set = call.collection(&key, Kind::SortedSet)?;
-    Ok(set.map_or(0, |set| set.len(call.memory)))
-}
-
 /// Removes `count` members, which are there, and calls `reply` with each.
 pub(super) fn pop<M: Memory>(
     call: &mut Call<'_, M>,
@@ -350,26 +334,14 @@ pub(super) fn pop<M: Memory>(
     mut reply: impl FnMut(&mut Call<'_, M>, &[u8]),
 ) -> Outcome {
     let key = call.keyspace().key(key);
-    let mut done = 0;
-    while done < count {
-        let most = if call.steps.is_some() { POPPED_AT_ONCE } else { u64::MAX };
-        let at_once = most.min(count - done);
-        let popped = call.edit(&key, Kind::SortedSet, |call, set| {
-            let mut popped = Vec::new();
-            for _ in 0..at_once {
-                let count = set.len(call.memory);
-                let rank = if end == End::Least { 0 } else { count.saturating_sub(1) };
-                let Some(element) = set.at(call.memory, rank) else { break };
-                set.remove_member(call.memory, Score::split(&element).1);
-                popped.push(element);
-            }
-            Ok(popped)
-        })?;
-        popped.iter().for_each(|element| reply(call, element));
-        done += at_once;
-        call.pause()?;
-    }
-    Ok(())
+    let remove = |call: &mut Call<'_, M>, set: &mut Collection| {
+        let count = set.len(call.memory);
+        let rank = if end == End::Least { 0 } else { count.saturating_sub(1) };
+        let element = set.at(call.memory, rank)?;
+        set.remove_member(call.memory, Score::split(&element).1);
+        Some(element)
+    };
+    call.remove_each(&key, Kind::SortedSet, count, remove, |call, element| reply(call, &element))
 }
 
 pub(super) fn zmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -380,25 +352,16 @@ pub(super) fn zmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// The arguments of `ZMPOP`.
-pub(super) struct Several<'a> {
-    pub(super) keys: &'a [&'a [u8]],
-    pub(super) end: End,
-    pub(super) count: u64,
-}
-
 /// Parses the number of keys at `index`, the keys, `MIN` or `MAX`, and `COUNT`.
 pub(super) fn several<'a, M: Memory>(
     call: &Call<'a, M>,
     index: usize,
-) -> Result<Several<'a>, Failure> {
-    let (keys, rest) = super::arguments::keys_of(call.arguments, index)?;
-    let end = match call.arguments.get(rest) {
-        Some(_) if call.is(rest, "MIN") => End::Least,
-        Some(_) if call.is(rest, "MAX") => End::Greatest,
-        _ => return Err(SYNTAX.into()),
-    };
-    Ok(Several { keys, end, count: super::arguments::count_option(call.arguments, rest + 1)? })
+) -> Result<Several<'a, End>, Failure> {
+    Several::parse(call, index, |call, index| match call.arguments.get(index) {
+        Some(_) if call.is(index, "MIN") => Ok(End::Least),
+        Some(_) if call.is(index, "MAX") => Ok(End::Greatest),
+        _ => Err(SYNTAX.into()),
+    })
 }
 
 /// Pops from the first key that has members, and replies with its name and them. Returns false if
@@ -409,20 +372,12 @@ pub(super) fn pop_first<M: Memory>(
     end: End,
     count: u64,
 ) -> Result<bool, Failure> {
-    for key in keys {
-        let there = there(call, key)?.min(count);
-        if there > 0 {
+    call.pop_first(keys, (Kind::SortedSet, count), |call, key, there| {
+        pop(call, key, end, there, |call, element| {
+            let (score, member) = Score::split(element);
             call.reply.array(2);
-            call.reply.bulk(key);
-            call.reply.array(there as usize);
-            pop(call, key, end, there, |call, element| {
-                let (score, member) = Score::split(element);
-                call.reply.array(2);
-                call.reply.bulk(member);
-                call.reply.double(score);
-            })?;
-            return Ok(true);
-        }
-    }
-    Ok(false)
+            call.reply.bulk(member);
+            call.reply.double(score);
+        })
+    })
 }

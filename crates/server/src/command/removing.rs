@@ -1,0 +1,91 @@
+//! What lists, sets and sorted sets share in removing elements.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Collection, Key, Kind};
+
+use super::arguments::{count_option, keys_of};
+use super::{Call, Failure, Outcome};
+
+/// Elements that one transaction removes if the command makes several.
+const REMOVED_AT_ONCE: u64 = 16;
+
+/// The arguments of `LMPOP` and `ZMPOP`. `E` is an end of the collection.
+pub(super) struct Several<'a, E> {
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) end: E,
+    pub(super) count: u64,
+}
+
+impl<'a, E> Several<'a, E> {
+    /// Parses the number of keys at `index`, the keys, an end and `COUNT`.
+    pub(super) fn parse<M: Memory>(
+        call: &Call<'a, M>,
+        index: usize,
+        end: impl FnOnce(&Call<'a, M>, usize) -> Result<E, Failure>,
+    ) -> Result<Several<'a, E>, Failure> {
+        let (keys, rest) = keys_of(call.arguments, index)?;
+        let end = end(call, rest)?;
+        Ok(Several { keys, end, count: count_option(call.arguments, rest + 1)? })
+    }
+}
+
+impl<M: Memory> Call<'_, M> {
+    /// Parses the count of elements to pop after the key, if there is one.
+    pub(super) fn pop_count(&self) -> Result<Option<u64>, Failure> {
+        if self.arguments.len() < 3 {
+            return Ok(None);
+        }
+        let count = self.integer(2).ok().and_then(|count| u64::try_from(count).ok());
+        let count = count.ok_or("ERR value is out of range, must be positive")?;
+        Ok(Some(count))
+    }
+
+    /// Returns the number of elements that one transaction may remove.
+    pub(super) fn removed_at_once(&self) -> u64 {
+        if self.steps.is_some() { REMOVED_AT_ONCE } else { u64::MAX }
+    }
+
+    /// Removes `count` elements of a key, some in each transaction. `remove` removes one, and
+    /// `done` receives it when its transaction has ended.
+    pub(super) fn remove_each<R>(
+        &mut self,
+        key: &Key<'_>,
+        kind: Kind,
+        count: u64,
+        mut remove: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Option<R>,
+        mut done: impl FnMut(&mut Self, R),
+    ) -> Outcome {
+        let mut left = count;
+        while left > 0 {
+            let at_once = self.removed_at_once().min(left);
+            let removed = self.edit(key, kind, |call, collection| {
+                Ok((0..at_once).map_while(|_| remove(call, collection)).collect::<Vec<_>>())
+            })?;
+            removed.into_iter().for_each(|element| done(self, element));
+            left -= at_once;
+            self.pause()?;
+        }
+        Ok(())
+    }
+
+    /// Pops from the first key that has elements, and replies with its name and them. `pop` removes
+    /// elements and replies with each. Returns false if no key has any.
+    pub(super) fn pop_first(
+        &mut self,
+        keys: &[&[u8]],
+        (kind, count): (Kind, u64),
+        pop: impl FnOnce(&mut Self, &[u8], u64) -> Outcome,
+    ) -> Result<bool, Failure> {
+        for key in keys {
+            let there = self.length(key, kind)?.min(count);
+            if there > 0 {
+                self.reply.array(2);
+                self.reply.bulk(key);
+                self.reply.array(there as usize);
+                pop(self, key, there)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
