@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use super::kind::{Kind, roots_of_tag};
 use super::layout::{DATA_BYTES, LEAF_BYTES, PageNumber, SLOT_BYTES, copy_out, equals};
 use super::pages::HELD_MAX;
+use super::varint::{number_bytes, take_number};
 
 /// The largest entry with its value inline, in bytes: a leaf holds two. Larger values lie in pages
 /// of their own.
@@ -106,28 +107,6 @@ impl EntryHeader {
     fn entry_bytes(&self) -> usize {
         self.bytes + self.key_bytes + self.payload_bytes()
     }
-}
-
-/// Appends a number, seven bits a byte, the lowest first.
-fn push_number(into: &mut EntryBytes, mut number: u64) {
-    while number >= 0x80 {
-        into.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    into.push(number as u8);
-}
-
-/// Removes a number from the front of `bytes`. `None` if the number does not end within them.
-fn take_number(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let byte = bytes.split_off_first()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 /// Where the bytes of a value are.
@@ -316,10 +295,10 @@ pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryBytes {
     };
     let mut bytes = EntryBytes::new();
     let expires = u64::from(entry.expires_at_ms.is_some());
-    push_number(&mut bytes, (key.len() as u64) << 1 | expires);
-    push_number(&mut bytes, entry.value_bytes << 2 | u64::from(place));
+    bytes.extend_from_slice(&number_bytes((key.len() as u64) << 1 | expires));
+    bytes.extend_from_slice(&number_bytes(entry.value_bytes << 2 | u64::from(place)));
     if let Some(at) = entry.expires_at_ms {
-        push_number(&mut bytes, at);
+        bytes.extend_from_slice(&number_bytes(at));
     }
     bytes.extend_from_slice(key);
     if entry.has_value() {

@@ -60,6 +60,7 @@ mod pages;
 mod reclaim;
 mod tree;
 mod values;
+mod varint;
 
 use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};

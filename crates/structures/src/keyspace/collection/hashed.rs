@@ -5,7 +5,8 @@ use std::hash::Hasher;
 use ebbtide_core::Memory;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::packed::{self, push_number, take_number};
+use super::super::varint::{number_bytes, take_number};
+use super::packed;
 use super::tree::{Element, Seek};
 use super::{Body, Collection, Full, Kind};
 
@@ -44,10 +45,10 @@ impl<'a> Field<'a> {
     pub fn encode(&self) -> Vec<u8> {
         let mut element = Vec::with_capacity(self.name.len() + self.value.len() + 12);
         let expires = u64::from(self.expires_at_ms.is_some());
-        push_number(&mut element, (self.name.len() as u64) << 1 | expires);
+        element.extend_from_slice(&number_bytes((self.name.len() as u64) << 1 | expires));
         element.extend_from_slice(self.name);
         if let Some(at) = self.expires_at_ms {
-            push_number(&mut element, at);
+            element.extend_from_slice(&number_bytes(at));
         }
         element.extend_from_slice(self.value);
         element

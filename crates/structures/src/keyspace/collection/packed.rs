@@ -1,32 +1,10 @@
 //! A small collection as bytes: its elements one after the other, each behind its length.
 
-/// Appends a number, seven bits a byte, the lowest first.
-pub(super) fn push_number(into: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        into.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    into.push(number as u8);
-}
-
-/// Removes a number from the front of `bytes`. `None` if it does not end within them.
-pub(super) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let byte = bytes.split_off_first()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
-}
+use super::super::varint::{number_bytes, take_number};
 
 /// Bytes that an element takes.
 pub(super) fn bytes_of(element: &[u8]) -> usize {
-    let mut length = Vec::new();
-    push_number(&mut length, element.len() as u64);
-    length.len() + element.len()
+    number_bytes(element.len() as u64).len() + element.len()
 }
 
 /// The elements of a packed collection.
@@ -56,7 +34,7 @@ impl Packed {
     pub(super) fn insert(&mut self, index: usize, element: &[u8]) {
         let at = self.places().nth(index).map_or(self.0.len(), |(at, _)| at);
         let mut bytes = Vec::with_capacity(element.len() + 3);
-        push_number(&mut bytes, element.len() as u64);
+        bytes.extend_from_slice(&number_bytes(element.len() as u64));
         bytes.extend_from_slice(element);
         self.0.splice(at..at, bytes);
     }

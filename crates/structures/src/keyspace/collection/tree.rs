@@ -16,8 +16,8 @@ use super::super::entry::{Numbers, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 use super::super::layout::PageNumber;
 use super::super::pages::Full;
 use super::super::values::{self, Listed, pages_of};
+use super::super::varint::{number_bytes, take_number};
 use super::super::{Keyspace, Large, detached};
-use super::packed::{push_number, take_number};
 use super::page::{self, CAPACITY, Page, RECORD_BYTES_MAX, TOTAL};
 
 /// The longest key of an element.
@@ -690,7 +690,7 @@ fn encode<M: Memory>(
     };
     let in_pages = 4 + key.len() + payload.len() > RECORD_BYTES_MAX;
     let mut record = Vec::with_capacity(4 + key.len() + payload.len());
-    push_number(&mut record, (key.len() as u64) << 1 | u64::from(in_pages));
+    record.extend_from_slice(&number_bytes((key.len() as u64) << 1 | u64::from(in_pages)));
     record.extend_from_slice(key);
     if !in_pages {
         record.extend_from_slice(payload);
@@ -702,7 +702,7 @@ fn encode<M: Memory>(
     listed.resize(&pages, access.memory, wanted)?;
     let place = Place::Listed(listed.0.clone());
     values::write(&pages, access.memory, &place, 0, payload);
-    push_number(&mut record, payload.len() as u64);
+    record.extend_from_slice(&number_bytes(payload.len() as u64));
     listed.0.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
     Ok((record, listed.0))
 }
@@ -710,9 +710,9 @@ fn encode<M: Memory>(
 /// A leaf's record whose payload is a large value.
 fn encode_large(key: &[u8], large: &Large) -> Vec<u8> {
     let mut record = Vec::new();
-    push_number(&mut record, (key.len() as u64) << 1 | 1);
+    record.extend_from_slice(&number_bytes((key.len() as u64) << 1 | 1));
     record.extend_from_slice(key);
-    push_number(&mut record, large.bytes);
+    record.extend_from_slice(&number_bytes(large.bytes));
     large.lists().iter().for_each(|list| record.extend_from_slice(&list.to_le_bytes()));
     record
 }
