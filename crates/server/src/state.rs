@@ -99,15 +99,7 @@ impl State {
         hashes: &[u64],
         body: impl FnMut(&mut M) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
-        let ran = self.shared.reserved.of(keyspace, hashes).alone(memory, |memory| {
-            let ran = memory.transaction(body);
-            if let Ok((_, lsn)) = &ran {
-                self.shared.wrote(hashes, *lsn);
-            }
-            ran
-        })?;
-        hashes.iter().for_each(|hash| sparse::join_sparse(memory, keyspace, *hash));
-        Ok(ran)
+        self.alone(memory, keyspace, hashes, |memory| memory.transaction(body))
     }
 
     /// As [`exclusive`](State::exclusive), of a `body` that may give up. If it does, nothing
@@ -122,8 +114,19 @@ impl State {
         hashes: &[u64],
         body: impl FnMut(&mut M) -> Result<R, E>,
     ) -> Result<(R, Lsn), Aborted<E>> {
+        self.alone(memory, keyspace, hashes, |memory| memory.try_transaction(body))
+    }
+
+    /// Runs `transaction` while no other command changes the keys of `hashes`.
+    fn alone<M: Memory, R, E>(
+        &self,
+        memory: &mut M,
+        keyspace: &Keyspace,
+        hashes: &[u64],
+        transaction: impl FnOnce(&mut M) -> Result<(R, Lsn), E>,
+    ) -> Result<(R, Lsn), E> {
         let ran = self.shared.reserved.of(keyspace, hashes).alone(memory, |memory| {
-            let ran = memory.try_transaction(body);
+            let ran = transaction(memory);
             if let Ok((_, lsn)) = &ran {
                 self.shared.wrote(hashes, *lsn);
             }

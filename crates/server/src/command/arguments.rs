@@ -109,14 +109,7 @@ pub(super) fn counted_keys<'a, 'b>(
     arguments: &'b [&'a [u8]],
     index: usize,
 ) -> Result<(&'b [&'a [u8]], usize), Failure> {
-    let count = integer(arguments[index]).and_then(|count| usize::try_from(count).ok());
-    let count = count.filter(|count| *count > 0);
-    let count = count.ok_or(Failure::from("ERR numkeys should be greater than 0"))?;
-    let end = (index + 1).saturating_add(count);
-    let keys = arguments.get(index + 1..end);
-    let keys =
-        keys.ok_or(Failure::from("ERR Number of keys can't be greater than number of args"))?;
-    Ok((keys, end))
+    keys_or(arguments, index, "ERR Number of keys can't be greater than number of args")
 }
 
 /// As [`counted_keys`], with a syntax error if there are too few.
@@ -124,11 +117,19 @@ pub(super) fn keys_of<'a, 'b>(
     arguments: &'b [&'a [u8]],
     index: usize,
 ) -> Result<(&'b [&'a [u8]], usize), Failure> {
+    keys_or(arguments, index, SYNTAX)
+}
+
+fn keys_or<'a, 'b>(
+    arguments: &'b [&'a [u8]],
+    index: usize,
+    too_few: &'static str,
+) -> Result<(&'b [&'a [u8]], usize), Failure> {
     let count = integer(arguments[index]).and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|count| *count > 0);
     let count = count.ok_or(Failure::from("ERR numkeys should be greater than 0"))?;
     let end = (index + 1).saturating_add(count);
-    Ok((arguments.get(index + 1..end).ok_or(Failure::from(SYNTAX))?, end))
+    Ok((arguments.get(index + 1..end).ok_or(Failure::from(too_few))?, end))
 }
 
 /// Parses `COUNT number` at `index`, if there is something; 1 if not.
