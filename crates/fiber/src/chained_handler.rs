@@ -27,7 +27,7 @@ impl ChainedHandler {
     /// When the kernel refuses.
     ///
     /// # Safety
-    /// `handler` makes only calls that are safe wherever the signal may arrive.
+    /// `handler` makes only calls that are safe at any point of a thread that may get the signal.
     pub unsafe fn install(
         &self,
         signal: libc::c_int,

@@ -58,7 +58,7 @@ impl Space {
         protocol.remove(&clean);
     }
 
-    /// Gives the engine the page of `token`, which is write-protected. Waits for room there.
+    /// Hands the engine the page of `token`, which is write-protected. Waits for room there.
     fn clean(&self, memory: &mut FlashMemory<'_>, token: u32) -> Cleaned {
         let page = self.protocol.tokens.page(token);
         let since = Instant::now();
@@ -77,7 +77,7 @@ impl Space {
     }
 }
 
-/// Ends the process when something has been waited for in vain for long.
+/// Ends the process after a long wait without success.
 fn check_patience(since: Instant, why: &str) {
     if since.elapsed() > PATIENCE {
         fatal(format_args!("no mapped page could be freed for {PATIENCE:?}: {why}"));

@@ -1,4 +1,5 @@
-//! The end of the process: errors in the middle of a plain load or store, which nobody can return.
+//! The end of the process: errors in the middle of a plain load or store, which has no caller to
+//! return to.
 
 use std::io::Write;
 

@@ -2,7 +2,7 @@
 //!
 //! A [`MappedStore`] has [`Region`]s of addresses. A load or store of a page that is not in DRAM
 //! raises SIGBUS (userfaultfd). The handler runs on the stack of the job's fiber. It reads the page
-//! through the engine and maps it, and other jobs run meanwhile. A hit is a plain load.
+//! through the engine and maps it, and other jobs run during the read. A hit is a plain load.
 //!
 //! `states` has the states of a page and all transitions, and `protocol` puts the system calls
 //! between them. `heap` allocates blocks in a region. `space` resolves faults, and `eviction` gives

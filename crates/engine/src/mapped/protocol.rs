@@ -160,7 +160,7 @@ impl<M: Mapper> Protocol<M> {
         cleaning
     }
 
-    /// Gives the engine the page of `token`, which is being cleaned. `copy` makes the copy, unless
+    /// Hands the engine the page of `token`, which is being cleaned. `copy` makes the copy, unless
     /// there is no room for it. It runs while the page cannot change.
     pub(crate) fn clean(&self, token: u32, copy: impl FnOnce() -> bool) -> Cleaned {
         let mut locked = self.table.lock(self.tokens.page(token));

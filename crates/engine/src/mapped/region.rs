@@ -34,7 +34,7 @@ impl fmt::Debug for Region {
 }
 
 impl Region {
-    /// What the pages of its store have done since the start.
+    /// Counts of the pages of its store since the start.
     pub fn counts(&self) -> MappedCounts {
         self.space.counts()
     }

@@ -165,7 +165,7 @@ impl Space {
         }
     }
 
-    /// Lets a job bring the page, and blocks this thread meanwhile.
+    /// Lets a job bring the page, and blocks this thread until it is there.
     #[cold]
     fn resolve_for_guest(&self, access: Access) {
         if in_a_job() {

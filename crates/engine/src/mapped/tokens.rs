@@ -15,7 +15,7 @@ use super::page_table::{SCORE_MAX, TOKENS_MAX};
 /// Lives of a page at most.
 const LIVES_MAX: u8 = 3;
 
-/// Clock ticks in the time in which every token is given up once.
+/// Clock ticks until every token has been given up once.
 const TICKS_A_TURN: u32 = 8;
 
 /// A page that comes back within this many ticks has shown its worth.
@@ -196,7 +196,7 @@ impl Tokens {
         self.evictions.fetch_add(count as u32, Ordering::Relaxed);
     }
 
-    /// Gives the page of `token` a life, because it was used.
+    /// Adds a life to the page of `token`, because it was used.
     #[inline]
     pub(crate) fn touch(&self, token: u32) {
         if let Some(lives) = self.marks.lives.get(token as usize)

@@ -1,4 +1,4 @@
-//! Size classes: the sizes in which small blocks are handed out.
+//! Size classes: the sizes of small blocks.
 
 /// Bytes of a chunk: the unit in which a heap divides its region.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;

@@ -1,8 +1,8 @@
 //! [`Heap`]: malloc, free, realloc and aligned allocation in a region.
 //!
-//! What is in use is noted in DRAM, off the data pages. So neither allocation nor `free` touches a
-//! page of the region, and none of them can miss. The notes take their DRAM from the pages that are
-//! mapped at once.
+//! Notes of the blocks in use lie in DRAM, off the data pages. So neither allocation nor `free`
+//! touches a page of the region, and none of them can miss. The notes take their DRAM from the
+//! pages that are mapped at once.
 
 mod blocks;
 mod classes;
