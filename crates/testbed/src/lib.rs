@@ -3,6 +3,7 @@
 //! * [`Plain`]: words of one job. It counts accesses, and those that a test names fail.
 //! * [`Sparse`]: pages that are made when a job first accesses them, for datasets of any size.
 //! * [`Faulty`]: any memory, with accesses that fail; [`run_with_fault`] lets one access fail.
+//! * [`Kept`]: a transaction whose stores take effect word by word, with a look after each.
 //! * [`Interleaved`]: one thread's view of [`Shared`] words. A seeded generator chooses which
 //!   thread makes the next access, so that a test repeats the same interleaving ([`interleave()`]).
 //! * [`Raced`]: one thread's view of the same words, in the order the machine gives ([`race`]).
@@ -22,12 +23,14 @@
 
 #![forbid(unsafe_code)]
 
+mod commit;
 mod fault;
 mod interleave;
 mod plain;
 pub mod power_loss;
 mod sparse;
 
+pub use commit::{Kept, Onlooker};
 pub use fault::{Faulty, catch_fault, run_with_fault};
 pub use interleave::{Interleaved, Raced, Shared, interleave, interleave_bursts, race};
 pub use plain::Plain;

@@ -180,9 +180,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                 return Ok(());
             }
             let number = self.take_held(memory)?.ok_or_else(|| self.full())?;
-            Header::<K>::new(0, 0, None, None).write::<M, R>(memory, self.address(number)?);
-            self.set_root(memory, number, 0);
-            Ok(())
+            self.make_root(memory, (number, 0), |memory, page| {
+                Header::<K>::new(0, 0, None, None).write::<M, R>(memory, page);
+            })
         })
     }
 
@@ -206,13 +206,31 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
             // Without a page for a new root the root stays. A page that it does not name is found
             // from its left.
             let Some(number) = self.take_held(memory)? else { return Ok(true) };
-            let page = self.address(number)?;
-            let mut header = Header::<K>::new(level, 0, None, None);
-            header.children = inner::write::<M, K, R>(memory, page, 0, &[(new.0, old), new]);
-            header.write::<M, R>(memory, page);
-            self.set_root(memory, number, level);
+            self.make_root(memory, (number, level), |memory, page| {
+                let mut header = Header::<K>::new(level, 0, None, None);
+                header.children = inner::write::<M, K, R>(memory, page, 0, &[(new.0, old), new]);
+                header.write::<M, R>(memory, page);
+            })?;
             Ok(true)
         })
+    }
+
+    /// Makes a page, which `write` writes, the root of a level. The latch of the tree's first page
+    /// is held.
+    fn make_root<M: Memory>(
+        &self,
+        memory: &mut M,
+        (number, level): (PageNumber, u8),
+        write: impl FnOnce(&mut M, Addr),
+    ) -> Result<(), Wrong> {
+        let page = self.address(number)?;
+        // The commit of a transaction stores the number of the root before the page. A walk that
+        // comes in between must wait for the page.
+        latch::write(memory, page, |memory| {
+            write(memory, page);
+            self.set_root(memory, number, level);
+        });
+        Ok(())
     }
 
     /// True if `new` is still a page of the level below `level`, and not joined with the one on its

@@ -5,10 +5,10 @@ use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
-use ebbtide_structures::{BTree, Wrong};
-use ebbtide_testbed::{Plain, Shared, race};
+use ebbtide_structures::{BTree, Wrong, latch};
+use ebbtide_testbed::{Kept, Plain, Shared, race};
 use proptest::prelude::*;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -543,4 +543,46 @@ fn a_panicking_change_leaves_the_row_as_it_was() {
     assert!(result.is_err());
     assert_eq!(tree.update(&mut memory, 1, |row| row.map(|row| row + 1)), Ok(Some(2)));
     assert_eq!(tree.get(&mut memory, 1), Ok(Some(3)));
+}
+
+/// A commit stores a new root, which lies before all pages, first.
+#[test]
+fn a_reader_finds_a_whole_tree_after_each_store_of_a_commit() {
+    let (mut memory, tree) = fresh::<[u64; 8], [u64; 40]>(400);
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let key_of = |number: u64| [number, 0, 0, 0, 0, 0, 0, 1];
+    let mut model = BTreeMap::new();
+    for step in 0..1200u64 {
+        // Grows to two levels of inner pages, then shrinks to none.
+        let key = random.random_range(0..1000);
+        let remove = random.random_bool(if step < 700 { 0.1 } else { 0.9 });
+        let key =
+            if step < 700 { key_of(key) } else { *model.keys().next().unwrap_or(&key_of(key)) };
+        let mut transaction = Kept::new(&mut memory);
+        if remove {
+            tree.remove(&mut transaction, key).unwrap();
+        } else {
+            tree.insert(&mut transaction, key, [step; 40]).unwrap();
+        }
+        let after = if remove { None } else { Some([step; 40]) };
+        let others: Vec<[u64; 8]> = model.keys().copied().sample(&mut random, 3);
+        let latches = transaction.commit(|other| {
+            for key in others.iter().copied().filter(|other| *other != key) {
+                if let Some(found) = other.unless_it_waits(|memory| tree.get(memory, key)) {
+                    assert_eq!(found, Ok(model.get(&key).copied()), "step {step}");
+                }
+            }
+            if let Some(found) = other.unless_it_waits(|memory| tree.get(memory, key)) {
+                let found = found.unwrap_or_else(|wrong| panic!("step {step}: {wrong}"));
+                assert!(found == after || found == model.get(&key).copied(), "step {step}");
+            }
+        });
+        for at in latches.into_iter().rev() {
+            latch::release_taken(&mut memory, at);
+        }
+        match after {
+            Some(row) => model.insert(key, row),
+            None => model.remove(&key),
+        };
+    }
 }
