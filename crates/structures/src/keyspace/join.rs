@@ -74,14 +74,14 @@ impl Tree {
             let beside = inner::slice(memory, above.page, &header, first..index + 3);
             let latches: SmallVec<[Addr; 4]> =
                 beside.iter().map(|(_, number)| self.pages.address(*number)).collect();
-            let gone = latch::try_write_all(memory, &latches, |memory| {
-                let gone = self.join_beside(memory, (above.page, &mut header), first, &beside);
-                if gone.is_none() && level == 1 {
-                    compared(memory, latches[usize::from(index - first)]);
+            let compared = latch::try_write_all(memory, &latches, |memory| {
+                let compared = self.join_beside(memory, (above.page, &mut header), first, &beside);
+                if compared == Some(None) && level == 1 {
+                    unmark(memory, latches[usize::from(index - first)]);
                 }
-                gone
+                compared
             });
-            let gone = gone.flatten();
+            let gone = compared.flatten().flatten();
             // Its latch is free now, so the page may be forgotten.
             gone.inspect(|number| self.pages.give(memory, *number));
             Attempt { joined: gone.is_some(), children: header.count }
@@ -89,21 +89,20 @@ impl Tree {
     }
 
     /// Joins some of the `beside` neighbouring children. The first has index `first` in the page
-    /// above. The latches of all are held. Returns the page that is left over.
+    /// above. The latches of all are held. Returns the page that is left over, if there is one.
+    /// `None` if the page above does not know the children as they are.
     fn join_beside<M: Memory>(
         &self,
         memory: &mut M,
         (above, header): (Addr, &mut PageHeader),
         first: u16,
         beside: &[Child],
-    ) -> Option<PageNumber> {
+    ) -> Option<Option<PageNumber>> {
         let load =
             |(_, number): &Child| (*number, PageHeader::load(memory, self.pages.address(*number)));
         let mut window: Window = beside.iter().map(load).collect();
-        // After a division the page above may not know a leaf yet, or the new start of one.
-        let linked = window.windows(2).all(|two| two[0].1.right == two[1].0);
-        let told = window.iter().zip(beside).skip(usize::from(first == 0));
-        if !linked || !told.into_iter().all(|((_, page), (begins, _))| page.low == *begins) {
+        // The page above does not know a leaf for which it had no room.
+        if !window.windows(2).all(|two| two[0].1.right == two[1].0) {
             return None;
         }
         for range in [1..3, 0..2, 0..3, 0..4] {
@@ -114,20 +113,19 @@ impl Tree {
                 _ => None,
             };
             if let Some(kept) = kept {
-                let begins = pages[..kept].iter().zip(&beside[range.clone()]);
-                let children: SmallVec<[Child; 4]> = begins
-                    .enumerate()
-                    .map(|(at, ((number, page), (begins, _)))| match at {
-                        0 => (*begins, *number),
-                        _ => (page.low, *number),
-                    })
-                    .collect();
                 let at = first + range.start as u16;
+                let mut children: SmallVec<[Child; 4]> =
+                    pages[..kept].iter().map(|(number, page)| (page.low, *number)).collect();
+                if at == 0 {
+                    // A leaf may begin earlier than the first separator, which is that of the page
+                    // above as well.
+                    children[0] = beside[0];
+                }
                 inner::replace(memory, above, header, (at, pages.len() as u16), &children);
-                return Some(pages[kept].0);
+                return Some(Some(pages[kept].0));
             }
         }
-        None
+        Some(None)
     }
 
     /// Spreads the entries of leaves over one leaf less. Returns the new number of leaves; `None`
@@ -166,9 +164,9 @@ impl Tree {
     }
 }
 
-/// Marks a leaf, whose latch is held, as compared. It is not compared again until it loses more
-/// entries.
-fn compared<M: Memory>(memory: &mut M, page: Addr) {
+/// Takes the mark of a sparse leaf, whose latch is held, away. The leaf does not fit together with
+/// its neighbours, and is not compared again until it loses more entries.
+fn unmark<M: Memory>(memory: &mut M, page: Addr) {
     let mut header = PageHeader::load(memory, page);
     if header.sparse {
         header.sparse = false;

@@ -46,21 +46,6 @@ pub(super) enum Step<R> {
     MakeRoom(NoRoom),
 }
 
-/// Changes of leaves that got room, for the page above.
-struct Made {
-    /// The leaf that follows begins at `to`, and no longer at `from`.
-    lowered: Option<Lowered>,
-    /// A new leaf, which begins at this hash.
-    new: Option<inner::Child>,
-}
-
-/// A leaf begins at `to`, and no longer at `from`.
-struct Lowered {
-    from: u64,
-    to: u64,
-    leaf: PageNumber,
-}
-
 /// A page that belongs to the tree, with the word of its latch then.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
@@ -176,7 +161,7 @@ impl Tree {
                     match body(memory, page, &mut header) {
                         Step::Done(result) => Ok(Ok(result)),
                         Step::MakeRoom(more) => {
-                            self.make_room(memory, (number, header), more).map(Err)
+                            self.make_room(memory, (number, header), more).map(|()| Err(()))
                         }
                     }
                 });
@@ -187,15 +172,7 @@ impl Tree {
                 })?,
                 Some(Err(full)) => return Err(full),
                 Some(Ok(Ok(result))) => return Ok(result),
-                Some(Ok(Err(Made { lowered, new }))) => {
-                    // Separators above stay in order: the new leaf follows the lowered one.
-                    if let Some(lowered) = lowered {
-                        self.lower(memory, &lowered);
-                    }
-                    if let Some((begins, leaf)) = new {
-                        self.link(memory, 1, begins, leaf)?;
-                    }
-                }
+                Some(Ok(Err(()))) => {}
             }
         }
     }
@@ -249,7 +226,7 @@ impl Tree {
         memory: &mut M,
         (number, header): Held,
         more: NoRoom,
-    ) -> Result<Made, Full> {
+    ) -> Result<(), Full> {
         if !self.has_next_beside_it(memory, &header) {
             return self.divide(memory, smallvec![(number, header)], more);
         }
@@ -274,13 +251,14 @@ impl Tree {
     }
 
     /// Spreads the entries of one or two leaves over them, or over one more, so that there is room
-    /// for `more` in the first. Their latches are held.
+    /// for `more` in the first. Their latches are held until the page above knows where the leaves
+    /// now begin. If a job changed them before that, the page above would never learn it.
     fn divide<M: Memory>(
         &self,
         memory: &mut M,
         mut leaves: SmallVec<[Held; 3]>,
         more: NoRoom,
-    ) -> Result<Made, Full> {
+    ) -> Result<(), Full> {
         let entries = self.entries(memory, &leaves);
         let mut sizes = sizes(&entries);
         sizes
@@ -311,11 +289,6 @@ impl Tree {
                 Err(full) => shared().flatten().ok_or(full)?,
             },
         };
-        let lowered = (leaves.len() - usize::from(new.is_some()) == 2).then(|| Lowered {
-            from: first_end,
-            to: begins[0],
-            leaf: leaves[1].0,
-        });
         match new {
             // It holds no entry yet, so nothing is due in it either.
             Some((_, number)) => {
@@ -327,7 +300,14 @@ impl Tree {
             }
             None => self.fill(memory, &mut leaves, &begins, &entries, named),
         }
-        Ok(Made { lowered, new })
+        // Separators above stay in order: the new leaf follows the lowered one.
+        if leaves.len() - usize::from(new.is_some()) == 2 {
+            self.lower(memory, (first_end, leaves[1].0), begins[0]);
+        }
+        match new {
+            Some((begins, leaf)) => self.link(memory, 1, begins, leaf),
+            None => Ok(()),
+        }
     }
 
     /// The entries of neighbouring leaves, whose latches are held, in the order of their hashes.
@@ -364,11 +344,11 @@ impl Tree {
         self.unname_due(memory, &named);
     }
 
-    /// Updates the page above after a leaf begins earlier. Until then, a look-up of a hash in
+    /// Tells the page above that a leaf begins earlier, at `to`. Until then, a look-up of a hash in
     /// between goes by way of the leaf on its left.
-    fn lower<M: Memory>(&self, memory: &mut M, &Lowered { from, to, leaf }: &Lowered) {
-        self.hold(memory, from, 1, |memory, (_, header), page| {
-            inner::lower(memory, page, &header, (from, leaf), to);
+    fn lower<M: Memory>(&self, memory: &mut M, leaf: inner::Child, to: u64) {
+        self.hold(memory, leaf.0, 1, |memory, (_, header), page| {
+            inner::lower(memory, page, &header, leaf, to);
         });
     }
 

@@ -3,7 +3,8 @@
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::{HashSecret, Keyspace};
-use ebbtide_testbed::{Plain, Shared, interleave_bursts, race};
+use ebbtide_structures::latch;
+use ebbtide_testbed::{Kept, Plain, Shared, interleave_bursts, race};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -78,6 +79,29 @@ fn work<M: Memory>(keys: &Keyspace, memory: &mut M, me: usize, seed: u64, rounds
             remove(keys, memory, &name);
             check(keys, memory, rng.random_range(0..60));
         }
+    }
+}
+
+/// A commit stores in the order of addresses, so pages that lead to others are stored first.
+#[test]
+fn a_reader_finds_every_key_after_each_store_of_a_commit() {
+    let (words, keys) = store();
+    let mut memory = words.into_plain();
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    for step in 0..600 {
+        let name = format!("moves:{}", random.random_range(0..80));
+        let fills = random.random_bool(if step / 150 % 2 == 0 { 0.9 } else { 0.1 });
+        let mut transaction = Kept::new(&mut memory);
+        if fills {
+            set(&keys, &mut transaction, &name, [200, 900, 5_000][step % 3]);
+        } else {
+            remove(&keys, &mut transaction, &name);
+        }
+        let latches = transaction.commit(|other| {
+            let number = random.random_range(0..60);
+            other.unless_it_waits(|memory| check(&keys, memory, number));
+        });
+        latches.into_iter().rev().for_each(|at| latch::release_taken(&mut memory, at));
     }
 }
 
