@@ -148,8 +148,10 @@ fn replies_of_any_size_arrive_with_two_cores() {
     pipeline.extend(encode(&[b"get", b"key:7"]));
     client.send(&pipeline);
     assert_eq!(client.reply(), Some(Reply::Status("PONG".into())));
-    let expected = Reply::Array(vec![Reply::Bulk(value.to_vec()); COUNT]);
-    assert!(client.reply() == Some(expected), "MGET");
+    let Some(Reply::Array(found)) = client.reply() else { panic!("values") };
+    let wrong = found.iter().position(|one| *one != Reply::Bulk(value.to_vec()));
+    let first = wrong.map(|index| (index, &found[index]));
+    assert_eq!((found.len(), first), (COUNT, None));
     assert_eq!(client.reply(), Some(Reply::Bulk(value.to_vec())));
 }
 
