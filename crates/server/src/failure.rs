@@ -23,7 +23,7 @@ impl Failure {
             Failure::Reply(text) => text,
             Failure::Full => "OOM command not allowed when used memory > 'maxmemory'.",
             Failure::TooLarge => {
-                "ERR a value of more than 32704 bytes cannot be written by this command, or not between MULTI and EXEC"
+                "ERR a value of more than 32704 bytes cannot be written by this command"
             }
         }
     }

@@ -156,7 +156,7 @@ impl Staged {
     }
 }
 
-/// Begins a large value without a key in its own transaction.
+/// Begins a large value without a key, in its own transaction or as a part of the current one.
 ///
 /// # Errors
 /// Returns an error if there is no room, or the log cannot be written.
@@ -174,14 +174,19 @@ pub fn begin<M: Memory>(
             })
         })?;
         match begun {
-            Err(Full) if space::make_held(memory, state, keyspace) => {}
+            Err(Full) if may_make(memory, state, keyspace) => {}
             begun => return Ok(begun?),
         }
     }
 }
 
-/// Writes at most [`PIECE_BYTES`] into a large value from byte `offset` on, in its own
-/// transaction.
+/// Frees pages outside of a transaction. Returns true if it freed any.
+fn may_make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    memory.latches().is_none() && space::make_held(memory, state, keyspace)
+}
+
+/// Writes at most [`PIECE_BYTES`] into a large value from byte `offset` on, in its own transaction
+/// or as a part of the current one.
 ///
 /// # Errors
 /// Returns an error if there is no room, or the log cannot be written.
@@ -198,7 +203,7 @@ pub fn write<M: Memory>(
             keyspace.write_large(memory, &mut larger, offset, bytes).map(|()| larger)
         })?;
         match written {
-            Err(Full) if space::make_held(memory, state, keyspace) => {}
+            Err(Full) if may_make(memory, state, keyspace) => {}
             written => {
                 *large = written?;
                 return Ok(lsn);

@@ -7,12 +7,14 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TransactionError {
     /// The transaction stores more than the limit. Nothing of it took place.
-    #[error("a transaction stores {what}, expected at most {max}")]
+    #[error("a transaction stores {what}, expected at most {max}, which is {bound}")]
     TooLarge {
         /// The quantity that is too large, with its amount.
         what: String,
         /// The bound.
         max: u64,
+        /// What the bound depends on.
+        bound: &'static str,
     },
     /// `durable` was called inside a transaction. The transaction commits only after its body, so
     /// waiting would never end.

@@ -27,6 +27,8 @@ const WRITE_BLOCKS_MAX: usize = 64;
 pub struct Limits {
     /// The most bytes that one transaction may store, in whole words.
     pub transaction_bytes_max: usize,
+    /// What that bound depends on, for errors.
+    pub transaction_bound: &'static str,
     /// The most log blocks in DRAM that were not written yet or are reserved.
     pub buffer_blocks_max: u64,
     /// The most pages whose newest stores are in no copy on flash. Transactions wait at this bound.
@@ -210,8 +212,9 @@ impl Journal {
             return Err(error);
         }
         if bytes > self.limits.transaction_bytes_max {
-            let (what, max) = (format!("{bytes} bytes"), self.limits.transaction_bytes_max as u64);
-            return Err(TransactionError::TooLarge { what, max });
+            let Limits { transaction_bytes_max, transaction_bound: bound, .. } = self.limits;
+            let (what, max) = (format!("{bytes} bytes"), transaction_bytes_max as u64);
+            return Err(TransactionError::TooLarge { what, max, bound });
         }
         let blocks = Journal::blocks_for(bytes);
         // A quarter of the ring is left to map records. Without them the ring would never become

@@ -1,5 +1,7 @@
 //! [`WriteSet`]: the stores of a transaction that no other job sees yet.
 
+use std::collections::BTreeMap;
+
 use crate::addr::{Addr, LINE_BYTES, PageId};
 
 const WORD: usize = 8;
@@ -47,17 +49,27 @@ fn mask(stored: u8) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
+/// Lines that lie in one sorted list. A new line among more of them would move too many.
+const LISTED_MAX: usize = 512;
+
 /// Words stored by a transaction, by address.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
-    /// Lines by number, sorted. A transaction stores to few lines, mostly in order.
+    /// Lines by number, sorted. Most transactions store to few lines, mostly in order.
     lines: Vec<(u64, Line)>,
+    /// Lines by number, instead of the list, if there are many.
+    many: BTreeMap<u64, Line>,
     words: usize,
     /// True if some words may be stored in part.
     has_parts: bool,
 }
 
 impl WriteSet {
+    /// Returns the bytes of DRAM that hold `bytes` bytes of stores which fill their lines.
+    pub const fn dram_bytes(bytes: usize) -> usize {
+        bytes / LINE_BYTES * (size_of::<(u64, Line)>() * 4 / 3)
+    }
+
     /// Returns the bytes of all stored words. A word stored in part counts as a whole.
     pub fn bytes(&self) -> usize {
         self.words * WORD
@@ -71,6 +83,7 @@ impl WriteSet {
     /// Forgets all of it.
     pub fn clear(&mut self) {
         self.lines.clear();
+        self.many = BTreeMap::new();
         self.words = 0;
         self.has_parts = false;
     }
@@ -112,7 +125,8 @@ impl WriteSet {
         if !self.has_parts {
             return;
         }
-        for (number, line) in &mut self.lines {
+        let listed = self.lines.iter_mut().map(|(number, line)| (&*number, line));
+        for (number, line) in listed.chain(&mut self.many) {
             for index in 0..WORDS_PER_LINE {
                 if ![0, WHOLE].contains(&line.stored[index]) {
                     let old = load(word_address(*number, index));
@@ -143,6 +157,12 @@ impl WriteSet {
     /// The line of `at`, to be stored to.
     fn line_to_store(&mut self, at: Addr) -> &mut Line {
         let number = at.0 / LINE_BYTES as u64;
+        if self.lines.len() == LISTED_MAX && self.place(number).is_err() {
+            self.many = std::mem::take(&mut self.lines).into_iter().collect();
+        }
+        if !self.many.is_empty() {
+            return self.many.entry(number).or_default();
+        }
         let place = self.place(number).unwrap_or_else(|place| {
             self.lines.insert(place, (number, Line::default()));
             place
@@ -159,7 +179,11 @@ impl WriteSet {
     }
 
     fn line(&self, at: Addr) -> Option<&Line> {
-        let place = self.place(at.0 / LINE_BYTES as u64).ok()?;
+        let number = at.0 / LINE_BYTES as u64;
+        if !self.many.is_empty() {
+            return self.many.get(&number);
+        }
+        let place = self.place(number).ok()?;
         Some(&self.lines[place].1)
     }
 
@@ -169,9 +193,14 @@ impl WriteSet {
         self.line(at).is_some_and(|line| line.stored[index] == WHOLE)
     }
 
+    /// All lines in the order of their numbers.
+    fn all(&self) -> impl Iterator<Item = (&u64, &Line)> {
+        self.lines.iter().map(|(number, line)| (number, line)).chain(&self.many)
+    }
+
     /// Every word that was stored, in the order of addresses.
     pub fn words(&self) -> impl Iterator<Item = StoredWord> {
-        self.lines.iter().flat_map(|(number, line)| {
+        self.all().flat_map(|(number, line)| {
             let stored = (0..WORDS_PER_LINE).filter(|index| line.stored[*index] != 0);
             stored.map(move |index| StoredWord {
                 at: word_address(*number, index),
@@ -184,7 +213,7 @@ impl WriteSet {
     /// The pages it stores to, in order.
     pub fn pages(&self) -> impl Iterator<Item = PageId> {
         let mut last = None;
-        self.lines.iter().filter_map(move |&(number, _)| {
+        self.all().filter_map(move |(&number, _)| {
             let page = Addr(number * LINE_BYTES as u64).page();
             (last.replace(page) != Some(page)).then_some(page)
         })
@@ -197,8 +226,6 @@ fn word_address(line: u64, index: usize) -> Addr {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -241,7 +268,7 @@ mod tests {
         /// Against the obvious model: a map of words.
         #[test]
         fn it_holds_the_last_word_stored_at_each_address(
-            stores in prop::collection::vec((0u64..2000, 1usize..9, any::<u64>()), 0..100),
+            stores in prop::collection::vec((0u64..20_000, 1usize..9, any::<u64>()), 0..3000),
         ) {
             let (mut set, mut model) = (WriteSet::default(), BTreeMap::new());
             for (word, count, value) in stores {

@@ -13,6 +13,7 @@ const RECOVERY: RecoveryOptions = RecoveryOptions {
     pages_at_once: 4096,
     limits: Limits {
         transaction_bytes_max: 0,
+        transaction_bound: "none",
         buffer_blocks_max: 0,
         unmapped_pages_max: 0,
         dirty_pages_max: 0,

@@ -37,7 +37,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 pub(crate) const FIRST_RESERVATION_BYTES: usize = 1024;
 
 /// The most bytes that one transaction may store, in whole words.
-pub(crate) const TRANSACTION_BYTES_MAX: usize = 64 << 10;
+const TRANSACTION_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that a transaction may store in any store, unless its log is smaller than a megabyte.
+const TRANSACTION_BYTES_MIN: usize = 64 << 10;
+
+/// A large transaction takes a share of the log, and its stores a share of DRAM.
+const LOG_SHARE: usize = 16;
+const DRAM_SHARE: usize = 32;
 
 /// The most words that one transaction may have to verify: [`READS_PER_FRAME`] for each frame, and
 /// at least [`READS_MAX_MIN`]. Each takes about 64 bytes until the transaction commits.
@@ -173,10 +180,14 @@ pub(crate) struct Persist {
 }
 
 impl Persist {
-    /// Bytes of DRAM for the map, for the log's blocks with `fibers` jobs under way, and for a copy
-    /// of the store. They include the records of pages whose stores are in the log alone.
+    /// Bytes of DRAM for the map, for the log's blocks with `fibers` jobs under way, for the stores
+    /// of a large transaction, and for a copy of the store. They include the records of pages whose
+    /// stores are in the log alone.
     pub(crate) fn dram_bytes(geometry: &Geometry, fibers: usize, dram_bytes: usize) -> usize {
-        let buffer = buffer_blocks_max(fibers) as usize * ebbtide_core::PAGE_BYTES;
+        let (transaction, _) = transaction_bound(geometry, dram_bytes);
+        let blocks = buffer_blocks_max(fibers, transaction) as usize;
+        let stores = WriteSet::dram_bytes(transaction.saturating_sub(TRANSACTION_BYTES_MIN));
+        let buffer = blocks * ebbtide_core::PAGE_BYTES + stores;
         let unmapped = unmapped_pages_max(geometry, dram_bytes) * Journal::UNMAPPED_PAGE_BYTES;
         let copy = Journal::copy_bytes(geometry);
         geometry.pages as usize * Checksums::ENTRY_BYTES + buffer + unmapped + copy
@@ -191,16 +202,12 @@ impl Persist {
         (dram_bytes, frames, fibers): (usize, usize, usize),
         watch: Watch<'_>,
     ) -> Result<Persist, StoreError> {
-        let ring_share = geometry.log_blocks / 4;
-        let transaction_bytes_max = (0..=TRANSACTION_BYTES_MAX)
-            .rev()
-            .step_by(8)
-            .find(|&bytes| Journal::blocks_for(bytes) <= ring_share.max(3))
-            .unwrap_or(0);
+        let (transaction_bytes_max, transaction_bound) = transaction_bound(&geometry, dram_bytes);
         let unmapped_pages_max = unmapped_pages_max(&geometry, dram_bytes);
         let limits = Limits {
             transaction_bytes_max,
-            buffer_blocks_max: buffer_blocks_max(fibers),
+            transaction_bound,
+            buffer_blocks_max: buffer_blocks_max(fibers, transaction_bytes_max),
             unmapped_pages_max,
             // If writing ends, the frames with these pages keep them, and reading needs others.
             dirty_pages_max: (frames - frames / 8).min(unmapped_pages_max / 4 * 3),
@@ -593,11 +600,31 @@ fn unmapped_pages_max(geometry: &Geometry, dram_bytes: usize) -> usize {
         .max(1)
 }
 
-/// Blocks of the log in DRAM: the first reservations of all jobs, two large transactions, and some
-/// that wait to be written.
-fn buffer_blocks_max(fibers: usize) -> u64 {
+/// The most bytes that one transaction may store, and what that depends on.
+fn transaction_bound(geometry: &Geometry, dram_bytes: usize) -> (usize, &'static str) {
+    // A small transaction may take a quarter of a small log.
+    let ring_share = (geometry.log_blocks / 4).max(3);
+    let small = (0..=TRANSACTION_BYTES_MIN)
+        .rev()
+        .step_by(8)
+        .find(|&bytes| Journal::blocks_for(bytes) <= ring_share)
+        .unwrap_or(0);
+    let log_bytes = geometry.log_blocks as usize * ebbtide_core::PAGE_BYTES;
+    let bounds = [
+        (TRANSACTION_BYTES_MAX, "the bound of every store"),
+        (log_bytes / LOG_SHARE, "a sixteenth of the log"),
+        (dram_bytes / DRAM_SHARE, "a 32nd of the engine's DRAM"),
+    ];
+    let (bytes, bound) = bounds.into_iter().min().expect("there are some");
+    if bytes > small { (bytes / 8 * 8, bound) } else { (small, "the least bound of a store") }
+}
+
+/// Blocks of the log in DRAM: the first reservations of all jobs, a large transaction and one of
+/// the least bound, and some that wait to be written.
+fn buffer_blocks_max(fibers: usize, transaction_bytes_max: usize) -> u64 {
     let first = Journal::blocks_for(FIRST_RESERVATION_BYTES);
-    fibers as u64 * first + 2 * Journal::blocks_for(TRANSACTION_BYTES_MAX) + 32
+    let large = Journal::blocks_for(transaction_bytes_max.max(TRANSACTION_BYTES_MIN));
+    fibers as u64 * first + large + Journal::blocks_for(TRANSACTION_BYTES_MIN) + 32
 }
 
 /// The progress of an engine's log.

@@ -240,7 +240,7 @@ pub(super) fn bitop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     } else if length <= PIECE_BYTES as u64 {
         let result = piece(call, 0, length as usize);
         call.set(&key, &result, None)?;
-    } else if call.steps.is_some() {
+    } else if call.writes_parts() {
         large::build(call, (call.session.database, &key), length, None, piece)?;
     } else {
         return Err(Failure::TooLarge);

@@ -55,7 +55,7 @@ pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Replies with a large value piece by piece, after computing its checksum.
 fn dump_large<M: Memory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> Outcome {
-    if call.steps.is_none() {
+    if !call.writes_parts() {
         return Err(Failure::TooLarge);
     }
     let hold = call.state.shared.holds.hold(id);
@@ -145,7 +145,7 @@ fn restore_large<M: Memory>(
     expires_at_ms: Option<u64>,
 ) -> Outcome {
     let most = call.state.settings().argument_bytes_max as u64;
-    if call.steps.is_none() {
+    if !call.writes_parts() {
         return Err(Failure::TooLarge);
     }
     let keyspace = call.keyspace();

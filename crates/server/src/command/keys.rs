@@ -120,7 +120,7 @@ pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             } else if entry.large().is_none() {
                 call.complete(&entry, &mut value)?;
                 call.set_in(to_database, &to, &value, entry.expires_at_ms)?;
-            } else if call.steps.is_none() {
+            } else if !call.writes_parts() {
                 return Err(Failure::TooLarge);
             } else {
                 let (length, expires_at_ms) = (entry.value_bytes, entry.expires_at_ms);

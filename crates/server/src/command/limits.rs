@@ -31,12 +31,11 @@ pub fn limits() -> Vec<(&'static str, String)> {
             "half of the memory of a core's connections, and 64 MiB".into(),
         ),
         (
-            "value that `APPEND`, `SETRANGE`, `BITOP`, `COPY` and similar commands write between `MULTI` and `EXEC`",
-            format!("{WHOLE_BYTES_MAX} bytes; `SET` takes any"),
-        ),
-        (
-            "total stores between `MULTI` and `EXEC`, unless `--durability` is `none`",
-            "64 KiB; values of `SET` above 32,704 bytes do not count".into(),
+            "total stores of a script, or between `MULTI` and `EXEC`, unless `--durability` is `none`",
+            format!(
+                "4 MiB, a sixteenth of the log and a 32nd of `--dram`, on pages of an eighth of the cache; \
+                 arguments of `SET` above {WHOLE_BYTES_MAX} bytes between `MULTI` and `EXEC` do not count"
+            ),
         ),
         (
             "commands that wait for `EXEC`",

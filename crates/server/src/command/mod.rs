@@ -301,7 +301,7 @@ impl<'a, M: Memory> Call<'a, M> {
     ) -> Outcome {
         check_key(key)?;
         let is_large = value.len() > WHOLE_BYTES_MAX;
-        if is_large && self.steps.is_some() {
+        if is_large && self.writes_parts() {
             let length = value.len() as u64;
             return large::build(self, (database, key), length, expires_at_ms, |_, at, count| {
                 value[at as usize..at as usize + count].to_vec()
@@ -314,6 +314,12 @@ impl<'a, M: Memory> Call<'a, M> {
         self.set_or_remove((database, key), expires_at_ms, |memory| {
             keyspace.set(memory, database, key, value, expires_at_ms).map(drop)
         })
+    }
+
+    /// True if it may write a long value part by part: outside of a transaction, or within that of
+    /// `EXEC` or of a script. Any other command first tries to write a value at once.
+    fn writes_parts(&self) -> bool {
+        self.steps.is_some() || self.session.published.is_some()
     }
 
     /// Removes a key. Returns true if it existed and had not expired.

@@ -156,23 +156,28 @@ pub(super) fn eval<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let Some(mut interpreter) = call.session.interpreter.take() else {
         return Err("ERR no interpreter for a script".into());
     };
-    let outcome = script(spec.id, call, &mut interpreter).and_then(|script| {
-        let database = call.session.database;
-        let keyspace = call.keyspace();
-        let Call { memory, state, session, reply, .. } = call;
-        let stripes = Stripes::ALL;
-        // Its changes are part of those of `EXEC`.
-        let watched = &mut state.shared.slow_scripts.watch(true);
-        let mut runner = Runner { state, session, script: &script, stripes, keyspace, watched };
-        let ran = runner.run(*memory, &mut interpreter, reply.protocol);
-        session.database = database;
-        match ran {
-            Ok(replied) => finish(replied, reply),
-            Err(stopped) => Err(script.ended(&stopped)),
-        }
-    });
+    // The transaction may run again, with the same interpreter.
+    let ran = catch_unwind(AssertUnwindSafe(|| eval_held(spec.id, call, &mut interpreter)));
     call.session.interpreter = Some(interpreter);
-    outcome
+    ran.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Runs a script under all stripes, as a part of the current transaction.
+fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interpreter) -> Outcome {
+    let script = script(id, call, interpreter)?;
+    let database = call.session.database;
+    let keyspace = call.keyspace();
+    let Call { memory, state, session, reply, .. } = call;
+    let stripes = Stripes::ALL;
+    // Its changes are part of those of `EXEC`.
+    let watched = &mut state.shared.slow_scripts.watch(true);
+    let mut runner = Runner { state, session, script: &script, stripes, keyspace, watched };
+    let ran = runner.run(*memory, interpreter, reply.protocol);
+    session.database = database;
+    match ran {
+        Ok(replied) => finish(replied, reply),
+        Err(stopped) => Err(script.ended(&stopped)),
+    }
 }
 
 /// Takes an interpreter while `body` runs.
@@ -323,6 +328,7 @@ impl Runner<'_, '_> {
                 }
                 Err(payload) => {
                     interpreter.abort();
+                    self.session.in_script = false;
                     resume_unwind(payload);
                 }
             }

@@ -275,6 +275,9 @@ pub(super) fn write_at<M: Memory>(
         }
         None => end <= WHOLE_BYTES_MAX as u64,
     };
+    if !at_once && call.writes_parts() {
+        return large::write_value(call, &key, offset, Source::Bytes(bytes));
+    }
     if !at_once {
         return Err(Failure::TooLarge);
     }
@@ -300,7 +303,7 @@ fn write_staged<M: Memory>(call: &mut Call<'_, M>, offset: u64, staged: &Staged)
     let length = if offset == 0 && call.find_string(&key, &mut Vec::new())?.is_none() {
         call.set_argument(&key, staged.argument, None)?;
         value.bytes
-    } else if call.steps.is_some() {
+    } else if call.writes_parts() {
         large::write_value(call, &key, offset, Source::Large(value))?
     } else {
         return Err(Failure::TooLarge);

@@ -452,7 +452,7 @@ macro_rules! for_each_command {
     Move "move" 3 Write (1 1 1) "generic" "1.0.0" keys::move_key,
         "Moves a key to another database.";
     Mset "mset" -3 Write (1 -1 2) "string" "1.0.1" strings::mset,
-        "Sets several keys at one moment. Beyond 255 arguments or 64 KiB, a crash may keep only some of them.";
+        "Sets several keys at one moment. Beyond 255 arguments or the bound of a transaction, a crash may keep only some of them.";
     Msetnx "msetnx" -3 Write (1 -1 2) "string" "1.0.1" strings::msetnx,
         "Sets several keys at one moment if none of them exists. Crashes act as for MSET.";
     Multi "multi" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::multi,

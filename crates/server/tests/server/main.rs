@@ -3,6 +3,7 @@
 
 mod arguments;
 mod blocking;
+mod bounds;
 mod client;
 mod cold;
 mod collection_arguments;

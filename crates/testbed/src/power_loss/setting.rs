@@ -71,6 +71,7 @@ impl Setting {
     pub fn recovery(&self) -> RecoveryOptions {
         let limits = Limits {
             transaction_bytes_max: TRANSACTION_BYTES_MAX,
+            transaction_bound: "the bound of the test",
             buffer_blocks_max: 12,
             unmapped_pages_max: self.geometry.pages as usize,
             dirty_pages_max: self.geometry.pages as usize / 2,

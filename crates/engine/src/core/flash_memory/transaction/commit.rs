@@ -26,7 +26,8 @@ impl<'a> FlashMemory<'a> {
         let stored: SmallVec<[PageId; 16]> = transaction.set.pages().collect();
         if stored.len() > persist.pages_max {
             let (what, max) = (format!("to {} pages", stored.len()), persist.pages_max as u64);
-            return Err(TransactionError::TooLarge { what, max });
+            let bound = "an eighth of the frames";
+            return Err(TransactionError::TooLarge { what, max, bound });
         }
         let mut reads: Reads<'a> = Reads::of(&transaction.latches, &transaction.checked);
         // The old contents of a page are needed if its reads are verified or a latch in it will be

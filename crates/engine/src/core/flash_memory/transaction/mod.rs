@@ -273,8 +273,8 @@ impl FlashMemory<'_> {
         let max = self.log().reads_max;
         if count > max {
             let what = format!("{count} words of latches and others that it has to look at again");
-            let max = max as u64;
-            self.end_run(End::Refused(TransactionError::TooLarge { what, max }));
+            let (max, bound) = (max as u64, "16 for each frame");
+            self.end_run(End::Refused(TransactionError::TooLarge { what, max, bound }));
         }
     }
 
