@@ -11,8 +11,8 @@ const PAGES: usize = 32;
 /// Free pages that a client's transaction should find at its start.
 const PREPARED_PAGES: u64 = 256;
 
-/// Leaves that one call examines for joins.
-const LEAVES: usize = 8;
+/// Leaves that one call examines for joins. Between two that can be joined there may be many.
+const LEAVES: usize = 256;
 
 /// Frees pages before a command that cannot run again.
 pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) {
