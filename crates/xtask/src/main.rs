@@ -1,6 +1,7 @@
 //! The developers' commands: `cargo xtask COMMAND`.
 
 mod ci;
+mod faults;
 mod lines;
 mod python;
 mod release;
@@ -27,6 +28,8 @@ enum Command {
     Ci,
     /// Runs the tests that take long
     Soak,
+    /// Plants faults in a copy of the simulator, and checks that a test finds each
+    Faults,
     /// Measures this machine: `ebbtide bench` as a release build
     Bench(Passed),
     /// Writes the generated pages and the header, and builds the documentation
@@ -73,6 +76,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Ci => ci::ci(),
         Command::Soak => soak::all(),
+        Command::Faults => faults::run_all(),
         Command::Bench(passed) => {
             let bench = "run --release --locked -p ebbtide-cli -- bench";
             run(cargo(bench).args(passed.arguments))

@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: tests that take minutes.
 
+use crate::faults;
 use crate::steps::{cargo, run};
 
 /// Runs the ignored tests that take a minute in a debug build. They are built already.
@@ -14,6 +15,7 @@ pub(crate) fn all() -> anyhow::Result<()> {
     run(&mut cargo("test --release --locked -p ebbtide-study --test size -- --include-ignored"))?;
     run(cargo("test --release --locked -p ebbtide-study --test physics")
         .env("EBBTIDE_PHYSICS", "long"))?;
+    faults::run_all()?;
     run(&mut cargo(
         "test --release --locked -p ebbtide-engine --test mapped -- --ignored in_a_long_run",
     ))
