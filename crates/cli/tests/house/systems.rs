@@ -1,5 +1,5 @@
 //! `docs/SYSTEMS.md` agrees with the code: it has every design and preset with its keys and their
-//! values, and every claim. The tables of keys are made of the TOML files.
+//! values, and every claim. The tables are made of the TOML files and of the claims.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,13 +13,6 @@ use super::workspace;
 
 fn page() -> String {
     fs::read_to_string(workspace().join("docs/SYSTEMS.md")).expect("docs/SYSTEMS.md")
-}
-
-/// Returns the cells of every row of the tables in `text`, without headers and rules.
-fn rows(text: &str) -> Vec<Vec<&str>> {
-    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
-    let rows = rows.map(|row| row.split(" | ").map(str::trim).collect::<Vec<_>>());
-    rows.filter(|cells| !["key", "id"].contains(&cells[0])).collect()
 }
 
 /// The place in `page` of the text under `heading`, until the next heading.
@@ -62,21 +55,36 @@ fn count(table: &Table) -> usize {
     own.map(|(_, value)| value.as_table().map_or(1, count)).sum()
 }
 
-/// `page` with the table under `heading` made of `keys`.
-fn with_table(page: &str, heading: &str, keys: &[Key]) -> String {
-    const HEADER: &str = "| key | value | source |\n|---|---|---|\n";
+/// `page` with the table under `heading` made of `keys`. Without keys there is no table.
+fn with_keys(page: &str, heading: &str, keys: &[Key]) -> String {
+    const HEADER: &str = "| key | value | source |";
+    if keys.is_empty() && !page[section(page, heading)].contains(HEADER) {
+        return page.to_string();
+    }
+    let row = |Key { key, value, source }: &Key| format!("| `{key}` | {value} | {source} |\n");
+    with_rows(page, heading, HEADER, &keys.iter().map(row).collect::<String>())
+}
+
+/// `page` with `rows` in the table of three columns under `heading` that begins with `header`.
+fn with_rows(page: &str, heading: &str, header: &str, rows: &str) -> String {
     let place = section(page, heading);
     let text = &page[place.clone()];
-    let Some(from) = text.find(HEADER) else {
-        assert!(keys.is_empty(), "no table under '{heading}'");
-        return page.to_string();
-    };
-    let rows = text[from + HEADER.len()..].split_inclusive('\n');
-    let old: usize = rows.take_while(|line| line.starts_with("| ")).map(str::len).sum();
-    let row = |Key { key, value, source }: &Key| format!("| `{key}` | {value} | {source} |\n");
-    let made: String = keys.iter().map(row).collect();
-    let at = place.start + from + HEADER.len();
-    format!("{}{made}{}", &page[..at], &page[at + old..])
+    let top = format!("{header}\n|---|---|---|\n");
+    let from = text.find(&top).unwrap_or_else(|| panic!("no table under '{heading}'"));
+    let from = from + top.len();
+    let old = text[from..].split_inclusive('\n').take_while(|line| line.starts_with("| "));
+    let old: usize = old.map(str::len).sum();
+    let at = place.start + from;
+    format!("{}{rows}{}", &page[..at], &page[at + old..])
+}
+
+/// Checks that `page` is as it was `made`, or writes it so if the user wants that.
+fn compare_or_write(page: &str, made: &str) {
+    if env::var_os("EBBTIDE_WRITE_DOCS").is_some() {
+        fs::write(workspace().join("docs/SYSTEMS.md"), made).expect("a file");
+        return;
+    }
+    assert!(page == made, "run this test with EBBTIDE_WRITE_DOCS=1 to write docs/SYSTEMS.md");
 }
 
 /// The TOML files in a folder of the workspace, by name without the ending.
@@ -104,7 +112,7 @@ fn the_tables_of_keys_are_made_of_their_files() {
     assert!(ALL.iter().all(|design| designs[design.name] == design.config));
     let mut made = page.clone();
     for (name, text) in designs {
-        made = with_table(&made, &format!("### `{name}`"), &keys_in(text));
+        made = with_keys(&made, &format!("### `{name}`"), &keys_in(text));
     }
     for (name, text) in files[1..].iter().flatten() {
         let heading = format!("### Preset `{name}`");
@@ -117,21 +125,38 @@ fn the_tables_of_keys_are_made_of_their_files() {
                 |key: &Key| base.iter().any(|b| (&b.key, &b.value) == (&key.key, &key.value));
             keys.retain(|key| !same(key));
         }
-        made = with_table(&made, &heading, &keys);
+        made = with_keys(&made, &heading, &keys);
     }
-    if env::var_os("EBBTIDE_WRITE_DOCS").is_some() {
-        fs::write(workspace().join("docs/SYSTEMS.md"), &made).expect("a file");
-        return;
-    }
-    assert!(page == made, "run this test with EBBTIDE_WRITE_DOCS=1 to write docs/SYSTEMS.md");
+    compare_or_write(&page, &made);
 }
 
 #[test]
-fn every_claim_has_a_line() {
+fn the_tables_of_claims_are_made_of_the_claims() {
     let page = page();
-    let (_, part) = page.split_once("\n## The claims\n").expect("a part on claims");
-    let (part, _) = part.split_once("\n## ").expect("a part after it");
-    let described: Vec<&str> = rows(part).into_iter().map(|cells| cells[0]).collect();
-    let claimed: Vec<&str> = claims::all().map(|claim| claim.id).collect();
-    assert_eq!(described, claimed);
+    let mut made = page.clone();
+    for (heading, family) in [
+        ("### AstriFlash: AS1 to AS47", "AS"),
+        ("### FlatFlash: FL1 to FL30", "FL"),
+        ("### HAMS: HM1 to HM12", "HM"),
+        ("### CXL-flash: CX1 to CX30", "CX"),
+    ] {
+        let of_family = claims::all().filter(|claim| claim.id.starts_with(family));
+        let rows: Vec<String> = of_family
+            .map(|claim| format!("| {} | {} | {} |\n", claim.id, claim.source, claim.statement))
+            .collect();
+        let [first, .., last] = &rows[..] else { panic!("{family} has no claims") };
+        for row in [first, last] {
+            let id = row.trim_start_matches("| ").split(' ').next().expect("an id");
+            assert!(heading.ends_with(id) || heading.contains(&format!(" {id} to")), "{heading}");
+        }
+        made = with_rows(&made, heading, "| id | where | what is claimed |", &rows.concat());
+    }
+    compare_or_write(&page, &made);
+}
+
+#[test]
+fn every_claim_states_something() {
+    for claim in claims::all() {
+        assert!(claim.statement.ends_with('.'), "{}: '{}'", claim.id, claim.statement);
+    }
 }

@@ -22,6 +22,8 @@ pub struct Claim {
     pub source: &'static str,
     /// The quantity.
     pub quantity: &'static str,
+    /// What the paper claims, in a sentence.
+    pub statement: &'static str,
     values: Values,
     /// The ways to test it. Empty for inputs and for claims that cannot be tested.
     pub by: &'static [Method],
@@ -87,6 +89,7 @@ pub const fn claim(id: &'static str, source: &'static str, quantity: &'static st
         id,
         source,
         quantity,
+        statement: "",
         values: Values::Many(&[]),
         by: &[],
         experiment: "",
@@ -117,6 +120,11 @@ pub const fn not_testable(
 }
 
 impl Claim {
+    /// The claim, with what the paper claims in a sentence.
+    pub const fn states(self, statement: &'static str) -> Claim {
+        Claim { statement, ..self }
+    }
+
     /// The claim with the value `theirs`. `unit` belongs to our number and begins with a space if
     /// it needs one.
     pub const fn value(self, theirs: &'static str, unit: &'static str, accept: Accept) -> Claim {
