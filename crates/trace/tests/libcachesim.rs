@@ -1,6 +1,6 @@
 //! Compares the misses of the shipped traces with the counts of libCacheSim (PyPI, version 0.3.5).
-//! Its counts were recorded with `libcachesim.py` in this folder. Only S3-FIFO has a tolerance:
-//! with so few pages, the rounding of queue shares matters.
+//! `compare_libcachesim.py` in this folder counted them, and compares any other trace. Only S3-FIFO
+//! has a tolerance: with so few pages, the rounding of queue shares matters.
 
 use std::path::Path;
 
