@@ -436,6 +436,10 @@ void ebbtide_no_switch_begin(void);
 // Ends one `ebbtide_no_switch_begin` of this job.
 void ebbtide_no_switch_end(void);
 
+// Lets other jobs run before this one goes on: for a loop that waits for another job. Outside of
+// jobs, and after `ebbtide_no_switch_begin`, other threads run.
+void ebbtide_let_others_run(void);
+
 // Opens the store in a file and recovers it, or creates it.
 //
 // `path` is a string, `options` points to a structure of the size it says, and `out` can be
@@ -452,6 +456,36 @@ EbbtideCode ebbtide_store_close(EbbtideStore *store);
 // Raises the room for keys and values to `bytes` bytes. Other calls wait until then. The store is
 // copied to a larger file in the same folder, which needs room for both.
 EbbtideCode ebbtide_store_grow(const EbbtideStore *store, uint64_t bytes);
+
+// As `read(2)`, to bytes of a region, which are in DRAM during the call. Moves at most 256 KiB.
+// Bytes outside of the region are passed on. A call that waits blocks its core. Returns -1 with
+// `errno` on failure; `EINVAL` if `ebbtide_error` has the reason.
+//
+// As `read`.
+ptrdiff_t ebbtide_region_read(const EbbtideRegion *region, int file, void *at, size_t bytes);
+
+// As `write(2)`, from bytes of a region; otherwise as `ebbtide_region_read`.
+//
+// As `write`.
+ptrdiff_t ebbtide_region_write(const EbbtideRegion *region, int file, const void *at, size_t bytes);
+
+// As `recv(2)`, to bytes of a region; otherwise as `ebbtide_region_read`.
+//
+// As `recv`.
+ptrdiff_t ebbtide_region_recv(const EbbtideRegion *region,
+                              int socket,
+                              void *at,
+                              size_t bytes,
+                              int flags);
+
+// As `send(2)`, from bytes of a region; otherwise as `ebbtide_region_read`.
+//
+// As `send`.
+ptrdiff_t ebbtide_region_send(const EbbtideRegion *region,
+                              int socket,
+                              const void *at,
+                              size_t bytes,
+                              int flags);
 
 // Runs `body` as a transaction. If `body` returns 0, all its stores take effect in one step. They
 // survive a crash as a whole or not at all. If it returns anything else, none of them takes

@@ -5,6 +5,7 @@
 #ifndef EBBTIDE_REGION_HPP
 #define EBBTIDE_REGION_HPP
 
+#include <atomic>
 #include <memory_resource>
 #include <new>
 
@@ -113,7 +114,52 @@ private:
     std::unique_ptr<EbbtidePinned, Unpin> pinned_;
 };
 
-// While it lives, a miss of this job blocks its core. Hold it around a lock that other jobs take as well.
+// A lock for jobs, with `std::unique_lock` and `std::shared_lock`.
+//
+// A job that waits lets other jobs run, so its holder may use regions. A writer that waits goes
+// before later readers.
+class SharedMutex {
+public:
+    void lock() noexcept {
+        while (!enter(~WAITS, WRITER)) {
+            state_.fetch_or(WAITS, std::memory_order_relaxed);
+            ebbtide_let_others_run();
+        }
+    }
+    bool try_lock() noexcept { return enter(~WAITS, WRITER); }
+    void unlock() noexcept { state_.fetch_and(~WRITER, std::memory_order_release); }
+
+    void lock_shared() noexcept {
+        while (!try_lock_shared()) ebbtide_let_others_run();
+    }
+    bool try_lock_shared() noexcept {
+        std::uint32_t state = state_.load(std::memory_order_relaxed);
+        while (!(state & (WRITER | WAITS)))
+            if (exchange(state, state + 1)) return true;
+        return false;
+    }
+    void unlock_shared() noexcept { state_.fetch_sub(1, std::memory_order_release); }
+
+private:
+    // A writer holds the lock, or one waits. The other bits are the number of readers.
+    static constexpr std::uint32_t WRITER = 1u << 31, WAITS = 1u << 30;
+
+    // Sets the state to `entered` if none of the bits `busy` is set.
+    bool enter(std::uint32_t busy, std::uint32_t entered) noexcept {
+        std::uint32_t state = state_.load(std::memory_order_relaxed);
+        while (!(state & busy))
+            if (exchange(state, entered)) return true;
+        return false;
+    }
+    bool exchange(std::uint32_t &seen, std::uint32_t next) noexcept {
+        return state_.compare_exchange_weak(seen, next, std::memory_order_acquire,
+                                            std::memory_order_relaxed);
+    }
+
+    std::atomic<std::uint32_t> state_{0};
+};
+
+// While it lives, a miss of this job blocks its core. Hold it around a foreign lock.
 class NoSwitch {
 public:
     NoSwitch() noexcept { ebbtide_no_switch_begin(); }

@@ -13,7 +13,7 @@
 //! * `store`: stores of maps by name.
 //! * `map`, `update`, `iterator`, `bytes`: maps from bytes to bytes.
 //! * `transaction`: transactions and durable waits.
-//! * `region`: mapped regions, which programs use by plain pointers.
+//! * `region`, `system_calls`: mapped regions, which programs use by plain pointers.
 //! * `typed_map`: structures that are found by name, and maps of values of one size.
 
 mod bytes;
@@ -26,6 +26,7 @@ mod memory;
 mod options;
 mod region;
 mod store;
+mod system_calls;
 mod transaction;
 mod typed_map;
 mod update;
@@ -39,6 +40,7 @@ pub use memory::*;
 pub use options::*;
 pub use region::*;
 pub use store::*;
+pub use system_calls::*;
 pub use transaction::*;
 pub use typed_map::*;
 pub use update::*;

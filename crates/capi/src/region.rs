@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Once};
 
-use ebbtide_engine::mapped::{Heap, MappedStore, NoSwitch, Pinned, STACK_BYTES, no_switch};
+use ebbtide_engine::mapped::{
+    Heap, MappedStore, NoSwitch, Pinned, Region, STACK_BYTES, let_others_run, no_switch,
+};
 
 use crate::code::{EbbtideCode, Failure, given, guarded, string};
 use crate::engine::{Argument, EbbtideTicket, hand_out, path_of};
@@ -35,6 +37,11 @@ struct Open {
 
 static REGIONS: Handles<Arc<Open>> = Handles::new();
 static PINNED: Handles<Arc<Pinned>> = Handles::new();
+
+/// The region of a handle.
+pub(crate) fn region_of(region: *const EbbtideRegion) -> Result<Region, Failure> {
+    Ok(REGIONS.get("region", region)?.heap.region().clone())
+}
 
 extern "C" fn in_child() {
     REGIONS.forked();
@@ -274,4 +281,11 @@ pub extern "C" fn ebbtide_no_switch_begin() {
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbtide_no_switch_end() {
     drop(NoSwitch::left_on());
+}
+
+/// Lets other jobs run before this one goes on: for a loop that waits for another job. Outside of
+/// jobs, and after `ebbtide_no_switch_begin`, other threads run.
+#[unsafe(no_mangle)]
+pub extern "C" fn ebbtide_let_others_run() {
+    let_others_run();
 }

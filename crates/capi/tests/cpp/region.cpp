@@ -1,7 +1,12 @@
 // Containers of the standard library in a mapped region that is larger than DRAM.
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
+#include <sys/socket.h>
 #include <unordered_map>
 #include <vector>
 
@@ -79,6 +84,64 @@ void throw_and_catch(ebbtide::Region &region) {
     }
 }
 
+// Bytes go to a socket from pages that are not in DRAM, and come back to others.
+void call_the_system(ebbtide::Region &region) {
+    constexpr std::size_t BYTES = 4 << 20;
+    auto *from = static_cast<char *>(region.allocate(BYTES));
+    auto *to = static_cast<char *>(region.allocate(BYTES));
+    int sockets[2];
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no sockets");
+    std::size_t moved = 0;
+    region.run([&] {
+        for (std::size_t at = 0; at < BYTES; ++at) from[at] = static_cast<char>(at % 251);
+        const EbbtideRegion *handle = region.handle();
+        while (moved < BYTES) {
+            const ssize_t sent = ebbtide_region_send(handle, sockets[0], from + moved, 4096, 0);
+            require(sent > 0, "not sent");
+            const ssize_t got = ebbtide_region_recv(handle, sockets[1], to + moved, sent, 0);
+            require(got == sent, "not received");
+            moved += static_cast<std::size_t>(got);
+        }
+    });
+    require(region.run([&] { return std::equal(from, from + BYTES, to); }), "other bytes");
+    require(ebbtide_region_read(region.handle(), -1, to, 1) == -1 && errno == EBADF, "no EBADF");
+    require(ebbtide_region_write(nullptr, 1, to, 1) == -1 && errno == EINVAL, "no EINVAL");
+    region.deallocate(from, BYTES);
+    region.deallocate(to, BYTES);
+}
+
+// Jobs change words under a lock whose holders miss.
+void lock(ebbtide::Region &region) {
+    auto *words = static_cast<long *>(region.allocate(16 << 20));
+    region.run([&] { std::fill(words, words + (2 << 20), 0); });
+    ebbtide::SharedMutex mutex;
+    std::vector<ebbtide::Ticket<void>> tickets;
+    for (int job = 0; job < 8; ++job) {
+        tickets.push_back(region.submit([&, job] {
+            for (int step = 0; step < 100; ++step) {
+                const int page = (step * 397 + job % 2) % 4000;
+                if (job < 6) {
+                    std::unique_lock held(mutex);
+                    words[page * 512] += 1;
+                } else {
+                    std::shared_lock held(mutex);
+                    require(words[page * 512] <= 6, "too large");
+                }
+            }
+        }));
+    }
+    for (auto &ticket : tickets) ticket.wait();
+    const long sum = region.run([&] {
+        long sum = 0;
+        for (int page = 0; page < 4000; ++page) sum += words[page * 512];
+        return sum;
+    });
+    require(sum == 600, "an addition was lost");
+    require(mutex.try_lock_shared() && !mutex.try_lock(), "a reader");
+    mutex.unlock_shared();
+    region.deallocate(words, 16 << 20);
+}
+
 void refuse(const std::string &path) {
     try {
         ebbtide::Region region(path + ".small", 16 << 20, ebbtide::options(1 << 20));
@@ -97,6 +160,8 @@ int main(int, char **arguments) {
     ebbtide::Region region(arguments[1], 32 << 20, options);
     fill_and_check(region);
     throw_and_catch(region);
+    call_the_system(region);
+    lock(region);
     refuse(arguments[1]);
     try {
         region.run([&] { return region.allocate(64 << 20) != nullptr; });

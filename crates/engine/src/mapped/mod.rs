@@ -6,7 +6,8 @@
 //!
 //! `states` has the states of a page and all transitions, and `protocol` puts the system calls
 //! between them. `heap` allocates blocks in a region. `space` resolves faults, and `eviction` gives
-//! pages up. `signal` and `uffd` talk to the kernel.
+//! pages up. `signal` and `uffd` talk to the kernel. `turns` has
+//! the lock of jobs.
 
 mod error;
 mod eviction;
@@ -14,6 +15,7 @@ mod exceptions;
 mod fatal;
 mod heap;
 mod lock;
+mod memory;
 #[cfg(all(test, shuttle))]
 mod model_checks;
 mod no_switch;
@@ -26,13 +28,17 @@ mod signal;
 mod space;
 mod states;
 mod store;
+mod system_calls;
 mod tokens;
+mod turns;
 mod uffd;
 
 pub use error::MappedError;
 pub use heap::{ALIGNMENT, Heap};
+pub use memory::PointerMemory;
 pub use no_switch::{NoSwitch, no_switch};
 pub use region::{Pinned, Region};
 pub use space::MappedCounts;
 pub use store::{MappedBuilder, MappedStore, STACK_BYTES, STACK_BYTES_MIN, Shares};
+pub use turns::{RawLock, RwLock, let_others_run};
 pub use uffd::KernelSupport;

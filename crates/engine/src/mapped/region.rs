@@ -11,6 +11,7 @@ use super::error::MappedError;
 use super::registry::Access;
 use super::space::{MappedCounts, Space};
 use super::states::State;
+use crate::api::engine::Engine;
 
 /// A range of addresses whose pages come from flash.
 ///
@@ -34,6 +35,18 @@ impl fmt::Debug for Region {
 }
 
 impl Region {
+    /// A region over all pages of `engine`, of which `tokens` may be mapped at once
+    /// ([`Shares`](super::Shares)). For programs that [run](Engine::run) a service of their own.
+    /// Only their jobs may use the region.
+    ///
+    /// # Errors
+    /// When the kernel refuses userfaultfd, or the engine keeps a log.
+    pub fn over(engine: &Arc<Engine>, tokens: usize) -> Result<Region, MappedError> {
+        let space = Space::new(engine.clone(), 0, engine.pages(), tokens)?;
+        let bytes = space.addresses().len();
+        Ok(Region::new(space, 0, bytes))
+    }
+
     /// Counts of the pages of its store since the start.
     pub fn counts(&self) -> MappedCounts {
         self.space.counts()

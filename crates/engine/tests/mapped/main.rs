@@ -5,7 +5,9 @@
 mod heap;
 mod lanes;
 mod safety;
+mod system_calls;
 mod table;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
