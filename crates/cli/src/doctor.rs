@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Measures the cost of a miss, with files in `folder`, and writes it to `path`.
 fn write_profile(path: &Path, folder: &Path, watch: Watch<'_>) -> Result<(), Failure> {
-    let modes = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Dram);
+    let modes = Mode::USUAL.into_iter().filter(|mode| *mode != Mode::Dram);
     let modes: Vec<Mode> = modes.collect();
     let profile = measure_profile(&folder.join("ebbtide.data"), &modes, watch)
         .map_err(|error| Failure::of(error.is_input(), error))?;

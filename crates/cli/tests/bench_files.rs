@@ -83,3 +83,25 @@ fn a_wrong_option_in_a_file_is_named_with_file_and_line() {
     let text = complaint(&mut small_bench(folder.path(), &["--config=none.toml"]), 2);
     assert!(text.contains("none.toml"), "{text}");
 }
+
+#[test]
+fn programs_run_in_a_mapped_region_if_it_is_named() {
+    let folder = folder();
+    let arguments = ["array-swap", "hash-table", "--mode=mapped,ebbtide", "--json"];
+    let output = small_bench(folder.path(), &arguments).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("mapped regions do not work here") {
+        eprintln!("SKIPPED: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let results = found["results"].as_array().expect("a list");
+    let modes: Vec<_> = results.iter().filter_map(|outcome| outcome["mode"].as_str()).collect();
+    assert_eq!(modes, ["dram", "ebbtide", "mapped", "dram", "ebbtide", "mapped"]);
+    for mapped in results.iter().filter(|outcome| outcome["mode"] == "mapped") {
+        assert!(mapped["misses_per_job"]["median"].as_f64().is_some_and(|misses| misses > 0.0));
+        let ratio = mapped["ratio_to_dram"]["median"].as_f64().expect("a number");
+        assert!(ratio > 0.0, "{mapped}");
+    }
+}

@@ -173,18 +173,20 @@ impl Prediction<'_> {
         let threads = match self.conditions.setup.mode {
             Mode::Dram | Mode::Sync => 1,
             Mode::Paging => self.conditions.threads_per_core.unwrap_or(1),
-            Mode::Ebbtide | Mode::Plain | Mode::Durable => {
+            Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => {
                 self.conditions.engine_options().threads_per_core()
             }
         };
         let discipline = match self.conditions.setup.mode {
-            Mode::Ebbtide | Mode::Plain | Mode::Durable => self.conditions.setup.tuning.scheduler,
+            Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => {
+                self.conditions.setup.tuning.scheduler
+            }
             _ => Discipline::Priority,
         };
         let core_side = match self.conditions.setup.mode {
             // The cost of a miss includes the read.
             Mode::Dram | Mode::Sync => CoreSide::Block,
-            Mode::Paging | Mode::Ebbtide | Mode::Plain | Mode::Durable => {
+            Mode::Paging | Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => {
                 CoreSide::Switch(Switching {
                     threads,
                     discipline,
@@ -211,7 +213,7 @@ impl Prediction<'_> {
         // The kernel has none of the engine's techniques against misses.
         let (admission, prefetcher, hints, ahead_max) = match self.conditions.setup.mode {
             Mode::Dram | Mode::Paging => (Admission::Always, PrefetcherKind::None, false, 0),
-            Mode::Sync | Mode::Ebbtide | Mode::Plain | Mode::Durable => {
+            Mode::Sync | Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => {
                 let options = self.conditions.engine_options();
                 let ahead_max = options.ahead_max() * self.conditions.setup.cpus.len();
                 {

@@ -2,7 +2,7 @@
 //!
 //! Every mode starts from the same image. If jobs write, each mode has a copy. The engine uses the
 //! data file itself. The others use files next to it (`FILE.sync`, `FILE.paging`, `FILE.plain`) or
-//! quarters of a block device. The store that survives crashes is `FILE.durable`. If jobs only
+//! fifths of a block device. The store that survives crashes is `FILE.durable`. If jobs only
 //! read, all modes share the data file. A store with a log that was not made by a bench is
 //! overwritten only by force.
 
@@ -75,6 +75,7 @@ impl DataPlaces {
             Mode::Plain if !self.shared => (3, ".plain"),
             // Never beside the one before.
             Mode::Durable => (3, ".durable"),
+            Mode::Mapped if !self.shared => (4, ".mapped"),
             _ => (0, ""),
         };
         if let Some(bytes) = self.part_bytes {
@@ -161,7 +162,7 @@ fn is_copy_of_bench(path: &Path, offset: u64) -> bool {
 }
 
 /// Number of parts of a block device, one per copy of the data.
-const PARTS: u64 = 4;
+const PARTS: u64 = 5;
 
 /// Parts of a device begin at multiples of this.
 const GRAIN_BYTES: u64 = 1 << 20;

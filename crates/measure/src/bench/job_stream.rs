@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ebbtide_core::{Span, Time};
+use ebbtide_engine::mapped::Region;
 use ebbtide_engine::{FlashMemory, JobError, MappedMemory, Offer, Service, Timing, affinity};
 use ebbtide_workloads::{Program, Workload, load};
 use hdrhistogram::Histogram;
@@ -167,12 +168,14 @@ pub(super) fn latency(ns: &Histogram<u64>) -> Latency {
 /// A core of the engine that works on a stream.
 pub(super) struct StreamService {
     stream: Arc<Stream>,
+    /// The memory of the jobs, if it is a region.
+    region: Option<Region>,
     measured: RefCell<CoreTimes>,
 }
 
 impl StreamService {
-    pub(super) fn new(stream: Arc<Stream>) -> StreamService {
-        StreamService { stream, measured: RefCell::new(CoreTimes::new()) }
+    pub(super) fn new(stream: Arc<Stream>, region: Option<Region>) -> StreamService {
+        StreamService { stream, region, measured: RefCell::new(CoreTimes::new()) }
     }
 
     pub(super) fn measured(self) -> CoreTimes {
@@ -188,9 +191,12 @@ impl Service for StreamService {
     }
 
     fn run(&self, job: &mut Job, memory: &mut FlashMemory<'_>) {
-        if let Err(wrong) = self.stream.program.run(job.number, memory) {
-            job.wrong = Some(wrong.to_string());
-        }
+        let program = &self.stream.program;
+        let ran = match &self.region {
+            None => program.run(job.number, memory),
+            Some(region) => program.run(job.number, &mut region.memory(memory)),
+        };
+        job.wrong = ran.err().map(|wrong| wrong.to_string());
     }
 
     fn done(&self, mut job: Job, result: Result<(), JobError>, timing: Timing) {

@@ -8,6 +8,7 @@ use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_engine::device::dma::{self, Dma};
 use ebbtide_engine::device::threads::Threads;
+use ebbtide_engine::mapped::{Region, STACK_BYTES_MIN, Shares};
 use ebbtide_engine::store::{Access, Store, StoreError};
 use ebbtide_engine::{Engine, MappedMemory, Options, Progress, Snapshot, affinity};
 use ebbtide_workloads::{Kind, Program, Shape, Workload};
@@ -80,8 +81,16 @@ fn obey(command: Command, memory: &mut Option<Under>) -> Result<Reply, Reply> {
 
 /// The memory under test.
 enum Tested {
-    Mapped { memory: MappedMemory, threads: usize },
+    Mapped {
+        memory: MappedMemory,
+        threads: usize,
+    },
     Engine(Box<Engine>),
+    /// The jobs of an engine use a region by plain loads and stores.
+    Region {
+        engine: Arc<Engine>,
+        region: Region,
+    },
 }
 
 struct Under {
@@ -124,6 +133,18 @@ impl Under {
                     notices.push(format!("the drive is reached by {}", engine.device_name()));
                 }
                 Tested::Engine(Box::new(engine))
+            }
+            Mode::Mapped => {
+                let (shares, (engine, bytes)) =
+                    mapped(&setup, &elsewhere, &program).map_err(failed)?;
+                in_place_of_drive_bytes = bytes;
+                frames = Some(shares.tokens as u64);
+                notices.extend_from_slice(engine.notices());
+                let engine = Arc::new(engine);
+                let region = Region::over(&engine, shares.tokens).map_err(|error| {
+                    Reply::Unavailable(format!("mapped regions do not work here: {error}"))
+                })?;
+                Tested::Region { engine, region }
             }
         };
         let clock = Instant::now();
@@ -181,6 +202,7 @@ impl Under {
         let start = match &self.tested {
             Tested::Mapped { .. } => Time::from_ns(self.clock.elapsed().as_nanos() as u64),
             Tested::Engine(engine) => engine.now(),
+            Tested::Region { engine, .. } => engine.now(),
         };
         let stream = Arc::new(Stream::new(program, self.next_job, start, seconds, arrivals));
         let before = (self.usage(), self.counted());
@@ -197,8 +219,12 @@ impl Under {
                 Ok(run_threads(stream, memory, &self.setup.cpus, *threads, self.clock))
             }
             Tested::Engine(engine) => engine
-                .run(|_| StreamService::new(stream.clone()), StreamService::measured)
+                .run(|_| StreamService::new(stream.clone(), None), StreamService::measured)
                 .map_err(|error| error.to_string()),
+            Tested::Region { engine, region } => {
+                let service = |_| StreamService::new(stream.clone(), Some(region.clone()));
+                engine.run(service, StreamService::measured).map_err(|error| error.to_string())
+            }
         }
     }
 
@@ -215,18 +241,18 @@ impl Under {
     }
 
     fn counted(&self) -> Option<Counted> {
-        match &self.tested {
-            Tested::Mapped { .. } => None,
-            Tested::Engine(engine) => {
-                let counters = engine.counters();
-                Some(Counted {
-                    counts: counters.snapshot(),
-                    reads_ns: counters.flash_read_ns(),
-                    stack_used_bytes: counters.stack_used_bytes(),
-                    log: engine.progress(),
-                })
-            }
-        }
+        let engine: &Engine = match &self.tested {
+            Tested::Mapped { .. } => return None,
+            Tested::Engine(engine) => engine,
+            Tested::Region { engine, .. } => engine,
+        };
+        let counters = engine.counters();
+        Some(Counted {
+            counts: counters.snapshot(),
+            reads_ns: counters.flash_read_ns(),
+            stack_used_bytes: counters.stack_used_bytes(),
+            log: engine.progress(),
+        })
     }
 
     fn window(
@@ -350,17 +376,40 @@ fn paging(setup: &Setup, program: &Program) -> Result<Tested, String> {
 /// Returns the engine, and the size of the memory in place of a drive. That memory is moved on the
 /// CPUs `elsewhere`.
 fn engine(setup: &Setup, elsewhere: &[usize], program: &Program) -> Result<(Engine, u64), String> {
-    let options = engine_options(setup);
+    engine_with(&engine_options(setup), setup, elsewhere, program)
+}
+
+/// As [`engine`], for a region over all its pages, with the shares of the budget.
+fn mapped(
+    setup: &Setup,
+    elsewhere: &[usize],
+    program: &Program,
+) -> Result<(Shares, (Engine, u64)), String> {
+    let mut options = engine_options(setup);
+    // The frame of a signal needs room on a stack.
+    options.stack_bytes = options.stack_bytes.max(STACK_BYTES_MIN);
+    let pages = program.size_bytes() / PAGE_BYTES as u64;
+    let shares = Shares::divide(&options, pages).map_err(|error| error.to_string())?;
+    let engine = engine_with(&shares.options, setup, elsewhere, program)?;
+    Ok((shares, engine))
+}
+
+fn engine_with(
+    options: &Options,
+    setup: &Setup,
+    elsewhere: &[usize],
+    program: &Program,
+) -> Result<(Engine, u64), String> {
     if let Flash::Ram(latency) = setup.device {
-        let (engine, bytes) = engine_over_ram(latency, elsewhere, program, &options)?;
+        let (engine, bytes) = engine_over_ram(latency, elsewhere, program, options)?;
         return Ok((engine, bytes));
     }
     let store = store(setup, program).map_err(|error| error.to_string())?;
     let engine = if setup.mode == Mode::Sync {
         let device = Arc::new(Threads::blocking(store.file()));
-        Engine::over(&store, device, &options)
+        Engine::over(&store, device, options)
     } else {
-        Engine::open(&store, &options)
+        Engine::open(&store, options)
     };
     engine.map(|engine| (engine, 0)).map_err(|error| error.to_string())
 }

@@ -100,7 +100,7 @@ fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
         // Paging is warmed while its number of threads is chosen.
         Mode::Paging => 0.0,
         Mode::Sync => 2.0,
-        Mode::Ebbtide | Mode::Plain | Mode::Durable => 2.0,
+        Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => 2.0,
     };
     seconds * length_share(options)
 }
@@ -364,7 +364,7 @@ fn stored_modes(options: &BenchOptions) -> impl Iterator<Item = Mode> {
     let here = move |mode: &Mode| match mode {
         Mode::Dram => false,
         Mode::Paging => file,
-        Mode::Sync | Mode::Ebbtide | Mode::Plain | Mode::Durable => true,
+        Mode::Sync | Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => true,
     };
     let durable = options.durability.map(|_| Mode::Durable);
     let chosen = chosen.filter(move |mode| here(mode) && options.modes.contains(mode));

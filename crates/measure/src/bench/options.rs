@@ -24,6 +24,8 @@ pub enum Mode {
     Sync,
     /// Ebbtide's engine.
     Ebbtide,
+    /// Ebbtide's mapped regions: plain loads and stores, a miss by SIGBUS.
+    Mapped,
     /// Ebbtide without the techniques that are [tried](BenchOptions::tries), for comparison.
     Plain,
     /// Ebbtide over a store that survives crashes ([`BenchOptions::durability`]).
@@ -31,8 +33,11 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The modes that run by default.
+    pub const USUAL: [Mode; 4] = [Mode::Dram, Mode::Paging, Mode::Sync, Mode::Ebbtide];
+
     /// Every mode that users choose.
-    pub const ALL: [Mode; 4] = [Mode::Dram, Mode::Paging, Mode::Sync, Mode::Ebbtide];
+    pub const ALL: [Mode; 5] = [Mode::Dram, Mode::Paging, Mode::Sync, Mode::Ebbtide, Mode::Mapped];
 
     /// The name users type.
     pub const fn name(self) -> &'static str {
@@ -41,6 +46,7 @@ impl Mode {
             Mode::Paging => "paging",
             Mode::Sync => "sync",
             Mode::Ebbtide => "ebbtide",
+            Mode::Mapped => "mapped",
             Mode::Plain => "plain",
             Mode::Durable => "durable",
         }
@@ -212,7 +218,7 @@ impl BenchOptions {
     pub fn new(data: PathBuf) -> BenchOptions {
         BenchOptions {
             workloads: Kind::ASTRIFLASH.map(Kind::name).to_vec(),
-            modes: Mode::ALL.to_vec(),
+            modes: Mode::USUAL.to_vec(),
             data,
             device_path: None,
             device: Flash::Data,

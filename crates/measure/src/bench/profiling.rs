@@ -130,7 +130,7 @@ impl Lost {
         // A job in DRAM was timed by itself; against it, modes were timed turn by turn. The time in
         // which the engine had nothing to run is not what a miss costs it.
         let idle = match mode {
-            Mode::Ebbtide | Mode::Plain | Mode::Durable => {
+            Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => {
                 own.idle_share.map_or(0.0, |idle| idle.median)
             }
             _ => 0.0,

@@ -164,6 +164,7 @@ fn name(mode: Mode) -> &'static str {
         Mode::Paging => "OS paging",
         Mode::Sync => "blocking reads",
         Mode::Ebbtide => "Ebbtide",
+        Mode::Mapped => "Ebbtide, mapped regions",
         Mode::Plain => "Ebbtide, nothing tried",
         Mode::Durable => "Ebbtide, durable",
     }

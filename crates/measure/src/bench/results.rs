@@ -173,7 +173,7 @@ pub struct Failure {
 impl Failure {
     pub(super) fn of_memory(workload: &'static str, mode: Mode, reason: &str) -> Failure {
         let others: Vec<&str> =
-            Mode::ALL.into_iter().filter(|other| *other != mode).map(Mode::name).collect();
+            Mode::USUAL.into_iter().filter(|other| *other != mode).map(Mode::name).collect();
         let without = format!("leave it out with --mode {}", others.join(","));
         let advice = match mode {
             Mode::Paging => format!("give it more with --dram, or {without}"),

@@ -113,7 +113,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
             simulated: None,
         })
     };
-    Mode::ALL.into_iter().filter_map(anatomy).collect()
+    Mode::USUAL.into_iter().filter_map(anatomy).collect()
 }
 
 /// Measures a miss on the memory that `config` describes. `None` if the memory answers single
