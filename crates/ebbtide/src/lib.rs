@@ -21,6 +21,7 @@
 //! | run a job over those | [`Store::run`], or [`Store::submit`] for many at once |
 //! | run many jobs that borrow | [`Store::scope`] |
 //! | change several of those as one | [`Store::transaction`] |
+//! | use existing containers with plain pointers | [`mapped`] |
 //!
 //! Examples: `counters` is a durable service under tokio, `bulk_import` loads 10 million records,
 //! and `readers_and_writers` has threads of both kinds.
@@ -34,14 +35,100 @@
 
 #![forbid(unsafe_code)]
 
+/// A job of a store gets a [`FlashMemory`], and programs take any memory. They use `load`, `store`,
+/// `compare_exchange`, `wait`, `wake`, `transaction`, `durable` and `hint`. The other methods are
+/// for data structures with latches of their own, and for simulated machines.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// use ebbtide::typed::Vector;
+/// use ebbtide::{Memory, Store};
+///
+/// fn total(memory: &mut impl Memory, prices: Vector<u64>) -> u64 {
+///     (0..prices.len()).map(|item| prices.get(memory, item)).sum()
+/// }
+///
+/// let store = Store::builder(path).size("4MiB").structures("1MiB").dram("8MiB").open()?;
+/// let prices = store.vector::<u64>("prices", 100)?;
+/// let sum = store.run(move |memory| {
+///     prices.set(memory, 7, 12);
+///     Ok(total(memory, prices))
+/// })?;
+/// assert_eq!(sum, 12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub use ebbtide_core::Memory;
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// use ebbtide::{Policy, Store};
+///
+/// let policy: Policy = "every:1s".parse()?;
+/// let builder = Store::builder(path).size("4MiB").dram("8MiB");
+/// let users = builder.durability(policy).open()?.map("users")?;
+/// users.insert("ada", "Lovelace")?; // a crash may lose the last second
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub use ebbtide_core::durability::Policy;
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// use ebbtide::{Error, FlashMemory, Store};
+///
+/// fn hello(_memory: &mut FlashMemory<'_>) -> Result<&'static str, Error> {
+///     Ok("runs on a user-level thread")
+/// }
+///
+/// let store = Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// assert_eq!(store.run(hello)?, "runs on a user-level thread");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub use ebbtide_engine::FlashMemory;
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// use ebbtide::{Snapshot, Store};
+///
+/// let store = Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// let before: Snapshot = store.counters()?;
+/// store.map("users")?.insert("ada", "Lovelace")?;
+/// assert!(store.counters()?.accesses > before.accesses);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub use ebbtide_engine::Snapshot;
 pub use ebbtide_engine::embedded::{
     Builder, Elements, Error, FixedKey, Futures, Iter, KEY_BYTES_MAX, Key, KeyBytes, Keys, List,
     MAPS_MAX, Map, NAME_BYTES_MAX, Ordered, OrderedMap, Pending, Range, Scope, Store, Typed,
     Unordered, VALUE_BYTES_MAX, order_bytes_for,
 };
-pub use ebbtide_engine::{FlashMemory, Snapshot};
+
+/// Plain pointers to data on flash, for containers that exist already. `docs/MAPPED.md` has the
+/// rules.
+///
+/// ```
+/// use ebbtide::mapped::{Heap, MappedStore, RwLock};
+/// use hashbrown::HashMap;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("regions.ebb");
+/// # if ebbtide::mapped::KernelSupport::ask().is_err() {
+/// #     return Ok(());
+/// # }
+/// let store = MappedStore::builder(path).size("64MiB").dram("24MiB").open()?;
+/// let heap = Heap::new(&store.mapped("48MiB")?);
+/// let users: &RwLock<_> = Box::leak(Box::new(RwLock::new(HashMap::new_in(heap))));
+/// store.run(|| users.write().insert(1u64, 815u64))?;
+/// assert_eq!(store.run(|| users.read().get(&1).copied())?, Some(815));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub mod mapped {
+    pub use ebbtide_engine::mapped::{
+        ALIGNMENT, Heap, KernelSupport, MappedBuilder, MappedCounts, MappedError, MappedStore,
+        NoSwitch, Pinned, RawLock, Region, RwLock, STACK_BYTES, STACK_BYTES_MIN, let_others_run,
+        no_switch,
+    };
+}
 
 /// Structures of values of fixed size, which jobs use. [`Store::vector`] and [`Store::typed_map`]
 /// find them.
@@ -61,6 +148,39 @@ pub use ebbtide_engine::{FlashMemory, Snapshot};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub mod typed {
+    /// ```
+    /// use ebbtide::typed::Value;
+    ///
+    /// fn words<V: Value>() -> usize {
+    ///     size_of::<V>() / 8
+    /// }
+    /// assert_eq!((words::<u64>(), words::<[u64; 3]>()), (1, 3));
+    /// ```
     pub use ebbtide_core::Value;
-    pub use ebbtide_structures::{Map, Vector};
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data.ebb");
+    /// # let builder = ebbtide::Store::builder(path).size("4MiB").structures("1MiB").dram("8MiB");
+    /// # let store = builder.open()?;
+    /// use ebbtide::typed::Map;
+    ///
+    /// let ages: Map<u64, u64> = store.typed_map("ages", 100)?;
+    /// store.transaction(move |memory| Ok(ages.insert(memory, 1, 36)?))?;
+    /// assert_eq!(store.run(move |memory| Ok(ages.get(memory, 1)))?, Some(36));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub use ebbtide_structures::Map;
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data.ebb");
+    /// # let builder = ebbtide::Store::builder(path).size("4MiB").structures("1MiB").dram("8MiB");
+    /// # let store = builder.open()?;
+    /// use ebbtide::typed::Vector;
+    ///
+    /// let visits: Vector<u64> = store.vector("visits", 200)?;
+    /// store.run(move |memory| Ok(visits.update(memory, 7, |count| count + 1)))?;
+    /// assert_eq!(store.run(move |memory| Ok(visits.get(memory, 7)))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub use ebbtide_structures::Vector;
 }

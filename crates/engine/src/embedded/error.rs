@@ -15,6 +15,21 @@ use crate::core::job_error::JobError;
 use crate::store::StoreError;
 
 /// Why a [`Store`](super::Store) cannot be opened or used. The text is one line.
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// use ebbtide::Error;
+///
+/// let users = store.map("users")?;
+/// match users.insert("x".repeat(2_000), "a value") {
+///     Err(Error::LongKey(bytes)) => assert_eq!(bytes, 2_000),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, ThisError)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {

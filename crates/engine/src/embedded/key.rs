@@ -1,6 +1,13 @@
 //! [`Key`]: Rust types as keys of bytes, in the same order.
 
 /// A value as the bytes of a key. The bytes of two keys have the order of the keys.
+///
+/// ```
+/// use ebbtide_engine::embedded::KeyBytes;
+///
+/// assert_eq!(258u16.key_bytes(), [1, 2]);
+/// assert!((-1i32).key_bytes() < 0i32.key_bytes());
+/// ```
 pub trait KeyBytes {
     /// Appends the bytes to `into`.
     fn push(&self, into: &mut Vec<u8>);
@@ -36,6 +43,15 @@ pub trait Key: KeyBytes + Sized {
 }
 
 /// A type of keys that all have as many bytes.
+///
+/// ```
+/// use ebbtide_engine::embedded::FixedKey;
+///
+/// fn bytes_of<K: FixedKey>(key: K) -> usize {
+///     key.key_bytes().len()
+/// }
+/// assert_eq!((bytes_of(7u8), bytes_of(7u64)), (1, 8));
+/// ```
 pub trait FixedKey: Key {}
 
 macro_rules! integers {

@@ -270,6 +270,19 @@ fn element<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
 }
 
 /// The elements of a [`List`], in order.
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// let log = store.list::<String>("log")?;
+/// log.push(&"high".to_string())?;
+/// log.push(&"low".to_string())?;
+/// let elements: Result<Vec<String>, _> = log.iter().collect();
+/// assert_eq!(elements?, ["high", "low"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Elements<'l, T> {
     list: &'l List<T>,

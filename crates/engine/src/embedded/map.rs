@@ -35,6 +35,18 @@ pub struct Map<Order = Unordered> {
 }
 
 /// Marks a [`Map`] whose keys are in no order.
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// use ebbtide::{Map, Unordered};
+///
+/// let users: Map<Unordered> = store.map("users")?;
+/// assert!(users.is_empty()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Unordered {}
 

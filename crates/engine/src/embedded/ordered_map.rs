@@ -29,6 +29,21 @@ use super::walk::{Keys, Ordering, Range, Walk};
 pub type OrderedMap = Map<Ordered>;
 
 /// Marks a [`Map`] whose keys are in order.
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// use ebbtide::{Error, Map, Ordered};
+///
+/// fn count<Order>(map: &Map<Order>) -> Result<u64, Error> {
+///     map.len()
+/// }
+/// let days: Map<Ordered> = store.ordered_map("days")?;
+/// assert_eq!(count(&days)?, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Ordered {}
 

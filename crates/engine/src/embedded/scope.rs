@@ -7,6 +7,20 @@ use crate::api::job_scope::{self, JobScope};
 use crate::core::flash_memory::FlashMemory;
 
 /// The jobs of a [`Store::scope`].
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// # let store = ebbtide::Store::builder(path).size("4MiB").dram("8MiB").open()?;
+/// let text = "ebb and flow".to_string();
+/// let words = store.scope(|scope| {
+///     let job = scope.submit(|_| Ok(text.split(' ').count()));
+///     job.wait()
+/// })?;
+/// assert_eq!(words, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     store: &'env Store,
     jobs: &'scope JobScope<'scope, 'env>,

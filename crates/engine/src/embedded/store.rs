@@ -20,6 +20,21 @@ use crate::sync::counters::Snapshot;
 ///
 /// Clones and maps are handles of the same store. It is closed when the last of them is dropped.
 /// After a fork it belongs to the parent.
+///
+/// ```
+/// # use ebbtide_engine::embedded as ebbtide;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data.ebb");
+/// use ebbtide::Store;
+///
+/// let store = Store::builder(&path).size("4MiB").dram("8MiB").open()?;
+/// store.map("users")?.insert("ada", "Lovelace")?;
+/// store.ordered_map("days")?;
+/// store.stop()?;
+/// let again = Store::builder(&path).dram("8MiB").open()?;
+/// assert_eq!(again.names()?, ["days", "users"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) shared: Arc<Shared>,
