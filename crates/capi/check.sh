@@ -75,6 +75,11 @@ cmake -S "$capi/examples" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/moved" >"$
 cmake --build "$work/cmake" >"$work/cmake.log" || { cat "$work/cmake.log" && false; }
 run "$work/cmake/visits"
 run "$work/cmake/orders"
+for service in dram flash; do
+    c++ -std=c++17 "${warnings[@]}" -O2 -o "$work/$service" "$capi/examples/service/$service.cpp" \
+        "${shared[@]}"
+done
+"$capi/examples/service/check.sh" "$work/dram" "$work/flash" "$work/store"
 for words in words cmake/words; do
     said=$(run "$work/$words" ebb tide ebb)
     [[ $said == $'ebb 2\ntide 1' ]]
