@@ -1,5 +1,8 @@
 //! The request streams: synthetic ones, and the shipped traces by pages and by lines.
 
+#[path = "held_out.rs"]
+mod held_out;
+
 use std::path::Path;
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
@@ -108,16 +111,21 @@ pub(crate) fn all(scale: usize) -> Vec<(&'static str, Use, Make)> {
         add(name, Use::LookedAt, Box::new(make));
     }
 
-    add("zipf-0.85", Use::HeldOut, Box::new(|scale| skewed(scale, 0.85, &[4, 12])));
-    add("zipf-1.05", Use::HeldOut, Box::new(|scale| skewed(scale, 1.05, &[2, 6])));
-    add("other-loops", Use::HeldOut, Box::new(|scale| looped(scale, &[15, 35, 60, 85])));
-    add("another-stack-model", Use::HeldOut, one(another_stack_model));
-    add("growing-fast", Use::HeldOut, one(growing_fast));
+    add("zipf-0.85", Use::LookedAt, Box::new(|scale| skewed(scale, 0.85, &[4, 12])));
+    add("zipf-1.05", Use::LookedAt, Box::new(|scale| skewed(scale, 1.05, &[2, 6])));
+    add("other-loops", Use::LookedAt, Box::new(|scale| looped(scale, &[15, 35, 60, 85])));
+    add("another-stack-model", Use::LookedAt, one(another_stack_model));
+    add("growing-fast", Use::LookedAt, one(growing_fast));
     for name in TRACES {
         let make = move |_| traced(name, PAGE_BYTES, &[12, 22, 37, 62, 85]);
-        add(name, Use::HeldOut, Box::new(make));
+        add(name, Use::LookedAt, Box::new(make));
         let make = move |_| traced(name, LINE_BYTES, &[15, 45, 70]);
-        add(name, Use::HeldOut, Box::new(make));
+        add(name, Use::LookedAt, Box::new(make));
+    }
+
+    for program in held_out::PROGRAMS {
+        let make = move |scale| held_out::at_all_sizes(program, scale);
+        add(program.0, Use::HeldOut, Box::new(make));
     }
     all
 }
