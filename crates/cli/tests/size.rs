@@ -182,6 +182,7 @@ fn a_machine_that_was_measured_brings_its_own_costs_and_its_switch() {
 }
 
 #[test]
+#[ignore = "takes a minute"]
 fn how_far_off_a_sample_is_was_measured() {
     // 64 MiB are as many pages as a sample has, 128 MiB twice as many.
     let sampling = |dataset: &str| {

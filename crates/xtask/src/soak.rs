@@ -5,7 +5,8 @@ use crate::steps::{cargo, run};
 
 /// Runs the ignored tests that take a minute in a debug build. They are built already.
 pub(crate) fn tests() -> anyhow::Result<()> {
-    run(&mut cargo("test --locked -p ebbtide-workloads --test tpcc_locality -- --ignored"))
+    run(&mut cargo("test --locked -p ebbtide-workloads --test tpcc_locality -- --ignored"))?;
+    run(&mut cargo("test --locked -p ebbtide-cli --test size -- --ignored"))
 }
 
 /// Runs all that takes long. The physics of the simulator alone takes most of an hour, and the long
