@@ -31,6 +31,8 @@ pub struct Placement {
     free: Vec<u64>,
     /// Doubly linked lists of segments, one list for each number of free slots.
     heads: [u32; SEGMENT as usize + 1],
+    /// The lists of segments with a free slot that are not empty. The lowest bit is for one slot.
+    filled: u64,
     next: Vec<u32>,
     previous: Vec<u32>,
     /// The segment being filled; in no list.
@@ -54,6 +56,7 @@ impl Placement {
         let mut placement = Placement {
             free: vec![0; segments],
             heads: [NONE; SEGMENT as usize + 1],
+            filled: 0,
             next: vec![NONE; segments],
             previous: vec![NONE; segments],
             open: NONE,
@@ -180,7 +183,8 @@ impl Placement {
 
     /// The emptiest segment that has a free slot and is not open.
     fn emptiest(&self) -> Option<u32> {
-        self.heads[1..].iter().rev().find(|head| **head != NONE).copied()
+        let most = (u64::BITS - self.filled.leading_zeros()) as usize;
+        (most > 0).then(|| self.heads[most])
     }
 
     /// Opens the emptiest segment that has a free slot.
@@ -192,6 +196,13 @@ impl Placement {
         self.unlink(emptiest);
         self.open = emptiest;
         Some(())
+    }
+
+    fn set_head(&mut self, list: usize, segment: u32) {
+        self.heads[list] = segment;
+        // Full segments are in a list without a bit.
+        let bit = 1u64.checked_shl((list as u32).wrapping_sub(1)).unwrap_or(0);
+        self.filled = if segment == NONE { self.filled & !bit } else { self.filled | bit };
     }
 
     fn list(&self, segment: u32) -> usize {
@@ -206,13 +217,13 @@ impl Placement {
         if head != NONE {
             self.previous[head as usize] = segment;
         }
-        self.heads[list] = segment;
+        self.set_head(list, segment);
     }
 
     fn unlink(&mut self, segment: u32) {
         let (next, previous) = (self.next[segment as usize], self.previous[segment as usize]);
         match previous {
-            NONE => self.heads[self.list(segment)] = next,
+            NONE => self.set_head(self.list(segment), next),
             previous => self.next[previous as usize] = next,
         }
         if next != NONE {
