@@ -184,7 +184,7 @@ mod transitions {
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    use crate::cache::{Cause, Effect, Stage, step};
+    use crate::cache::{Cause, Effect, Effects, Stage, step};
 
     /// What a read brings into the frame.
     const CONTENTS: u64 = 7;
@@ -207,11 +207,11 @@ mod transitions {
             })
         }
 
-        fn apply(&self, cause: Cause) -> &'static [Effect] {
+        fn apply(&self, cause: Cause) -> Effects {
             let mut locked = self.locked.lock().unwrap();
             let (stage, waited_for) = *locked;
             let row = step(stage, cause, waited_for).expect("it can happen");
-            let has = |effect| row.effects.contains(&effect);
+            let has = |effect| row.effects.has(effect);
             let waits = has(Effect::Join) || cause_waits(cause, row.effects);
             let woken = has(Effect::Install) || has(Effect::Fail);
             *locked = (row.to, (waited_for || waits) && !woken);
@@ -222,10 +222,10 @@ mod transitions {
         /// Brings the page if it is this core's to bring. Returns true if it was.
         fn ask(&self) -> bool {
             let effects = self.apply(Cause::Asked { frame: true });
-            let brings = effects.contains(&Effect::Fill);
+            let brings = effects.has(Effect::Fill);
             if brings {
                 self.frame.store(CONTENTS, Ordering::Relaxed);
-                assert!(self.apply(Cause::Arrived).contains(&Effect::Install));
+                assert!(self.apply(Cause::Arrived).has(Effect::Install));
             }
             brings
         }
@@ -238,8 +238,8 @@ mod transitions {
         }
     }
 
-    fn cause_waits(cause: Cause, effects: &[Effect]) -> bool {
-        matches!(cause, Cause::Asked { .. }) && effects.contains(&Effect::Fill)
+    fn cause_waits(cause: Cause, effects: Effects) -> bool {
+        matches!(cause, Cause::Asked { .. }) && effects.has(Effect::Fill)
     }
 
     #[test]
@@ -270,11 +270,11 @@ mod transitions {
                 page.apply(Cause::GivenUp);
                 let mut effects = page.apply(Cause::GraceOver { changed, stays: false });
                 if changed {
-                    assert_eq!(effects, [Effect::Write]);
+                    assert_eq!(effects, Effects::of(&[Effect::Write]));
                     page.apply(Cause::Sent);
                     effects = page.apply(Cause::Written { stays: false });
                 }
-                let stays = effects.contains(&Effect::Install);
+                let stays = effects.has(Effect::Install);
                 let brought = asks.join().unwrap();
                 let (stage, waited_for) = *page.locked.lock().unwrap();
                 assert!(!waited_for, "the fiber waits for ever");

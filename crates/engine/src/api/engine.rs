@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use ebbtide_core::durability::{Policy, Recovered};
@@ -27,6 +27,7 @@ use crate::core::worker::{Setup, Worker};
 use crate::device::Device;
 use crate::device::path::{self, Opened};
 use crate::host::affinity;
+use crate::host::clock::Clock;
 use crate::host::extent::Extent;
 use crate::host::of_process::OfProcess;
 use crate::miss::core_shared::{CoreShared, PageWrites, Prepare, WriteGate};
@@ -101,7 +102,7 @@ impl Places {
             last_page: (self.pages as u32 - 1, self.last_page_bytes),
             extent: self.extent,
             persist: self.persist.map(Arc::new),
-            start: Instant::now(),
+            clock: Clock::start(),
         }
     }
 }

@@ -107,15 +107,18 @@ impl HitLookup {
     /// The frame of `page`, if that has any place of its line. Else whether the line is full, so
     /// that the page may have found none.
     pub(super) fn find_in_line(&self, page: PageId) -> Result<FrameId, LineIsFull> {
-        let mut full = true;
-        for place in self.line(page) {
+        // Nearly always the page is not there, so all places are looked at without a branch.
+        let (mut found, mut free) = (FREE, false);
+        let first = self.own_place(page) & !(LINE_PLACES - 1);
+        for place in first..first + LINE_PLACES {
             let entry = self.place(place).load(Ordering::Acquire);
-            if entry >> 32 == page.0 {
-                return Ok(FrameId(entry as u32));
-            }
-            full &= entry != FREE;
+            found = if entry >> 32 == page.0 { entry } else { found };
+            free |= entry == FREE;
         }
-        Err(LineIsFull(full))
+        match found {
+            FREE => Err(LineIsFull(!free)),
+            entry => Ok(FrameId(entry as u32)),
+        }
     }
 
     /// The place of `page`. No hash: one would take longer than the rest of a hit, and neighbours

@@ -29,8 +29,8 @@ use crate::sync::mailbox::Waiter;
 pub(crate) use hit_path::HitPath;
 use hit_table::HitTable;
 pub(crate) use page_table::{
-    BLANK, CORES_MAX, Change, Effect, Event, FIBERS_MAX, FRAMES_MAX, Last, LockedPage,
-    PAGE_STATE_BYTES, POISONED, PageState, SLOTS_MAX, WaitLists,
+    BLANK, CORES_MAX, Change, Effect, Effects, Event, FIBERS_MAX, FRAMES_MAX, Held, Last,
+    LockedPage, PAGE_STATE_BYTES, POISONED, PageState, SLOTS_MAX, WaitLists,
 };
 #[cfg(all(test, loom))]
 pub(crate) use page_table::{Cause, Stage, step};
@@ -118,7 +118,7 @@ impl Cache {
         frame: FrameId,
         look: impl FnOnce(&[u8; PAGE_BYTES]) -> R,
     ) -> R {
-        // SAFETY: within the mapping, and no other thread stores to a frame whose page is busy.
+        // SAFETY: within the mapping, and no other thread stores to a frame whose page moves.
         look(unsafe { &*self.frame_memory(frame).cast::<[u8; PAGE_BYTES]>() })
     }
 
@@ -197,27 +197,18 @@ impl Cache {
         self.policies.insert(self, installed);
     }
 
-    /// Lets the policy choose at most `count` victims for `core` and gives up their pages. The
-    /// frames may be looked at, written back or reused only after a grace period.
-    pub(crate) fn give_up(&self, count: usize, core: usize) -> Vec<FrameId> {
-        self.give_up_all(self.policies.victims(self, count, false), core)
-    }
-
-    /// As above, but the policy chooses among unchanged pages only. The result may contain a page
-    /// that a job writes to at the same time.
-    pub(crate) fn give_up_unchanged(&self, count: usize, core: usize) -> Vec<FrameId> {
-        self.give_up_all(self.policies.victims(self, count, true), core)
-    }
-
-    fn give_up_all(&self, victims: Vec<FrameId>, core: usize) -> Vec<FrameId> {
+    /// Lets the policy choose at most `count` victims, which it forgets. The caller gives up their
+    /// pages. With `unchanged`, the policy chooses among unchanged pages only. The result may then
+    /// contain a page that a job writes to at the same time.
+    pub(crate) fn choose(&self, count: usize, unchanged: bool) -> Vec<FrameId> {
+        let victims = self.policies.victims(self, count, unchanged);
         victims.iter().for_each(|&frame| self.prefetch(self.page_in(frame)));
-        victims.iter().for_each(|&frame| self.unpublish(frame, core));
         victims
     }
 
-    /// Takes the resident `page` off the policy and gives it up, as [`give_up`](Cache::give_up)
-    /// does. `None` if it is not resident, or not under the policy.
-    pub(crate) fn give_up_page(&self, page: PageId, core: usize) -> Option<FrameId> {
+    /// Takes the resident `page` off the policy, to give it up. `None` if it is not resident, or
+    /// not under the policy.
+    pub(crate) fn choose_page(&self, page: PageId) -> Option<FrameId> {
         let (PageState::Resident(frame) | PageState::Ahead(frame)) = self.state(page) else {
             return None;
         };
@@ -227,15 +218,16 @@ impl Cache {
             return None;
         }
         locked.remove(frame);
-        drop(locked);
-        self.unpublish(frame, core);
         Some(frame)
     }
 
-    /// Unpublishes the page in `frame` for `core`. The policy no longer knows the frame.
-    fn unpublish(&self, frame: FrameId, core: usize) {
-        let change = self.apply(self.page_in(frame), Event::GivenUp { core });
-        debug_assert!(change.has(Effect::AwaitGrace) && change.frame == frame);
+    /// Unpublishes the pages in these frames for `core`. The policy no longer knows the frames.
+    /// They may be looked at, written back or reused only after a grace period.
+    pub(crate) fn unpublish(&self, frames: &[FrameId], core: usize) {
+        for &frame in frames {
+            let change = self.apply(self.page_in(frame), Event::GivenUp { core });
+            debug_assert!(change.has(Effect::AwaitGrace) && change.frame == frame);
+        }
     }
 }
 
@@ -248,7 +240,7 @@ mod testing;
 mod tests {
     use ebbtide_core::prefetch::Origin;
 
-    use super::testing::{bring, release};
+    use super::testing::{bring, give_up, give_up_page, release};
     use super::*;
 
     const PAGE: PageId = PageId(70);
@@ -276,7 +268,7 @@ mod tests {
         publish(&cache, false);
         assert_eq!(cache.hit_path().find_at_once(PAGE), Some(FRAME));
         cache.settle(&mut vec![FRAME]);
-        assert_eq!(cache.give_up(1, 2), [FRAME]);
+        assert_eq!(give_up(&cache, 1, 2), [FRAME]);
         assert_eq!(cache.hit_path().find(PAGE), None);
         assert_eq!(cache.state(PAGE), PageState::Leaving(FRAME));
         let asked = cache.apply(PAGE, Event::Asked { waiter: FIBER, frame: None });
@@ -324,7 +316,7 @@ mod tests {
     }
 
     fn gives_up_as_many(cache: &Cache) {
-        let victims = cache.give_up(3, 0);
+        let victims = give_up(cache, 3, 0);
         assert_eq!(victims.len(), 3);
         for frame in (0..8).map(FrameId) {
             let state = cache.state(PageId(u64::from(frame.0)));
@@ -332,7 +324,7 @@ mod tests {
             assert_eq!(state == PageState::Leaving(frame), given_up);
             assert_eq!(state == PageState::Resident(frame), !given_up);
         }
-        assert_eq!(cache.give_up(9, 0).len(), 5, "there are no more");
+        assert_eq!(give_up(cache, 9, 0).len(), 5, "there are no more");
     }
 
     #[test]
@@ -348,13 +340,13 @@ mod tests {
         cache.settle(&mut (0..9).map(FrameId).collect());
         let (last, hit_path) = (PageId(8 * APART), cache.hit_path());
         assert_eq!(hit_path.find_if_likely(last), Some(FrameId(8)));
-        assert_eq!(cache.give_up_page(PageId(0), 0), Some(FrameId(0)));
+        assert_eq!(give_up_page(&cache, PageId(0), 0), Some(FrameId(0)));
         assert_eq!(hit_path.find_if_likely(last), None, "there is a free place");
         assert_eq!(hit_path.find(last), Some(FrameId(8)));
         cache.lock(last).remember();
         cache.lock(last).remember();
         assert_eq!(hit_path.find_if_likely(last), Some(FrameId(8)));
-        assert_eq!(cache.give_up_page(last, 0), Some(FrameId(8)));
+        assert_eq!(give_up_page(&cache, last, 0), Some(FrameId(8)));
         assert_eq!(hit_path.find(last), None);
         cache.lock(last).remember();
         assert_eq!(hit_path.find(last), None, "it is on its way out");
@@ -364,24 +356,24 @@ mod tests {
     fn a_page_is_given_up_once_and_keeps_its_slot() {
         for parts in [1, 2] {
             let cache = full_in_parts(4, parts);
-            let frame = cache.give_up_page(PageId(2), 0).expect("it is there");
+            let frame = give_up_page(&cache, PageId(2), 0).expect("it is there");
             assert_eq!((frame, cache.slot_of(frame)), (FrameId(2), Some(2)));
-            assert_eq!(cache.give_up_page(PageId(2), 0), None);
-            assert_eq!(cache.give_up(4, 0).len(), 3, "the policy knows it no longer");
+            assert_eq!(give_up_page(&cache, PageId(2), 0), None);
+            assert_eq!(give_up(&cache, 4, 0).len(), 3, "the policy knows it no longer");
         }
     }
 
     #[test]
     fn a_frame_knows_which_page_it_last_held_and_how_that_had_come() {
         let cache = cache();
-        assert_eq!(cache.table.record(FRAME).holds(), None);
+        assert_eq!(cache.table.record(FRAME).holds().page(), None);
         publish(&cache, false);
-        assert_eq!(cache.table.record(FRAME).holds(), Some((PAGE, Origin::Demand)));
+        assert_eq!(cache.table.record(FRAME).holds().page(), Some((PAGE, Origin::Demand)));
         let cache = self::cache();
         publish(&cache, true);
-        assert_eq!(cache.table.record(FRAME).holds(), Some((PAGE, Origin::Unused)));
+        assert_eq!(cache.table.record(FRAME).holds().page(), Some((PAGE, Origin::Unused)));
         assert!(cache.apply(PAGE, Event::Used).has(Effect::NoteFirstUse));
-        assert_eq!(cache.table.record(FRAME).holds(), Some((PAGE, Origin::Used)));
+        assert_eq!(cache.table.record(FRAME).holds().page(), Some((PAGE, Origin::Used)));
     }
 
     #[test]
@@ -389,11 +381,11 @@ mod tests {
         let cache = cache();
         for _ in 0..2 {
             publish(&cache, false);
-            assert_eq!(cache.give_up_page(PAGE, 0), None);
+            assert_eq!(give_up_page(&cache, PAGE, 0), None);
             assert_eq!(cache.state(PAGE), PageState::Resident(FRAME));
             // Next, of a frame that it knew before.
             cache.settle(&mut vec![FRAME]);
-            assert_eq!(cache.give_up_page(PAGE, 0), Some(FRAME));
+            assert_eq!(give_up_page(&cache, PAGE, 0), Some(FRAME));
             assert!(release(&cache, PAGE).has(Effect::Free));
         }
     }

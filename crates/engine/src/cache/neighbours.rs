@@ -9,10 +9,10 @@ use super::{Cache, PageState};
 const NEIGHBOURS_MAX: u64 = 7;
 
 impl Cache {
-    /// Evicts neighbours of the changed pages among `victims`, and appends their frames. The
-    /// victims were [given up](Cache::give_up) for `core` just now. The neighbours are changed as
+    /// Takes neighbours of the changed pages among `victims` off the policy, and appends their
+    /// frames. The victims were [chosen](Cache::choose) just now. The neighbours are changed as
     /// well, were not touched lately, and would leave soon.
-    pub(crate) fn give_up_neighbours(&self, victims: &mut Vec<FrameId>, core: usize) {
+    pub(crate) fn choose_neighbours(&self, victims: &mut Vec<FrameId>) {
         for index in 0..victims.len() {
             if !self.is_dirty(victims[index]) {
                 continue;
@@ -20,13 +20,13 @@ impl Cache {
             let page = self.page_in(victims[index]);
             let above = (page.0 + 1)..(page.0 + 1 + NEIGHBOURS_MAX).min(self.table.pages());
             let below = (page.0.saturating_sub(NEIGHBOURS_MAX)..page.0).rev();
-            victims.extend(above.map_while(|page| self.leave_early(PageId(page), core)));
-            victims.extend(below.map_while(|page| self.leave_early(PageId(page), core)));
+            victims.extend(above.map_while(|page| self.leave_early(PageId(page))));
+            victims.extend(below.map_while(|page| self.leave_early(PageId(page))));
         }
     }
 
-    /// Evicts a page if it is resident, changed and would leave soon.
-    fn leave_early(&self, page: PageId, core: usize) -> Option<FrameId> {
+    /// Takes a page off the policy if it is resident, changed and would leave soon.
+    fn leave_early(&self, page: PageId) -> Option<FrameId> {
         let PageState::Resident(frame) = self.state(page) else { return None };
         if !self.is_dirty(frame) {
             return None;
@@ -36,8 +36,6 @@ impl Cache {
         if self.page_in(frame) != page || !locked.leave_early(frame) {
             return None;
         }
-        drop(locked);
-        self.unpublish(frame, core);
         Some(frame)
     }
 }
@@ -72,8 +70,9 @@ mod tests {
 
     /// Pages that leave with `page`, in order.
     fn leave_with(cache: &Cache, page: u64) -> Vec<u32> {
-        let mut victims = vec![cache.give_up_page(PageId(page), 0).expect("it is there")];
-        cache.give_up_neighbours(&mut victims, 0);
+        let mut victims = vec![cache.choose_page(PageId(page)).expect("it is there")];
+        cache.choose_neighbours(&mut victims);
+        cache.unpublish(&victims, 0);
         let mut pages: Vec<u32> = victims.drain(1..).map(|frame| frame.0).collect();
         for page in &pages {
             assert_eq!(cache.state(PageId((*page).into())), PageState::Leaving(FrameId(*page)));
@@ -120,8 +119,8 @@ mod tests {
     fn a_neighbour_that_was_found_touched_lately_stays() {
         let cache = full(1);
         cache.hit_path().touch(FrameId(21));
-        assert_eq!(cache.leave_early(PageId(21), 0), None, "it was touched");
-        assert_eq!(cache.leave_early(PageId(21), 0), None, "its touch was seen just now");
+        assert_eq!(cache.leave_early(PageId(21)), None, "it was touched");
+        assert_eq!(cache.leave_early(PageId(21)), None, "its touch was seen just now");
         assert_eq!(leave_with(&cache, 20), [13, 14, 15, 16, 17, 18, 19]);
     }
 }

@@ -94,6 +94,13 @@ struct Guarded {
     free: Vec<u32>,
 }
 
+/// A frame for the policy, with its part and the number of its page there.
+struct Insertion {
+    part: usize,
+    frame: FrameId,
+    page: PageId,
+}
+
 /// A part that is locked.
 pub(super) struct Locked<'a> {
     part: &'a Part,
@@ -122,28 +129,34 @@ impl Policies {
 
     /// Adds frames whose pages are published to the policy.
     pub(super) fn insert(&self, cache: &Cache, installed: &mut Vec<FrameId>) {
-        let part_of = |frame| self.division.part_of(cache.page_in(frame));
+        let part_of = |&frame: &FrameId| {
+            let (part, page) = self.division.part_of(cache.page_in(frame));
+            Insertion { part, frame, page }
+        };
+        let mut insertions: SmallVec<[Insertion; 32]> = installed.iter().map(part_of).collect();
         if self.parts.len() > 1 {
-            installed.sort_unstable_by_key(|&frame| part_of(frame).0);
+            insertions.sort_unstable_by_key(|insertion| insertion.part);
         }
-        let pages: SmallVec<[PageId; 32]> =
-            installed.iter().map(|&frame| part_of(frame).1).collect();
-        let mut pages = &pages[..];
-        for frames in installed.chunk_by(|&one, &next| part_of(one).0 == part_of(next).0) {
-            let home = part_of(frames[0]).0;
-            let mut locked = self.lock(cache, home);
-            let (of_part, others) = pages.split_at(frames.len());
-            pages = others;
-            locked.guarded.policy.recall(of_part);
-            for (&frame, &page) in frames.iter().zip(of_part) {
-                if !locked.insert(frame, page) {
-                    drop(locked);
-                    self.insert_elsewhere(cache, home, frame, page);
-                    locked = self.lock(cache, home);
-                }
-            }
+        for of_part in insertions.chunk_by(|one, next| one.part == next.part) {
+            self.insert_into(cache, of_part);
         }
         installed.clear();
+    }
+
+    /// Adds frames whose pages belong to the same part.
+    fn insert_into(&self, cache: &Cache, insertions: &[Insertion]) {
+        let home = insertions[0].part;
+        let pages: SmallVec<[PageId; 32]> =
+            insertions.iter().map(|insertion| insertion.page).collect();
+        let mut locked = self.lock(cache, home);
+        locked.guarded.policy.recall(&pages);
+        for &Insertion { frame, page, .. } in insertions {
+            if !locked.insert(frame, page) {
+                drop(locked);
+                self.insert_elsewhere(cache, home, frame, page);
+                locked = self.lock(cache, home);
+            }
+        }
     }
 
     /// Puts a frame whose part, `home`, is full into another one.
@@ -314,7 +327,7 @@ mod tests {
 
     use ebbtide_core::replacement::TOUCHES_MAX;
 
-    use super::super::testing::{bring, release};
+    use super::super::testing::{bring, give_up, give_up_page, release};
     use super::super::{Effect, PageState};
     use super::*;
 
@@ -392,9 +405,9 @@ mod tests {
         let places = division.places;
         assert_eq!(known(&cache), [places, frames - 3 * places, places, places]);
         let last = pages[frames - 1];
-        assert_eq!(cache.give_up_page(last, 0), Some(FrameId(frames as u32 - 1)));
+        assert_eq!(give_up_page(&cache, last, 0), Some(FrameId(frames as u32 - 1)));
         assert_eq!(known(&cache)[1], frames - 3 * places - 1);
-        let mut victims = cache.give_up(frames, 0);
+        let mut victims = give_up(&cache, frames, 0);
         victims.sort_unstable();
         assert_eq!(victims, (0..frames as u32 - 1).map(FrameId).collect::<Vec<_>>());
         assert_eq!(known(&cache), [0; 4]);
@@ -410,7 +423,7 @@ mod tests {
         cache.settle(&mut vec![frame]);
         let place = cache.table.record(frame).place().expect("it is known");
         assert!(cache.policies.knowing_in(&cache, frame, place).is_some());
-        assert_eq!(cache.give_up(1, 0), [frame]);
+        assert_eq!(give_up(&cache, 1, 0), [frame]);
         assert!(cache.policies.knowing_in(&cache, frame, place).is_none());
         // A page of another part.
         let home = |page| cache.policies.division.part_of(page).0;
@@ -456,7 +469,7 @@ mod tests {
             misses += usize::from(access >= 500_000);
             if free.is_empty() {
                 cache.settle(&mut installed);
-                free = cache.give_up(32, 0);
+                free = give_up(&cache, 32, 0);
                 assert_eq!(free.len(), 32);
                 for page in free.iter().map(|&frame| cache.page_in(frame)) {
                     assert!(release(&cache, page).has(Effect::Free));
@@ -498,10 +511,10 @@ mod tests {
                     install(cache, pages.find(absent).expect("there are more pages"), frame);
                 }
                 cache.settle(&mut own);
-                own = cache.give_up((FRAMES / CORES / 2) as usize, core as usize);
+                own = give_up(cache, (FRAMES / CORES / 2) as usize, core as usize);
                 // Pages of all cores, which may be on their way.
                 own.extend(
-                    (0..16).filter_map(|_| cache.give_up_page(others.next()?, core as usize)),
+                    (0..16).filter_map(|_| give_up_page(cache, others.next()?, core as usize)),
                 );
                 for &frame in &own {
                     let page = cache.page_in(frame);
@@ -515,7 +528,7 @@ mod tests {
             let cores: Vec<_> = (0..CORES).map(|core| scope.spawn(move || run(core))).collect();
             cores.into_iter().flat_map(|core| core.join().expect("it ends")).collect()
         });
-        frames.extend(cache.give_up(FRAMES as usize, 0));
+        frames.extend(give_up(cache, FRAMES as usize, 0));
         frames.sort_unstable();
         assert_eq!(frames, (0..FRAMES).map(FrameId).collect::<Vec<_>>());
     }

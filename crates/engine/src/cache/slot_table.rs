@@ -50,7 +50,7 @@ mod tests {
     use ebbtide_core::FrameId;
     use ebbtide_core::replacement::{Admission, PolicyKind};
 
-    use super::super::testing::{bring, release};
+    use super::super::testing::{bring, give_up, give_up_page, release};
     use super::super::{Change, Division, Effect, Event, Last};
     use super::*;
     use crate::sync::mailbox::Waiter;
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(woken, [vec![2, 1], vec![3], vec![]][round]);
             assert_eq!(cache.slot(PAGE), now, "in a frame");
             cache.settle(&mut vec![frame]);
-            assert_eq!(cache.give_up_page(PAGE, 0), Some(frame));
+            assert_eq!(give_up_page(&cache, PAGE, 0), Some(frame));
             assert_eq!(cache.slot(PAGE), now, "on its way out");
             let _queued = cache.apply(PAGE, Event::GraceOver { changed: true, stays: false });
             let _sent = cache.apply(PAGE, Event::Sent);
@@ -119,7 +119,7 @@ mod tests {
             bring(&cache, page, FRAME, false);
             assert_eq!(cache.slot(page), page.0 as u32);
             cache.settle(&mut vec![FRAME]);
-            assert_eq!(cache.give_up(1, 0), [FRAME]);
+            assert_eq!(give_up(&cache, 1, 0), [FRAME]);
             assert_eq!(cache.slot(page), page.0 as u32, "it is still there");
             assert_eq!(release(&cache, page).waiting, Last::NONE);
         }

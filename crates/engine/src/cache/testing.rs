@@ -21,3 +21,17 @@ pub(super) fn bring(cache: &Cache, page: PageId, frame: FrameId, changed: bool) 
 pub(super) fn release(cache: &Cache, page: PageId) -> Change {
     cache.apply(page, Event::GraceOver { changed: false, stays: false })
 }
+
+/// Gives up at most `count` pages that the policy chooses, for `core`.
+pub(super) fn give_up(cache: &Cache, count: usize, core: usize) -> Vec<FrameId> {
+    let frames = cache.choose(count, false);
+    cache.unpublish(&frames, core);
+    frames
+}
+
+/// Gives up `page` for `core`, if the policy knows it.
+pub(super) fn give_up_page(cache: &Cache, page: PageId, core: usize) -> Option<FrameId> {
+    let frame = cache.choose_page(page)?;
+    cache.unpublish(&[frame], core);
+    Some(frame)
+}

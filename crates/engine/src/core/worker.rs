@@ -176,7 +176,15 @@ impl<S: Service> Worker<S> {
         self.local.shared.pool.counters.core(self.local.core)
     }
 
+    #[inline]
     fn receive_wakes(&mut self) {
+        if !self.local.shared.pool.mailboxes.is_empty(self.local.core) {
+            self.take_wakes();
+        }
+    }
+
+    #[cold]
+    fn take_wakes(&mut self) {
         while let Some((fiber, outcome)) = self.local.shared.pool.mailboxes.next(self.local.core) {
             self.local.outcomes[fiber as usize].set(Some(outcome));
             self.scheduler.arrived(fiber);
@@ -243,13 +251,20 @@ impl<S: Service> Worker<S> {
         }
     }
 
+    /// Drives the core's backside at `now`, when the fiber that ran last has halted. A busy core
+    /// does so only once that is due: until then its misses gather.
     fn drive(&mut self, now: Time, drive: Drive) {
-        let mut backside = self.local.backside();
+        let missed = self.local.note_halt(now);
+        let mut backside = self.local.shared.backsides[self.local.core].lock();
         if self.network.has_requests() {
             let mut requests = self.network.take_requests();
             backside.ring().request_sockets(&mut requests, now);
             self.network.recycle(requests);
         }
+        if self.local.await_others.get() == 0 && backside.may_rest(missed, drive, now) {
+            return;
+        }
+        self.local.settle(&mut backside);
         self.local.look_for_missed(&mut backside, now);
         backside.advance(self.local.core, now, drive);
         backside.take_own_wakes(&mut self.own_wakes);

@@ -2,6 +2,7 @@
 
 pub mod affinity;
 pub(crate) mod atomic_words;
+pub(crate) mod clock;
 pub(crate) mod extent;
 pub(crate) mod mapping;
 pub(crate) mod of_process;

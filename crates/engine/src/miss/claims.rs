@@ -1,7 +1,7 @@
 //! Claims: pages that get a frame without a read, because their old contents are not needed.
 //!
-//! A claimed page is busy, so other jobs wait for it. Its core either reveals it or reads it after
-//! all, and runs no other job before that.
+//! A claimed page counts as moving, so other jobs wait for it. Its core either reveals it or reads
+//! it after all, and runs no other job before that.
 
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Time};
 

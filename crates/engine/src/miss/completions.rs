@@ -31,7 +31,7 @@ impl Backside {
                         self.end_read(&operation, error, now);
                     }
                     Direction::Read => {
-                        let error = error.or_else(|| damage(&self.shared, &operation));
+                        let error = error.or_else(|| self.damage(&operation));
                         self.end_read(&operation, error, now);
                     }
                     Direction::Write => self.end_write(&operation, error, now),
@@ -44,6 +44,7 @@ impl Backside {
         }
     }
 
+    #[inline]
     fn end_read(&mut self, operation: &Operation, error: Option<String>, now: Time) {
         let &Operation { page, prefetched, since, .. } = operation;
         self.prefetch.ended(prefetched);
@@ -62,6 +63,16 @@ impl Backside {
                 self.execute(page, &change, now);
             }
         }
+    }
+
+    /// Describes the damage of a page that was just read. `None` if its checksum matches or is
+    /// unknown.
+    #[inline]
+    fn damage(&self, operation: &Operation) -> Option<String> {
+        let persist = self.shared.persist.as_ref()?;
+        let sound = |contents: &_| persist.is_sound(operation.page, contents);
+        (!self.shared.cache.with_contents(operation.frames[0], sound))
+            .then(|| format!("what slot {} holds is not what was written there", operation.slot))
     }
 
     fn end_write(&mut self, operation: &Operation, error: Option<String>, now: Time) {
@@ -137,6 +148,7 @@ impl Backside {
     }
 
     /// Wakes the fibers that waited for a page, which is in its frame now.
+    #[inline]
     pub(super) fn install(&mut self, change: &Change) {
         if change.waiting == Last::NONE {
             self.installed.push(change.frame);
@@ -179,14 +191,6 @@ impl Backside {
             }
         });
     }
-}
-
-/// Describes the damage of a page that was just read. `None` if its checksum matches or is unknown.
-fn damage(shared: &CoreShared, operation: &Operation) -> Option<String> {
-    let persist = shared.persist.as_ref()?;
-    let sound = |contents: &_| persist.is_sound(operation.page, contents);
-    (!shared.cache.with_contents(operation.frames[0], sound))
-        .then(|| format!("what slot {} holds is not what was written there", operation.slot))
 }
 
 /// Logs that the page in `frame` was written to `slot`. Returns true if that write counts.

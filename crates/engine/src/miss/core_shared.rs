@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use ebbtide_core::{FrameId, Placement, Span, Time, WriteHealth};
@@ -11,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::cache::nodes::Nodes;
+use crate::host::clock::Clock;
 use crate::host::extent::Extent;
 use crate::persist::Persist;
 use crate::sync::counters::Counters;
@@ -45,14 +45,14 @@ pub(crate) struct CoreShared {
     pub(crate) extent: Option<Extent>,
     /// The log and the map, if the pages survive a crash.
     pub(crate) persist: Option<Arc<Persist>>,
-    pub(crate) start: Instant,
+    pub(crate) clock: Clock,
 }
 
 impl CoreShared {
     /// Time since the engine was made.
     #[inline]
     pub(crate) fn now(&self) -> Time {
-        Time::from_ns(self.start.elapsed().as_nanos() as u64)
+        self.clock.now()
     }
 
     /// Returns how long no core has driven the backside of `core`.

@@ -17,6 +17,24 @@ impl Backside {
     /// Frees a frame that no core uses any more. A changed page is queued to be written. A page
     /// that a checkpoint no longer needs stays, although no job asks for it now.
     fn evict(&mut self, frame: FrameId, now: Time) {
+        let (page, changed, stays) = self.note_eviction(frame);
+        let change = self.shared.cache.apply(page, Event::GraceOver { changed, stays });
+        self.left(page, (&change, stays), now);
+    }
+
+    /// As [`evict`](Backside::evict), for a page that was not unpublished. This core is the only
+    /// one, so no grace period is needed.
+    #[inline]
+    fn evict_at_once(&mut self, frame: FrameId, now: Time) {
+        let (page, changed, stays) = self.note_eviction(frame);
+        let change = self.shared.cache.apply(page, Event::GivenUpAtOnce { changed, stays });
+        self.left(page, (&change, stays), now);
+    }
+
+    /// Counts the eviction of the page in `frame`. Returns the page, whether it has changed, and
+    /// whether it stays.
+    #[inline]
+    fn note_eviction(&mut self, frame: FrameId) -> (PageId, bool, bool) {
         let (page, changed) = (self.shared.cache.page_in(frame), self.shared.cache.is_dirty(frame));
         let stays = !changed && self.take_cleaned(frame);
         if changed {
@@ -25,8 +43,7 @@ impl Backside {
         } else {
             self.counters().evictions_clean.add(1);
         }
-        let change = self.shared.cache.apply(page, Event::GraceOver { changed, stays });
-        self.left(page, (&change, stays), now);
+        (page, changed, stays)
     }
 
     /// Keeps free frames ahead of need, many at a time.
@@ -45,14 +62,14 @@ impl Backside {
         self.shared.cache.settle(&mut self.installed);
         if self.write_back.fails() {
             // Only unchanged pages can leave. One more page shows whether the device has recovered.
-            let mut frames = self.shared.cache.give_up_unchanged(wanted - coming, self.core);
+            let mut frames = self.shared.cache.choose(wanted - coming, true);
             self.write_back.note_search(!frames.is_empty());
-            frames.extend(self.shared.cache.give_up(1, self.core));
+            frames.extend(self.shared.cache.choose(1, false));
             self.take_over(frames, by, now);
             return;
         }
-        let mut frames = self.shared.cache.give_up(wanted - coming, self.core);
-        self.shared.cache.give_up_neighbours(&mut frames, self.core);
+        let mut frames = self.shared.cache.choose(wanted - coming, false);
+        self.shared.cache.choose_neighbours(&mut frames);
         self.take_over(frames, by, now);
     }
 
@@ -60,7 +77,7 @@ impl Backside {
     /// outside any memory call.
     pub(crate) fn drop_page(&mut self, page: PageId, by: usize, now: Time) {
         self.shared.cache.settle(&mut self.installed);
-        if let Some(frame) = self.shared.cache.give_up_page(page, self.core) {
+        if let Some(frame) = self.shared.cache.choose_page(page) {
             self.take_over(vec![frame], by, now);
         }
     }
@@ -77,7 +94,7 @@ impl Backside {
             let next = self.shared.persist.as_ref().and_then(|persist| persist.to_clean.pop());
             let Some(page) = next else { return };
             self.shared.cache.settle(&mut self.installed);
-            if let Some(frame) = self.shared.cache.give_up_page(page, self.core) {
+            if let Some(frame) = self.shared.cache.choose_page(page) {
                 self.cleaning.insert(frame);
                 self.take_over(vec![frame], by, now);
             }
@@ -90,17 +107,19 @@ impl Backside {
         !self.cleaning.is_empty() && self.cleaning.remove(&frame)
     }
 
-    /// Takes over victims that were unpublished just now.
+    /// Gives up pages that the policy has forgotten just now.
     pub(super) fn take_over(&mut self, frames: Vec<FrameId>, by: usize, now: Time) {
         if self.shared.epochs.alone() {
-            frames.into_iter().for_each(|frame| self.evict(frame, now));
+            frames.into_iter().for_each(|frame| self.evict_at_once(frame, now));
         } else if !frames.is_empty() {
+            self.shared.cache.unpublish(&frames, self.core);
             self.evictions.begin(&self.shared.epochs, frames, now);
             self.end_grace_periods(by, now);
         }
     }
 
     /// Takes a frame that holds no page any more. One of another node serves that node's cores.
+    #[inline]
     pub(super) fn add_free(&mut self, frame: FrameId) {
         self.write_back.note_free();
         if self.shared.nodes.of_frame(frame) == self.shared.nodes.of_core(self.core) {

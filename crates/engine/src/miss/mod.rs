@@ -27,7 +27,7 @@ use ebbtide_core::prefetch::{Demand, Prefetching};
 use ebbtide_core::{FrameId, PageId, Span, Time};
 use smallvec::smallvec;
 
-use crate::cache::{BLANK, Change, Effect, Event};
+use crate::cache::{BLANK, Change, Effect, Effects, Event};
 use crate::device::{Direction, Queue};
 use crate::sync::counters::CoreCounters;
 use crate::sync::mailbox::{Outcome, Waiter};
@@ -164,12 +164,13 @@ impl Backside {
 
     /// Handles a miss of `waiter`, a job of this core, on `page`. Brings the page, or adds the job
     /// to the page's waiters.
+    #[inline]
     pub(crate) fn miss(&mut self, page: PageId, waiter: Waiter, now: Time) -> Lookup {
         let frame = self.free.last().copied();
         let change = self.shared.cache.apply(page, Event::Asked { waiter, frame });
         self.execute(page, &change, now);
         if change.has(Effect::Join) {
-            return Lookup::UnderWay { mover: change.mover };
+            return Lookup::UnderWay { mover: change.mover as usize };
         }
         if change.has(Effect::Use) {
             let first_use = change.has(Effect::NoteFirstUse);
@@ -183,7 +184,9 @@ impl Backside {
         } else {
             self.ring.missed(now);
         }
-        self.look_ahead(page, Demand::Miss, now);
+        if self.prefetch.is_by_itself() {
+            self.look_ahead(page, Demand::Miss, now);
+        }
         Lookup::Absent
     }
 
@@ -197,43 +200,65 @@ impl Backside {
 
     /// Executes the effects of a transition of `page`, which was asked for at `since`. The caller
     /// answers the jobs that ask or fail.
+    // Inlined, so that of the effects only those of the caller's event remain.
+    #[inline(always)]
     fn execute(&mut self, page: PageId, change: &Change, since: Time) {
-        for effect in change.effects {
-            match effect {
-                Effect::Fill => {
-                    self.take(change, false);
-                    self.fill(page, change, since);
-                }
-                Effect::FillAhead => {
-                    self.take(change, true);
-                    self.prefetch.issued(self.shared.counters.core(self.core));
-                    self.start_read(page, change, true, since);
-                }
-                Effect::Take => self.take(change, false),
-                Effect::FindFrame => {
-                    self.counters().starved.add(1);
-                    self.starved.push_back((page, since));
-                }
-                Effect::NoteLate => self.look_ahead(page, Demand::Late, since),
-                Effect::NoteFirstUse => {
-                    self.look_ahead(page, Demand::FirstHit { late: false }, since);
-                }
-                Effect::Rescue if change.mover == self.core => self.rescue(page, change),
-                Effect::Install => self.install(change),
-                Effect::Write => self.write_back.push(change.frame),
-                Effect::Free => self.add_free(change.frame),
-                Effect::Rescue
-                | Effect::Join
-                | Effect::Use
-                | Effect::Refuse
-                | Effect::Fail
-                | Effect::AwaitGrace => {}
-            }
+        /// Effects that a miss in its usual life does not have.
+        const SELDOM: Effects = Effects::of(&[
+            Effect::FillAhead,
+            Effect::FindFrame,
+            Effect::Take,
+            Effect::NoteLate,
+            Effect::NoteFirstUse,
+            Effect::Rescue,
+        ]);
+        if change.has(Effect::Fill) {
+            self.take(change, false);
+            self.fill(page, change, since);
+        }
+        if change.effects.have_any(SELDOM) {
+            self.execute_seldom(page, change, since);
+        }
+        if change.has(Effect::Install) {
+            self.install(change);
+        }
+        if change.has(Effect::Write) {
+            self.write_back.push(change.frame);
+        }
+        if change.has(Effect::Free) {
+            self.add_free(change.frame);
+        }
+    }
+
+    /// As [`execute`](Backside::execute), for the other effects.
+    #[cold]
+    fn execute_seldom(&mut self, page: PageId, change: &Change, since: Time) {
+        if change.has(Effect::FillAhead) {
+            self.take(change, true);
+            self.prefetch.issued(self.shared.counters.core(self.core));
+            self.start_read(page, change, true, since);
+        }
+        if change.has(Effect::FindFrame) {
+            self.counters().starved.add(1);
+            self.starved.push_back((page, since));
+        }
+        if change.has(Effect::Take) {
+            self.take(change, false);
+        }
+        if change.has(Effect::NoteLate) {
+            self.look_ahead(page, Demand::Late, since);
+        }
+        if change.has(Effect::NoteFirstUse) {
+            self.look_ahead(page, Demand::FirstHit { late: false }, since);
+        }
+        if change.has(Effect::Rescue) && change.mover as usize == self.core {
+            self.rescue(page, change);
         }
     }
 
     /// Takes the frame of a transition, which is about to be filled by a page that was `prefetched`
     /// or not. The frame is the next free one, unless its page has it already.
+    #[inline]
     fn take(&mut self, change: &Change, prefetched: bool) {
         if self.free.last() == Some(&change.frame) {
             self.free.pop();
@@ -298,6 +323,19 @@ impl Backside {
         self.installed.append(frames);
     }
 
+    /// True if a busy core may go on without driving its backside at `now`. It has `missed` jobs,
+    /// the first one since `since`, which wait for others to join them. Nothing else here is urgent.
+    pub(crate) fn may_rest(
+        &mut self,
+        (missed, since): (usize, Option<Time>),
+        drive: Drive,
+        now: Time,
+    ) -> bool {
+        self.starved.is_empty()
+            && 2 * missed <= self.free.len()
+            && self.ring.may_rest(&self.limits, (missed, since), drive, now)
+    }
+
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
     pub(crate) fn advance(&mut self, by: usize, now: Time, drive: Drive) {
         self.driven_by = by;
@@ -335,16 +373,23 @@ impl Backside {
     }
 
     /// Starts to read a page that was asked for into its frame. A blank page needs no read.
+    #[inline]
     fn fill(&mut self, page: PageId, change: &Change, since: Time) {
         if change.slot != BLANK {
             self.start_read(page, change, false, since);
-            return;
+        } else {
+            self.fill_blank(page, change);
         }
+    }
+
+    #[cold]
+    fn fill_blank(&mut self, page: PageId, change: &Change) {
         self.shared.cache.clear_end(change.frame, 0);
         let arrived = self.shared.cache.apply(page, Event::Arrived);
         self.install(&arrived);
     }
 
+    #[inline]
     fn start_read(
         &mut self,
         page: PageId,
@@ -363,7 +408,18 @@ impl Backside {
         if !self.ring.is_due(&self.limits, writes, drive, now) {
             return;
         }
-        let mut frames = self.write_back.take(&self.shared.cache, writes);
+        self.write(writes, now);
+        self.counters().submissions.add(1);
+        self.ring.submit(now);
+        self.requests.submitted(now);
+    }
+
+    /// Hands the oldest `count` changed frames to the ring.
+    fn write(&mut self, count: usize, now: Time) {
+        if count == 0 {
+            return;
+        }
+        let mut frames = self.write_back.take(&self.shared.cache, count);
         // A failing device is tried with few pages at a time. The others go on living in DRAM.
         let permitted = self.shared.write_health.permits(frames.len(), now);
         for frame in frames.drain(permitted..) {
@@ -378,9 +434,6 @@ impl Backside {
                 self.write_failed(frame, self.shared.cache.slot_of(frame));
             }
         }
-        self.counters().submissions.add(1);
-        self.ring.submit(now);
-        self.requests.submitted(now);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Pages fetched ahead of demand, by hints and by the core's prefetcher.
 
 use ebbtide_core::PageId;
-use ebbtide_core::prefetch::{Demand, Origin, Prefetching};
+use ebbtide_core::prefetch::{Demand, Prefetching};
 use smallvec::SmallVec;
 
+use crate::cache::Held;
 use crate::sync::counters::CoreCounters;
 
 /// The pages that one core fetches ahead of demand.
@@ -56,9 +57,10 @@ impl Prefetch {
 
     /// Notes that a frame is about to be filled, by a `prefetched` page or another. The frame held
     /// the page `left` before.
-    pub(super) fn replaced(&mut self, left: Option<(PageId, Origin)>, prefetched: bool) {
+    #[inline]
+    pub(super) fn replaced(&mut self, left: Held, prefetched: bool) {
         if let Some(prefetcher) = &mut self.prefetcher
-            && let Some((left, origin)) = left
+            && let Some((left, origin)) = left.page()
         {
             prefetcher.evicted(left, origin, prefetched);
         }

@@ -1,7 +1,7 @@
 //! A core's requests for pages: the ones under way, and the ones to try again.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use ebbtide_core::durability::Lsn;
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Time};
@@ -9,10 +9,13 @@ use smallvec::SmallVec;
 
 use super::core_shared::CoreShared;
 use super::ring::Ring;
-use crate::device::{Completion, Direction, Request};
+use crate::device::{Completion, Direction, PageList, Request};
 
 /// How often a request is tried before its error counts.
 pub(super) const ATTEMPTS_MAX: u32 = 8;
+
+/// The frames of a request. Most runs are short.
+pub(super) type FrameRun = SmallVec<[FrameId; 4]>;
 
 /// A page on its way in, or a run of pages on their way out.
 #[derive(Clone)]
@@ -24,7 +27,7 @@ pub(super) struct Operation {
     pub(super) page: PageId,
     /// Whether it was fetched ahead of demand.
     pub(super) prefetched: bool,
-    pub(super) frames: SmallVec<[FrameId; 1]>,
+    pub(super) frames: FrameRun,
     pub(super) since: Time,
     /// When it was handed to the device.
     pub(super) submitted: Time,
@@ -38,11 +41,12 @@ pub(super) struct Operation {
 impl Operation {
     /// Moves `frames` to or from the slots from `slot` on, the first of them for `page`. The
     /// request was asked for by a job, was tried once, and is not part of the persist part.
+    #[inline]
     pub(super) fn new(
         direction: Direction,
         page: PageId,
         slot: u32,
-        frames: SmallVec<[FrameId; 1]>,
+        frames: FrameRun,
         since: Time,
     ) -> Operation {
         Operation {
@@ -56,6 +60,25 @@ impl Operation {
             attempts: 1,
             alone: false,
             covers: Lsn::ZERO,
+        }
+    }
+}
+
+impl CoreShared {
+    /// The error of a request that did not move all of its pages. `None` if it moved all that there
+    /// is: the file may go on behind what belongs to the last page.
+    #[cold]
+    fn error_of(&self, operation: &Operation, result: io::Result<usize>) -> Option<String> {
+        match result {
+            Ok(bytes) if operation.slot == self.last_page.0 && bytes >= self.last_page.1 => {
+                self.cache.clear_end(operation.frames[0], bytes);
+                None
+            }
+            Ok(bytes) => {
+                let expected_bytes = operation.frames.len() * PAGE_BYTES;
+                Some(format!("moved {bytes} of {expected_bytes} bytes"))
+            }
+            Err(error) => Some(error.to_string()),
         }
     }
 }
@@ -92,6 +115,7 @@ impl Requests {
     }
 
     /// Hands a new operation to the ring.
+    #[inline(always)]
     pub(super) fn start(&mut self, ring: &mut Ring, operation: Operation) {
         let since = operation.since;
         let token = match self.idle_tokens.pop() {
@@ -107,10 +131,15 @@ impl Requests {
         self.push(ring, token, since);
     }
 
+    #[inline(always)]
     fn push(&mut self, ring: &mut Ring, token: u64, now: Time) {
         let operation = &self.operations[token as usize];
         let offset = self.shared.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64;
-        let pages = operation.frames.iter().map(|f| self.shared.cache.frame_memory(*f)).collect();
+        let memory = |frame: &FrameId| self.shared.cache.frame_memory(*frame);
+        let pages = match &operation.frames[..] {
+            [frame] => PageList::from_buf([memory(frame)]),
+            frames => frames.iter().map(memory).collect(),
+        };
         // SAFETY: frames live as long as the cache, which outlives the queue. The states of
         // their pages keep others from them until the operation has ended.
         ring.push(unsafe { Request::new(operation.direction, offset, pages, token) }, now);
@@ -140,6 +169,7 @@ impl Requests {
 
     /// The operation that `completion` ends, with its error if it failed for good. `None` if it is
     /// tried again. A core that was `waiting` sees this at once.
+    #[inline]
     pub(super) fn end(
         &mut self,
         ring: &mut Ring,
@@ -150,16 +180,7 @@ impl Requests {
         let expected_bytes = operation.frames.len() * PAGE_BYTES;
         let error = match completion.result {
             Ok(bytes) if bytes == expected_bytes => None,
-            // The file may go on behind what belongs to the last page.
-            Ok(bytes)
-                if operation.slot == self.shared.last_page.0
-                    && bytes >= self.shared.last_page.1 =>
-            {
-                self.shared.cache.clear_end(operation.frames[0], bytes);
-                None
-            }
-            Ok(bytes) => Some(format!("moved {bytes} of {expected_bytes} bytes")),
-            Err(error) => Some(error.to_string()),
+            result => self.shared.error_of(operation, result),
         };
         if error.is_some() && operation.attempts < ATTEMPTS_MAX {
             operation.attempts += 1;

@@ -16,13 +16,24 @@ pub(crate) struct Ring {
     /// When the oldest request that is not submitted yet was made.
     held_since: Option<Time>,
     submitted_at: Time,
+    driven_at: Time,
     pace: Pace,
 }
+
+/// A busy core that only gathers requests drives its ring at least this often. Completions are not
+/// noticed before, where the kernel does not hold them back.
+const REST_MAX: Span = Span::from_us(50);
 
 impl Ring {
     /// The ring that submits to `queue`.
     pub(super) fn new(queue: Box<dyn Queue>) -> Ring {
-        Ring { queue, held_since: None, submitted_at: Time::ZERO, pace: Pace::default() }
+        Ring {
+            queue,
+            held_since: None,
+            submitted_at: Time::ZERO,
+            driven_at: Time::ZERO,
+            pace: Pace::default(),
+        }
     }
 
     /// Whether nothing is under way. Sockets that only wait for clients count as nothing.
@@ -68,6 +79,7 @@ impl Ring {
 
     /// Notes how eagerly the ring is driven at `now`.
     pub(super) fn driven(&mut self, drive: Drive, now: Time) {
+        self.driven_at = now;
         self.queue.set_busy(matches!(drive, Drive::Busy { .. }));
         if drive == Drive::Idle {
             self.pace.idle(now);
@@ -94,15 +106,35 @@ impl Ring {
         } else {
             Span::ZERO
         });
-        let may_wait = match (drive, limits.hold) {
-            (Drive::Idle | Drive::Help, _) => false,
-            (Drive::Busy { .. }, Some(hold)) => waited < hold,
-            (Drive::Busy { runnable }, None) => {
-                waited < self.pace.hold(runnable, self.queue.in_flight())
-            }
-        };
-        let due = !may_wait || unsubmitted >= limits.batch_max;
+        if unsubmitted == 0 {
+            // Jobs that had missed did not need a request.
+            self.held_since = None;
+        }
+        let due = waited >= self.hold(limits, drive) || unsubmitted >= limits.batch_max;
         due && (unsubmitted > 0 || held_back)
+    }
+
+    /// The longest that a request waits for others.
+    fn hold(&self, limits: &Limits, drive: Drive) -> Span {
+        match (drive, limits.hold) {
+            (Drive::Idle | Drive::Help, _) => Span::ZERO,
+            (Drive::Busy { .. }, Some(hold)) => hold,
+            (Drive::Busy { runnable }, None) => self.pace.hold(runnable, self.queue.in_flight()),
+        }
+    }
+
+    /// True if a busy core may leave the ring alone at `now`. It has `missed` jobs, the first one
+    /// since `since`. Their requests wait for others like those in the ring.
+    pub(super) fn may_rest(
+        &mut self,
+        limits: &Limits,
+        (missed, since): (usize, Option<Time>),
+        drive: Drive,
+        now: Time,
+    ) -> bool {
+        self.held_since = self.held_since.or(since);
+        let rest_max = self.hold(limits, drive).min(limits.hold.unwrap_or(REST_MAX));
+        now.since(self.driven_at) < rest_max && !self.is_due(limits, missed, drive, now)
     }
 
     /// Hands all requests to the kernel.
@@ -171,6 +203,47 @@ mod tests {
         let mut due = |more, at| ring.is_due(&LIMITS, more, busy(100), us(at));
         assert!(!due(3, 1000) && due(4, 1000));
         assert!(!due(1, 1399) && due(1, 1400));
+    }
+
+    /// A ring without requests, driven at 1,000 us, of the same core and device.
+    fn driven_ring() -> Ring {
+        let mut ring = ring();
+        ring.submit(us(1000));
+        ring.driven(busy(10), us(1000));
+        ring
+    }
+
+    #[test]
+    fn a_core_whose_other_jobs_hide_a_read_leaves_its_ring_alone_for_fifty_microseconds() {
+        let mut ring = driven_ring();
+        let mut rests = |missed, drive, at| ring.may_rest(&LIMITS, missed, drive, us(at));
+        assert!(rests((0, None), busy(10), 1049));
+        assert!(rests((3, Some(us(1010))), busy(10), 1049));
+        assert!(!rests((3, Some(us(1010))), busy(10), 1050), "it looks for completions");
+        assert!(!rests((4, Some(us(1010))), busy(10), 1011), "a batch is full");
+        assert!(!rests((1, Some(us(1010))), busy(0), 1011), "the job that runs now was the last");
+        for drive in [Drive::Idle, Drive::Help] {
+            assert!(!rests((0, None), drive, 1001), "{drive:?}");
+        }
+    }
+
+    #[test]
+    fn a_missed_job_waits_no_longer_before_its_request_than_a_request_would() {
+        let mut ring = driven_ring();
+        let missed = (1, Some(us(1005)));
+        assert!(ring.may_rest(&LIMITS, missed, busy(9), us(1019)), "one job runs first");
+        assert!(!ring.may_rest(&LIMITS, missed, busy(9), us(1025)));
+        ring.request_sockets(&mut Vec::new(), us(1024));
+        assert!(ring.is_due(&LIMITS, 1, busy(9), us(1025)), "the wait began with the miss");
+    }
+
+    #[test]
+    fn a_job_that_missed_and_needs_no_request_makes_no_later_request_due() {
+        let mut ring = driven_ring();
+        assert!(ring.may_rest(&LIMITS, (1, Some(us(1001))), busy(9), us(1002)));
+        assert!(!ring.is_due(&LIMITS, 0, busy(9), us(1021)));
+        ring.request_sockets(&mut Vec::new(), us(1030));
+        assert!(!ring.is_due(&LIMITS, 1, busy(9), us(1040)));
     }
 
     #[test]

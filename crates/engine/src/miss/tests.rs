@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use ebbtide_core::prefetch::{Metrics, Prefetcher};
@@ -15,6 +15,7 @@ use super::*;
 use crate::cache::nodes::Nodes;
 use crate::cache::{Cache, Division, PageState};
 use crate::device::{Completion, Request, Sleeper, SocketQueue};
+use crate::host::clock::Clock;
 use crate::miss::core_shared::{PageWrites, WriteGate};
 use crate::net::{NetEvent, NetRequest};
 use crate::sync::counters::Counters;
@@ -152,7 +153,7 @@ fn shared_by(cores: usize, frames: usize, wakes: &Arc<Wakes>) -> CoreShared {
         last_page: (PAGES as u32 - 1, PAGE_BYTES),
         extent: None,
         persist: None,
-        start: Instant::now(),
+        clock: Clock::start(),
     }
 }
 
@@ -344,11 +345,24 @@ fn every_frame_whose_grace_period_is_not_over_is_on_its_way_to_be_free() {
 }
 
 #[test]
+fn a_busy_core_drives_its_backside_before_its_misses_take_most_free_frames() {
+    let mut core = Core::of(1, 256);
+    core.backside.limits.hold = Some(Span::from_us(1_000));
+    let busy = Drive::Busy { runnable: 1 };
+    core.advance(us(0), busy);
+    let half = core.backside.free.len() / 2;
+    assert!(half > 0 && half < LIMITS.batch_max);
+    assert!(core.backside.may_rest((half, Some(us(1))), busy, us(2)));
+    assert!(!core.backside.may_rest((half + 1, Some(us(1))), busy, us(2)));
+    assert!(!core.backside.may_rest((half, Some(us(1))), Drive::Idle, us(2)));
+}
+
+#[test]
 fn a_page_that_needs_no_write_for_a_checkpoint_stays_where_it_is() {
     for cores in [1, 2] {
         let mut core = Core::of(cores, 64);
         core.bring(0..1);
-        let frame = core.pool.cache.give_up_page(PageId(0), 0).expect("it is there");
+        let frame = core.pool.cache.choose_page(PageId(0)).expect("it is there");
         core.backside.cleaning.insert(frame);
         core.backside.take_over(vec![frame], 0, us(0));
         assert_eq!(core.pool.cache.state(PageId(0)), PageState::Resident(frame));
@@ -360,8 +374,8 @@ fn a_page_that_needs_no_write_for_a_checkpoint_stays_where_it_is() {
 fn a_busy_core_gives_the_policy_its_new_frames_many_at_once_and_an_idle_one_each() {
     let mut core = Core::of(1, 256);
     let known = |core: &Core, page| {
-        let frame = core.pool.cache.give_up_page(PageId(page), 0);
-        let over = Event::GraceOver { changed: false, stays: false };
+        let frame = core.pool.cache.choose_page(PageId(page));
+        let over = Event::GivenUpAtOnce { changed: false, stays: false };
         frame
             .inspect(|_| assert!(core.pool.cache.apply(PageId(page), over).has(Effect::Free)))
             .is_some()

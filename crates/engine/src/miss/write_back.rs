@@ -151,17 +151,21 @@ impl WriteBack {
         }
         self.under_way += frames.len();
         let mut placement = shared.placement.lock();
-        // The old copies are not needed: the pages are busy, and newer in DRAM.
+        // The old copies are not needed: the pages move, and are newer in DRAM.
         frames.iter().filter_map(|frame| shared.cache.slot_of(*frame)).for_each(|slot| {
             placement.release(slot);
         });
-        while !frames.is_empty() {
-            let run = placement.take_for(&groups(&shared.cache, &frames, ring.run_pages_max()));
+        let mut groups = Groups::of(&shared.cache, &frames, ring.run_pages_max());
+        let mut left = &frames[..];
+        while !left.is_empty() {
+            let run = placement.take_for(groups.next());
             let run = run.expect("there are as many slots as pages, and these pages have none");
-            let page = shared.cache.page_in(frames[0]);
-            let leaving = frames.drain(..run.count as usize).collect();
-            note_sent(&shared.cache, &leaving);
-            let write = Operation::new(Direction::Write, page, run.first, leaving, now);
+            groups.leave(run.count);
+            let page = shared.cache.page_in(left[0]);
+            let (leaving, others) = left.split_at(run.count as usize);
+            left = others;
+            note_sent(&shared.cache, leaving);
+            let write = Operation::new(Direction::Write, page, run.first, leaving.into(), now);
             requests.start(ring, write);
         }
     }
@@ -172,30 +176,33 @@ impl WriteBack {
     fn start_to_persist(
         &mut self,
         (requests, ring): (&mut Requests, &mut Ring),
-        mut frames: SmallVec<[FrameId; 64]>,
+        frames: SmallVec<[FrameId; 64]>,
         now: Time,
     ) {
         let shared = requests.shared();
         let Some(persist) = &shared.persist else { return };
-        while !frames.is_empty() {
-            let groups = groups(&shared.cache, &frames, ring.run_pages_max());
+        let mut groups = Groups::of(&shared.cache, &frames, ring.run_pages_max());
+        let mut left = &frames[..];
+        while !left.is_empty() {
             let mut guarded = persist.lock();
-            let Some(run) = guarded.journal.take_slots_for(&groups) else {
+            let Some(run) = guarded.journal.take_slots_for(groups.next()) else {
                 drop(guarded);
                 persist.ask_flush();
-                frames.drain(..).rev().for_each(|frame| self.waiting.push_front(frame));
+                left.iter().rev().for_each(|&frame| self.waiting.push_front(frame));
                 return;
             };
-            let leaving: SmallVec<[FrameId; 1]> = frames.drain(..run.count as usize).collect();
+            groups.leave(run.count);
+            let (leaving, others) = left.split_at(run.count as usize);
+            left = others;
             let mut covers = Lsn::ZERO;
-            for &frame in &leaving {
+            for &frame in leaving {
                 covers = guarded.journal.freeze(shared.cache.page_in(frame)).covers;
             }
             drop(guarded);
-            note_sent(&shared.cache, &leaving);
+            note_sent(&shared.cache, leaving);
             self.under_way += leaving.len();
             let page = shared.cache.page_in(leaving[0]);
-            let write = Operation::new(Direction::Write, page, run.first, leaving, now);
+            let write = Operation::new(Direction::Write, page, run.first, leaving.into(), now);
             requests.start(ring, Operation { covers, ..write });
         }
     }
@@ -214,19 +221,58 @@ impl WriteBack {
 }
 
 /// Notes that the pages in these frames are being written.
-fn note_sent(cache: &Cache, frames: &SmallVec<[FrameId; 1]>) {
+fn note_sent(cache: &Cache, frames: &[FrameId]) {
     for &frame in frames {
         let sent = cache.apply(cache.page_in(frame), Event::Sent);
         debug_assert!(sent.is_nothing());
     }
 }
 
-/// How many of the first `count_max` frames, in the order of their pages, hold neighbouring pages,
-/// group by group.
-fn groups(cache: &Cache, frames: &[FrameId], count_max: usize) -> SmallVec<[u32; 64]> {
-    let frames = &frames[..frames.len().min(count_max)];
-    let are_neighbours =
-        |one: &FrameId, next: &FrameId| cache.page_in(*next).0 == cache.page_in(*one).0 + 1;
-    let groups = frames.chunk_by(are_neighbours);
-    groups.flat_map(|group| group.chunks(GROUP_PAGES_MAX)).map(|group| group.len() as u32).collect()
+/// The sizes of groups of frames, in the order of their pages, that hold neighbouring pages.
+struct Groups {
+    sizes: SmallVec<[u32; 64]>,
+    /// How many of them have left as a whole.
+    left: usize,
+    /// The most pages in a request. No group has more.
+    pages_max: usize,
+}
+
+impl Groups {
+    /// The groups of `frames`, for requests of at most `pages_max` pages.
+    fn of(cache: &Cache, frames: &[FrameId], pages_max: usize) -> Groups {
+        let size_max = GROUP_PAGES_MAX.min(pages_max);
+        let mut sizes = SmallVec::<[u32; 64]>::new();
+        let mut next = None;
+        for &frame in frames {
+            let page = cache.page_in(frame);
+            match sizes.last_mut() {
+                Some(size) if next == Some(page.0) && (*size as usize) < size_max => *size += 1,
+                _ => sizes.push(1),
+            }
+            next = Some(page.0 + 1);
+        }
+        Groups { sizes, left: 0, pages_max }
+    }
+
+    /// The next groups, as many as fit one request.
+    fn next(&self) -> &[u32] {
+        let next = &self.sizes[self.left..];
+        let mut pages = 0;
+        let fits = |size: &&u32| {
+            pages += **size as usize;
+            pages <= self.pages_max
+        };
+        &next[..next.iter().take_while(fits).count()]
+    }
+
+    /// The first `count` pages of the groups leave.
+    fn leave(&mut self, count: u32) {
+        let mut count = count;
+        while count > 0 {
+            let size = &mut self.sizes[self.left];
+            let leaves = count.min(*size);
+            (*size, count) = (*size - leaves, count - leaves);
+            self.left += usize::from(*size == 0);
+        }
+    }
 }

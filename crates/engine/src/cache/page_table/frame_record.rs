@@ -38,6 +38,21 @@ pub(in crate::cache) struct FrameRecord {
     place: AtomicU32,
 }
 
+/// The page that a frame holds or last held, with its origin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held(u32);
+
+impl Held {
+    /// Of a frame that was never used.
+    pub(super) const NOTHING: Held = Held(HOLDS_NOTHING);
+
+    /// The page and its origin. `None` if the frame was never used.
+    pub(crate) fn page(self) -> Option<(PageId, Origin)> {
+        let page = PageId(u64::from(self.0 & ((1 << ORIGIN_SHIFT) - 1)));
+        (self != Held::NOTHING).then(|| (page, ORIGINS[(self.0 >> ORIGIN_SHIFT) as usize]))
+    }
+}
+
 impl FrameRecord {
     /// Of a frame that was never used.
     #[inline]
@@ -52,10 +67,8 @@ impl FrameRecord {
 
     /// The page that the frame holds or last held, and its origin.
     #[inline]
-    pub(in crate::cache) fn holds(&self) -> Option<(PageId, Origin)> {
-        let word = self.holds.load(Ordering::Relaxed);
-        let page = PageId(u64::from(word & ((1 << ORIGIN_SHIFT) - 1)));
-        (word != HOLDS_NOTHING).then(|| (page, ORIGINS[(word >> ORIGIN_SHIFT) as usize]))
+    pub(in crate::cache) fn holds(&self) -> Held {
+        Held(self.holds.load(Ordering::Relaxed))
     }
 
     /// The page that the frame, which was used before, holds or last held.
@@ -106,15 +119,15 @@ impl FrameRecord {
 
     /// The core that moves the page in or out, and the fibers that wait for it.
     #[inline]
-    pub(super) fn moving(&self) -> (usize, Last) {
+    pub(super) fn moving(&self) -> (u32, Last) {
         let word = self.moving.load(Ordering::Relaxed);
-        ((word >> LAST_BITS) as usize, Last::of_word(word & !(u32::MAX << LAST_BITS)))
+        (word >> LAST_BITS, Last::of_word(word & !(u32::MAX << LAST_BITS)))
     }
 
     #[inline]
-    pub(super) fn set_moving(&self, core: usize, waiting: Last) {
-        debug_assert!(core < CORES_MAX);
-        self.moving.store((core as u32) << LAST_BITS | waiting.word(), Ordering::Relaxed);
+    pub(super) fn set_moving(&self, core: u32, waiting: Last) {
+        debug_assert!((core as usize) < CORES_MAX);
+        self.moving.store(core << LAST_BITS | waiting.word(), Ordering::Relaxed);
     }
 
     /// The fibers that wait for the page.

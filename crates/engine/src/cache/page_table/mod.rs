@@ -26,13 +26,14 @@ use super::hit_table::HitTable;
 use crate::host::mapping::Mapping;
 use crate::host::prefetched::prefetch;
 use crate::sync::mailbox::Waiter;
+pub(crate) use frame_record::Held;
 pub(super) use frame_record::{FrameRecord, NOWHERE};
 pub(super) use page_state::MISSING;
 pub(crate) use page_state::{
     BLANK, CORES_MAX, FRAMES_MAX, PAGE_STATE_BYTES, POISONED, PageState, SLOTS_MAX,
 };
 use shards::{Locked, Shards};
-pub(crate) use transitions::{Cause, Effect, Stage, step};
+pub(crate) use transitions::{Cause, Effect, Effects, Stage, step};
 pub(crate) use wait_lists::{FIBERS_MAX, Last, WaitLists};
 
 /// The states of all pages, and what changes when a page comes or goes.
@@ -83,6 +84,11 @@ pub(crate) enum Event {
     GivenUp {
         core: usize,
     },
+    /// As `GivenUp`. The core is the only one.
+    GivenUpAtOnce {
+        changed: bool,
+        stays: bool,
+    },
     GraceOver {
         changed: bool,
         stays: bool,
@@ -103,7 +109,7 @@ pub(crate) enum Event {
 #[must_use = "the core executes the effects"]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
-    pub(crate) effects: &'static [Effect],
+    pub(crate) effects: Effects,
     /// The frame that the page has, or had until now. For effects that concern a frame.
     pub(crate) frame: FrameId,
     /// The slot that the page has on flash, or [`BLANK`] or [`POISONED`].
@@ -111,10 +117,10 @@ pub(crate) struct Change {
     /// The fibers that waited for the page. For [`Effect::Install`] and [`Effect::Fail`].
     pub(crate) waiting: Last,
     /// The core that moves the page. For [`Effect::Join`].
-    pub(crate) mover: usize,
+    pub(crate) mover: u32,
     /// The page that the frame held before, and its origin. For [`Effect::Fill`],
     /// [`Effect::FillAhead`] and [`Effect::Take`].
-    pub(crate) left: Option<(PageId, Origin)>,
+    pub(crate) left: Held,
 }
 
 impl Change {
@@ -127,7 +133,7 @@ impl Change {
     /// True if the core has to execute `effect`.
     #[inline(always)]
     pub(crate) fn has(&self, effect: Effect) -> bool {
-        self.effects.contains(&effect)
+        self.effects.has(effect)
     }
 }
 
@@ -146,6 +152,7 @@ impl Event {
             Event::Unreadable => Cause::Unreadable,
             Event::Used => Cause::Used,
             Event::GivenUp { .. } => Cause::GivenUp,
+            Event::GivenUpAtOnce { changed, stays } => Cause::GivenUpAtOnce { changed, stays },
             Event::GraceOver { changed, stays } => Cause::GraceOver { changed, stays },
             Event::Sent => Cause::Sent,
             Event::Written { stays, .. } => Cause::Written { stays },
@@ -325,94 +332,125 @@ impl LockedPage<'_> {
             slot: BLANK,
             waiting: Last::NONE,
             mover: 0,
-            left: None,
+            left: Held::NOTHING,
         };
-        match event {
-            Event::Asked { waiter, frame } => self.asked(nothing, state, row.to, (waiter, frame)),
-            Event::Expected { core, frame } | Event::Claimed { core, frame } => match state {
-                PageState::Absent(slot) if !nothing.is_nothing() => {
-                    self.set_out(nothing, row.to, (slot, frame), (core, Last::NONE))
-                }
-                _ => nothing,
-            },
-            Event::FrameFound { core, frame } => match state {
-                PageState::Starved(last) => {
-                    let slot = self.table.waiting.slot(last);
-                    self.set_out(nothing, row.to, (slot, frame), (core, last))
-                }
-                _ => self.refuse(from, event),
-            },
-            Event::NoFrame | Event::Unreadable => self.leave(nothing, self.slot()),
-            Event::Unclaimed | Event::Sent | Event::GraceOver { changed: true, .. } => {
-                let record = self.table.record(nothing.frame);
-                record.set_stage(row.to);
-                Change { slot: record.slot(), ..nothing }
+        match (event, state) {
+            (Event::Asked { waiter, frame: Some(frame) }, PageState::Absent(slot))
+                if slot != POISONED =>
+            {
+                let last = self.table.waiting.append(Last::NONE, self.page, waiter);
+                self.set_out(nothing, row.to, (slot, frame), (waiter.core, last))
             }
-            Event::Used => {
+            (Event::Asked { waiter, .. }, _) => self.asked(nothing, state, row.to, waiter),
+            (
+                Event::Expected { core, frame } | Event::Claimed { core, frame },
+                PageState::Absent(slot),
+            ) if !nothing.is_nothing() => {
+                self.set_out(nothing, row.to, (slot, frame), (core as u32, Last::NONE))
+            }
+            (Event::Expected { .. } | Event::Claimed { .. }, _) => nothing,
+            (Event::FrameFound { core, frame }, PageState::Starved(last)) => {
+                let slot = self.table.waiting.slot(last);
+                self.set_out(nothing, row.to, (slot, frame), (core as u32, last))
+            }
+            (Event::Used, _) => {
                 if !nothing.is_nothing() {
                     self.use_first(nothing.frame);
                 }
                 nothing
             }
-            Event::GivenUp { core } => self.give_up(nothing, core),
-            Event::Arrived => self.install(nothing, from, self.slot(), false),
-            Event::Revealed => self.install(nothing, from, self.slot(), true),
-            Event::Kept { slot } => self.install(nothing, from, slot.unwrap_or(BLANK), true),
-            Event::GraceOver { .. } if row.to == Stage::Resident => {
-                self.install(nothing, from, self.slot(), false)
+            (Event::NoFrame, PageState::Starved(waiting)) => {
+                let slot = self.table.waiting.slot(waiting);
+                self.set_state(PageState::Absent(slot));
+                Change { slot, waiting, ..nothing }
             }
-            Event::Written { slot, .. } if row.to == Stage::Resident => {
-                self.install(nothing, from, slot, false)
+            (event, _) => self.move_on(nothing, (from, row.to), event),
+        }
+    }
+
+    /// Performs the transition of a page that is in a frame, or on its way into or out of one.
+    #[inline(always)]
+    fn move_on(&self, change: Change, (from, to): (Stage, Stage), event: Event) -> Change {
+        let record = self.table.record(change.frame);
+        let slot = record.slot();
+        match event {
+            Event::GivenUp { core } => {
+                record.set_moving(core as u32, Last::NONE);
+                self.give_up(change, record, Stage::Evicting)
             }
-            Event::GraceOver { .. } => self.leave(nothing, self.slot()),
-            Event::Written { slot, .. } => self.leave(nothing, slot),
+            Event::GivenUpAtOnce { changed: true, .. } => {
+                self.give_up(Change { slot, ..change }, record, to)
+            }
+            Event::GivenUpAtOnce { .. } => {
+                self.table.hits.remove(self.page);
+                match to {
+                    Stage::Resident => self.install(change, from, (record, slot), false),
+                    _ => self.leave(change, record, slot),
+                }
+            }
+            Event::Unclaimed | Event::Sent | Event::GraceOver { changed: true, .. } => {
+                record.set_slot_and_stage(slot, to);
+                Change { slot, ..change }
+            }
+            Event::Arrived => self.install(change, from, (record, slot), false),
+            Event::Revealed => self.install(change, from, (record, slot), true),
+            Event::Kept { slot } => {
+                self.install(change, from, (record, slot.unwrap_or(BLANK)), true)
+            }
+            Event::GraceOver { .. } if to == Stage::Resident => {
+                self.install(change, from, (record, slot), false)
+            }
+            Event::Written { slot, .. } if to == Stage::Resident => {
+                self.install(change, from, (record, slot), false)
+            }
+            Event::Unreadable | Event::GraceOver { .. } => self.leave(change, record, slot),
+            Event::Written { slot, .. } => self.leave(change, record, slot),
+            Event::Asked { .. }
+            | Event::Expected { .. }
+            | Event::Claimed { .. }
+            | Event::FrameFound { .. }
+            | Event::NoFrame
+            | Event::Used => self.refuse(from, event),
         }
     }
 
     #[cold]
+    #[inline(never)]
     fn refuse(&self, from: Stage, event: Event) -> ! {
         unreachable!("{:?} is {from:?}: {event:?} cannot happen", self.page)
     }
 
+    #[inline(always)]
     fn set_state(&self, state: PageState) {
         self.table.word(self.page).store(state.word(), Ordering::Release);
     }
 
-    /// A job asks for the page.
-    fn asked(
-        &self,
-        change: Change,
-        state: PageState,
-        to: Stage,
-        (waiter, frame): (Waiter, Option<FrameId>),
-    ) -> Change {
+    /// A job asks for the page, which is not on flash only, or damaged, or without a frame.
+    #[inline(never)]
+    fn asked(&self, change: Change, state: PageState, to: Stage, waiter: Waiter) -> Change {
         let (lists, page) = (&self.table.waiting, self.page);
-        match (state, frame) {
-            (PageState::Absent(POISONED), _) => change,
-            (PageState::Resident(_), _) => {
+        match state {
+            PageState::Absent(POISONED) => change,
+            PageState::Resident(_) => {
                 self.remember();
                 change
             }
-            (PageState::Ahead(frame), _) => {
+            PageState::Ahead(frame) => {
                 self.use_first(frame);
                 change
             }
-            (PageState::Absent(slot), Some(frame)) => {
-                let last = lists.append(Last::NONE, page, waiter);
-                self.set_out(change, to, (slot, frame), (waiter.core as usize, last))
-            }
-            (PageState::Absent(slot), None) => {
+            PageState::Absent(slot) => {
                 let last = lists.append(Last::NONE, page, waiter);
                 lists.set_slot(last, slot);
                 self.set_state(PageState::Starved(last));
                 Change { slot, ..change }
             }
-            (PageState::Starved(last), _) => {
+            PageState::Starved(last) => {
                 let seeker = lists.first(last).expect("a page starves for a fiber");
                 self.set_state(PageState::Starved(lists.append(last, page, waiter)));
-                Change { mover: seeker.core as usize, ..change }
+                Change { mover: seeker.core, ..change }
             }
-            (PageState::Arriving(frame) | PageState::Leaving(frame), _) => {
+            PageState::Arriving(frame) | PageState::Leaving(frame) => {
                 let record = self.table.record(frame);
                 let (mover, last) = record.moving();
                 record.set_moving(mover, lists.append(last, page, waiter));
@@ -425,12 +463,13 @@ impl LockedPage<'_> {
     }
 
     /// A page without a frame starts on its way into one.
+    #[inline(always)]
     fn set_out(
         &self,
         change: Change,
         to: Stage,
         (slot, frame): (u32, FrameId),
-        (core, last): (usize, Last),
+        (core, last): (u32, Last),
     ) -> Change {
         let record = self.table.record(frame);
         let left = record.holds();
@@ -442,14 +481,20 @@ impl LockedPage<'_> {
     }
 
     /// The page is in its frame and may be used from now on.
-    fn install(&self, change: Change, from: Stage, slot: u32, dirty: bool) -> Change {
+    #[inline(always)]
+    fn install(
+        &self,
+        change: Change,
+        from: Stage,
+        (record, slot): (&FrameRecord, u32),
+        dirty: bool,
+    ) -> Change {
         let (frame, table) = (change.frame, self.table);
         let (origin, state) = match from {
             Stage::Coming => (Origin::Unused, PageState::Ahead(frame)),
             Stage::Late => (Origin::Used, PageState::Resident(frame)),
             _ => (Origin::Demand, PageState::Resident(frame)),
         };
-        let record = table.record(frame);
         record.set_holds(self.page, origin);
         record.set_slot_and_stage(slot, Stage::Resident);
         table.touches[frame.index()].store(0, Ordering::Relaxed);
@@ -469,22 +514,19 @@ impl LockedPage<'_> {
         self.table.hits.add(self.page, frame);
     }
 
-    /// Unpublishes the page.
-    fn give_up(&self, change: Change, core: usize) -> Change {
-        let record = self.table.record(change.frame);
-        record.set_moving(core, Last::NONE);
-        record.set_stage(Stage::Evicting);
+    /// Unpublishes the page, which goes to the stage `to` on its way out.
+    #[inline(always)]
+    fn give_up(&self, change: Change, record: &FrameRecord, to: Stage) -> Change {
+        record.set_stage(to);
         self.set_state(PageState::Leaving(change.frame));
         self.table.hits.remove(self.page);
         change
     }
 
     /// The page is on flash only, in `slot`.
-    fn leave(&self, change: Change, slot: u32) -> Change {
-        let waiting = match self.state() {
-            PageState::Starved(last) => last,
-            _ => self.table.record(change.frame).take_waiting(),
-        };
+    #[inline(always)]
+    fn leave(&self, change: Change, record: &FrameRecord, slot: u32) -> Change {
+        let waiting = record.take_waiting();
         self.set_state(PageState::Absent(slot));
         Change { slot, waiting, ..change }
     }

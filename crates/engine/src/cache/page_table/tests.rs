@@ -48,6 +48,7 @@ fn events() -> Vec<Event> {
     ];
     for stays in [false, true] {
         events.extend([false, true].map(|changed| Event::GraceOver { changed, stays }));
+        events.extend([false, true].map(|changed| Event::GivenUpAtOnce { changed, stays }));
         events.push(Event::Written { slot: SLOT, stays });
     }
     events
@@ -120,7 +121,7 @@ fn expected(event: Event) -> Vec<Stage> {
         Event::Unclaimed | Event::Revealed => vec![Claimed],
         Event::FrameFound { .. } | Event::NoFrame => vec![Starved],
         Event::Arrived | Event::Unreadable => vec![Reading, Coming, Late],
-        Event::GivenUp { .. } => vec![Ahead, Resident],
+        Event::GivenUp { .. } | Event::GivenUpAtOnce { .. } => vec![Ahead, Resident],
         Event::GraceOver { .. } => vec![Evicting],
         Event::Sent => vec![Unwritten],
         Event::Written { .. } => vec![Writing],
@@ -176,7 +177,7 @@ fn check_data(table: &PageTable, page: &LockedPage<'_>, change: &Change, waited:
         table.waiting.wake(change.waiting, |waiter| woken.push(waiter));
         woken
     };
-    for effect in change.effects {
+    for effect in change.effects.iter() {
         match effect {
             Effect::Fill | Effect::FillAhead | Effect::Take => {
                 assert_eq!(page.state(), PageState::Arriving(change.frame), "{at}");
@@ -191,7 +192,7 @@ fn check_data(table: &PageTable, page: &LockedPage<'_>, change: &Change, waited:
                 assert_eq!(woken(), if waited { vec![EARLIER] } else { vec![] }, "{at}");
             }
             Effect::Free => assert_eq!((page.state().frame(), change.frame), (None, FRAME), "{at}"),
-            Effect::Join => assert_eq!(change.mover, MOVER, "{at}"),
+            Effect::Join => assert_eq!(change.mover, MOVER as u32, "{at}"),
             Effect::Write | Effect::AwaitGrace | Effect::Rescue => {
                 assert_eq!(page.state(), PageState::Leaving(FRAME), "{at}");
             }
@@ -231,7 +232,7 @@ fn a_waiting_fiber_is_woken_once_by_whatever_ends_its_wait() {
                 row.to,
                 Stage::Absent | Stage::Blank | Stage::Damaged | Stage::Ahead | Stage::Resident
             );
-            let ends = [Effect::Install, Effect::Fail].iter().any(|e| row.effects.contains(e));
+            let ends = [Effect::Install, Effect::Fail].iter().any(|e| row.effects.has(*e));
             assert_eq!(ends, !moves, "{stage:?}, {event:?}: the wait goes on or ends");
         }
     }
@@ -291,5 +292,5 @@ fn a_slot_changes_without_a_change_of_the_stage() {
 fn the_core_that_asked_first_moves_a_page_that_starves() {
     let table = table_in(Stage::Starved, true).expect("a fiber waits");
     let change = table.lock(PAGE).apply(Event::Asked { waiter: WAITER, frame: Some(FREE) });
-    assert_eq!((change.has(Effect::Join), change.mover), (true, EARLIER.core as usize));
+    assert_eq!((change.has(Effect::Join), change.mover), (true, EARLIER.core));
 }

@@ -18,6 +18,8 @@
 //! [`Event::GraceOver`]. A system call that takes pages from a mapped region is such a stage too.
 //! It begins with an effect, and ends with an event when the call has returned.
 
+use std::fmt;
+
 /// The stage of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
@@ -74,6 +76,9 @@ pub(crate) enum Cause {
     Used,
     /// The replacement policy no longer knows the frame.
     GivenUp,
+    /// As `GivenUp`, by the only core, so that no grace period follows. The rest is as in
+    /// `GraceOver`.
+    GivenUpAtOnce { changed: bool, stays: bool },
     /// No core uses the frame any more. The page has changed, or not. It `stays` if it was given up
     /// only to be written.
     GraceOver { changed: bool, stays: bool },
@@ -120,17 +125,83 @@ pub(crate) enum Effect {
     Free,
 }
 
+/// The effects of a transition, as a set of bits. The core executes them in the order of
+/// [`Effect`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Effects(u16);
+
+impl Effects {
+    /// The set of these effects.
+    #[inline(always)]
+    pub(crate) const fn of(effects: &[Effect]) -> Effects {
+        let (mut bits, mut at) = (0, 0);
+        while at < effects.len() {
+            bits |= 1 << effects[at] as u16;
+            at += 1;
+        }
+        Effects(bits)
+    }
+
+    /// True if there is no effect.
+    #[inline(always)]
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// True if `effect` is one of them.
+    #[inline(always)]
+    pub(crate) const fn has(self, effect: Effect) -> bool {
+        self.0 & 1 << effect as u16 != 0
+    }
+
+    /// True if one of `others` is one of them.
+    #[inline(always)]
+    pub(crate) const fn have_any(self, others: Effects) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// The effects, one after the other.
+    pub(crate) fn iter(self) -> impl Iterator<Item = Effect> {
+        ALL.into_iter().filter(move |&effect| self.has(effect))
+    }
+}
+
+impl fmt::Debug for Effects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// Every effect.
+const ALL: [Effect; 15] = [
+    Effect::Fill,
+    Effect::FillAhead,
+    Effect::FindFrame,
+    Effect::Take,
+    Effect::Refuse,
+    Effect::Join,
+    Effect::NoteLate,
+    Effect::Use,
+    Effect::NoteFirstUse,
+    Effect::Rescue,
+    Effect::Install,
+    Effect::Fail,
+    Effect::AwaitGrace,
+    Effect::Write,
+    Effect::Free,
+];
+
 /// A row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     /// The next stage. A page that becomes `Absent` is blank or damaged if its slot says so.
     pub(crate) to: Stage,
-    pub(crate) effects: &'static [Effect],
+    pub(crate) effects: Effects,
 }
 
 #[inline(always)]
-const fn to(stage: Stage, effects: &'static [Effect]) -> Option<Step> {
-    Some(Step { to: stage, effects })
+const fn to(stage: Stage, effects: &[Effect]) -> Option<Step> {
+    Some(Step { to: stage, effects: Effects::of(effects) })
 }
 
 /// Returns what `cause` does to a page in the stage `from`, for which fibers wait or not. `None` if
@@ -169,7 +240,12 @@ pub(crate) const fn step(from: Stage, cause: Cause, waited_for: bool) -> Option<
         (Cause::Unreadable, Reading | Late | Coming) => to(Absent, &[Fail, Free]),
 
         (Cause::GivenUp, Resident | Ahead) => to(Evicting, &[AwaitGrace]),
-        (Cause::GraceOver { changed: true, .. }, Evicting) => to(Unwritten, &[Write]),
+        (Cause::GivenUpAtOnce { changed: true, .. }, Resident | Ahead)
+        | (Cause::GraceOver { changed: true, .. }, Evicting) => to(Unwritten, &[Write]),
+        (Cause::GivenUpAtOnce { changed: false, stays }, Resident | Ahead) => match stays {
+            true => to(Resident, &[Install]),
+            false => to(Absent, &[Free]),
+        },
         (Cause::Sent, Unwritten) => to(Writing, &[]),
         (Cause::Kept, Unwritten | Writing) => to(Resident, &[Install]),
         (Cause::GraceOver { changed: false, stays }, Evicting)
@@ -186,6 +262,7 @@ pub(crate) const fn step(from: Stage, cause: Cause, waited_for: bool) -> Option<
             | Cause::Arrived
             | Cause::Unreadable
             | Cause::GivenUp
+            | Cause::GivenUpAtOnce { .. }
             | Cause::GraceOver { .. }
             | Cause::Sent
             | Cause::Written { .. }

@@ -49,7 +49,7 @@ pub(crate) struct Local {
     /// The data that each fiber halted on a miss will need first.
     needs: Box<[Cell<Needs>]>,
     /// Fibers that have missed on a page since the core last drove its backside.
-    missed: RefCell<Vec<(u32, PageId)>>,
+    missed: RefCell<Vec<Missed>>,
     /// By fiber: where its core found the page that it last missed on.
     found: Box<[Cell<Lookup>]>,
     /// True if the backside fetches pages ahead of demand. The place of a page should then be known
@@ -68,6 +68,14 @@ pub(crate) struct Local {
     /// Finished transactions, for the next ones to reuse their memory.
     #[expect(clippy::vec_box, reason = "a job holds the box while its transaction is under way")]
     pub(crate) spare_transactions: Cell<Vec<Box<Transaction>>>,
+}
+
+/// A fiber that has halted on a miss, and was not looked for yet.
+struct Missed {
+    fiber: u32,
+    page: PageId,
+    /// When it halted. The core notes that once the fiber has.
+    at: Option<Time>,
 }
 
 /// The data that a fiber touches first when it goes on after a miss.
@@ -126,27 +134,44 @@ impl Local {
         outcome.set(sent);
     }
 
+    /// Lets the core's backside know of all frames that were used by now.
+    pub(crate) fn settle(&self, backside: &mut Backside) {
+        backside.settle(&mut self.used.borrow_mut());
+    }
+
     /// The backside of this core, locked, which knows of all frames that were used by then.
     pub(crate) fn backside(&self) -> MutexGuard<'_, Backside> {
         let mut backside = self.shared.backsides[self.core].lock();
-        backside.settle(&mut self.used.borrow_mut());
+        self.settle(&mut backside);
         backside
+    }
+
+    /// Notes that the fiber that halted last did so at `now`. Returns the number of fibers that
+    /// have missed since the core last drove its backside, and when the first one did.
+    pub(crate) fn note_halt(&self, now: Time) -> (usize, Option<Time>) {
+        let mut missed = self.missed.borrow_mut();
+        if let Some(last) = missed.last_mut() {
+            last.at.get_or_insert(now);
+        }
+        (missed.len(), missed.first().and_then(|first| first.at))
     }
 
     /// Looks where the pages are that fibers have missed on since the last time.
     pub(crate) fn look_for_missed(&self, backside: &mut Backside, now: Time) {
-        for (fiber, page) in self.missed.borrow_mut().drain(..) {
+        let mut missed = self.missed.borrow_mut();
+        for &Missed { fiber, page, at } in &*missed {
             let waiter = Waiter { core: self.core as u32, fiber };
-            let found = backside.miss(page, waiter, now);
+            let found = backside.miss(page, waiter, at.unwrap_or(now));
             self.found[fiber as usize].set(found);
             if let Lookup::UnderWay { mover } = found {
                 self.note_awaited(mover, 1);
             }
         }
+        missed.clear();
     }
 
     fn note_missed(&self, fiber: u32, page: PageId) {
-        self.missed.borrow_mut().push((fiber, page));
+        self.missed.borrow_mut().push(Missed { fiber, page, at: None });
     }
 
     fn note_used(&self, frame: FrameId) {
