@@ -59,7 +59,7 @@ pub use archive::Archive;
 pub use bytes::{Bytes, NotBytes};
 pub use checksum::{crc32c, crc32c_append};
 pub use footprint::{Footprints, Lines, Trigger};
-pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
+pub use memory::{GaveUp, Hint, Memory, MemoryFault, Patience, Value, check_access};
 pub use names::UnknownName;
 pub use names::find_by_name;
 pub use placement::{Placement, Run};

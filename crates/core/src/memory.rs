@@ -5,6 +5,8 @@
 //! values are passed by value and every call takes `&mut self`.
 
 use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Pod;
 use thiserror::Error;
@@ -71,6 +73,11 @@ pub trait Memory {
     /// Lets other jobs run while the word at `at` is `seen` and no job calls [`wake`](Memory::wake)
     /// for it. May return early: the caller must check the word again.
     fn wait(&mut self, at: Addr, seen: u64);
+
+    /// The job's patience, if its calls of [`wait`](Memory::wait) can end with it.
+    fn patience(&mut self) -> Option<&mut Patience> {
+        None
+    }
 
     /// Makes every job that waits on the word at `at` runnable.
     fn wake(&mut self, at: Addr);
@@ -236,6 +243,40 @@ fn misplaced(at: Addr, bytes: usize) -> ! {
     panic!("a {bytes}-byte value at {at:?} is not aligned to 8 bytes or crosses a 64-byte line");
 }
 
+/// The payload with which a job unwinds that has lost its [`Patience`].
+#[derive(Debug)]
+pub struct GaveUp;
+
+/// Whether a job goes on waiting for others. While it is on, and the flag is set, the job unwinds
+/// with [`GaveUp`] where it would wait.
+#[derive(Debug, Default)]
+pub struct Patience {
+    ended: Option<Arc<AtomicBool>>,
+    is_limited: bool,
+}
+
+impl Patience {
+    /// Sets the flag that ends it. Jobs are patient until [`limit`](Patience::limit) is called.
+    pub fn end_with(&mut self, flag: &Arc<AtomicBool>) {
+        if !self.ended.as_ref().is_some_and(|ended| Arc::ptr_eq(ended, flag)) {
+            self.ended = Some(flag.clone());
+        }
+    }
+
+    /// Sets whether the flag counts.
+    pub fn limit(&mut self, is_limited: bool) {
+        self.is_limited = is_limited;
+    }
+
+    /// Unwinds with [`GaveUp`] if it has ended.
+    pub fn check(&self) {
+        let ended = self.ended.as_ref().filter(|_| self.is_limited);
+        if ended.is_some_and(|ended| ended.load(Ordering::Relaxed)) {
+            std::panic::resume_unwind(Box::new(GaveUp));
+        }
+    }
+}
+
 /// Why a page could not be read or written. The fault ends the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("page {}: {reason}", page.0)]
@@ -264,6 +305,21 @@ impl MemoryFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patience_ends_while_it_is_limited_and_the_flag_is_set() {
+        let (flag, mut patience) = (Arc::new(AtomicBool::new(true)), Patience::default());
+        let ends = |patience: &Patience| std::panic::catch_unwind(|| patience.check()).is_err();
+        patience.limit(true);
+        assert!(!ends(&patience), "there is no flag");
+        patience.end_with(&flag);
+        assert!(ends(&patience));
+        flag.store(false, Ordering::Relaxed);
+        assert!(!ends(&patience));
+        flag.store(true, Ordering::Relaxed);
+        patience.limit(false);
+        assert!(!ends(&patience));
+    }
 
     /// Two lines, and nothing that a trait does not demand.
     struct Lines([u64; LINES_BYTES / 8]);
@@ -326,7 +382,7 @@ mod tests {
         assert_eq!(memory.persist(Addr(0), 8), Ok(Lsn::ZERO));
         assert_eq!(memory.exchange_latch(Addr(8), 8, 3), Ok(8));
         assert_eq!(memory.exchange_latch(Addr(8), 8, 4), Err(3));
-        assert!(memory.latches().is_none());
+        assert!(memory.latches().is_none() && memory.patience().is_none());
         assert_eq!(memory.boot(), 0);
     }
 

@@ -96,6 +96,9 @@ impl Client {
     /// Runs up to 64 requests that have arrived whole, and writes their replies.
     pub fn run<M: Memory>(&mut self, memory: &mut M, state: &State) {
         state.now_ms.set(now_ms());
+        if let Some(patience) = memory.patience() {
+            patience.end_with(state.shared.slow_scripts.busy());
+        }
         if self.reply.has_large()
             && let Some(keyspace) = state.keys()
         {

@@ -27,6 +27,7 @@ pub mod log;
 mod metrics;
 mod number;
 mod options;
+mod patience;
 mod protocol;
 mod reserved;
 pub mod resp;

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Keyspace, STRIPES};
 
+use crate::patience::limit_patience;
+
 /// A flag for each stripe: true if reserved.
 #[derive(Debug)]
 pub struct Reserved([AtomicBool; STRIPES as usize]);
@@ -60,6 +62,8 @@ impl Stripes<'_> {
     pub fn reserved<M: Memory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
         let Stripes { keyspace, hashes, .. } = *self;
         self.alone(memory, |_| self.set(true));
+        // Others wait until the stripes are free again, so it does not give up from here on.
+        limit_patience(memory, false);
         // A device error ends a job with a panic. Its reservation must end too.
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(memory)));
         keyspace.alone(memory, hashes, |_| self.set(false));

@@ -2,17 +2,20 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ebbtide_core::Memory;
 use ebbtide_core::durability::{Aborted, Lsn, TransactionError};
+use ebbtide_core::{GaveUp, Memory};
 use ebbtide_structures::keyspace::Keyspace;
 use parking_lot::MutexGuard;
 
 use crate::channels::{Message, Subscriber};
 use crate::client_id::ClientId;
+use crate::failure::Failure;
 use crate::log::Journal;
+use crate::patience::{BUSY, limit_patience};
 use crate::script::Pool;
 use crate::shared::{ClientInfo, Note, Settings, Shared};
 use crate::slow::Slow;
@@ -132,8 +135,36 @@ impl State {
             }
             ran
         })?;
-        hashes.iter().for_each(|hash| sparse::join_sparse(memory, keyspace, *hash));
+        self.join_sparse(memory, keyspace, hashes);
         Ok(ran)
+    }
+
+    /// Joins leaves after a change, unless a slow script may hold them.
+    fn join_sparse<M: Memory>(&self, memory: &mut M, keyspace: &Keyspace, hashes: &[u64]) {
+        // The change has taken effect, so the command does not give up any more.
+        limit_patience(memory, false);
+        if !self.shared.slow_scripts.is_busy() {
+            hashes.iter().for_each(|hash| sparse::join_sparse(memory, keyspace, *hash));
+        }
+    }
+
+    /// Runs `body`, which must change nothing outside of one transaction. Where it waits for others,
+    /// it gives up while a script runs longer than the limit.
+    ///
+    /// # Errors
+    /// Returns `BUSY` if it has given up. Nothing has changed then.
+    pub fn unless_busy<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        body: impl FnOnce(&mut M) -> R,
+    ) -> Result<R, Failure> {
+        limit_patience(memory, true);
+        let ran = catch_unwind(AssertUnwindSafe(|| body(memory)));
+        limit_patience(memory, false);
+        ran.map_err(|payload| match payload.is::<GaveUp>() {
+            true => BUSY.into(),
+            false => resume_unwind(payload),
+        })
     }
 
     /// Watches a key: `broken` is set when it changes.

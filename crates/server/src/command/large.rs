@@ -15,6 +15,7 @@ use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
 use super::table::Spec;
 use super::{Call, Failure, Outcome, Steps, TOO_LONG, run_by_id};
 use crate::large::{PIECE_BYTES, begin, write};
+use crate::patience::limit_patience;
 use crate::{space, sparse};
 
 /// Runs a command that needs several transactions. `hashes` are the hashes of its keys.
@@ -29,13 +30,15 @@ pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let stripes = state.shared.reserved.of(&keyspace, hashes);
     let body = |memory: &mut M| {
+        // A part of it may take effect, so it does not give up from here on.
+        limit_patience(memory, false);
         let steps = Some(&steps);
         run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
-    let outcome = match reserves {
-        true => stripes.reserved(*memory, body),
-        false => stripes.alone(*memory, body),
-    };
+    let outcome = state.unless_busy(*memory, |memory| match reserves {
+        true => stripes.reserved(memory, body),
+        false => stripes.alone(memory, body),
+    })?;
     session.written = session.written.max(steps.last.get());
     outcome
 }

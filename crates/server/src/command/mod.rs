@@ -43,6 +43,7 @@ use smallvec::SmallVec;
 
 use crate::failure::Failure;
 use crate::large::{Outgoing, Staged};
+use crate::patience::BUSY;
 use crate::resp::Reply;
 use crate::session::{Queued, QueuedCommand, Session, Silent};
 use crate::space;
@@ -76,8 +77,6 @@ pub type Outcome = Result<(), Failure>;
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 const LONG_REPLY: &str =
     "OOM the reply takes more memory than connections may hold, and flash has no room for it";
-const BUSY: &str =
-    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 const SYNTAX: &str = "ERR syntax error";
 const WRONG_KIND: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -316,8 +315,8 @@ impl<'a, M: Memory> Call<'a, M> {
         })
     }
 
-    /// True if it may write a long value part by part: outside of a transaction, or within that of
-    /// `EXEC` or of a script. Any other command first tries to write a value at once.
+    /// True if it may write a long value part by part: outside of a transaction, or within the
+    /// transaction of `EXEC` or a script. Any other command first tries to write a value at once.
     fn writes_parts(&self) -> bool {
         self.steps.is_some() || self.session.published.is_some()
     }
@@ -626,11 +625,10 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         Access::Unordered => {
             let Call { memory, state, session, arguments, staged, reply, .. } = call;
             let steps = Some(&Steps::default());
-            let memory = &mut **memory;
-            let outcome = run_by_id(
-                spec.id,
-                &mut Call { memory, state, session, arguments, staged, reply, steps },
-            );
+            let outcome = state.unless_busy(*memory, |memory| {
+                let mut call = Call { memory, state, session, arguments, staged, reply, steps };
+                run_by_id(spec.id, &mut call)
+            })?;
             // It holds no stripe, and may have read changes that are not recorded yet.
             call.session.written = call.session.written.max(call.state.shared.storage.committed());
             return outcome;
@@ -654,20 +652,22 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let steps = None;
     let mut run = |memory: &mut M| {
-        state.exclusive(memory, &keyspace, &hashes, |memory| {
-            reply.truncate(start);
-            let mut call = Call { memory, state, session, arguments, staged, reply, steps };
-            run_by_id(spec.id, &mut call)
+        state.unless_busy(memory, |memory| {
+            state.exclusive(memory, &keyspace, &hashes, |memory| {
+                reply.truncate(start);
+                let mut call = Call { memory, state, session, arguments, staged, reply, steps };
+                run_by_id(spec.id, &mut call)
+            })
         })
     };
-    let mut ran = run(memory);
+    let mut ran = run(memory)?;
     // A command that found no free page has changed nothing and can run again. MSETNX cannot: it
     // would find its own keys.
     while matches!(ran, Ok((Err(Failure::Full), _)))
         && spec.id != Id::Msetnx
         && space::make(*memory, state, &keyspace)
     {
-        ran = run(memory);
+        ran = run(memory)?;
     }
     match ran {
         Ok((Err(Failure::TooLarge), _)) | Err(TransactionError::TooLarge { .. })
@@ -698,20 +698,22 @@ fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
         reply.truncate(start);
         run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
-    let outcome = match *hashes {
-        [] => body(memory, None),
-        [hash] if arguments.len() <= KEYS_AT_ONCE_MAX => {
-            keyspace.consistent(*memory, hash, |memory| body(memory, None))
+    let outcome = state.unless_busy(*memory, |memory| {
+        let outcome = match *hashes {
+            [] => body(memory, None),
+            [hash] if arguments.len() <= KEYS_AT_ONCE_MAX => {
+                keyspace.consistent(memory, hash, |memory| body(memory, None))
+            }
+            _ if arguments.len() <= KEYS_AT_ONCE_MAX => {
+                stripes.alone(memory, |memory| body(memory, None))
+            }
+            _ => Err(Failure::TooLarge),
+        };
+        match outcome {
+            Err(Failure::TooLarge) => stripes.reserved(memory, |memory| body(memory, Some(&all))),
+            outcome => outcome,
         }
-        _ if arguments.len() <= KEYS_AT_ONCE_MAX => {
-            stripes.alone(*memory, |memory| body(memory, None))
-        }
-        _ => Err(Failure::TooLarge),
-    };
-    let outcome = match outcome {
-        Err(Failure::TooLarge) => stripes.reserved(*memory, |memory| body(memory, Some(&all))),
-        outcome => outcome,
-    };
+    })?;
     session.written = session.written.max(state.shared.last_written(hashes));
     outcome
 }

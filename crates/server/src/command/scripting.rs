@@ -16,6 +16,7 @@ use super::pubsub::send_published;
 use super::server::COMPATIBLE_VERSION;
 use super::table::{self, Access, Id};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
+use crate::patience::limit_patience;
 use crate::protocol::Protocol;
 use crate::resp::Reply;
 use crate::script::{
@@ -101,7 +102,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
         let keyspace = call.keyspace();
         let mut hashes: SmallVec<[u64; 4]> =
             script.keys.iter().map(|key| keyspace.key(key).hash).collect();
-        warm(call, &script);
+        warm(call, &script)?;
         space::prepare(call.memory, call.state, &keyspace);
         let can_drop = call.state.settings().durability != "none";
         if !can_drop || script.source.is_wide() {
@@ -121,11 +122,15 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
                 runner.run(memory, interpreter, reply.protocol)
             };
             let mut body = body;
-            let ran = match is_wide || !hashes.is_empty() {
-                true => state.exclusive_unless(*memory, &keyspace, &hashes, body),
+            let ran = state.unless_busy(*memory, |memory| match is_wide || !hashes.is_empty() {
+                true => state.exclusive_unless(memory, &keyspace, &hashes, body),
                 // It holds no stripe, so it can change nothing.
                 false => body(memory).map(|ran| (ran, Lsn::ZERO)).map_err(Aborted::GivenUp),
-            };
+            });
+            let ran = ran.inspect_err(|_| {
+                session.published = None;
+                session.database = database;
+            })?;
             match ran {
                 Err(Aborted::GivenUp(Stopped::Undeclared)) => {
                     script.source.set_wide();
@@ -180,13 +185,18 @@ fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interp
     }
 }
 
+fn take_interpreter<M: Memory>(call: &mut Call<'_, M>) -> Result<Interpreter, Failure> {
+    let (state, keyspace) = (call.state, call.keyspace());
+    state.unless_busy(call.memory, |memory| state.scripts.take(memory, &keyspace, SURROUNDINGS))?
+}
+
 /// Takes an interpreter while `body` runs.
 fn with_interpreter<M: Memory, R>(
     call: &mut Call<'_, M>,
     body: impl FnOnce(&mut Call<'_, M>, &mut Interpreter) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let (state, keyspace) = (call.state, call.keyspace());
-    let mut interpreter = state.scripts.take(call.memory, &keyspace, SURROUNDINGS)?;
+    let mut interpreter = take_interpreter(call)?;
     // A device error ends a job with a panic. The interpreter is of use to others.
     let ran = catch_unwind(AssertUnwindSafe(|| body(call, &mut interpreter)));
     state.scripts.put(call.memory, &keyspace, interpreter);
@@ -199,7 +209,7 @@ pub(super) fn with_session_interpreter<M: Memory>(
     body: impl FnOnce(&mut Call<'_, M>) -> Outcome,
 ) -> Outcome {
     let (state, keyspace) = (call.state, call.keyspace());
-    call.session.interpreter = Some(state.scripts.take(call.memory, &keyspace, SURROUNDINGS)?);
+    call.session.interpreter = Some(take_interpreter(call)?);
     let ran = catch_unwind(AssertUnwindSafe(|| body(call)));
     if let Some(interpreter) = call.session.interpreter.take() {
         state.scripts.put(call.memory, &keyspace, interpreter);
@@ -263,17 +273,19 @@ fn compile(interpreter: &mut Interpreter, source: &Arc<Source>) -> Outcome {
 
 /// Looks declared keys up, so that their pages are in DRAM when the script reads them. A script
 /// that waits for flash keeps an interpreter from others.
-fn warm<M: Memory>(call: &mut Call<'_, M>, script: &Script<'_>) {
+fn warm<M: Memory>(call: &mut Call<'_, M>, script: &Script<'_>) -> Outcome {
     let (keyspace, database) = (call.keyspace(), call.session.database);
     let keys = &script.keys[..script.keys.len().min(WARMED_MAX)];
-    for key in keys {
-        keyspace.fetch_ahead(call.memory, database, &keyspace.key(key));
-    }
-    let mut value = Vec::new();
-    for key in keys {
-        value.clear();
-        keyspace.find(call.memory, database, &keyspace.key(key), &mut value);
-    }
+    call.state.unless_busy(call.memory, |memory| {
+        for key in keys {
+            keyspace.fetch_ahead(memory, database, &keyspace.key(key));
+        }
+        let mut value = Vec::new();
+        for key in keys {
+            value.clear();
+            keyspace.find(memory, database, &keyspace.key(key), &mut value);
+        }
+    })
 }
 
 fn finish(replied: Replied, reply: &mut Reply) -> Outcome {
@@ -344,6 +356,9 @@ impl Runner<'_, '_> {
         if self.watched.look() {
             return Err(Stopped::Killed);
         }
+        if self.watched.must_wake() {
+            self.wake_waiting(memory);
+        }
         match request {
             Request::Command(words, protocol) => self.command(memory, &words, protocol),
             Request::Log(text) => {
@@ -356,6 +371,15 @@ impl Runner<'_, '_> {
             }
             Request::Idle | Request::Compiled(_) | Request::Done(_) => Ok(Instruction::Abort),
         }
+    }
+
+    /// Wakes the commands that wait for a latch of this script, which is slow. They give up.
+    fn wake_waiting<M: Memory>(&self, memory: &mut M) {
+        limit_patience(memory, false);
+        let held = memory.latches().map(|latches| latches.held().to_vec()).unwrap_or_default();
+        held.into_iter().for_each(|latch| memory.wake(latch));
+        let stripes: Vec<u64> = (0..STRIPES).collect();
+        self.keyspace.wake(memory, &stripes);
     }
 
     /// Runs a command of the script.

@@ -141,18 +141,21 @@ fn run_held<M: Memory>(
         return Ok(());
     }
     space::prepare(*memory, state, &keyspace);
-    let ran = state.exclusive(*memory, &keyspace, hashes, body);
-    match ran {
-        Ok(((), lsn)) => {
+    let ran = state.unless_busy(*memory, |memory| {
+        state.exclusive(memory, &keyspace, hashes, body).map_err(|error| error.to_string())
+    });
+    let reason = match ran {
+        Ok(Ok(((), lsn))) => {
             send_published(state, session, reply);
             session.written = session.written.max(lsn);
-            Ok(())
+            return Ok(());
         }
-        Err(error) => {
-            session.published = None;
-            Err(format!("EXECABORT Transaction discarded: {error}").into())
-        }
-    }
+        Ok(Err(error)) => format!(": {error}"),
+        Err(busy) => format!(" because of: {}", busy.text()),
+    };
+    session.published = None;
+    session.database = database;
+    Err(format!("EXECABORT Transaction discarded{reason}").into())
 }
 
 /// Runs a command of a transaction. The caller holds its stripes. A failure becomes its reply.

@@ -32,6 +32,22 @@ pub(crate) struct Pool {
     stripe: u64,
 }
 
+/// A job that waits, until this is dropped.
+struct Waits<'a>(&'a Cell<usize>);
+
+impl<'a> Waits<'a> {
+    fn begin(waiting: &'a Cell<usize>) -> Waits<'a> {
+        waiting.set(waiting.get() + 1);
+        Waits(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
 impl Pool {
     /// Returns the pool of core `core`, whose interpreters take at most `bytes_max`.
     pub(crate) fn new(bytes_max: usize, core: usize) -> Pool {
@@ -62,16 +78,14 @@ impl Pool {
         keyspace: &Keyspace,
         around: Surroundings,
     ) -> Result<Interpreter, Failure> {
-        self.waiting.set(self.waiting.get() + 1);
-        let taken = loop {
+        let _waits = Waits::begin(&self.waiting);
+        loop {
             if let Some(taken) = self.try_take(around) {
-                break taken;
+                return taken;
             }
             let is_empty = || self.idle.borrow().is_empty() && self.count.get() >= self.count_max;
             keyspace.wait_for(memory, self.stripe, is_empty);
-        };
-        self.waiting.set(self.waiting.get() - 1);
-        taken
+        }
     }
 
     fn try_take(&self, around: Surroundings) -> Option<Result<Interpreter, Failure>> {

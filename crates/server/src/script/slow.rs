@@ -2,13 +2,17 @@
 //! `SCRIPT KILL` ends the scripts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 /// The limit at the start in milliseconds, as in Redis.
 const LIMIT_MS: u64 = 5000;
+
+/// Time after which a slow script wakes the jobs that wait for it again. One may have begun to wait
+/// just after the last time.
+const WAKE_EVERY: Duration = Duration::from_millis(100);
 
 /// A script that has run longer than the limit.
 #[derive(Debug, Default)]
@@ -36,13 +40,14 @@ pub(crate) struct SlowScripts {
     /// The limit in milliseconds; 0 for none.
     limit_ms: AtomicU64,
     scripts: Mutex<Vec<Arc<Slow>>>,
-    count: AtomicUsize,
+    /// True if there are some.
+    busy: Arc<AtomicBool>,
 }
 
 impl Default for SlowScripts {
     fn default() -> SlowScripts {
         let limit_ms = AtomicU64::new(LIMIT_MS);
-        SlowScripts { limit_ms, scripts: Mutex::default(), count: AtomicUsize::new(0) }
+        SlowScripts { limit_ms, scripts: Mutex::default(), busy: Arc::default() }
     }
 }
 
@@ -59,7 +64,12 @@ impl SlowScripts {
 
     /// True if a slow script runs.
     pub(crate) fn is_busy(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// A flag that is true while a slow script runs.
+    pub(crate) fn busy(&self) -> &Arc<AtomicBool> {
+        &self.busy
     }
 
     /// Asks all slow scripts to end.
@@ -77,7 +87,8 @@ impl SlowScripts {
 
     /// Watches a script that begins now. `keeps` is true if its changes cannot be dropped.
     pub(crate) fn watch(&self, keeps: bool) -> Watched<'_> {
-        Watched { all: self, began: Instant::now(), slow: None, keeps, wrote: false }
+        let began = Instant::now();
+        Watched { all: self, began, slow: None, woke: began, keeps, wrote: false }
     }
 }
 
@@ -87,6 +98,8 @@ pub(crate) struct Watched<'a> {
     all: &'a SlowScripts,
     began: Instant,
     slow: Option<Arc<Slow>>,
+    /// When it last woke the jobs that wait for it.
+    woke: Instant,
     /// True if its changes cannot be dropped.
     keeps: bool,
     /// True if it has made changes.
@@ -105,10 +118,20 @@ impl Watched<'_> {
             slow.keeps.store(self.keeps && self.wrote, Ordering::SeqCst);
             let mut scripts = self.all.scripts.lock();
             scripts.push(slow.clone());
-            self.all.count.store(scripts.len(), Ordering::Relaxed);
+            self.all.busy.store(true, Ordering::Relaxed);
             self.slow = Some(slow);
         }
         false
+    }
+
+    /// True if the jobs that wait for the script must look again whether they give up. That is so
+    /// ten times a second once the script is slow.
+    pub(crate) fn must_wake(&mut self) -> bool {
+        let must = self.slow.is_some() && self.woke.elapsed() >= WAKE_EVERY;
+        if must {
+            self.woke = Instant::now();
+        }
+        must
     }
 
     /// Records that the script changes a key.
@@ -125,7 +148,7 @@ impl Drop for Watched<'_> {
         let Some(slow) = self.slow.take() else { return };
         let mut scripts = self.all.scripts.lock();
         scripts.retain(|other| !Arc::ptr_eq(other, &slow));
-        self.all.count.store(scripts.len(), Ordering::Relaxed);
+        self.all.busy.store(!scripts.is_empty(), Ordering::Relaxed);
     }
 }
 

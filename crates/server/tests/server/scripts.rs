@@ -569,8 +569,6 @@ fn a_script_without_end_can_be_killed() {
         );
         assert_eq!(other.call("config set lua-time-limit 20"), ok());
         client.request(&[b"EVAL", body.as_bytes(), b"1", b"counter"]);
-        let is_busy =
-            |reply: &Reply| matches!(reply, Reply::Error(text) if text.starts_with("BUSY"));
         while !is_busy(&other.call("ping")) {}
         assert!(is_busy(&other.call("get x")));
         let kill = other.call("script kill");
@@ -585,6 +583,64 @@ fn a_script_without_end_can_be_killed() {
         let counter = if killed { Reply::Null } else { bulk("1") };
         assert_eq!(other.call("get counter"), counter, "{body}");
         assert_eq!(client.call("ping"), Reply::Status("PONG".into()));
+    }
+}
+
+fn is_busy(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(text) if text.starts_with("BUSY"))
+}
+
+/// A command that waits for a key of a slow script, or for a page that the script has changed,
+/// gives up.
+#[test]
+fn commands_that_wait_for_a_script_without_end_get_busy() {
+    for (durability, first) in
+        [(Policy::None, "get"), (Policy::Every(Span::from_us(100_000)), "incr")]
+    {
+        let server = Server::start(|options| options.durability = durability);
+        let (mut client, mut other) = (server.client(), server.client());
+        assert_eq!(other.call("config set lua-time-limit 500"), ok());
+        assert_eq!(other.call("set counter 7"), ok());
+        let body = format!("redis.call('{first}', KEYS[1]) while true do end");
+        client.request(&[b"EVAL", body.as_bytes(), b"1", b"counter"]);
+        let lines = [
+            "get counter",
+            "get beside",
+            "set counter 1",
+            "mget counter beside",
+            "append beside x",
+        ];
+        std::thread::scope(|scope| {
+            for line in lines {
+                let mut waiter = server.client();
+                scope.spawn(move || {
+                    // It runs a few times before the script begins.
+                    while !is_busy(&waiter.call(line)) {}
+                });
+            }
+            for body in ["return redis.call('get', KEYS[1])", "return redis.call('get', 'other')"] {
+                let mut waiter = server.client();
+                let request = [&b"EVAL"[..], body.as_bytes(), b"1", b"counter"];
+                scope.spawn(move || while !is_busy(&waiter.command(&request)) {});
+            }
+            let mut waiter = server.client();
+            scope.spawn(move || {
+                loop {
+                    waiter.call("multi");
+                    waiter.call("incr counter");
+                    match waiter.call("exec") {
+                        Reply::Error(text) if text.contains("BUSY") => break,
+                        _ => {}
+                    }
+                }
+            });
+        });
+        assert_eq!(other.call("script kill"), ok());
+        let Some(Reply::Error(text)) = client.reply() else { panic!("it was killed") };
+        assert!(text.contains("Script killed by user with SCRIPT KILL"), "{text}");
+        for line in ["set counter 1", "get counter", "set beside 1", "mget counter beside"] {
+            assert!(!matches!(other.call(line), Reply::Error(_)), "{line}");
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use ebbtide_core::durability::{Aborted, HeldLatches, Lsn, TransactionError};
 use ebbtide_core::{
-    Addr, FrameId, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Time, Value, check_access,
+    Addr, FrameId, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Patience, Time, Value,
+    check_access,
 };
 use ebbtide_fiber::Suspend;
 use parking_lot::MutexGuard;
@@ -206,6 +207,7 @@ pub struct FlashMemory<'a> {
     fiber: u32,
     /// True if a miss blocks the core. The fiber must not be suspended.
     blocks: bool,
+    patience: Patience,
 }
 
 impl<'a> FlashMemory<'a> {
@@ -225,6 +227,7 @@ impl<'a> FlashMemory<'a> {
             suspend,
             fiber,
             blocks: false,
+            patience: Patience::default(),
         }
     }
 
@@ -469,6 +472,7 @@ impl Memory for FlashMemory<'_> {
         if self.keeps_aside() {
             return self.outside(|memory| memory.wait(at, seen));
         }
+        self.patience.check();
         let local = self.local;
         let still = || {
             self.presence.enter();
@@ -488,7 +492,12 @@ impl Memory for FlashMemory<'_> {
             if let Outcome::Deadlocked(waiting) = outcome {
                 std::panic::resume_unwind(Box::new(Deadlock { at, waiting }));
             }
+            self.patience.check();
         }
+    }
+
+    fn patience(&mut self) -> Option<&mut Patience> {
+        Some(&mut self.patience)
     }
 
     fn wake(&mut self, at: Addr) {

@@ -1,0 +1,14 @@
+//! Commands give up waiting while a script runs longer than the limit.
+
+use ebbtide_core::Memory;
+
+/// The error of a command that has given up, or that comes meanwhile.
+pub(crate) const BUSY: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// Sets whether the job gives up where it waits while a script runs longer than the limit.
+pub(crate) fn limit_patience<M: Memory>(memory: &mut M, is_limited: bool) {
+    if let Some(patience) = memory.patience() {
+        patience.limit(is_limited);
+    }
+}
