@@ -24,6 +24,9 @@ const KEPT_BYTES: usize = 4 << 10;
 /// Bytes of a request that are allowed beyond its longest argument.
 const REQUEST_BYTES_BEYOND: usize = 1 << 20;
 
+/// The reply to a command whose waiting another client has ended.
+const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
 /// Maximum number of arguments of a request.
 const ARGUMENTS_MAX: usize = 1 << 20;
 
@@ -175,6 +178,15 @@ impl Client {
     /// Runs a command that waits again. Returns true if no command waits any more.
     fn resume<M: Memory>(&mut self, memory: &mut M, state: &State) -> bool {
         let Some(blocked) = self.session.blocked.take() else { return true };
+        if let Some(fails) = self.session.unblocked.take() {
+            self.reply.begin();
+            match fails {
+                true => self.reply.error(UNBLOCKED),
+                false => self.reply.null_array(),
+            }
+            command::stop_waiting(state, &self.session, &blocked);
+            return true;
+        }
         let words: Vec<&[u8]> = blocked.words.iter().map(Vec::as_slice).collect();
         let arguments = Arguments { words: &words, staged: &[] };
         self.whole_replies = self.reply.len();

@@ -87,6 +87,8 @@ pub struct Session {
     pub blocked: Option<Box<Blocked>>,
     /// While a command that waits runs again: when its time is over.
     pub resumed: Option<Option<u64>>,
+    /// Set if the command that waits must end instead; true for an error.
+    pub unblocked: Option<bool>,
     /// True if the current command replied with subscriptions. They are sent even if replies are
     /// off.
     pub pushed: bool,

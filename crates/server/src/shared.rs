@@ -127,6 +127,13 @@ pub enum Note {
     Message(ClientId, Message),
     /// A client that waits for an element of a key must look again.
     Wake(ClientId),
+    /// Ends the waiting of a client for an element, as if its time were over or with an error.
+    Unblock {
+        /// The client.
+        id: ClientId,
+        /// True for an error.
+        fails: bool,
+    },
     /// Closes a connection, as a client asked.
     Kill(ClientId),
 }

@@ -72,6 +72,13 @@ impl Waiting {
         self.queues.lock().get(&(database, key.to_vec()))?.front().copied()
     }
 
+    /// Returns the core of a client, if it waits.
+    pub fn core_of(&self, client: ClientId) -> Option<usize> {
+        let queues = self.queues.lock();
+        let found = queues.values().flatten().find(|(waiter, _)| *waiter == client);
+        found.map(|(_, core)| *core)
+    }
+
     /// Number of clients that wait.
     pub fn clients(&self) -> usize {
         let queues = self.queues.lock();
@@ -102,6 +109,7 @@ mod tests {
         assert_eq!(waiting.first(1, b"a"), None, "another database");
         assert_eq!(waiting.firsts(0), [(1, 0), (1, 0)]);
         assert_eq!(waiting.clients(), 2);
+        assert_eq!((waiting.core_of(2), waiting.core_of(3)), (Some(1), None));
         assert_eq!(waiting.leave(1, 0, &keys), [(2, 1)]);
         assert_eq!(waiting.first(0, b"a"), Some((2, 1)));
         assert_eq!(waiting.first(0, b"b"), None);

@@ -223,6 +223,10 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             }
             call.reply.ok();
         }
+        (b"UNBLOCK", 3 | 4) => {
+            let unblocked = unblock(call)?;
+            call.reply.integer(unblocked.into());
+        }
         (b"KILL", 4..) => {
             let filter = kill_filter(call)?;
             let killed = kill(call, &filter);
@@ -231,6 +235,23 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         _ => return Err(SYNTAX.into()),
     }
     Ok(())
+}
+
+/// `CLIENT UNBLOCK`: ends the waiting of a client. Returns true if it waited.
+fn unblock<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
+    let fails = match call.arguments.get(3) {
+        None => false,
+        Some(_) if call.is(3, "TIMEOUT") => false,
+        Some(_) if call.is(3, "ERROR") => true,
+        Some(_) => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+    };
+    let id = u64::try_from(call.integer(2)?).unwrap_or(0);
+    let shared = &call.state.shared;
+    let core = shared.waiting.core_of(id);
+    if let Some(core) = core {
+        shared.tell(core, Note::Unblock { id, fails }, call.state.core);
+    }
+    Ok(core.is_some())
 }
 
 fn text_of(bytes: &[u8]) -> String {

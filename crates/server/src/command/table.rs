@@ -90,6 +90,7 @@ impl Spec {
                 ("REPLY", 3),
                 ("SETINFO", 4),
                 ("SETNAME", 3),
+                ("UNBLOCK", -3),
             ],
             Id::Command => {
                 &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)]
@@ -311,7 +312,7 @@ macro_rules! for_each_command {
          for one.";
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
         "ID, GETNAME, SETNAME, SETINFO, LIST by ID or TYPE, INFO, KILL by address or by ID, TYPE, ADDR, LADDR, USER and SKIPME, \
-         REPLY, NO-EVICT and NO-TOUCH.";
+         REPLY, UNBLOCK, NO-EVICT and NO-TOUCH.";
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,

@@ -63,6 +63,8 @@ pub(super) struct Connection {
     pub(super) early: Vec<u8>,
     /// True if its waiting command must run again.
     pub(super) woken: bool,
+    /// Set if the waiting of its command must end; true for an error.
+    pub(super) unblocked: Option<bool>,
     /// True if the client has closed its side, or the connection has failed.
     pub(super) ended: bool,
     /// True if it must close without another reply.
@@ -197,6 +199,7 @@ impl Front {
             queued: false,
             early: Vec::new(),
             woken: false,
+            unblocked: None,
             ended: false,
             active: self.now.get(),
             client_bytes: 0,
@@ -298,6 +301,12 @@ impl Front {
         let stopping = self.is_stopping();
         self.count(connection);
         let Some(client) = &mut connection.client else { return };
+        if let Some(fails) = connection.unblocked.take()
+            && client.is_blocked()
+        {
+            client.session.unblocked = Some(fails);
+            connection.woken = true;
+        }
         for message in connection.messages.drain(..) {
             client.deliver(&message);
         }

@@ -157,6 +157,9 @@ impl Front {
                     self.with_id(id, |connection| connection.messages.push(message));
                 }
                 Note::Wake(id) => self.with_id(id, |connection| connection.woken = true),
+                Note::Unblock { id, fails } => {
+                    self.with_id(id, |connection| connection.unblocked = Some(fails));
+                }
                 Note::Kill(id) => self.with_id(id, |connection| connection.killed = true),
             }
         }

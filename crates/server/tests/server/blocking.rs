@@ -186,3 +186,38 @@ fn many_producers_and_consumers_lose_nothing_and_see_nothing_twice() {
     expected.sort();
     assert_eq!(taken, expected);
 }
+
+#[test]
+fn a_client_ends_the_waiting_of_another() {
+    for cores in [1, 2] {
+        let server = Server::start(|options| {
+            options.cores = cores;
+            options.dram_bytes = 24 << 20;
+        });
+        let mut other = server.client();
+        let mut waiters: Vec<Client> = (0..3).map(|_| server.client()).collect();
+        let ids: Vec<Reply> = waiters.iter_mut().map(|waiter| waiter.call("client id")).collect();
+        let ids: Vec<i64> = ids
+            .iter()
+            .map(|id| if let Reply::Integer(id) = id { *id } else { panic!("{id:?}") })
+            .collect();
+        for (index, waiter) in waiters.iter_mut().enumerate() {
+            send(waiter, "blpop list 0");
+            wait_for_blocked(&mut other, index + 1);
+        }
+        assert_eq!(other.call(&format!("client unblock {}", ids[0])), Reply::Integer(1));
+        assert_eq!(waiters[0].reply(), Some(Reply::Null));
+        assert_eq!(other.call(&format!("client unblock {} ERROR", ids[1])), Reply::Integer(1));
+        let told = Reply::Error("UNBLOCKED client unblocked via CLIENT UNBLOCK".into());
+        assert_eq!(waiters[1].reply(), Some(told));
+        wait_for_blocked(&mut other, 1);
+        assert_eq!(other.call(&format!("client unblock {}", ids[0])), Reply::Integer(0));
+        assert_eq!(other.call("client unblock 999999 timeout"), Reply::Integer(0));
+        assert!(matches!(other.call("client unblock 1 now"), Reply::Error(_)));
+        // The third one goes on waiting, and the others do as before.
+        assert_eq!(other.call("rpush list a b"), Reply::Integer(2));
+        assert_eq!(waiters[2].reply(), Some(array(&["list", "a"])));
+        assert_eq!(waiters[0].call("blpop list 0"), array(&["list", "b"]));
+        assert_eq!(waiters[1].call("ping"), Reply::Status("PONG".into()));
+    }
+}
