@@ -42,9 +42,10 @@ impl Building {
         key: &Key<'_>,
         element: &[u8],
     ) -> Outcome {
-        let name =
-            if self.collection.kind == Kind::Hash { Field::decode(element).name } else { element };
-        let element = call.element(name, element.to_vec())?;
+        let element = match self.collection.kind {
+            Kind::Hash => call.field(&Field::decode(element))?,
+            _ => call.element(element, element.to_vec())?,
+        };
         self.pending.push(element);
         match self.pending.len() {
             ..ADDED_AT_ONCE => Ok(()),

@@ -15,6 +15,9 @@ const VISITED_AT_ONCE_MAX: u64 = 512;
 /// Elements that one transaction changes if the command makes several.
 const CHANGED_AT_ONCE: usize = 32;
 
+/// Fields of a large hash that have expired and that a change of the hash removes.
+const EXPIRED_AT_ONCE: usize = 32;
+
 /// Bytes of arguments for which a change needs about one page.
 const BYTES_OF_A_PAGE: usize = 1_000;
 
@@ -112,6 +115,7 @@ impl<'a, M: Memory> Call<'a, M> {
                 Err(failure) => return Ok(Err(failure)),
             };
             let mut collection = found.unwrap_or_else(|| keyspace.new_collection(key, kind));
+            collection.remove_expired(call.memory, EXPIRED_AT_ONCE);
             let changed = change(call, &mut collection);
             if collection.was_changed() {
                 keyspace.store_collection(call.memory, database, key, &mut collection)?;
@@ -229,6 +233,21 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
+    /// Calls `each` with all elements but fields that have expired.
+    ///
+    /// # Errors
+    /// As [`each_element`](Call::each_element).
+    pub(super) fn each_live(
+        &mut self,
+        collection: &Collection,
+        mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Outcome,
+    ) -> Outcome {
+        let all = collection.stored(self.memory);
+        self.each_element(collection, (0, all), |call, element| {
+            if collection.is_live(element) { each(call, element) } else { Ok(()) }
+        })
+    }
+
     /// Calls `each` with `count` elements from `rank` on, from the last to the first.
     ///
     /// # Errors
@@ -271,13 +290,13 @@ impl<'a, M: Memory> Call<'a, M> {
         count: i64,
         mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Outcome,
     ) -> Outcome {
-        let all = collection.len(self.memory);
-        if all == 0 {
+        let (all, live) = (collection.stored(self.memory), collection.len(self.memory));
+        if live == 0 {
             return Ok(());
         }
-        if count >= 0 && count as u64 > CHOSEN_BY_RANK_MAX.min(all / 2) {
-            let (mut wanted, mut left) = ((count as u64).min(all), all);
-            return self.each_element(collection, (0, all), |call, element| {
+        if count >= 0 && count as u64 > CHOSEN_BY_RANK_MAX.min(live / 2) {
+            let (mut wanted, mut left) = ((count as u64).min(live), live);
+            return self.each_live(collection, |call, element| {
                 // Selection sampling: Knuth, "The Art of Computer Programming", volume 2, section
                 // 3.4.2.
                 let chosen = call.state.random() % left.max(1) < wanted;
@@ -288,11 +307,18 @@ impl<'a, M: Memory> Call<'a, M> {
         self.visits(count.unsigned_abs())?;
         let mut ranks = std::collections::BTreeSet::new();
         for done in 0..count.unsigned_abs() {
-            let mut rank = self.state.random() % all;
-            while count > 0 && !ranks.insert(rank) {
-                rank = self.state.random() % all;
-            }
-            if let Some(element) = collection.at(self.memory, rank) {
+            let element = loop {
+                let mut rank = self.state.random() % all;
+                while count > 0 && !ranks.insert(rank) {
+                    rank = self.state.random() % all;
+                }
+                match collection.at(self.memory, rank) {
+                    // There are live ones left, so a later rank has one.
+                    Some(element) if !collection.is_live(&element) => {}
+                    element => break element,
+                }
+            };
+            if let Some(element) = element {
                 each(self, &element)?;
             }
             if done % 64 == 63 {
@@ -367,9 +393,8 @@ pub(super) fn copy<M: Memory>(
     let mut value = Vec::new();
     let Some(entry) = call.find(from, &mut value) else { return Ok(()) };
     let Some(source) = call.keyspace().open_collection(from, &entry, &value) else { return Ok(()) };
-    let (kind, count) = (source.kind, source.len(call.memory));
-    let mut building = Building::new(call, to, kind);
-    call.each_element(&source, (0, count), |call, element| building.add(call, to, element))?;
+    let mut building = Building::new(call, to, source.kind);
+    call.each_live(&source, |call, element| building.add(call, to, element))?;
     building.finish(call, (database, to), entry.expires_at_ms)?;
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Collections in the format of `DUMP` and `RESTORE`.
 //!
-//! They are written as counted elements. The packed forms that Redis 7.0 writes are read too: sets
-//! of integers, and listpacks of hashes, sorted sets and lists.
+//! They are written as counted elements. The packed forms that Redis writes are read too: sets of
+//! integers, and listpacks of hashes, sorted sets and lists. Hashes with fields that expire have the
+//! form that Redis has for them since 7.4.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
@@ -17,12 +18,14 @@ const LIST: u8 = 1;
 const SET: u8 = 2;
 const HASH: u8 = 4;
 const SORTED_SET: u8 = 5;
+const HASH_WITH_EXPIRY: u8 = 24;
 
 /// Type bytes of packed forms.
 const SET_OF_INTEGERS: u8 = 11;
 const HASH_PACKED: u8 = 16;
 const SORTED_SET_PACKED: u8 = 17;
 const LIST_PACKED: u8 = 18;
+const HASH_PACKED_WITH_EXPIRY: u8 = 25;
 
 /// A node of a list: one value, or a listpack.
 const PLAIN: usize = 1;
@@ -42,17 +45,28 @@ pub(super) fn dumped<M: Memory>(
 ) -> Result<Vec<u8>, Failure> {
     let count = collection.len(call.memory);
     let most = call.state.settings().argument_bytes_max;
+    // Expiry times count from here. All are later.
+    let now_ms = call.state.now_ms.get();
+    let expires = collection.may_expire();
     let mut bytes = vec![match collection.kind {
+        Kind::Hash if expires => HASH_WITH_EXPIRY,
         Kind::Hash => HASH,
         Kind::Set => SET,
         Kind::SortedSet => SORTED_SET,
         Kind::List | Kind::String => LIST,
     }];
+    if expires {
+        bytes.extend(now_ms.to_le_bytes());
+    }
     write_length(&mut bytes, count as usize);
-    call.each_element(collection, (0, count), |_, element| {
+    call.each_live(collection, |_, element| {
         match collection.kind {
             Kind::Hash => {
                 let field = Field::decode(element);
+                if expires {
+                    let left = field.expires_at_ms.map_or(0, |at| at.saturating_sub(now_ms) + 1);
+                    write_length(&mut bytes, left as usize);
+                }
                 write_text(&mut bytes, field.name);
                 write_text(&mut bytes, field.value);
             }
@@ -106,6 +120,28 @@ fn parse(dump: &[u8], bytes_max: usize) -> Option<(Kind, Vec<Vec<u8>>)> {
     let (kind, elements) = match form {
         SET_OF_INTEGERS => (Kind::Set, integers(&texts(1)?[0])?),
         HASH_PACKED => (Kind::Hash, fields(unpacked(&texts(1)?[0])?)?),
+        HASH_PACKED_WITH_EXPIRY => {
+            // The earliest expiry.
+            rest = rest.get(8..)?;
+            let pack = take_text(&mut rest, bytes_max)?;
+            (Kind::Hash, expiring_fields(unpacked(&pack)?)?)
+        }
+        HASH_WITH_EXPIRY => {
+            let (base, later) = rest.split_first_chunk::<8>()?;
+            let count;
+            (count, rest) = read_length(later)?;
+            let mut elements = Vec::new();
+            for _ in 0..count {
+                let left;
+                (left, rest) = read_length(rest)?;
+                let at = u64::from_le_bytes(*base).checked_add(left as u64)?;
+                let expires_at_ms = if left == 0 { None } else { Some(at - 1) };
+                let name = take_text(&mut rest, bytes_max)?;
+                let value = take_text(&mut rest, bytes_max)?;
+                elements.push(Field { name: &name, expires_at_ms, value: &value }.encode());
+            }
+            (Kind::Hash, elements)
+        }
         SORTED_SET_PACKED => (Kind::SortedSet, scored(unpacked(&texts(1)?[0])?)?),
         LIST | SET | HASH | SORTED_SET | LIST_PACKED => {
             let count;
@@ -161,6 +197,16 @@ fn member_of(score: f64, member: &[u8]) -> Option<Vec<u8>> {
 fn fields(texts: Vec<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
     let (pairs, odd) = texts.as_chunks::<2>();
     odd.is_empty().then(|| pairs.iter().map(|[name, value]| field(name, value)).collect())
+}
+
+/// The elements of a hash, from fields, values and times of expiry in turn. No time is 0.
+fn expiring_fields(texts: Vec<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
+    let (triples, odd) = texts.as_chunks::<3>();
+    let element = |[name, value, at]: &[Vec<u8>; 3]| {
+        let at = u64::try_from(number::integer(at)?).ok()?;
+        Some(Field { name, expires_at_ms: (at > 0).then_some(at), value }.encode())
+    };
+    if odd.is_empty() { triples.iter().map(element).collect() } else { None }
 }
 
 /// The elements of a sorted set, from members and scores in turn.

@@ -37,15 +37,18 @@ pub(super) fn take_text(rest: &mut &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     Some(number.to_string().into_bytes())
 }
 
-/// Appends a length: 6 or 14 bits after a tag of 2 bits, or 4 bytes after 0x80.
+/// Appends a length: 6 or 14 bits after a tag of 2 bits, 4 bytes after 0x80, or 8 after 0x81.
 pub(super) fn write_length(bytes: &mut Vec<u8>, length: usize) {
     match length {
         0..0x40 => bytes.push(length as u8),
         0x40..0x4000 => bytes.extend((length as u16 | 0x4000).to_be_bytes()),
-        _ => {
+        0x4000..=0xffff_ffff => {
             bytes.push(0x80);
-            // A value has at most 512 MiB.
             bytes.extend((length as u32).to_be_bytes());
+        }
+        _ => {
+            bytes.push(0x81);
+            bytes.extend((length as u64).to_be_bytes());
         }
     }
 }

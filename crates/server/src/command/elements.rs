@@ -3,7 +3,7 @@
 
 use ebbtide_core::Memory;
 use ebbtide_engine::Hold;
-use ebbtide_structures::keyspace::{Collection, ELEMENT_BYTES_MAX, Full, Kind, Large};
+use ebbtide_structures::keyspace::{Collection, ELEMENT_BYTES_MAX, Field, Full, Kind, Large};
 
 use super::{Call, Failure};
 use crate::large::{PIECE_BYTES, begin, write};
@@ -12,8 +12,8 @@ use crate::large::{PIECE_BYTES, begin, write};
 pub(super) enum Element {
     /// In DRAM.
     Bytes(Vec<u8>),
-    /// In a value without a key.
-    Large { name: Vec<u8>, value: Large, _hold: Hold },
+    /// In a value without a key. A field of a hash has its name here, too, and its expiry.
+    Large { name: Vec<u8>, expires_at_ms: Option<u64>, value: Large, _hold: Hold },
 }
 
 impl Element {
@@ -28,7 +28,9 @@ impl Element {
     ) -> Result<bool, Full> {
         match self {
             Element::Bytes(bytes) => collection.put(memory, bytes),
-            Element::Large { name, value, .. } => collection.put_large(memory, name, value),
+            Element::Large { name, expires_at_ms, value, .. } => {
+                collection.put_large(memory, (name, *expires_at_ms), value)
+            }
         }
     }
 
@@ -103,6 +105,18 @@ impl<M: Memory> Call<'_, M> {
             write(self.memory, &keyspace, self.state, &mut value, (end, piece))?;
             self.memory.let_others_run();
         }
-        Ok(Element::Large { name: name.to_vec(), value, _hold: hold })
+        Ok(Element::Large { name: name.to_vec(), expires_at_ms: None, value, _hold: hold })
+    }
+
+    /// As [`element`](Call::element), of a field of a hash.
+    ///
+    /// # Errors
+    /// As [`element`](Call::element).
+    pub(super) fn field(&mut self, field: &Field<'_>) -> Result<Element, Failure> {
+        let mut element = self.element(field.name, field.encode())?;
+        if let Element::Large { expires_at_ms, .. } = &mut element {
+            *expires_at_ms = field.expires_at_ms;
+        }
+        Ok(element)
     }
 }

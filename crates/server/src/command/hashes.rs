@@ -21,8 +21,15 @@ fn check_name(name: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn element(name: &[u8], value: &[u8]) -> Vec<u8> {
-    Field { name, expires_at_ms: None, value }.encode()
+/// A field that does not expire.
+fn field<'a>(name: &'a [u8], value: &'a [u8]) -> Field<'a> {
+    Field { name, expires_at_ms: None, value }
+}
+
+/// A field with the expiry of an older element, if there is one.
+fn as_before(name: &[u8], value: &[u8], old: Option<&[u8]>) -> Vec<u8> {
+    let expires_at_ms = old.and_then(|old| Field::decode(old).expires_at_ms);
+    Field { name, expires_at_ms, value }.encode()
 }
 
 pub(super) fn hset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -44,7 +51,7 @@ fn set_fields<M: Memory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, F
     }
     let key = call.key(1);
     call.collection(&key, Kind::Hash)?;
-    let elements = pairs.iter().map(|[name, value]| call.element(name, element(name, value)));
+    let elements = pairs.iter().map(|[name, value]| call.field(&field(name, value)));
     let elements: Vec<Element> = elements.collect::<Result<_, _>>()?;
     call.edit_each(&key, Kind::Hash, pairs.len(), |call, hash, index| {
         Ok(elements[index].put(call.memory, hash)?.into())
@@ -56,7 +63,7 @@ pub(super) fn hsetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let there = call.collection(&key, Kind::Hash)?;
     let is_new = there.is_none_or(|hash| hash.find(call.memory, name).is_none());
     let set = is_new && {
-        let element = call.element(name, element(name, value))?;
+        let element = call.field(&field(name, value))?;
         call.edit(&key, Kind::Hash, |call, hash| Ok(element.put(call.memory, hash)?))?
     };
     call.reply.integer(set.into());
@@ -126,7 +133,7 @@ pub(super) fn hgetall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     call.visits(count)?;
     call.reply.map(count as usize);
     let Some(hash) = hash else { return Ok(()) };
-    call.each_element(&hash, (0, count), |call, element| {
+    call.each_live(&hash, |call, element| {
         let field = Field::decode(element);
         call.reply.bulk(field.name);
         call.reply.bulk(field.value);
@@ -149,7 +156,7 @@ fn one_part<M: Memory>(call: &mut Call<'_, M>, part: fn(&[u8]) -> &[u8]) -> Outc
     call.visits(count)?;
     call.reply.array(count as usize);
     let Some(hash) = hash else { return Ok(()) };
-    call.each_element(&hash, (0, count), |call, element| {
+    call.each_live(&hash, |call, element| {
         call.reply.bulk(part(element));
         Ok(())
     })
@@ -159,14 +166,16 @@ pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, by) = (call.key(1), call.arguments[2], call.integer(3)?);
     check_name(name)?;
     let sum = call.edit(&key, Kind::Hash, |call, hash| {
-        let old = match hash.find(call.memory, name) {
-            Some(element) => number::integer(Field::decode(&element).value)
+        let element = hash.find(call.memory, name);
+        let old = match &element {
+            Some(element) => number::integer(Field::decode(element).value)
                 .ok_or(Failure::from("ERR hash value is not an integer"))?,
             None => 0,
         };
         let sum = old.checked_add(by);
         let sum = sum.ok_or(Failure::from("ERR increment or decrement would overflow"))?;
-        hash.put(call.memory, &element(name, itoa::Buffer::new().format(sum).as_bytes()))?;
+        let text = itoa::Buffer::new().format(sum).to_owned();
+        hash.put(call.memory, &as_before(name, text.as_bytes(), element.as_deref()))?;
         Ok(sum)
     })?;
     call.reply.integer(sum);
@@ -181,12 +190,12 @@ pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     }
     check_name(name)?;
     let sum = call.edit(&key, Kind::Hash, |call, hash| {
-        let old = hash.find(call.memory, name);
-        let old = old.as_ref().map_or(&b"0"[..], |element| Field::decode(element).value);
+        let element = hash.find(call.memory, name);
+        let old = element.as_ref().map_or(&b"0"[..], |element| Field::decode(element).value);
         let sum = number::add_floats(old, by);
         let sum = sum.ok_or(Failure::from("ERR hash value is not a float"))?;
         let sum = sum.map_err(|_| Failure::from("ERR increment would produce NaN or Infinity"))?;
-        hash.put(call.memory, &element(name, sum.as_bytes()))?;
+        hash.put(call.memory, &as_before(name, sum.as_bytes(), element.as_deref()))?;
         Ok(sum)
     })?;
     call.reply.bulk(sum.as_bytes());

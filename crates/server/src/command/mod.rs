@@ -13,6 +13,7 @@ mod dump_text;
 mod elements;
 mod expiry;
 mod facts;
+mod field_expiry;
 mod hashes;
 mod info;
 mod keys;
@@ -130,7 +131,10 @@ impl<'a, M: Memory> Call<'a, M> {
     fn find_in(&mut self, database: usize, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
         let entry = self.keyspace().find(self.memory, database, key, value);
         let now_ms = self.state.now_ms.get();
-        let entry = entry.filter(|entry| entry.expires_at_ms.is_none_or(|at| at > now_ms));
+        let keyspace = self.keyspace();
+        let entry = entry.filter(|entry| {
+            entry.expires_at_ms.is_none_or(|at| at > now_ms) && !keyspace.is_over(entry, value)
+        });
         if entry.is_none() {
             value.clear();
         }

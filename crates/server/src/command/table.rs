@@ -376,10 +376,20 @@ macro_rules! for_each_command {
         "Selects the version of the protocol. May send the password and a name.";
     Hexists "hexists" 3 Read (1 1 1) "hash" "2.0.0" hashes::hexists,
         "Returns 1 if a field exists.";
+    Hexpire "hexpire" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hexpire,
+        "Sets the expiry of fields in seconds. NX, XX, GT and LT as in Redis 7.4.";
+    Hexpireat "hexpireat" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hexpireat,
+        "Sets the expiry of fields as a Unix time in seconds.";
+    Hexpiretime "hexpiretime" -5 Read (1 1 1) "hash" "7.4.0" field_expiry::hexpiretime,
+        "Returns the expiry of fields as a Unix time in seconds.";
     Hget "hget" 3 Read (1 1 1) "hash" "2.0.0" hashes::hget,
         "Returns the value of a field.";
     Hgetall "hgetall" 2 Read (1 1 1) "hash" "2.0.0" hashes::hgetall,
         "Returns all fields and their values.";
+    Hgetdel "hgetdel" -5 Write (1 1 1) "hash" "8.0.0" field_expiry::hgetdel,
+        "Returns the values of fields and removes them.";
+    Hgetex "hgetex" -5 Write (1 1 1) "hash" "8.0.0" field_expiry::hgetex,
+        "Returns the values of fields and sets or removes their expiry.";
     Hincrby "hincrby" 4 Write (1 1 1) "hash" "2.0.0" hashes::hincrby,
         "Adds to the number in a field. A new field counts as 0.";
     Hincrbyfloat "hincrbyfloat" 4 Write (1 1 1) "hash" "2.6.0" hashes::hincrbyfloat,
@@ -392,16 +402,30 @@ macro_rules! for_each_command {
         "Returns the values of several fields.";
     Hmset "hmset" -4 Write (1 1 1) "hash" "2.0.0" hashes::hmset,
         "Sets fields, as HSET does.";
+    Hpersist "hpersist" -5 Write (1 1 1) "hash" "7.4.0" field_expiry::hpersist,
+        "Removes the expiry of fields.";
+    Hpexpire "hpexpire" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hpexpire,
+        "Sets the expiry of fields in milliseconds.";
+    Hpexpireat "hpexpireat" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hpexpireat,
+        "Sets the expiry of fields as a Unix time in milliseconds.";
+    Hpexpiretime "hpexpiretime" -5 Read (1 1 1) "hash" "7.4.0" field_expiry::hpexpiretime,
+        "Returns the expiry of fields as a Unix time in milliseconds.";
+    Hpttl "hpttl" -5 Read (1 1 1) "hash" "7.4.0" field_expiry::hpttl,
+        "Returns the milliseconds until fields expire.";
     Hrandfield "hrandfield" -2 Read (1 1 1) "hash" "6.2.0" hashes::hrandfield,
         "Returns random fields, and their values with WITHVALUES.";
     Hscan "hscan" -3 Read (1 1 1) "hash" "2.8.0" hashes::hscan,
         "Returns some fields with their values and a cursor. A field that exists throughout is returned.";
     Hset "hset" -4 Write (1 1 1) "hash" "2.0.0" hashes::hset,
         "Sets fields. Beyond 255 arguments, a crash may keep only some of them.";
+    Hsetex "hsetex" -6 Write (1 1 1) "hash" "8.0.0" field_expiry::hsetex,
+        "Sets fields with an expiry. FNX, FXX, EX, PX, EXAT, PXAT and KEEPTTL as in Redis 8.0.";
     Hsetnx "hsetnx" 4 Write (1 1 1) "hash" "2.0.0" hashes::hsetnx,
         "Sets a field if it is new.";
     Hstrlen "hstrlen" 3 Read (1 1 1) "hash" "3.2.0" hashes::hstrlen,
         "Returns the length of the value of a field.";
+    Httl "httl" -5 Read (1 1 1) "hash" "7.4.0" field_expiry::httl,
+        "Returns the seconds until fields expire.";
     Hvals "hvals" 2 Read (1 1 1) "hash" "2.0.0" hashes::hvals,
         "Returns all values.";
     Incr "incr" 2 Write (1 1 1) "string" "1.0.0" strings::incr,

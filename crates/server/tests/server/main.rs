@@ -14,6 +14,7 @@ mod cores;
 mod differential;
 mod documentation;
 mod facts;
+mod field_expiry;
 mod full_disk;
 mod large;
 mod many;

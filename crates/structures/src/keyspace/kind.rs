@@ -3,6 +3,9 @@
 /// The bit of a tag that tells trees from packed elements.
 const IN_TREES: u8 = 0x80;
 
+/// The bit of a tag that says that a hash in trees has one more, of its fields that expire.
+const EXPIRING: u8 = 0x40;
+
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -22,7 +25,7 @@ impl Kind {
     /// Decodes the kind in the first byte of a collection's entry. A byte that is no tag counts as
     /// a list.
     pub(super) fn of_tag(tag: u8) -> Kind {
-        match tag & !IN_TREES {
+        match tag & !(IN_TREES | EXPIRING) {
             1 => Kind::Hash,
             2 => Kind::Set,
             3 => Kind::SortedSet,
@@ -30,8 +33,8 @@ impl Kind {
         }
     }
 
-    /// The first byte of the entry of a collection, whose elements may be in trees.
-    pub(super) fn tag(self, in_trees: bool) -> u8 {
+    /// The first byte of the entry of a collection in this number of trees; 0 if it is packed.
+    pub(super) fn tag(self, trees: usize) -> u8 {
         let tag = match self {
             Kind::String => 0,
             Kind::Hash => 1,
@@ -39,10 +42,14 @@ impl Kind {
             Kind::SortedSet => 3,
             Kind::List => 4,
         };
-        if in_trees { tag | IN_TREES } else { tag }
+        match trees {
+            0 => tag,
+            trees if trees > self.trees() => tag | IN_TREES | EXPIRING,
+            _ => tag | IN_TREES,
+        }
     }
 
-    /// Trees of a large collection.
+    /// Trees of a large collection. A tree of fields that expire comes in addition.
     pub(super) fn trees(self) -> usize {
         if self == Kind::SortedSet { 2 } else { 1 }
     }
@@ -50,5 +57,10 @@ impl Kind {
 
 /// Returns the number of roots that an entry with this tag names.
 pub(super) fn roots_of_tag(tag: u8) -> usize {
-    if tag & IN_TREES == 0 { 0 } else { Kind::of_tag(tag).trees() }
+    match tag & (IN_TREES | EXPIRING) {
+        IN_TREES => Kind::of_tag(tag).trees(),
+        // Only a hash has it. A writer may have torn the tag.
+        both if both == IN_TREES | EXPIRING => 2,
+        _ => 0,
+    }
 }

@@ -123,6 +123,79 @@ fn a_hash_has_the_fields_of_a_map() {
     }
 }
 
+/// The fields of a map, without those whose time is over.
+fn live(model: &BTreeMap<Vec<u8>, (Option<u64>, Vec<u8>)>, now_ms: u64) -> BTreeSet<Vec<u8>> {
+    let live = model.iter().filter(|(_, (at, _))| at.is_none_or(|at| at > now_ms));
+    live.map(|(_, (_, field))| field.clone()).collect()
+}
+
+#[test]
+fn fields_that_have_expired_are_gone_and_give_their_pages_back() {
+    for (names, steps) in SIZES {
+        let mut store = Store::new();
+        let mut model = BTreeMap::<Vec<u8>, (Option<u64>, Vec<u8>)>::new();
+        let free = store.free_after_upkeep();
+        let mut rng = Pcg64Mcg::seed_from_u64(4);
+        for step in 0..steps {
+            let now_ms = u64::from(step);
+            store.keys = store.keys.at(now_ms);
+            model.retain(|_, (at, _)| at.is_none_or(|at| at > now_ms));
+            let name = name(&mut rng, names);
+            if rng.random_bool(0.3) {
+                let gone =
+                    store.change(b"h", Kind::Hash, |hash, memory| hash.remove(memory, &name));
+                assert_eq!(gone, model.remove(&name).is_some(), "step {step}");
+            } else {
+                let value = value(&mut rng);
+                let later = now_ms + rng.random_range(1..u64::from(steps) / 4);
+                let expires_at_ms = rng.random_bool(0.5).then_some(later);
+                if expires_at_ms.is_some() {
+                    let prepare =
+                        |hash: &mut Collection, memory: &mut Plain| hash.prepare_expiry(memory);
+                    store.change(b"h", Kind::Hash, prepare).expect("room");
+                }
+                let field = Field { name: &name, expires_at_ms, value: &value }.encode();
+                let new = store.change(b"h", Kind::Hash, |hash, memory| {
+                    hash.remove_expired(memory, 8);
+                    hash.put(memory, &field)
+                });
+                let old = model.insert(name, (expires_at_ms, field));
+                assert_eq!(new, Ok(old.is_none()), "step {step}");
+            }
+            if step % 500 == 0 {
+                let key = store.keys.key(b"h");
+                let hash = store.open(&key, Kind::Hash);
+                let (mut all, mut scanned) = (Vec::new(), Vec::new());
+                while hash.read(&mut store.memory, all.len() as u64, usize::MAX, &mut all) {}
+                assert_eq!(hash.stored(&mut store.memory), all.len() as u64);
+                all.retain(|element| hash.is_live(element));
+                let mut cursor = 0;
+                while cursor != SCAN_END {
+                    cursor = hash.scan(&mut store.memory, cursor, 10, &mut scanned);
+                }
+                let expected = live(&model, now_ms);
+                assert_eq!(hash.len(&mut store.memory), expected.len() as u64, "step {step}");
+                assert!(all.into_iter().collect::<BTreeSet<_>>() == expected, "step {step}");
+                assert!(scanned.into_iter().collect::<BTreeSet<_>>() == expected, "step {step}");
+                for name in (0..20).map(|_| self::name(&mut rng, names)) {
+                    let found = hash.find(&mut store.memory, &name);
+                    assert_eq!(found.as_ref(), model.get(&name).map(|(_, field)| field));
+                }
+            }
+        }
+        // All that is left expires. A change then removes what is over.
+        store.keys = store.keys.at(1 << 40);
+        for (name, (at, _)) in &model {
+            let gone = store.change(b"h", Kind::Hash, |hash, memory| hash.remove(memory, name));
+            assert_eq!(gone, at.is_none());
+        }
+        store.change(b"h", Kind::Hash, |hash, memory| hash.put(memory, b"\x02a1")).expect("room");
+        assert!(store.change(b"h", Kind::Hash, |hash, memory| hash.remove(memory, b"a")));
+        assert_eq!(store.keys.counts(&mut store.memory, DATABASE).keys, 0);
+        assert!(free - store.free_after_upkeep() <= 1, "only the leaf of the database is left");
+    }
+}
+
 #[test]
 fn a_sorted_set_is_in_the_order_of_scores_and_members() {
     for (names, steps) in SIZES {

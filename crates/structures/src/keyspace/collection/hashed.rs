@@ -7,7 +7,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::super::varint::{number_bytes, take_number};
 use super::packed;
-use super::tree::{Element, Seek};
+use super::tree::{Element, Payload, Seek};
 use super::{Body, Collection, Full, Kind};
 
 /// The end of a scan.
@@ -69,9 +69,9 @@ impl Collection {
         hasher.finish128().as_u128().to_be_bytes()
     }
 
-    /// Finds an element of a hash or a set.
+    /// Finds an element of a hash or a set. A field that has expired is not found.
     pub fn find<M: Memory>(&self, memory: &mut M, name: &[u8]) -> Option<Vec<u8>> {
-        match &self.body {
+        let found = match &self.body {
             Body::Packed(packed) => {
                 let is_named = |element: &&[u8]| name_of(self.kind, element) == name;
                 packed.elements().find(is_named).map(<[u8]>::to_vec)
@@ -81,7 +81,8 @@ impl Collection {
                 let found = self.tree(0)?.find(&mut self.access(memory), &key)?;
                 Some(found.1)
             }
-        }
+        };
+        found.filter(|element| self.is_live(element))
     }
 
     /// Puts an element of a hash or a set, in place of one of the same name. Returns true if the
@@ -112,6 +113,10 @@ impl Collection {
                 self.is_changed = true;
                 Ok(old.is_none())
             }
+            Body::Trees(_) if kind == Kind::Hash => {
+                let expires_at_ms = Field::decode(element).expires_at_ms;
+                self.put_field(memory, name, expires_at_ms, Payload::Bytes(element))
+            }
             Body::Trees(roots) => {
                 let roots = roots.clone();
                 self.put_in_trees(&mut self.access(memory), &roots, 0, element)
@@ -119,24 +124,25 @@ impl Collection {
         }
     }
 
-    /// Removes an element of a hash or a set. Returns true if it was there.
+    /// Removes an element of a hash or a set. Returns true if it was there and had not expired.
     pub fn remove<M: Memory>(&mut self, memory: &mut M, name: &[u8]) -> bool {
         let kind = self.kind;
         let gone = match &mut self.body {
             Body::Packed(packed) => {
                 let at = packed.elements().position(|element| name_of(kind, element) == name);
-                let gone = at.and_then(|at| packed.remove(at)).is_some();
-                self.is_changed |= gone;
+                let gone = at.and_then(|at| packed.remove(at));
+                self.is_changed |= gone.is_some();
                 gone
             }
+            Body::Trees(_) if kind == Kind::Hash => self.remove_field(memory, name),
             Body::Trees(_) => {
                 let key = self.hash_of(name);
                 let tree = self.tree(0).expect("it has trees");
-                tree.remove(&mut self.access(memory), Seek::Key(&key)).is_some()
+                tree.remove(&mut self.access(memory), Seek::Key(&key)).map(|gone| gone.1)
             }
         };
-        self.was_changed |= gone;
-        gone
+        self.was_changed |= gone.is_some();
+        gone.is_some_and(|element| self.is_live(&element))
     }
 
     /// Appends about `count` elements, in the order of the hashes of their names, from `cursor` on
@@ -153,7 +159,8 @@ impl Collection {
             self.read(memory, 0, usize::MAX, into);
             return SCAN_END;
         }
-        let Some(tree) = self.tree(self.kind.trees() - 1) else { return SCAN_END };
+        let by_name = usize::from(self.kind == Kind::SortedSet);
+        let Some(tree) = self.tree(by_name) else { return SCAN_END };
         let mut access = self.access(memory);
         let from = cursor.to_be_bytes();
         let mut rank = tree.lower_bound(&mut access, &from[8 - CURSOR_BYTES..]);
@@ -171,7 +178,9 @@ impl Collection {
                     return last.map_or(SCAN_END, |last| last + 1);
                 }
                 last = Some(place);
-                into.push(payload);
+                if self.is_live(&payload) {
+                    into.push(payload);
+                }
             }
         }
     }

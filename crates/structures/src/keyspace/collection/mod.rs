@@ -6,13 +6,14 @@
 //!
 //! | kind | element | order in a tree |
 //! |---|---|---|
-//! | hash | length of the field, field, value | hash of the field |
+//! | hash | length of the field, field, perhaps its expiry, value | hash of the field; perhaps a second tree by expiry |
 //! | set | member | hash of the member |
 //! | sorted set | score, member | score and member; a second tree by hash of the member |
 //! | list | value | place in the list |
 //!
 //! The hash has 128 bits and a secret key, so different names do not collide.
 
+mod expiring;
 mod hashed;
 mod list;
 mod packed;
@@ -65,8 +66,10 @@ pub struct Collection {
     is_changed: bool,
     /// True if an element was put or removed.
     was_changed: bool,
-    /// True if its trees are in the list of values without a key.
-    is_listed: bool,
+    /// Number of its trees that are in the list of values without a key.
+    listed: usize,
+    /// Number of its trees that the entry of its key names.
+    stored_trees: usize,
 }
 
 impl Collection {
@@ -119,8 +122,15 @@ impl Collection {
         self.is_stored
     }
 
-    /// Number of elements.
+    /// Number of elements. Fields that have expired do not count.
     pub fn len<M: Memory>(&self, memory: &mut M) -> u64 {
+        // A writer may have torn what is read.
+        self.stored(memory).saturating_sub(self.expired(memory))
+    }
+
+    /// Number of elements that [`read`](Collection::read) returns. Fields that have expired count
+    /// until they are removed.
+    pub fn stored<M: Memory>(&self, memory: &mut M) -> u64 {
         match &self.body {
             Body::Packed(packed) => packed.elements().count() as u64,
             Body::Trees(_) => self.tree(0).map_or(0, |tree| tree.total(&mut self.access(memory))),
@@ -144,7 +154,8 @@ impl Collection {
     }
 
     /// Appends at most `most` elements from `rank` on to `into`. Of trees, it reads one leaf.
-    /// Returns false if there is none.
+    /// Returns false if there is none. Fields may have expired: see
+    /// [`is_live`](Collection::is_live).
     pub fn read<M: Memory>(
         &self,
         memory: &mut M,
@@ -186,18 +197,22 @@ impl Collection {
     }
 
     /// Puts an element of a hash or a set, as [`put`](Collection::put) does. `element` has its
-    /// bytes, and `name` its name. It is no value without a key any more.
+    /// bytes, and `name` its name. `expires_at_ms` is the expiry of a field. The element is no
+    /// value without a key any more.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
     pub fn put_large<M: Memory>(
         &mut self,
         memory: &mut M,
-        name: &[u8],
+        (name, expires_at_ms): (&[u8], Option<u64>),
         element: &Large,
     ) -> Result<bool, Full> {
         self.unpack(memory)?;
         self.was_changed = true;
+        if self.kind == Kind::Hash {
+            return self.put_field(memory, name, expires_at_ms, Payload::Large(element));
+        }
         let (key, tree) = (self.hash_of(name), self.tree(0).expect("it has trees"));
         tree.put(&mut self.access(memory), Seek::Key(&key), Payload::Large(element))
     }
@@ -263,7 +278,8 @@ impl Collection {
         roots: &mut Numbers,
     ) -> Result<(), Full> {
         let mut access = self.access(memory);
-        for _ in 0..self.kind.trees() {
+        let expires = self.kind == Kind::Hash && packed.expires();
+        for _ in 0..self.kind.trees() + usize::from(expires) {
             roots.push(Tree::create(&mut access)?.root);
         }
         for (rank, element) in packed.elements().enumerate() {
@@ -287,6 +303,9 @@ impl Collection {
             }
             Kind::Hash | Kind::Set => {
                 let key = self.hash_of(hashed::name_of(self.kind, element));
+                if let Some(expiring) = roots.get(1) {
+                    expiring::put_new(access, *expiring, element, &key)?;
+                }
                 tree.put(access, Seek::Key(&key), Payload::Bytes(element))
             }
             Kind::SortedSet => {
@@ -303,16 +322,16 @@ impl Collection {
     }
 
     /// Adds the trees of a collection without a key to the list of values without one. Returns
-    /// their identities if they were not there yet. The caller holds them, or upkeep frees them.
+    /// the identities of those that were not there yet. The caller holds them, or upkeep frees them.
     pub fn list<M: Memory>(&mut self, memory: &mut M) -> Vec<LargeId> {
         let Body::Trees(roots) = &self.body else { return Vec::new() };
-        if self.is_stored || self.is_listed {
+        if self.is_stored {
             return Vec::new();
         }
-        self.drop_trees(memory, roots);
-        let listed = roots.iter().map(|root| LargeId(*root)).collect();
-        self.is_listed = true;
-        listed
+        let new = Numbers::from(&roots[self.listed..]);
+        self.drop_trees(memory, &new);
+        self.listed += new.len();
+        new.into_iter().map(LargeId).collect()
     }
 
     /// Leaves trees that no entry names to upkeep.
@@ -331,6 +350,7 @@ impl Collection {
         }
         let (mut elements, mut packed) = (Vec::new(), Packed::default());
         self.read(memory, 0, usize::MAX, &mut elements);
+        elements.retain(|element| self.is_live(element));
         elements.iter().enumerate().for_each(|(at, element)| packed.insert(at, element));
         Some(packed)
     }
@@ -338,11 +358,9 @@ impl Collection {
     /// The bytes of its entry after the key.
     fn descriptor(&self, body: &Body) -> (Vec<u8>, Numbers) {
         match body {
-            Body::Packed(packed) => {
-                ([&[self.kind.tag(false)], &packed.0[..]].concat(), Numbers::new())
-            }
+            Body::Packed(packed) => ([&[self.kind.tag(0)], &packed.0[..]].concat(), Numbers::new()),
             Body::Trees(roots) => {
-                let mut bytes = vec![self.kind.tag(true)];
+                let mut bytes = vec![self.kind.tag(roots.len())];
                 roots.iter().for_each(|root| bytes.extend_from_slice(&root.to_le_bytes()));
                 (bytes, roots.clone())
             }
@@ -362,7 +380,8 @@ impl Keyspace {
             is_stored: false,
             is_changed: false,
             was_changed: false,
-            is_listed: false,
+            listed: 0,
+            stored_trees: 0,
         }
     }
 
@@ -375,13 +394,25 @@ impl Keyspace {
     ) -> Option<Collection> {
         let Place::Collection { kind, roots } = &entry.place else { return None };
         let body = if roots.is_empty() {
-            Body::Packed(Packed(value.get(1..).unwrap_or_default().to_vec()))
+            let packed = Packed(value.get(1..).unwrap_or_default().to_vec());
+            Body::Packed(match kind {
+                Kind::Hash => packed.without_expired(self.now_ms),
+                _ => packed,
+            })
         } else {
             Body::Trees(roots.clone())
         };
         let new = self.new_collection(key, *kind);
         let expires_at_ms = entry.expires_at_ms;
-        Some(Collection { expires_at_ms, body, is_stored: true, ..new })
+        let stored_trees = roots.len();
+        Some(Collection { expires_at_ms, body, is_stored: true, stored_trees, ..new })
+    }
+
+    /// True if the entry that was found with `value` is a packed hash whose fields have all
+    /// expired.
+    pub fn is_over(&self, entry: &Entry, value: &[u8]) -> bool {
+        let Place::Collection { kind: Kind::Hash, roots } = &entry.place else { return false };
+        roots.is_empty() && expiring::all_over(value.get(1..).unwrap_or_default(), self.now_ms)
     }
 
     /// Writes the entry of a collection, if it must be written. Removes the key of one without
@@ -406,12 +437,12 @@ impl Keyspace {
         if let Some(packed) = collection.packed_again(memory) {
             let packed = Body::Packed(packed);
             if self.put_collection(memory, database, key, collection, &packed).is_ok() {
-                if let (Body::Trees(roots), false) = (&collection.body, collection.is_listed) {
-                    collection.drop_trees(memory, roots);
+                if let Body::Trees(roots) = &collection.body {
+                    collection.drop_trees(memory, &roots[collection.listed..]);
                 }
                 collection.body = packed;
+                return Ok(());
             }
-            return Ok(());
         }
         if !collection.is_changed {
             return Ok(());
@@ -419,17 +450,20 @@ impl Keyspace {
         let put = self.put_collection(memory, database, key, collection, &collection.body);
         match (&put, &collection.body) {
             // They were made by this change.
-            (Err(_), Body::Trees(roots)) if !collection.is_listed => {
-                collection.drop_trees(memory, roots);
+            (Err(_), Body::Trees(roots)) => {
+                let kept = collection.stored_trees.max(collection.listed);
+                collection.drop_trees(memory, &roots[kept..]);
             }
-            (Ok(()), Body::Trees(roots)) if collection.is_listed => {
-                roots.iter().for_each(|root| detached::remove(self, memory, LargeId(*root)));
+            (Ok(()), Body::Trees(roots)) => {
+                let listed = roots[..collection.listed].iter();
+                listed.for_each(|root| detached::remove(self, memory, LargeId(*root)));
             }
             _ => {}
         }
         put?;
         (collection.is_stored, collection.is_changed) = (true, false);
-        collection.is_listed = false;
+        let roots = if let Body::Trees(roots) = &collection.body { roots.len() } else { 0 };
+        (collection.listed, collection.stored_trees) = (0, roots);
         Ok(())
     }
 

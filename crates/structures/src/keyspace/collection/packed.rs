@@ -7,32 +7,37 @@ pub(super) fn bytes_of(element: &[u8]) -> usize {
     number_bytes(element.len() as u64).len() + element.len()
 }
 
+/// The elements in packed bytes with the offset at which each begins. It ends early at bytes that
+/// are no elements.
+fn places(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let at = bytes.len() - rest.len();
+        let length = usize::try_from(take_number(&mut rest)?).ok()?;
+        let (element, later) = rest.split_at_checked(length)?;
+        rest = later;
+        Some((at, element))
+    })
+}
+
+/// The elements in packed bytes, in order.
+pub(super) fn elements(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    places(bytes).map(|(_, element)| element)
+}
+
 /// The elements of a packed collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Packed(pub(super) Vec<u8>);
 
 impl Packed {
-    /// The elements with the offset at which each begins. It ends early at bytes that are no
-    /// elements.
-    fn places(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let mut rest = &self.0[..];
-        std::iter::from_fn(move || {
-            let at = self.0.len() - rest.len();
-            let length = usize::try_from(take_number(&mut rest)?).ok()?;
-            let (element, later) = rest.split_at_checked(length)?;
-            rest = later;
-            Some((at, element))
-        })
-    }
-
     /// The elements in order.
     pub(super) fn elements(&self) -> impl Iterator<Item = &[u8]> {
-        self.places().map(|(_, element)| element)
+        elements(&self.0)
     }
 
     /// Inserts an element before the one at `index`.
     pub(super) fn insert(&mut self, index: usize, element: &[u8]) {
-        let at = self.places().nth(index).map_or(self.0.len(), |(at, _)| at);
+        let at = places(&self.0).nth(index).map_or(self.0.len(), |(at, _)| at);
         let mut bytes = Vec::with_capacity(element.len() + 3);
         bytes.extend_from_slice(&number_bytes(element.len() as u64));
         bytes.extend_from_slice(element);
@@ -41,7 +46,7 @@ impl Packed {
 
     /// Removes the element at `index` and returns it.
     pub(super) fn remove(&mut self, index: usize) -> Option<Vec<u8>> {
-        let (at, element) = self.places().nth(index)?;
+        let (at, element) = places(&self.0).nth(index)?;
         let (gone, bytes) = (element.to_vec(), bytes_of(element));
         self.0.drain(at..at + bytes);
         Some(gone)
