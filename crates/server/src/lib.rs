@@ -43,6 +43,7 @@ pub mod state;
 pub mod statistics;
 pub mod storage;
 mod supervisor;
+mod target;
 mod tls;
 mod upkeep;
 pub mod waiting;

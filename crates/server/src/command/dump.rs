@@ -19,6 +19,9 @@ use crate::number::integer;
 /// Version of the format.
 const VERSION: u16 = 10;
 
+/// The latest version that is read. Since 12, Redis has hashes with fields that expire.
+const VERSION_READ_MAX: u16 = 12;
+
 /// Type byte of a string.
 const STRING: u8 = 0;
 
@@ -35,22 +38,72 @@ pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let mut value = Vec::new();
     match call.find(&key, &mut value) {
-        Some(entry) if entry.kind() != Kind::String => {
-            let collection = call.keyspace().open_collection(&key, &entry, &value);
-            let collection = collection.ok_or(BAD)?;
-            let dump = dump_collections::dumped(call, &collection)?;
-            call.reply.bulk(&with_footer(dump));
-        }
-        Some(entry) => match entry.large() {
+        Some(entry) => match entry.large().filter(|_| entry.kind() == Kind::String) {
             Some(id) => dump_large(call, &entry, id)?,
             None => {
-                call.complete(&entry, &mut value)?;
-                call.reply.bulk(&dumped(&value));
+                let dump = dumped_whole(call, &key, &entry, value)?;
+                call.reply.bulk(&dump);
             }
         },
         None => call.reply.null(),
     }
     Ok(())
+}
+
+/// Returns the dump of an entry that was found with `value`.
+///
+/// # Errors
+/// Returns an error if it takes too much DRAM.
+pub(super) fn dumped_whole<M: Memory>(
+    call: &mut Call<'_, M>,
+    key: &Key<'_>,
+    entry: &Entry,
+    mut value: Vec<u8>,
+) -> Result<Vec<u8>, Failure> {
+    if entry.kind() == Kind::String {
+        call.complete(entry, &mut value)?;
+        return Ok(dumped(&value));
+    }
+    let collection = call.keyspace().open_collection(key, entry, &value).ok_or(BAD)?;
+    Ok(with_footer(dump_collections::dumped(call, &collection)?))
+}
+
+/// The dump of a large value, whose bytes come in pieces.
+pub(super) struct Summed {
+    head: Vec<u8>,
+    sum: u64,
+}
+
+impl Summed {
+    /// Begins the dump of a value of this many bytes.
+    pub(super) fn begin(bytes: u64) -> Summed {
+        let mut head = vec![STRING];
+        write_length(&mut head, bytes as usize);
+        let sum = crc64(0, &head);
+        Summed { head, sum }
+    }
+
+    /// The bytes before the value.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Bytes of the whole dump of a value of this many bytes.
+    pub(super) fn length(&self, bytes: u64) -> u64 {
+        (self.head.len() + FOOTER_BYTES) as u64 + bytes
+    }
+
+    /// Adds the next piece of the value to the checksum.
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        self.sum = crc64(self.sum, piece);
+    }
+
+    /// The bytes after the value.
+    pub(super) fn foot(&self) -> Vec<u8> {
+        let mut foot = VERSION.to_le_bytes().to_vec();
+        foot.extend(crc64(self.sum, &foot).to_le_bytes());
+        foot
+    }
 }
 
 /// Replies with a large value piece by piece, after computing its checksum.
@@ -59,19 +112,15 @@ fn dump_large<M: Memory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> 
         return Err(Failure::TooLarge);
     }
     let hold = call.state.shared.holds.hold(id);
-    let mut head = vec![STRING];
-    write_length(&mut head, entry.value_bytes as usize);
-    let (mut sum, mut at) = (crc64(0, &head), 0);
+    let (mut dump, mut at) = (Summed::begin(entry.value_bytes), 0);
     while at < entry.value_bytes {
         let count = (entry.value_bytes - at).min(PIECE_BYTES as u64);
-        sum = crc64(sum, &call.bytes_at(entry, at, count as usize));
+        dump.add(&call.bytes_at(entry, at, count as usize));
         at += count;
         call.memory.let_others_run();
     }
-    let mut foot = VERSION.to_le_bytes().to_vec();
-    foot.extend(crc64(sum, &foot).to_le_bytes());
     let bytes = Outgoing::new(entry, 0, entry.value_bytes, hold);
-    call.reply.large_within(&head, (entry.value_bytes, bytes), &foot);
+    call.reply.large_within(dump.head(), (entry.value_bytes, bytes), &dump.foot());
     Ok(())
 }
 
@@ -227,7 +276,7 @@ fn with_footer(mut bytes: Vec<u8>) -> Vec<u8> {
 fn checked(dump: &[u8]) -> Result<&[u8], Failure> {
     let Some(at) = dump.len().checked_sub(FOOTER_BYTES) else { return Err(WRONG.into()) };
     let version = u16::from_le_bytes([dump[at], dump[at + 1]]);
-    if version > VERSION || dump[at + 2..] != crc64(0, &dump[..at + 2]).to_le_bytes() {
+    if version > VERSION_READ_MAX || dump[at + 2..] != crc64(0, &dump[..at + 2]).to_le_bytes() {
         return Err(WRONG.into());
     }
     Ok(&dump[..at])

@@ -21,6 +21,7 @@ mod large;
 mod lcs;
 mod limits;
 mod lists;
+mod migrate;
 mod pubsub;
 mod removing;
 mod scripting;

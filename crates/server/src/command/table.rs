@@ -185,8 +185,11 @@ impl Spec {
         }
     }
 
-    /// Returns the keys after the argument that counts them.
+    /// Returns the keys after the argument that counts them, or the keys of `MIGRATE`.
     fn counted_keys<'a, 'b>(&self, arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
+        if self.id == Id::Migrate {
+            return Some(keys_of_migrate(arguments));
+        }
         let at = self.counts_keys_at()?;
         let count = usize::try_from(crate::number::integer(arguments.get(at)?)?).ok()?;
         arguments.get(at + 1..(at + 1).checked_add(count)?)
@@ -195,7 +198,10 @@ impl Spec {
     /// Returns the keys among its arguments.
     pub fn keys<'a>(&self, arguments: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let counted = self.counted_keys(arguments).unwrap_or_default().iter().copied();
-        let (first, last, step) = self.key_positions;
+        let (first, last, step) = match self.id {
+            Id::Migrate => (0, 0, 0),
+            _ => self.key_positions,
+        };
         let last = if last < 0 { arguments.len() as i64 + last } else { last };
         let last = if first == 0 { -1 } else { last.min(arguments.len() as i64 - 1) };
         let named = (first..=last).step_by(step.max(1) as usize);
@@ -214,6 +220,23 @@ pub fn counted_names() -> &'static [String] {
         TABLE.iter().map(|spec| spec.name.to_string()).chain(subcommands).collect()
     });
     &NAMES
+}
+
+/// Returns the keys of `MIGRATE`: the third argument, or those after `KEYS`.
+pub(super) fn keys_of_migrate<'a, 'b>(arguments: &'b [&'a [u8]]) -> &'b [&'a [u8]] {
+    if arguments.get(3).is_none_or(|key| !key.is_empty()) {
+        return arguments.get(3..4).unwrap_or_default();
+    }
+    let mut at = 6;
+    while let Some(word) = arguments.get(at) {
+        at += match word.to_ascii_uppercase().as_slice() {
+            b"KEYS" => return &arguments[at + 1..],
+            b"AUTH" => 2,
+            b"AUTH2" => 3,
+            _ => 1,
+        };
+    }
+    &arguments[3..4]
 }
 
 /// Finds a command by its name, in any case.
@@ -474,6 +497,9 @@ macro_rules! for_each_command {
         "USAGE estimates the bytes that a key takes on flash.";
     Mget "mget" -2 Read (1 -1 1) "string" "1.0.0" strings::mget,
         "Returns the values of several keys at one moment.";
+    Migrate "migrate" -6 Write (3 3 1) "generic" "2.6.0" migrate::migrate,
+        "Moves keys to another server, not between MULTI and EXEC or in scripts. COPY, REPLACE, AUTH, AUTH2 and KEYS. \
+         Other commands run meanwhile; those that change the keys wait.";
     Move "move" 3 Write (1 1 1) "generic" "1.0.0" keys::move_key,
         "Moves a key to another database.";
     Mset "mset" -3 Write (1 -1 2) "string" "1.0.1" strings::mset,

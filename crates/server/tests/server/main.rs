@@ -19,6 +19,7 @@ mod full_disk;
 mod large;
 mod many;
 mod memory;
+mod migrate;
 mod monitoring;
 mod month;
 mod months;
