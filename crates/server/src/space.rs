@@ -12,7 +12,7 @@ const PAGES: usize = 32;
 const PREPARED_PAGES: u64 = 256;
 
 /// Leaves that one call examines for joins. Between two that can be joined there may be many.
-const LEAVES: usize = 256;
+const LEAVES: usize = 32;
 
 /// Frees pages before a command that cannot run again.
 pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) {
