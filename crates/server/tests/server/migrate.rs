@@ -57,12 +57,14 @@ fn fill(client: &mut Client) -> Vec<&'static str> {
     client.call("sadd set 1 2 three");
     client.call("zadd zset 1 a 2.5 b -inf c");
     client.call("rpush list a b 70000");
-    for number in 0..2_000 {
-        client.call(&format!("hset hashes field{number} {number}"));
-        client.call(&format!("sadd sets member{number}"));
-        client.call(&format!("zadd zsets {number} member{number}"));
-        client.call(&format!("rpush lists value{number}"));
-    }
+    let many = |client: &mut Client, start: &str, element: fn(usize) -> String| {
+        let elements: Vec<String> = (0..1_000).map(element).collect();
+        client.call(&format!("{start} {}", elements.join(" ")));
+    };
+    many(client, "hset hashes", |number| format!("field{number} {number}"));
+    many(client, "sadd sets", |number| format!("member{number}"));
+    many(client, "zadd zsets", |number| format!("{number} member{number}"));
+    many(client, "rpush lists", |number| format!("value{number}"));
     vec![
         "short", "pages", "long", "longer", "number", "hash", "set", "zset", "list", "hashes",
         "sets", "zsets", "lists",
