@@ -23,6 +23,7 @@ start() {
     coproc region { exec taskset -c "$cpu" "$1" region "$folder/region.data" $dram "$keys"; }
     # The kernel keeps two coprocesses apart only by their descriptors.
     exec {to_region}>&"${region[1]}" {from_region}<&"${region[0]}"
+    eval "exec ${region[1]}>&- ${region[0]}<&-"
     region_id=$!
     mkfifo "$folder/to" "$folder/from"
     (
