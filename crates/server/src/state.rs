@@ -148,8 +148,8 @@ impl State {
         }
     }
 
-    /// Runs `body`, which must change nothing outside of one transaction. Where it waits for others,
-    /// it gives up while a script runs longer than the limit.
+    /// Runs `body`, which must change nothing outside of one transaction. Where it waits for
+    /// others, it gives up while a script runs longer than the limit.
     ///
     /// # Errors
     /// Returns `BUSY` if it has given up. Nothing has changed then.

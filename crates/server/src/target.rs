@@ -1,7 +1,7 @@
 //! [`Target`]: a connection to another server, on a thread of its own. `MIGRATE` sends keys there.
 //!
-//! A job must not block its core. So it hands bytes to the thread, and lets other jobs run until the
-//! thread has taken them or has a reply.
+//! A job must not block its core. So it hands bytes to the thread, and lets other jobs run until
+//! the thread has taken them or has a reply.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpStream, ToSocketAddrs};

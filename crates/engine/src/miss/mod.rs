@@ -324,7 +324,8 @@ impl Backside {
     }
 
     /// True if a busy core may go on without driving its backside at `now`. It has `missed` jobs,
-    /// the first one since `since`, which wait for others to join them. Nothing else here is urgent.
+    /// the first one since `since`, which wait for others to join them. Nothing else here is
+    /// urgent.
     pub(crate) fn may_rest(
         &mut self,
         (missed, since): (usize, Option<Time>),

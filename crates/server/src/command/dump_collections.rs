@@ -1,8 +1,8 @@
 //! Collections in the format of `DUMP` and `RESTORE`.
 //!
 //! They are written as counted elements. The packed forms that Redis writes are read too: sets of
-//! integers, and listpacks of hashes, sorted sets and lists. Hashes with fields that expire have the
-//! form that Redis has for them since 7.4.
+//! integers, and listpacks of hashes, sorted sets and lists. Hashes with fields that expire have
+//! the form that Redis has for them since 7.4.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};

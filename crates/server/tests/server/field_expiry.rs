@@ -1,5 +1,5 @@
-//! The expiry of fields of hashes. No `redis-server` of version 7.0 has it. The replies are those of
-//! the documentation of Redis 7.4 and 8.0.
+//! The expiry of fields of hashes. No `redis-server` of version 7.0 has it. The replies are those
+//! of the documentation of Redis 7.4 and 8.0.
 
 use std::time::Duration;
 

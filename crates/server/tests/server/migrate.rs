@@ -1,4 +1,5 @@
-//! `MIGRATE` moves keys of every kind to another server of this kind, and to a stock `redis-server`.
+//! `MIGRATE` moves keys of every kind to another server of this kind, and to a stock
+//! `redis-server`.
 
 use ebbtide_core::Span;
 use ebbtide_core::durability::Policy;

@@ -1,9 +1,9 @@
 //! Fields of a hash that expire.
 //!
-//! A field whose time is over counts as removed: it is neither found nor counted. Packed fields that
-//! have expired are dropped when the hash is opened. A hash in trees has a second tree, which is
-//! made with its first field that expires. It has these fields in the order of their times. So the
-//! number of expired fields is a rank in it, and [`Collection::remove_expired`] finds them.
+//! A field whose time is over counts as removed: it is neither found nor counted. Packed fields
+//! that have expired are dropped when the hash is opened. A hash in trees has a second tree, which
+//! is made with its first field that expires. It has these fields in the order of their times. So
+//! the number of expired fields is a rank in it, and [`Collection::remove_expired`] finds them.
 
 use ebbtide_core::Memory;
 

@@ -321,8 +321,8 @@ impl Collection {
         }
     }
 
-    /// Adds the trees of a collection without a key to the list of values without one. Returns
-    /// the identities of those that were not there yet. The caller holds them, or upkeep frees them.
+    /// Adds the trees of a collection without a key to the list of values without one. Returns the
+    /// identities of those that were not there yet. The caller holds them, or upkeep frees them.
     pub fn list<M: Memory>(&mut self, memory: &mut M) -> Vec<LargeId> {
         let Body::Trees(roots) = &self.body else { return Vec::new() };
         if self.is_stored {
