@@ -190,7 +190,7 @@ typedef int32_t (*EbbtideUpdate)(EbbtideBytes old, EbbtideNewValue *new_value, v
 extern "C" {
 #endif // __cplusplus
 
-// Frees a value that [`ebbtide_map_get`] gave.
+// Frees a value that `ebbtide_map_get` gave.
 //
 // `value` is as `ebbtide_map_get` has set it, and was not freed before.
 void ebbtide_bytes_free(EbbtideBytes value);
@@ -286,7 +286,7 @@ EbbtideCode ebbtide_map(const EbbtideStore *store,
 EbbtideCode ebbtide_map_close(EbbtideMap *map);
 
 // Looks for a key. Sets `*value` to its value, or `value->data` to null if it is not there. The
-// caller frees the value by [`ebbtide_bytes_free`].
+// caller frees the value by `ebbtide_bytes_free`.
 //
 // `key` has `key_bytes` bytes, and `value` can be written.
 EbbtideCode ebbtide_map_get(const EbbtideMap *map,

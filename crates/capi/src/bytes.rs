@@ -42,7 +42,7 @@ pub(crate) unsafe fn bytes<'a>(
     Ok(unsafe { slice::from_raw_parts(data.cast(), size) })
 }
 
-/// Frees a value that [`ebbtide_map_get`] gave.
+/// Frees a value that `ebbtide_map_get` gave.
 ///
 /// # Safety
 /// `value` is as `ebbtide_map_get` has set it, and was not freed before.

@@ -85,7 +85,7 @@ pub(crate) fn map_of(map: *const EbbtideMap) -> Result<AnyMap, Failure> {
 }
 
 /// Looks for a key. Sets `*value` to its value, or `value->data` to null if it is not there. The
-/// caller frees the value by [`ebbtide_bytes_free`].
+/// caller frees the value by `ebbtide_bytes_free`.
 ///
 /// # Safety
 /// `key` has `key_bytes` bytes, and `value` can be written.
