@@ -79,7 +79,7 @@ for service in dram flash; do
     c++ -std=c++17 "${warnings[@]}" -O2 -o "$work/$service" "$capi/examples/service/$service.cpp" \
         "${shared[@]}"
 done
-"$capi/examples/service/check.sh" "$work/dram" "$work/flash" "$work/store"
+"$capi/examples/service/check.sh" "$work/dram" "$work/flash" "$work/service"
 for words in words cmake/words; do
     said=$(run "$work/$words" ebb tide ebb)
     [[ $said == $'ebb 2\ntide 1' ]]
