@@ -21,27 +21,45 @@ pub(super) fn pexpireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Milliseconds, From::Epoch, "pexpireat")
 }
 
-/// Conditions for a new expiry time.
+/// Conditions for a new expiry time of a key or a field.
 #[derive(Default)]
-struct Conditions {
+pub(super) struct Conditions {
     if_none: bool,
     if_some: bool,
     if_later: bool,
     if_earlier: bool,
 }
 
+impl Conditions {
+    /// Adds the condition of this name. Returns false if there is none.
+    pub(super) fn add(&mut self, name: &[u8]) -> bool {
+        let condition = match name.to_ascii_uppercase().as_slice() {
+            b"NX" => &mut self.if_none,
+            b"XX" => &mut self.if_some,
+            b"GT" => &mut self.if_later,
+            b"LT" => &mut self.if_earlier,
+            _ => return false,
+        };
+        *condition = true;
+        true
+    }
+
+    /// True if the expiry time `old` may become `new`. What has none lives forever.
+    pub(super) fn allow(&self, old: Option<u64>, new: i64) -> bool {
+        let refused = self.if_none && old.is_some()
+            || self.if_some && old.is_none()
+            || self.if_later && old.is_none_or(|old| new <= old as i64)
+            || self.if_earlier && old.is_some_and(|old| new >= old as i64);
+        !refused
+    }
+}
+
 fn conditions<M: Memory>(call: &Call<'_, M>) -> Result<Conditions, Failure> {
     let mut found = Conditions::default();
     for option in &call.arguments[3..] {
-        match option.to_ascii_uppercase().as_slice() {
-            b"NX" => found.if_none = true,
-            b"XX" => found.if_some = true,
-            b"GT" => found.if_later = true,
-            b"LT" => found.if_earlier = true,
-            _ => {
-                let option = String::from_utf8_lossy(option);
-                return Err(format!("ERR Unsupported option {option}").into());
-            }
+        if !found.add(option) {
+            let option = String::from_utf8_lossy(option);
+            return Err(format!("ERR Unsupported option {option}").into());
         }
     }
     if found.if_none && (found.if_some || found.if_later || found.if_earlier) {
@@ -62,13 +80,7 @@ fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) ->
         call.reply.integer(0);
         return Ok(());
     };
-    let old = entry.expires_at_ms;
-    let refused = conditions.if_none && old.is_some()
-        || conditions.if_some && old.is_none()
-        // A key without an expiry time lives forever.
-        || conditions.if_later && old.is_none_or(|old| at <= old as i64)
-        || conditions.if_earlier && old.is_some_and(|old| at >= old as i64);
-    if refused {
+    if !conditions.allow(entry.expires_at_ms, at) {
         call.reply.integer(0);
         return Ok(());
     }

@@ -5,6 +5,7 @@ use ebbtide_structures::keyspace::{ELEMENT_BYTES_MAX, Field, Key, Kind};
 
 use super::arguments::{From, Unit, clamp, expiry_option, positive_expiry};
 use super::elements::Element;
+use super::expiry::Conditions;
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
 use crate::number::integer;
 
@@ -25,40 +26,6 @@ const REMOVED: i64 = 2;
 
 /// The longest encoded head of a field, without its name.
 const HEAD_BYTES_MAX: usize = 20;
-
-/// Condition for a new expiry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Always,
-    IfNone,
-    IfSome,
-    IfLater,
-    IfEarlier,
-}
-
-impl Condition {
-    /// The condition of this name, if it is one.
-    fn named(word: &[u8]) -> Option<Condition> {
-        Some(match word.to_ascii_uppercase().as_slice() {
-            b"NX" => Condition::IfNone,
-            b"XX" => Condition::IfSome,
-            b"GT" => Condition::IfLater,
-            b"LT" => Condition::IfEarlier,
-            _ => return None,
-        })
-    }
-
-    /// True if a field with the expiry `old` may get `new`. A field without one lives for ever.
-    fn allows(self, old: Option<u64>, new: i64) -> bool {
-        match self {
-            Condition::Always => true,
-            Condition::IfNone => old.is_none(),
-            Condition::IfSome => old.is_some(),
-            Condition::IfLater => old.is_some_and(|old| new > old as i64),
-            Condition::IfEarlier => old.is_none_or(|old| new < old as i64),
-        }
-    }
-}
 
 /// Parses `FIELDS count name …` at `index`, with `parts` arguments for each field. `bad` is the
 /// error for a count that is no positive number.
@@ -180,14 +147,13 @@ fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) ->
     let key = call.key(1);
     let there = call.collection(&key, Kind::Hash)?.is_some();
     let at = time(call.arguments[2], unit, from, call.state.now_ms.get(), name)?;
-    let given = Condition::named(call.arguments[3]);
-    let first = if given.is_some() { 4 } else { 3 };
+    let mut conditions = Conditions::default();
+    let first = if conditions.add(call.arguments[3]) { 4 } else { 3 };
     let bad = "ERR Parameter `numFields` should be greater than 0";
     let names = fields(call.arguments, first, 1, bad)?;
-    let condition = given.unwrap_or(Condition::Always);
     let replies = match there {
         true => {
-            let allows = |old| condition.allows(old, at);
+            let allows = |old| conditions.allow(old, at);
             change_expiry(call, &key, names, Some(clamp(at)), allows)?
         }
         false => vec![NO_FIELD; names.len()],
