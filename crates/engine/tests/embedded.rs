@@ -458,7 +458,8 @@ fn types_and_lists_are_what_was_stored() {
             threads.spawn(move || {
                 for number in 0..50 {
                     let index = list.push(&format!("{thread} {number}")).unwrap();
-                    assert!(index < 200);
+                    // The other two may have ended, with a hundred each; this one adds fifty.
+                    assert!(index < 250);
                 }
                 list.extend((0..50).map(|number| format!("{thread} more {number}"))).unwrap();
             });
