@@ -11,7 +11,9 @@ use ebbtide_engine::{FlashMemory, JobError, MappedMemory, Offer, Service, Timing
 use ebbtide_workloads::{Program, Workload, load};
 use hdrhistogram::Histogram;
 
-use super::protocol::{Latency, WindowArrivals};
+use super::protocol::{Latency, RawReads, WindowArrivals};
+use super::raw_ring::RawRing;
+use crate::doctor::probe::Target;
 
 /// Longer latencies are counted as this one, in nanoseconds.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -103,6 +105,8 @@ pub(super) struct CoreTimes {
     service_ns: Histogram<u64>,
     response_ns: Histogram<u64>,
     last: Time,
+    /// Reads through a raw ring.
+    raw_reads: u64,
     wrong: Option<String>,
 }
 
@@ -116,6 +120,7 @@ impl CoreTimes {
             service_ns: histogram(),
             response_ns: histogram(),
             last: Time::ZERO,
+            raw_reads: 0,
             wrong: None,
         }
     }
@@ -136,6 +141,8 @@ pub(super) struct WindowTimes {
     pub(super) response_us: Latency,
     /// From the start of the window to the end of its last job, in seconds.
     pub(super) seconds: f64,
+    /// Reads through raw rings.
+    pub(super) raw_reads: u64,
 }
 
 /// Adds up what the cores measured.
@@ -151,11 +158,13 @@ pub(super) fn total(stream: &Stream, cores: Vec<CoreTimes>) -> Result<WindowTime
         all.service_ns.add(&core.service_ns).expect("same bounds");
         all.response_ns.add(&core.response_ns).expect("same bounds");
         all.last = all.last.max(core.last);
+        all.raw_reads += core.raw_reads;
     }
     Ok(WindowTimes {
         service_us: latency(&all.service_ns),
         response_us: latency(&all.response_ns),
         seconds: all.last.since(stream.start).as_ns() as f64 / 1e9,
+        raw_reads: all.raw_reads,
     })
 }
 
@@ -207,12 +216,14 @@ impl Service for StreamService {
     }
 }
 
-/// Runs a stream over mapped memory on `threads` kernel threads, spread over `cpus`.
+/// Runs a stream over mapped memory on `threads` kernel threads, spread over `cpus`. With `raw`,
+/// each thread also reads through a ring between its jobs.
 pub(super) fn run_threads(
     stream: &Stream,
     memory: &MappedMemory,
     cpus: &[usize],
     threads: usize,
+    raw: Option<&(Target, RawReads)>,
     clock: Instant,
 ) -> Vec<CoreTimes> {
     std::thread::scope(|scope| {
@@ -223,7 +234,7 @@ pub(super) fn run_threads(
                 scope.spawn(move || {
                     // The whole process is confined to these CPUs already; this only spreads it.
                     let _ = affinity::pin(cpu);
-                    run_thread(stream, &mut memory, clock)
+                    run_thread(stream, &mut memory, raw, clock)
                 })
             })
             .collect();
@@ -236,8 +247,20 @@ pub(super) fn run_threads(
     })
 }
 
-fn run_thread(stream: &Stream, memory: &mut MappedMemory, clock: Instant) -> CoreTimes {
+fn run_thread(
+    stream: &Stream,
+    memory: &mut MappedMemory,
+    raw: Option<&(Target, RawReads)>,
+    clock: Instant,
+) -> CoreTimes {
     let mut measured = CoreTimes::new();
+    let mut ring = match raw.map(|(target, reads)| RawRing::new(target, reads)).transpose() {
+        Ok(ring) => ring,
+        Err(error) => {
+            measured.wrong = Some(format!("a raw ring: {error}"));
+            return measured;
+        }
+    };
     let now = || Time::from_ns(clock.elapsed().as_nanos() as u64);
     let mut started = now();
     loop {
@@ -247,6 +270,14 @@ fn run_thread(stream: &Stream, memory: &mut MappedMemory, clock: Instant) -> Cor
                 let finished = now();
                 measured.job_done(job, started, finished);
                 started = finished;
+                if let Some(ring) = &mut ring {
+                    if let Err(error) = ring.after_job() {
+                        measured.wrong = Some(format!("a raw read: {error}"));
+                        return measured;
+                    }
+                    measured.raw_reads = ring.made();
+                    started = now();
+                }
             }
             Offer::At(arrival) => {
                 wait_until(arrival, started);

@@ -21,8 +21,11 @@ use super::job_stream::{
     CoreTimes, Stream, StreamService, WindowTimes, latency, run_threads, total,
 };
 use super::options::{Flash, Mode};
-use super::protocol::{Command, Committed, Latency, Reply, Setup, Window, WindowArrivals};
+use super::protocol::{
+    Command, Committed, Latency, RawReads, Reply, Setup, Window, WindowArrivals,
+};
 use super::replay;
+use crate::doctor::probe::{ProbeError, Target};
 use crate::usage;
 
 /// Numbers of kernel threads per core that OS paging tries. The fastest is used.
@@ -70,9 +73,12 @@ fn obey(command: Command, memory: &mut Option<Under>) -> Result<Reply, Reply> {
             let under = memory.as_mut().ok_or_else(|| failed("not set up"))?;
             under.calibrate(frames, interval_ns).map_err(failed)
         }
-        Command::Run { seconds, arrivals, work_instructions } => {
+        Command::Run { seconds, arrivals, work_instructions, reads } => {
             let under = memory.as_mut().ok_or_else(|| failed("not set up"))?;
-            let window = under.run(seconds, arrivals, work_instructions).map_err(failed)?;
+            let raw = reads.map(|reads| Ok((Target::open(&reads.file)?, reads))).transpose();
+            let raw = raw.map_err(|error: ProbeError| failed(error))?;
+            let length = (seconds, arrivals);
+            let window = under.run(length, work_instructions, raw.as_ref()).map_err(failed)?;
             Ok(Reply::Window(Box::new(window)))
         }
         Command::Quit => Err(failed("quit is not answered")),
@@ -171,12 +177,13 @@ impl Under {
         }
         // A comparison is meaningful only with a full page cache.
         let (work, share) = (self.setup.work_instructions, self.setup.setup_share);
-        self.run(PAGING_FILL_S * share, WindowArrivals::Closed, work)?;
+        self.run((PAGING_FILL_S * share, WindowArrivals::Closed), work, None)?;
         let mut best = (0.0, 0);
         let at_most = self.setup.tuning.threads.unwrap_or(usize::MAX);
         for per_core in PAGING_THREADS.into_iter().filter(|&count| count <= at_most) {
             self.set_threads(per_core * self.setup.cpus.len());
-            let window = self.run(PAGING_TRIAL_S * share, WindowArrivals::Closed, work)?;
+            let length = (PAGING_TRIAL_S * share, WindowArrivals::Closed);
+            let window = self.run(length, work, None)?;
             let rate = window.jobs as f64 / window.seconds;
             if rate > best.0 {
                 best = (rate, per_core);
@@ -192,11 +199,12 @@ impl Under {
         }
     }
 
+    /// Runs the job stream for a window, with reads through a raw ring or without.
     fn run(
         &mut self,
-        seconds: f64,
-        arrivals: WindowArrivals,
+        (seconds, arrivals): (f64, WindowArrivals),
         work_instructions: u64,
+        raw: Option<&(Target, RawReads)>,
     ) -> Result<Window, String> {
         let program = self.program.clone().with_work(work_instructions);
         let start = match &self.tested {
@@ -206,18 +214,23 @@ impl Under {
         };
         let stream = Arc::new(Stream::new(program, self.next_job, start, seconds, arrivals));
         let before = (self.usage(), self.counted());
-        let cores = self.run_stream(&stream)?;
+        let cores = self.run_stream(&stream, raw)?;
         let after = (self.usage(), self.counted());
         self.next_job += stream.jobs();
         let total = total(&stream, cores)?;
         Ok(self.window(&stream, &total, &before, &after))
     }
 
-    fn run_stream(&self, stream: &Arc<Stream>) -> Result<Vec<CoreTimes>, String> {
+    fn run_stream(
+        &self,
+        stream: &Arc<Stream>,
+        raw: Option<&(Target, RawReads)>,
+    ) -> Result<Vec<CoreTimes>, String> {
         match &self.tested {
             Tested::Mapped { memory, threads, .. } => {
-                Ok(run_threads(stream, memory, &self.setup.cpus, *threads, self.clock))
+                Ok(run_threads(stream, memory, &self.setup.cpus, *threads, raw, self.clock))
             }
+            Tested::Engine(_) if raw.is_some() => Err("only DRAM reads through a raw ring".into()),
             Tested::Engine(engine) => engine
                 .run(|_| StreamService::new(stream.clone(), None), StreamService::measured)
                 .map_err(|error| error.to_string()),
@@ -292,7 +305,7 @@ impl Under {
                 window.idle_s = (after.idle_ns - before.idle_ns) as f64 / 1e9;
             }
             _ => {
-                window.misses = usage.major_faults;
+                window.misses = usage.major_faults + total.raw_reads;
                 window.flash_reads = usage.bytes_read / PAGE_BYTES as u64;
                 window.flash_writes = usage.bytes_written / PAGE_BYTES as u64;
             }

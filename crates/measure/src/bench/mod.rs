@@ -28,6 +28,7 @@ mod outcome;
 mod profile;
 mod profiling;
 mod protocol;
+mod raw_ring;
 mod replay;
 mod report;
 mod results;
@@ -60,7 +61,7 @@ pub use profiling::measure as measure_profile;
 pub use protocol::{Calibration, Committed, Latency, Setup, WindowArrivals};
 pub use results::{
     AheadSpread, BenchConfig, BenchMachine, BenchReport, ByRound, Effect, Failure, LatencySpread,
-    ModeOutcome, Tried, WorkloadFacts,
+    ModeOutcome, RawRingCost, Tried, WorkloadFacts,
 };
 pub use spread::Spread;
 

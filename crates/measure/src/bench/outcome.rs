@@ -92,12 +92,7 @@ impl Measured<'_> {
                 let kernel_s = turn.window.system_s + turn.kernel_cpu_s;
                 kernel_s * 1e6 / turn.window.reads_started() as f64
             }),
-            cpu_us_per_miss: missed(&|number, turn| {
-                let dram = dram_of(number);
-                let dram_cpu_per_job = dram.cpu_s() / dram.window.jobs as f64;
-                let extra = turn.cpu_s() - turn.window.jobs as f64 * dram_cpu_per_job;
-                extra * 1e6 / turn.window.reads_started() as f64
-            }),
+            cpu_us_per_miss: missed(&|number, turn| turn.cpu_us_beyond(dram_of(number))),
             service_us: LatencySpread::of(&service),
             response_us: LatencySpread::of(&response),
             flash_reads_per_s: spread(&|turn| per_s(turn.window.flash_reads, turn)),
@@ -128,6 +123,7 @@ impl Measured<'_> {
             over_budget_bytes: self.over_budget_bytes(),
             durable: self.durable(&turns),
             ratio_without_work: None,
+            raw_ring: None,
             threads_per_core: self.threads_per_core,
             by_round: ByRound {
                 jobs_per_s: values(&|_, turn| turn.jobs_per_s()),

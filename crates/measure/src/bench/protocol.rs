@@ -69,6 +69,19 @@ pub enum WindowArrivals {
     },
 }
 
+/// Reads of a file through a ring of the program's own, in batches between its jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RawReads {
+    /// The file or block device.
+    pub file: PathBuf,
+    /// Reads a job.
+    pub per_job: f64,
+    /// Reads handed to the kernel at a time.
+    pub batch: u32,
+    /// The most reads in flight, at least a batch.
+    pub in_flight: u32,
+}
+
 /// A command to a child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Command {
@@ -90,6 +103,10 @@ pub enum Command {
         arrivals: WindowArrivals,
         /// Instructions of added work a job.
         work_instructions: u64,
+        /// Only for DRAM: reads through a raw ring between the jobs. The window counts them as
+        /// misses.
+        #[serde(default)]
+        reads: Option<RawReads>,
     },
     /// End.
     Quit,

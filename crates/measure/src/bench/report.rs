@@ -212,6 +212,10 @@ fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
     columns.number("pages_written_extend", durable.map(|durable| durable.pages_written_extend));
     columns.number("stack_used_bytes", outcome.stack_used_bytes.map(|bytes| bytes as f64));
     columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));
+    let raw_ring = outcome.raw_ring;
+    columns.spread("raw_read_cpu_us", raw_ring.map(|ring| ring.cpu_us_per_read));
+    columns.number("raw_batch", raw_ring.map(|ring| f64::from(ring.batch)));
+    columns.number("raw_in_flight", raw_ring.map(|ring| f64::from(ring.in_flight)));
     columns.number("ratio_without_work", outcome.ratio_without_work);
     columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));
     columns.spread("others_cpu_share", Some(outcome.others_cpu_share));

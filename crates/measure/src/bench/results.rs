@@ -59,6 +59,17 @@ impl AheadSpread {
     }
 }
 
+/// The cost of page reads through a ring between the jobs of a program in DRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RawRingCost {
+    /// CPU time of a read, with the kernel's threads, in microseconds.
+    pub cpu_us_per_read: Spread,
+    /// Reads handed to the kernel at a time, as many as the engine handed over.
+    pub batch: u32,
+    /// The most reads in flight, as many as the engine had.
+    pub in_flight: u32,
+}
+
 /// One workload in one memory, at one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModeOutcome {
@@ -124,6 +135,9 @@ pub struct ModeOutcome {
     pub page_cache_bytes: Option<u64>,
     /// The cost of surviving crashes, in [`Mode::Durable`].
     pub durable: Option<Durable>,
+    /// The cost of a read through a raw ring in place of each miss, in [`Mode::Ebbtide`].
+    #[serde(default)]
+    pub raw_ring: Option<RawRingCost>,
     /// Throughput over DRAM-only's with no work added to jobs, measured once.
     pub ratio_without_work: Option<f64>,
     /// Kernel threads a core, where they were chosen by trial.

@@ -30,6 +30,14 @@ impl Turn {
     pub(super) fn cpu_s(&self) -> f64 {
         self.window.cpu_s + self.kernel_cpu_s
     }
+
+    /// Returns the CPU time of a page read, for a miss or ahead of demand, in microseconds. It is
+    /// what this turn took beyond DRAM-only's turn `dram` for the same jobs.
+    pub(super) fn cpu_us_beyond(&self, dram: &Turn) -> f64 {
+        let dram_cpu_per_job = dram.cpu_s() / dram.window.jobs as f64;
+        let extra = self.cpu_s() - self.window.jobs as f64 * dram_cpu_per_job;
+        extra * 1e6 / self.window.reads_started() as f64
+    }
 }
 
 /// One measurement of every memory. Ratios are taken within a round.

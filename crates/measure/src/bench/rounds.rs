@@ -12,8 +12,8 @@ use super::error::BenchError;
 use super::memory_server::{PAGING_THREADS, PAGING_TRIAL_S};
 use super::options::{Arrivals, Flash, Mode};
 use super::outcome::Measured;
-use super::protocol::{Calibration, Command, Reply, WindowArrivals};
-use super::results::Failure;
+use super::protocol::{Calibration, Command, RawReads, Reply, WindowArrivals};
+use super::results::{Failure, RawRingCost};
 use super::round::{Round, Rounds, Turn};
 use super::runner::{Bench, Runner};
 use super::{
@@ -23,6 +23,9 @@ use super::{
 use crate::cgroup::MemoryCgroup;
 use crate::disturbance::Activity;
 use crate::doctor::machine::MachineSummary;
+
+/// The most rounds that measure a raw ring.
+const RAW_ROUNDS_MAX: usize = 3;
 
 impl Bench<'_> {
     /// Measures the workload into `report` and, with a profile, adds to `conditions` the inputs of
@@ -85,8 +88,13 @@ impl Bench<'_> {
         arrivals: WindowArrivals,
         work_instructions: u64,
     ) -> Result<Turn, BenchError> {
+        let reads = None;
+        self.turn_of(runner, Command::Run { seconds, arrivals, work_instructions, reads })
+    }
+
+    /// Has `runner` obey `command`, which runs a window.
+    fn turn_of(&self, runner: &mut Runner, command: Command) -> Result<Turn, BenchError> {
         let (before, since) = (Activity::now(self.cpus), Instant::now());
-        let command = Command::Run { seconds, arrivals, work_instructions };
         match runner.child.ask(&command, self.watch) {
             Ok(Reply::Window(window)) => {
                 let wall_s = since.elapsed().as_secs_f64();
@@ -184,12 +192,15 @@ impl Bench<'_> {
         let rounds = measured.kept();
         self.watch.tell("without added work", 0.95)?;
         let ratio_without_work = self.without_work(runners, report)?;
+        self.watch.tell("a raw ring", 0.97)?;
+        let mut raw_ring = self.raw_ring(runners, calibration, (&rounds, &measured), report)?;
         for runner in runners.iter() {
             let mut outcome =
                 self.measured(runner, &rounds, &rounds, calibration, &measured).outcome();
             outcome.response_us = outcome.service_us;
             if runner.mode == Mode::Ebbtide {
                 outcome.ratio_without_work = ratio_without_work;
+                outcome.raw_ring = raw_ring.take();
             }
             conditions.extend(self.conditions(
                 report.results.len(),
@@ -201,6 +212,48 @@ impl Bench<'_> {
         }
         report.tried.extend(self.tried(&rounds));
         Ok(())
+    }
+
+    /// The cost of a read through a raw ring between the jobs of DRAM-only, in the place of the
+    /// engine's misses in `rounds`. `None` without Ebbtide on a drive.
+    fn raw_ring(
+        &self,
+        runners: &mut [Runner],
+        calibration: &Calibration,
+        rounds: (&[&Round], &Rounds),
+        report: &mut BenchReport,
+    ) -> Result<Option<RawRingCost>, BenchError> {
+        let of = |mode| runners.iter().position(|runner| runner.mode == mode);
+        let (Some(dram), Some(engine)) = (of(Mode::Dram), of(Mode::Ebbtide)) else {
+            return Ok(None);
+        };
+        let (kept, all) = rounds;
+        let outcome = self.measured(&runners[engine], kept, kept, calibration, all).outcome();
+        let file = places(self.options, self.subject).place(Mode::Ebbtide).0;
+        let reads = RawReads::as_in(&outcome, file).filter(|_| self.options.device == Flash::Data);
+        let Some(reads) = reads else { return Ok(None) };
+        let mut costs = Vec::new();
+        for _ in 0..self.options.rounds.min(RAW_ROUNDS_MAX) {
+            let mut turn = |reads| {
+                let (seconds, arrivals) = (self.options.seconds, WindowArrivals::Closed);
+                let work_instructions = calibration.work_instructions;
+                let command = Command::Run { seconds, arrivals, work_instructions, reads };
+                self.turn_of(&mut runners[dram], command)
+            };
+            let without = turn(None)?;
+            match turn(Some(reads.clone())) {
+                Ok(with) => costs.push(with.cpu_us_beyond(&without)),
+                // The rounds are complete and stay.
+                Err(BenchError::Child { reason, .. }) => {
+                    let workload = self.subject.program.name();
+                    report.notices.push(format!("{workload}: no read through a ring: {reason}"));
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let RawReads { batch, in_flight, .. } = reads;
+        Ok(Some(RawRingCost { cpu_us_per_read: Spread::of(costs), batch, in_flight }))
     }
 
     /// Ebbtide's throughput over DRAM-only's without added work; `None` without Ebbtide.

@@ -49,6 +49,9 @@ impl fmt::Display for BenchReport {
                 if let Some(line) = on_other_drives(outcome) {
                     writeln!(f, "{line}")?;
                 }
+                if let Some(line) = against_a_raw_ring(outcome) {
+                    writeln!(f, "{line}")?;
+                }
                 if let Some(line) = stacks(outcome) {
                     writeln!(f, "{line}")?;
                 }
@@ -150,6 +153,19 @@ fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
         outcome.idle_share?.median * 100.0,
         outcome.requests_per_submission?.median,
         outcome.flash_read_us?.median,
+    ))
+}
+
+/// The cost of a miss over that of a read through a raw ring.
+fn against_a_raw_ring(outcome: &ModeOutcome) -> Option<String> {
+    let (c, ring) = (outcome.cpu_us_per_miss?.median, outcome.raw_ring?);
+    let read = ring.cpu_us_per_read.median;
+    Some(format!(
+        "  against a raw ring: {c:.2} us CPU a miss, {read:.2} us a raw read ({} a submission, {} in \
+         flight): {:.2} times",
+        ring.batch,
+        ring.in_flight,
+        c / read,
     ))
 }
 
@@ -266,10 +282,10 @@ impl BenchReport {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::options::BenchOptions;
-    use super::super::results::{BenchConfig, BenchMachine, ByRound, LatencySpread};
+    use super::super::results::{BenchConfig, BenchMachine, ByRound, LatencySpread, RawRingCost};
     use super::*;
 
-    fn at(value: f64) -> Spread {
+    pub(in super::super) fn at(value: f64) -> Spread {
         Spread { median: value, min: value, max: value }
     }
 
@@ -306,6 +322,7 @@ pub(super) mod tests {
             stack_used_bytes: (mode == Mode::Ebbtide).then_some(5_000),
             page_cache_bytes: None,
             durable: None,
+            raw_ring: None,
             ratio_without_work: None,
             threads_per_core: None,
             by_round: ByRound::default(),
@@ -356,6 +373,21 @@ pub(super) mod tests {
         let line = stacks(&outcome(Mode::Ebbtide)).expect("a line");
         assert_eq!(line, "  stacks: a job used at most 4.9 of 12 KiB");
         assert_eq!(stacks(&outcome(Mode::Dram)), None, "DRAM-only has no such stacks");
+    }
+
+    #[test]
+    fn the_cost_of_a_miss_stands_over_that_of_a_raw_read() {
+        let ring = RawRingCost { cpu_us_per_read: at(2.5), batch: 16, in_flight: 64 };
+        let engine = outcome(Mode::Ebbtide);
+        let c = engine.cpu_us_per_miss.expect("it missed").median;
+        assert_eq!(against_a_raw_ring(&engine), None);
+        let line = against_a_raw_ring(&ModeOutcome { raw_ring: Some(ring), ..engine });
+        let line = line.expect("a line");
+        let read = "2.50 us a raw read (16 a submission, 64 in flight)";
+        assert_eq!(
+            line,
+            format!("  against a raw ring: {c:.2} us CPU a miss, {read}: {:.2} times", c / 2.5)
+        );
     }
 
     #[test]

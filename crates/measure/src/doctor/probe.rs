@@ -150,6 +150,14 @@ impl Target {
         self.direct.as_ref().copied().map_err(String::as_str)
     }
 
+    /// A ring for up to `slots` reads of this target in flight.
+    ///
+    /// # Errors
+    /// When this kernel or container refuses io_uring.
+    pub(crate) fn ring(&self, slots: u32) -> io::Result<PageReads<'_>> {
+        PageReads::new(&self.file, slots)
+    }
+
     /// Writes a random page of a target that was made for the purpose.
     pub(super) fn write_a_page(&self, random: &mut Pcg64) -> io::Result<()> {
         let mut page = Page::touched(1);
@@ -170,7 +178,7 @@ impl Target {
     }
 
     /// Byte offset of a random page.
-    fn random_offset(&self, random: &mut Pcg64) -> u64 {
+    pub(crate) fn random_offset(&self, random: &mut Pcg64) -> u64 {
         let pages = u128::from(self.bytes / PAGE_BYTES as u64);
         let page = (u128::from(random.next_u64()) * pages) >> 64;
         page as u64 * PAGE_BYTES as u64
