@@ -115,7 +115,7 @@ impl Region {
     pub fn pin(&self, at: *const u8, bytes: usize, store: bool) -> Result<Pinned, MappedError> {
         let offset = self
             .offset_of(at)
-            .filter(|_| at as usize - self.start().as_ptr() as usize + bytes <= self.bytes);
+            .filter(|_| bytes <= self.bytes - (at as usize - self.start().as_ptr() as usize));
         let offset = offset.expect("only bytes of the region can be pinned");
         let pages = offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES);
         let (count, pinned_max) = (pages.len(), self.space.protocol.tokens.count() / 4);

@@ -20,18 +20,18 @@ impl Region {
         store: bool,
     ) -> io::Result<(Option<Pinned>, usize)> {
         let bytes = bytes.min(CALL_BYTES_MAX);
-        let last = at.wrapping_add(bytes.saturating_sub(1));
-        match (self.contains(at), self.contains(last)) {
-            (true, true) => {
-                let pinned = self.pin(at, bytes, store).map_err(io::Error::other)?;
-                Ok((Some(pinned), bytes))
-            }
-            (false, false) => Ok((None, bytes)),
-            _ => {
-                let text = "the bytes are partly within the region";
-                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
-            }
+        let start = self.start().as_ptr() as usize;
+        let region = start..start + self.bytes();
+        let (first, end) = (at as usize, (at as usize).saturating_add(bytes));
+        if end <= region.start || region.end <= first {
+            return Ok((None, bytes));
         }
+        if first < region.start || region.end < end {
+            let text = "the bytes are partly within the region";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let pinned = self.pin(at, bytes, store).map_err(io::Error::other)?;
+        Ok((Some(pinned), bytes))
     }
 
     /// Reads from `file` to the `bytes` bytes from `at` on, as `read` does. At most 256 KiB in one

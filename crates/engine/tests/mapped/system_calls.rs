@@ -113,3 +113,22 @@ fn bytes_elsewhere_are_passed_on_and_those_across_the_end_are_refused() {
     // SAFETY: the last bytes of the region.
     assert_eq!(unsafe { region.write(&file, near_end, 4) }.expect("written"), 4);
 }
+
+#[test]
+fn bytes_that_enclose_a_region_are_refused() {
+    if !works_here() {
+        return;
+    }
+    let Fixture { store, _folder } = fixture(small);
+    let region = store.mapped("64KiB").expect("it fits");
+    let file = tempfile::tempfile_in(".").expect("a file");
+    let before = region.start().as_ptr().wrapping_sub(8);
+    // Below 256 KiB, so that one call would move them all.
+    for bytes in [region.bytes() + 8, region.bytes() + 16] {
+        // SAFETY: the call refuses them.
+        let refused = unsafe { region.write(&file, before, bytes) }.expect_err("a part of them");
+        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput, "{bytes} bytes");
+    }
+    // SAFETY: no byte is written.
+    assert_eq!(unsafe { region.write(&file, before, 0) }.expect("nothing to write"), 0);
+}
