@@ -23,7 +23,7 @@ use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, Offered, Plan, Simulation, designs, replay};
 use ebbtide_trace::{Access, Folded, Op, Source, TraceError};
-use ebbtide_workloads::{Kind, Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Kind, Workload};
 use rustix::time::{ClockId, clock_gettime};
 
 const ROUNDS: usize = 5;
@@ -147,7 +147,7 @@ impl Workload for Loads {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut random = Random((job + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut sum = 0;
         for _ in 0..LOADS_A_JOB {
@@ -158,7 +158,7 @@ impl Workload for Loads {
             };
             sum += memory.load::<u64>(Addr(random.below(bytes / 8) * 8));
         }
-        if sum == 0 { Ok(()) } else { Err(Wrong("zeros add up to something".to_string())) }
+        if sum == 0 { Ok(()) } else { Err(Corrupt("zeros add up to something".to_string())) }
     }
 
     fn writes(&self) -> bool {

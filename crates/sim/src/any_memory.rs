@@ -1,7 +1,7 @@
 //! [`AnyMemory`]: a memory behind a pointer, over which each program is compiled once.
 
 use ebbtide_core::{Addr, Hint, Memory, PageId, Value, check_access};
-use ebbtide_workloads::{Program, Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Program, Workload};
 
 use crate::contents::Contents;
 
@@ -96,11 +96,11 @@ impl Memory for &mut (dyn AnyMemory + '_) {
 /// A program of any [`Workload`] type, as the machine runs it.
 pub(crate) trait Jobs {
     /// Runs a job.
-    fn run(&self, job: u64, memory: &mut dyn AnyMemory) -> Result<(), Wrong>;
+    fn run(&self, job: u64, memory: &mut dyn AnyMemory) -> Result<(), Corrupt>;
 }
 
 impl<W: Workload> Jobs for W {
-    fn run(&self, job: u64, mut memory: &mut dyn AnyMemory) -> Result<(), Wrong> {
+    fn run(&self, job: u64, mut memory: &mut dyn AnyMemory) -> Result<(), Corrupt> {
         Workload::run(self, job, &mut memory)
     }
 }
@@ -109,13 +109,13 @@ impl<W: Workload> Jobs for W {
 /// the page of each access and whether the access is a store.
 ///
 /// # Errors
-/// [`Wrong`] if the program reads a value that it cannot have stored.
+/// [`Corrupt`] if the program reads a value that it cannot have stored.
 pub fn run_traced(
     program: &Program,
     job: u64,
     contents: &mut Contents,
     touch: &mut dyn FnMut(PageId, bool),
-) -> Result<(), Wrong> {
+) -> Result<(), Corrupt> {
     Jobs::run(program, job, &mut TracedMemory { contents, touch })
 }
 

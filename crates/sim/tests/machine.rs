@@ -11,7 +11,7 @@ use ebbtide_sim::{
     Coherence, Load, Machine, Offered, Outcome, Plan, SimError, Simulation, WORK_UNITS, designs,
     simulate,
 };
-use ebbtide_workloads::{Kind, Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Kind, Workload};
 
 /// Jobs that only compute, for exponentially distributed times with a mean of one unit.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ impl Workload for Exponential {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut bits = job.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -301,7 +301,7 @@ impl Workload for PairAndStore {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let page = |number: u64| PageId(3 * job + number).start();
         memory.work(WORK_UNITS / 2);
         memory.load::<u64>(page(0));
@@ -344,7 +344,7 @@ impl Workload for Once {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let at = PageId(job).start();
         let found = match self {
             Once::Load => memory.load(at),
@@ -354,7 +354,7 @@ impl Workload for Once {
             }
             Once::Exchange => memory.compare_exchange(at, 0, 1).unwrap_or_else(|found| found),
         };
-        if found == 0 { Ok(()) } else { Err(Wrong(format!("{found} in a page of zeros"))) }
+        if found == 0 { Ok(()) } else { Err(Corrupt(format!("{found} in a page of zeros"))) }
     }
 
     fn writes(&self) -> bool {

@@ -4,7 +4,7 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, designs, warm_up};
-use ebbtide_workloads::{Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Workload};
 
 /// The order of a job's loads, one line of each of its pages.
 #[derive(Clone, Copy, PartialEq)]
@@ -28,7 +28,7 @@ impl Workload for Program {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let pages = DATA / PAGE_BYTES as u64;
         for number in job * PAGES..(job + 1) * PAGES {
             let page = match self.0 {

@@ -4,7 +4,7 @@
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Span};
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, designs};
-use ebbtide_workloads::{Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Workload};
 
 /// The operation of a job on a word of each of its own cold pages.
 #[derive(Clone, Copy, PartialEq)]
@@ -42,7 +42,7 @@ impl Workload for Program {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let first = 1 + job * PAGES;
         // A different line of each page, so that accesses spread over the sets of the caches.
         let at = |number: u64| Addr((first + number) * PAGE_BYTES as u64 + number * 64);
@@ -56,7 +56,7 @@ impl Workload for Program {
                 for at in &all {
                     memory.store(*at, 7u64);
                     if memory.load::<u64>(*at) != 7 {
-                        return Err(Wrong("a load does not see the store before it".to_string()));
+                        return Err(Corrupt("a load does not see the store before it".to_string()));
                     }
                 }
             }
@@ -76,7 +76,7 @@ impl Workload for Program {
         }
         match found.iter().sum::<u64>() {
             0 => Ok(()),
-            _ => Err(Wrong("what was never stored to is zero".to_string())),
+            _ => Err(Corrupt("what was never stored to is zero".to_string())),
         }
     }
 

@@ -7,7 +7,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::designs::{Parts, resolve};
 use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Observe, Request, Warm};
 use ebbtide_sim::{CoreSide, Machine};
-use ebbtide_workloads::{Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Workload};
 
 /// Pages of the data.
 const PAGES: u64 = 1 << 20;
@@ -25,7 +25,7 @@ impl Workload for FarApart {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         memory.load::<u64>(PageId(job * 40_009 % PAGES).start());
         Ok(())
     }

@@ -17,7 +17,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use crate::hash::mix;
 use crate::image::Line;
-use crate::{Wrong, latch};
+use crate::{Corrupt, latch};
 
 /// A record and its checksum: all words of a line except the latch.
 pub type RecordWords = [u64; 7];
@@ -78,9 +78,9 @@ impl Checksums {
     /// Returns the record in `line`, which was read at `at`.
     ///
     /// # Errors
-    /// [`Wrong`] when it does not match its checksum.
+    /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn check<T: Pod>(self, at: Addr, line: Line) -> Result<T, Wrong> {
+    pub fn check<T: Pod>(self, at: Addr, line: Line) -> Result<T, Corrupt> {
         let [_, a, b, c, d, e, f, checksum] = line;
         let words = [a, b, c, d, e, f];
         if self.of(at, &words) != checksum {
@@ -95,9 +95,9 @@ impl Checksums {
     /// latch tells a line torn by a writer from a wrong one.
     ///
     /// # Errors
-    /// [`Wrong`] when it does not match its checksum.
+    /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn read<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Wrong> {
+    pub fn read<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
         match self.read_latched(memory, at) {
             Ok(record) => Ok(record),
             Err(_) => latch::read(memory, at, |memory| self.read_latched(memory, at)),
@@ -108,9 +108,9 @@ impl Checksums {
     /// only read.
     ///
     /// # Errors
-    /// [`Wrong`] when it does not match its checksum.
+    /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn read_latched<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Wrong> {
+    pub fn read_latched<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
         self.check(at, memory.line(at))
     }
 
@@ -138,9 +138,9 @@ impl Checksums {
     /// Reads a row, or a part of one, from the line at `at` on.
     ///
     /// # Errors
-    /// [`Wrong`] when a line does not match its checksum.
+    /// [`Corrupt`] when a line does not match its checksum.
     #[inline]
-    pub fn read_row<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Wrong> {
+    pub fn read_row<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
         const { assert!(size_of::<T>().is_multiple_of(ROW_PART_BYTES)) };
         let mut row = T::zeroed();
         let parts = bytemuck::bytes_of_mut(&mut row).as_chunks_mut::<ROW_PART_BYTES>().0.iter_mut();
@@ -172,9 +172,9 @@ impl Checksums {
     /// The number in `word`, which was read at `at`.
     ///
     /// # Errors
-    /// [`Wrong`] when it does not match its checksum.
+    /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn check_number(self, at: Addr, word: u64) -> Result<u64, Wrong> {
+    pub fn check_number(self, at: Addr, word: u64) -> Result<u64, Corrupt> {
         let number = word & NUMBER_MAX;
         if self.number_word(at, number) != word {
             return Err(word_mismatch(at));
@@ -185,9 +185,9 @@ impl Checksums {
     /// Reads the number at `at`.
     ///
     /// # Errors
-    /// [`Wrong`] when it does not match its checksum.
+    /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn read_number<M: Memory>(self, memory: &mut M, at: Addr) -> Result<u64, Wrong> {
+    pub fn read_number<M: Memory>(self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
         self.check_number(at, memory.load(at))
     }
 
@@ -205,14 +205,14 @@ fn lines_from(first: Addr) -> impl Iterator<Item = Addr> {
 /// The error that the record at `at` does not match its checksum.
 #[cold]
 #[inline(never)]
-pub fn mismatch(at: Addr) -> Wrong {
-    Wrong(format!("the record at {at:?} does not match its checksum"))
+pub fn mismatch(at: Addr) -> Corrupt {
+    Corrupt(format!("the record at {at:?} does not match its checksum"))
 }
 
 #[cold]
 #[inline(never)]
-fn word_mismatch(at: Addr) -> Wrong {
-    Wrong(format!("the word at {at:?} does not match its checksum"))
+fn word_mismatch(at: Addr) -> Corrupt {
+    Corrupt(format!("the word at {at:?} does not match its checksum"))
 }
 
 #[cfg(test)]

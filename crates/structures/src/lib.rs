@@ -17,7 +17,7 @@
 //! They use a few parts that a new structure can use too:
 //!
 //! * [`latch`]: the lock that lies in the data it protects.
-//! * [`checksum`]: tells a damaged record from a whole one ([`Wrong`]).
+//! * [`checksum`]: tells a damaged record from a whole one ([`Corrupt`]).
 //! * [`image`]: writes the lines of an initial page.
 //! * [`hash`]: mixes bits.
 //!
@@ -98,4 +98,4 @@ fn check_base(base: Addr) {
 /// The error that a job read invalid data. In one line, it names the data and the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Wrong(pub String);
+pub struct Corrupt(pub String);

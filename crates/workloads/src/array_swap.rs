@@ -8,7 +8,7 @@ use ebbtide_structures::latch;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
@@ -91,22 +91,22 @@ impl ArraySwap {
     /// Reads the element at `place`, also while other jobs swap.
     ///
     /// # Errors
-    /// [`Wrong`] when the place does not hold an element.
-    pub fn get<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Element, Wrong> {
+    /// [`Corrupt`] when the place does not hold an element.
+    pub fn get<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Element, Corrupt> {
         self.checksums.read(memory, self.address(place))
     }
 
     /// Swaps the elements of two places in one atomic step.
     ///
     /// # Errors
-    /// [`Wrong`] when either place does not hold an element. Nothing is then stored.
-    pub fn swap<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Wrong> {
+    /// [`Corrupt`] when either place does not hold an element. Nothing is then stored.
+    pub fn swap<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Corrupt> {
         let [a, b] = places.map(|place| self.address(place));
         latch::write_two(memory, a, b, |memory| self.exchange(memory, places))
     }
 
     /// The swap itself. The caller holds both latches.
-    pub fn exchange<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Wrong> {
+    pub fn exchange<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Corrupt> {
         let [a, b] = places.map(|place| self.address(place));
         let old_a: Element = self.checksums.read_latched(memory, a)?;
         let old_b: Element = self.checksums.read_latched(memory, b)?;
@@ -158,7 +158,7 @@ impl Workload for ArraySwap {
         })
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let places = self.job(job);
         for (part, place) in (0..).zip(places) {
             memory.work(share(self.work, part, 2));

@@ -2,7 +2,7 @@
 
 use ebbtide_core::Memory;
 
-use crate::Wrong;
+use crate::Corrupt;
 
 /// Runs `body` as one transaction and waits until it survives a crash, if the memory's policy
 /// requires that. A memory without a persist part just runs it.
@@ -12,9 +12,9 @@ use crate::Wrong;
 /// committed.
 pub(crate) fn commit<M: Memory, R>(
     memory: &mut M,
-    body: impl FnMut(&mut M) -> Result<R, Wrong>,
-) -> Result<R, Wrong> {
-    let (result, lsn) = memory.transaction(body).map_err(|error| Wrong(error.to_string()))?;
-    memory.durable(lsn).map_err(|error| Wrong(error.to_string()))?;
+    body: impl FnMut(&mut M) -> Result<R, Corrupt>,
+) -> Result<R, Corrupt> {
+    let (result, lsn) = memory.transaction(body).map_err(|error| Corrupt(error.to_string()))?;
+    memory.durable(lsn).map_err(|error| Corrupt(error.to_string()))?;
     result
 }

@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::share;
 use crate::shape::{Named, Shape};
-use crate::{PageBytes, Workload, Wrong};
+use crate::{Corrupt, PageBytes, Workload};
 
 /// Updates in a job.
 const UPDATES: u64 = 64;
@@ -100,9 +100,9 @@ impl Gups {
     /// Applies `number` in one atomic step.
     ///
     /// # Errors
-    /// [`Wrong`] when the word cannot be of this table. Nothing is then stored.
+    /// [`Corrupt`] when the word cannot be of this table. Nothing is then stored.
     #[inline]
-    pub fn update<M: Memory>(&self, memory: &mut M, number: u64) -> Result<(), Wrong> {
+    pub fn update<M: Memory>(&self, memory: &mut M, number: u64) -> Result<(), Corrupt> {
         let at = self.address(number);
         let mut seen = memory.load(at);
         loop {
@@ -117,7 +117,7 @@ impl Gups {
     /// The benchmark's verification: applies the updates of jobs `0..jobs` again, which undoes
     /// them, and counts the words that differ from their initial values.
     ///
-    /// No job may run during the call. Wrong words are counted and left as they are.
+    /// No job may run during the call. Corrupt words are counted and left as they are.
     pub fn wrong_words<M: Memory>(&self, memory: &mut M, jobs: u64) -> u64 {
         for number in (0..jobs).flat_map(|job| self.job(job)) {
             let at = self.address(number);
@@ -129,15 +129,15 @@ impl Gups {
     }
 
     #[inline]
-    fn check(&self, at: Addr, word: u64) -> Result<(), Wrong> {
+    fn check(&self, at: Addr, word: u64) -> Result<(), Corrupt> {
         let low = word & (self.words() - 1);
         if low != 0 && low != at.0 / 8 { Err(misplaced(at, word)) } else { Ok(()) }
     }
 }
 
 #[cold]
-fn misplaced(at: Addr, word: u64) -> Wrong {
-    Wrong(format!("the word at {at:?} is {word:#x}, which no updates make of {:#x}", at.0 / 8))
+fn misplaced(at: Addr, word: u64) -> Corrupt {
+    Corrupt(format!("the word at {at:?} is {word:#x}, which no updates make of {:#x}", at.0 / 8))
 }
 
 /// A number of RandomAccess's stream: the powers of x modulo x⁶⁴ + x² + x + 1 over GF(2). The bits
@@ -222,7 +222,7 @@ impl Workload for Gups {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         // The benchmark allows a process to know 1,024 updates ahead.
         for number in self.job(job) {
             memory.hint(Hint::WillNeed(self.address(number)));
@@ -269,7 +269,7 @@ impl Workload for GupsFromOne {
         self.0.image(page, out);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         self.0.run(job, memory)
     }
 

@@ -8,7 +8,7 @@ use ebbtide_structures::latch;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, fill_lines};
@@ -95,17 +95,17 @@ impl HashTable {
     /// Looks `key` up, also while other jobs update.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data.
+    /// [`Corrupt`] when it reads invalid data.
     #[inline]
-    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Wrong> {
+    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Corrupt> {
         Ok(self.find(memory, key)?.map(|(_, n)| Entry { value: n.value, version: n.version }))
     }
 
     /// Sets the next value of `key`. Returns the new entry, or `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data.
-    pub fn update<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Wrong> {
+    /// [`Corrupt`] when it reads invalid data.
+    pub fn update<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Corrupt> {
         let Some((at, _)) = self.find(memory, key)? else {
             return Ok(None);
         };
@@ -120,7 +120,7 @@ impl HashTable {
 
     /// Walks the chain of `key`'s bucket to its node.
     #[inline]
-    fn find<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<(Addr, Node)>, Wrong> {
+    fn find<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<(Addr, Node)>, Corrupt> {
         if key >= self.keys() {
             return Ok(None);
         }
@@ -133,14 +133,14 @@ impl HashTable {
             }
             let node: Node = self.checksums.read(memory, at)?;
             if node.bucket != bucket {
-                return Err(Wrong(format!("the node at {at:?} is not of bucket {bucket}")));
+                return Err(Corrupt(format!("the node at {at:?} is not of bucket {bucket}")));
             }
             if node.key == key {
                 return Ok(Some((at, node)));
             }
             at = node.next;
         }
-        Err(Wrong(format!("the chain of bucket {bucket} has no end")))
+        Err(Corrupt(format!("the chain of bucket {bucket} has no end")))
     }
 
     /// The bucket that owns `slot`, one of its group's eight.
@@ -256,12 +256,12 @@ impl Workload for HashTable {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         for (part, key) in (0..).zip(self.job(job)) {
             memory.work(share(self.work, part, LOOKUPS));
             match self.get(memory, key)? {
                 Some(entry) if entry == Entry::new(key, entry.version) => {}
-                found => return Err(Wrong(format!("key {key} has {found:?}"))),
+                found => return Err(Corrupt(format!("key {key} has {found:?}"))),
             }
         }
         Ok(())

@@ -22,7 +22,7 @@
 //!   thread may run any of them.
 //!
 //! Jobs interleave at every access and across cores. Every line they read has enough redundancy to
-//! recognise a wrong, torn or damaged one. It is checked in every run ([`Wrong`]).
+//! recognise a wrong, torn or damaged one. It is checked in every run ([`Corrupt`]).
 //!
 //! ```
 //! use ebbtide_testbed::{Plain, words_of_pages};
@@ -96,7 +96,7 @@ pub use tpcc::{Tpcc, TpccMix};
 use std::ops::Range;
 
 use ebbtide_core::{Memory, PageId};
-pub use ebbtide_structures::{ALL_LINES, PageBytes, Wrong};
+pub use ebbtide_structures::{ALL_LINES, Corrupt, PageBytes};
 
 /// A program: an initial image and an endless, numbered stream of jobs over it.
 pub trait Workload: Send + Sync {
@@ -124,8 +124,8 @@ pub trait Workload: Send + Sync {
     /// Runs job `job` to its end.
     ///
     /// # Errors
-    /// [`Wrong`] when memory holds values that the program cannot have stored there.
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong>;
+    /// [`Corrupt`] when memory holds values that the program cannot have stored there.
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt>;
 
     /// Whether jobs change the data, apart from latches.
     fn writes(&self) -> bool;

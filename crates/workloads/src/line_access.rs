@@ -9,7 +9,7 @@ use rand::RngExt;
 use crate::keys::{job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
@@ -91,18 +91,18 @@ impl<const RANDOM: bool, const WRITE: bool> LineAccess<RANDOM, WRITE> {
     /// Reads the line at `at`, also while other jobs write it.
     ///
     /// # Errors
-    /// [`Wrong`] when it cannot be a line of this dataset.
+    /// [`Corrupt`] when it cannot be a line of this dataset.
     #[inline]
-    pub fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Wrong> {
+    pub fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Corrupt> {
         self.checksums.read(memory, at)
     }
 
     /// Writes the line at `at` and returns its previous contents.
     ///
     /// # Errors
-    /// [`Wrong`] when it cannot be a line of this dataset. Nothing is then stored.
+    /// [`Corrupt`] when it cannot be a line of this dataset. Nothing is then stored.
     #[inline]
-    pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Wrong> {
+    pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Corrupt> {
         latch::write(memory, at, |memory| {
             let old: AccessedLine = self.checksums.read_latched(memory, at)?;
             let new = AccessedLine::new(at, old.writes.wrapping_add(1));
@@ -163,7 +163,7 @@ impl<const RANDOM: bool, const WRITE: bool> Workload for LineAccess<RANDOM, WRIT
         })
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut hinted = self.job(job).skip(HINTED_AHEAD);
         for (part, at) in (0..).zip(self.job(job)) {
             hinted.next().into_iter().for_each(|line| memory.hint(Hint::WillNeed(line)));

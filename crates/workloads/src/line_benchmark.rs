@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::{Workload, Wrong};
+use crate::{Corrupt, Workload};
 
 /// Lines that a job touches, as many as a page has.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
@@ -51,7 +51,7 @@ impl Workload for Lines {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ job.wrapping_mul(SPREAD));
         let lines = self.pages * LINES;
         for step in 0..LINES {
@@ -64,7 +64,7 @@ impl Workload for Lines {
             if self.write {
                 memory.store(at, at.0);
             } else if memory.load::<u64>(at) != at.0 {
-                return Err(Wrong(format!("the line at {at:?} does not hold its address")));
+                return Err(Corrupt(format!("the line at {at:?} does not hold its address")));
             }
         }
         Ok(())

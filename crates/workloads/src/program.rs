@@ -6,8 +6,8 @@ use ebbtide_core::{Memory, PageId, UnknownName, find_by_name, serde};
 use thiserror::Error;
 
 use crate::{
-    ArraySwap, HashTable, Kind, Named, PageBytes, RedBlackTree, Replay, Shape, Tatp, Workload,
-    Wrong,
+    ArraySwap, Corrupt, HashTable, Kind, Named, PageBytes, RedBlackTree, Replay, Shape, Tatp,
+    Workload,
 };
 
 /// Why a program cannot be built.
@@ -240,7 +240,7 @@ impl Workload for Program {
     }
 
     #[inline]
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         each!(self, workload => workload.run(job, memory))
     }
 

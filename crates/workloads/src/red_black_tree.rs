@@ -8,7 +8,7 @@ use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::permutation::Permutation;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, fill_lines};
@@ -110,9 +110,9 @@ impl RedBlackTree {
     /// Looks `key` up.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data.
+    /// [`Corrupt`] when it reads invalid data.
     #[inline]
-    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Wrong> {
+    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Corrupt> {
         let mut at = self.root();
         for _ in 0..self.height() {
             let record: Record = self.checksums.read_latched(memory, at)?;
@@ -124,14 +124,14 @@ impl RedBlackTree {
                 return Ok(None);
             }
         }
-        Err(Wrong(format!("the path to key {key} is longer than {} nodes", self.height())))
+        Err(Corrupt(format!("the path to key {key} is longer than {} nodes", self.height())))
     }
 
     /// The node at `at`.
     ///
     /// # Errors
-    /// [`Wrong`] when there is no node at `at`.
-    pub fn node<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Wrong> {
+    /// [`Corrupt`] when there is no node at `at`.
+    pub fn node<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Corrupt> {
         let record: Record = self.checksums.read_latched(memory, at)?;
         Ok(TreeNode {
             key: record.key,
@@ -234,12 +234,12 @@ impl Workload for RedBlackTree {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         for (part, key) in (0..).zip(self.job(job)) {
             memory.work(share(self.work, part, LOOKUPS));
             let found = self.get(memory, key)?;
             if found != Some(RedBlackTree::value(key)) {
-                return Err(Wrong(format!("key {key} has {found:?}")));
+                return Err(Corrupt(format!("key {key} has {found:?}")));
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use ebbtide_trace::Op;
 
 use crate::keys::share;
 use crate::shape::{Named, Shape};
-use crate::{PageBytes, RandomWrite, Workload, Wrong};
+use crate::{Corrupt, PageBytes, RandomWrite, Workload};
 
 /// Steps in a job.
 const STEPS: u64 = 64;
@@ -122,7 +122,7 @@ impl Workload for Replay {
         self.data.image_lines(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         for (part, step) in (0..).zip(self.job(job)) {
             memory.work(share(self.work, part, STEPS));
             let at = step.at();

@@ -8,7 +8,7 @@ use rand::RngExt;
 use crate::keys::{job_rng, share};
 use crate::masstree::Masstree;
 use crate::shape::{Named, Shape};
-use crate::{PageBytes, Workload, Wrong};
+use crate::{Corrupt, PageBytes, Workload};
 
 /// Rows that a job reads or writes.
 const ROWS: u64 = 16;
@@ -113,7 +113,7 @@ impl<const IN_ORDER: bool, const STATEMENT: u8> Workload for Sql<IN_ORDER, STATE
         self.table.image_lines(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Corrupt> {
         let rows = self.job(job);
         if IN_ORDER && STATEMENT == SELECT {
             let mut done = 0;

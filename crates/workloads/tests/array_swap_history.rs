@@ -9,7 +9,7 @@ mod common;
 use common::{image, program};
 use ebbtide_core::Memory;
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
-use ebbtide_workloads::{ArraySwap, Element, Program, Scatter, Swap, Wrong};
+use ebbtide_workloads::{ArraySwap, Corrupt, Element, Program, Scatter, Swap};
 
 fn array(pages: u64) -> ArraySwap {
     match program("array-swap", pages, Scatter::Pages) {
@@ -49,10 +49,10 @@ fn replay(model: &mut [Element], mut history: Vec<Swap>) -> Result<(), String> {
 fn check(
     array: &ArraySwap,
     words: Shared,
-    swaps: Vec<Result<Vec<Swap>, Wrong>>,
+    swaps: Vec<Result<Vec<Swap>, Corrupt>>,
 ) -> Result<(), String> {
     let mut model: Vec<Element> = (0..array.elements()).map(Element::new).collect();
-    let swaps: Result<Vec<Vec<Swap>>, Wrong> = swaps.into_iter().collect();
+    let swaps: Result<Vec<Vec<Swap>>, Corrupt> = swaps.into_iter().collect();
     replay(&mut model, swaps.map_err(|wrong| wrong.to_string())?.concat())?;
     let mut memory = words.into_plain();
     for (place, expected) in (0..).zip(&model) {
@@ -73,7 +73,7 @@ fn interleaved(
         &'a ArraySwap,
         &'b mut Interleaved<'c>,
         [u64; 2],
-    ) -> Result<Swap, Wrong>,
+    ) -> Result<Swap, Corrupt>,
 ) -> Result<(), String> {
     let array = array(1);
     let words = Shared::new(&image(&array));
@@ -122,7 +122,7 @@ fn the_checker_catches_swaps_with_a_latch_each_but_not_both() {
         array: &ArraySwap,
         memory: &mut M,
         places: [u64; 2],
-    ) -> Result<Swap, Wrong> {
+    ) -> Result<Swap, Corrupt> {
         let latch = array.address(places[0]);
         ebbtide_structures::latch::write(memory, latch, |memory| array.exchange(memory, places))
     }

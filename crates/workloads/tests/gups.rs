@@ -5,7 +5,7 @@ mod common;
 use common::{image, plain, program, sparse};
 use ebbtide_core::Memory;
 use ebbtide_testbed::{Interleaved, Raced, Shared, catch_fault, interleave, race};
-use ebbtide_workloads::{Gups, Named, Program, Scatter, Shape, Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Gups, Named, Program, Scatter, Shape, Workload};
 
 fn gups(pages: u64) -> Gups {
     match program("gups", pages, Scatter::Pages) {
@@ -64,7 +64,7 @@ fn verification_counts_lost_updates_and_lost_pages() {
 /// Runs a quarter of a run on each of four interleaved threads; how many words are wrong then.
 fn wrong_after(
     seed: u64,
-    update: for<'a, 'b, 'c> fn(&'a Gups, &'b mut Interleaved<'c>, u64) -> Result<(), Wrong>,
+    update: for<'a, 'b, 'c> fn(&'a Gups, &'b mut Interleaved<'c>, u64) -> Result<(), Corrupt>,
 ) -> u64 {
     let gups = gups(1);
     let words = Shared::new(&image(&gups));
@@ -87,7 +87,7 @@ fn interleaved_updates_are_all_counted() {
 
 #[test]
 fn verification_catches_updates_that_are_not_atomic() {
-    fn load_then_store<M: Memory>(gups: &Gups, memory: &mut M, number: u64) -> Result<(), Wrong> {
+    fn load_then_store<M: Memory>(gups: &Gups, memory: &mut M, number: u64) -> Result<(), Corrupt> {
         let at = gups.address(number);
         let word: u64 = memory.load(at);
         memory.store(at, word ^ number);

@@ -11,7 +11,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_testbed::{Plain, Raced, Shared, interleave_bursts, race};
 use ebbtide_workloads::silo_tpcc::{SiloTpcc, Totals};
 use ebbtide_workloads::tpcc::input::Transaction;
-use ebbtide_workloads::{Named, Observed, Scatter, Shape, Work, Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Named, Observed, Scatter, Shape, Work, Workload};
 
 fn smallest(scatter: Scatter) -> SiloTpcc {
     let shape = Shape { dataset_bytes: SiloTpcc::MIN_BYTES, scatter, ..Shape::default() };
@@ -19,7 +19,7 @@ fn smallest(scatter: Scatter) -> SiloTpcc {
 }
 
 /// Runs a job; what it adds to the totals.
-fn run<M: Memory>(silo: &SiloTpcc, memory: &mut M, job: u64) -> Result<Totals, Wrong> {
+fn run<M: Memory>(silo: &SiloTpcc, memory: &mut M, job: u64) -> Result<Totals, Corrupt> {
     let (database, mut does) = (silo.database(), Totals::default());
     match silo.job(job) {
         Transaction::NewOrder(input) => {
@@ -59,9 +59,9 @@ fn sum(all: impl IntoIterator<Item = Totals>) -> Totals {
 }
 
 /// Checks the conditions, and that rows add up to what jobs did.
-fn check(silo: &SiloTpcc, words: Shared, done: Vec<Result<Totals, Wrong>>) {
+fn check(silo: &SiloTpcc, words: Shared, done: Vec<Result<Totals, Corrupt>>) {
     let before = silo.database().check_consistency(&mut plain(silo)).unwrap();
-    let done: Result<Vec<Totals>, Wrong> = done.into_iter().collect();
+    let done: Result<Vec<Totals>, Corrupt> = done.into_iter().collect();
     let after = silo.database().check_consistency(&mut words.into_plain()).unwrap();
     assert_eq!(after, sum([before, sum(done.unwrap())]));
 }

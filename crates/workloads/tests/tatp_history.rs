@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use common::{image, program};
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::{
-    Program, Scatter, SubscriberData, Tatp, UpdateSubscriberData, Updated, Workload, Wrong,
+    Corrupt, Program, Scatter, SubscriberData, Tatp, UpdateSubscriberData, Updated, Workload,
 };
 
 fn tatp(pages: u64) -> Tatp {
@@ -53,11 +53,11 @@ fn replay(model: &mut HashMap<u64, SubscriberData>, mut history: Vec<Done>) -> R
     Ok(())
 }
 
-fn check(tatp: &Tatp, words: Shared, done: Vec<Result<Vec<Done>, Wrong>>) -> Result<(), String> {
+fn check(tatp: &Tatp, words: Shared, done: Vec<Result<Vec<Done>, Corrupt>>) -> Result<(), String> {
     let mut initial = Shared::new(&image(tatp)).into_plain();
     let mut row = |s_id| tatp.get(&mut initial, s_id).unwrap().unwrap();
     let mut model = (1..=tatp.subscribers()).map(|s_id| (s_id, row(s_id))).collect();
-    let done: Result<Vec<Vec<Done>>, Wrong> = done.into_iter().collect();
+    let done: Result<Vec<Vec<Done>>, Corrupt> = done.into_iter().collect();
     replay(&mut model, done.map_err(|wrong| wrong.to_string())?.concat())?;
     let mut memory = words.into_plain();
     for (s_id, expected) in model {
@@ -75,7 +75,7 @@ fn interleaved(
         &'a Tatp,
         &'b mut Interleaved<'c>,
         UpdateSubscriberData,
-    ) -> Result<Option<Updated>, Wrong>,
+    ) -> Result<Option<Updated>, Corrupt>,
 ) -> Result<(), String> {
     let tatp = tatp(2);
     let words = Shared::new(&image(&tatp));
@@ -128,7 +128,7 @@ fn a_reader_never_sees_half_a_transaction() {
     let half_seen = |seed, latched: bool| {
         let tatp = tatp(2);
         let words = Shared::new(&image(&tatp));
-        let seen = interleave(&words, 3, seed, |thread, memory| -> Result<(), Wrong> {
+        let seen = interleave(&words, 3, seed, |thread, memory| -> Result<(), Corrupt> {
             for job in 0..8 {
                 let update = crowded(&tatp, 2 * job + thread as u64);
                 match (thread, latched) {

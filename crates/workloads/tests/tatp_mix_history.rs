@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use common::image;
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::tatp::{Before, Outcome, Snapshot, Transaction};
-use ebbtide_workloads::{TatpMix, Wrong};
+use ebbtide_workloads::{Corrupt, TatpMix};
 use tatp_model::{about, serial, subscriber, tatp_mix};
 
 type Done = (Transaction, Outcome);
@@ -60,8 +60,12 @@ fn follows(states: &[Snapshot], done: &[Done]) -> Result<(), String> {
 }
 
 /// Checks the results of the threads, then that memory holds the last states.
-fn check(mix: &TatpMix, words: Shared, done: Vec<Result<Vec<Done>, Wrong>>) -> Result<(), String> {
-    let done: Result<Vec<Vec<Done>>, Wrong> = done.into_iter().collect();
+fn check(
+    mix: &TatpMix,
+    words: Shared,
+    done: Vec<Result<Vec<Done>, Corrupt>>,
+) -> Result<(), String> {
+    let done: Result<Vec<Vec<Done>>, Corrupt> = done.into_iter().collect();
     let done = done.map_err(|wrong| wrong.to_string())?;
     let mut initial = Shared::new(&image(mix)).into_plain();
     let mut memory = words.into_plain();
@@ -86,7 +90,7 @@ fn interleaved(
         &'a TatpMix,
         &'b mut Interleaved<'c>,
         &'b Transaction,
-    ) -> Result<Outcome, Wrong>,
+    ) -> Result<Outcome, Corrupt>,
 ) -> Result<(), String> {
     let mix = tatp_mix(6);
     let words = Shared::new(&image(&mix));
@@ -156,7 +160,7 @@ fn a_snapshot_never_sees_half_a_transaction() {
     let half_seen = |seed, latched: bool| {
         let mix = tatp_mix(6);
         let words = Shared::new(&image(&mix));
-        let seen = interleave(&words, 3, seed, |thread, memory| -> Result<(), Wrong> {
+        let seen = interleave(&words, 3, seed, |thread, memory| -> Result<(), Corrupt> {
             for nth in 0..8 {
                 let transaction = crowded(&mix, 1 + 2 * (seed * 8 + nth));
                 match (thread, latched) {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use common::{image, program};
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::tpcb::{Balance, Found, Transaction};
-use ebbtide_workloads::{Program, Scatter, Tpcb, Wrong};
+use ebbtide_workloads::{Corrupt, Program, Scatter, Tpcb};
 
 fn tpcb() -> Tpcb {
     match program("tpcb", 5, Scatter::Pages) {
@@ -68,8 +68,8 @@ fn replay(mut history: Vec<Done>) -> Result<(), String> {
 }
 
 /// Checks that the transactions are serialisable and the bank they left is consistent.
-fn check(tpcb: &Tpcb, words: Shared, done: Vec<Result<Vec<Done>, Wrong>>) -> Result<(), String> {
-    let done: Result<Vec<Vec<Done>>, Wrong> = done.into_iter().collect();
+fn check(tpcb: &Tpcb, words: Shared, done: Vec<Result<Vec<Done>, Corrupt>>) -> Result<(), String> {
+    let done: Result<Vec<Vec<Done>>, Corrupt> = done.into_iter().collect();
     let done = done.map_err(|wrong| wrong.to_string())?.concat();
     let mut sum = Balance::default();
     done.iter().for_each(|(transaction, _)| book(&mut sum, transaction.delta));
@@ -86,7 +86,7 @@ fn interleaved(
         &'a Tpcb,
         &'b mut Interleaved<'c>,
         &'b Transaction,
-    ) -> Result<Found, Wrong>,
+    ) -> Result<Found, Corrupt>,
 ) -> Result<(), String> {
     let tpcb = tpcb();
     let words = Shared::new(&image(&tpcb));
@@ -140,7 +140,7 @@ fn a_branch_has_what_its_tellers_have_whenever_somebody_looks() {
     let disagreement_seen = |seed, latched: bool| {
         let tpcb = tpcb();
         let words = Shared::new(&image(&tpcb));
-        let seen = interleave(&words, 3, seed, |thread, memory| -> Result<(), Wrong> {
+        let seen = interleave(&words, 3, seed, |thread, memory| -> Result<(), Corrupt> {
             for job in 0..5 {
                 let transaction = crowded(&tpcb, 2 * job + thread as u64);
                 match (thread, latched) {

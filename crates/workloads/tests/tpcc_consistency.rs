@@ -11,7 +11,7 @@ use ebbtide_testbed::{Plain, Shared, interleave, race};
 use ebbtide_workloads::tpcc::input::{Payment, Transaction};
 use ebbtide_workloads::tpcc::rows::{Customer, District, Stock};
 use ebbtide_workloads::tpcc::{DISTRICTS, Database, Delivered, Placed, Status};
-use ebbtide_workloads::{Named, Shape, TpccMix, Wrong};
+use ebbtide_workloads::{Corrupt, Named, Shape, TpccMix};
 
 /// The smallest database, so that transactions collide.
 fn smallest() -> TpccMix {
@@ -34,7 +34,7 @@ fn run<M: Memory>(
     database: &Database,
     memory: &mut M,
     transaction: Transaction,
-) -> Result<Done, Wrong> {
+) -> Result<Done, Corrupt> {
     let told = match &transaction {
         Transaction::NewOrder(input) => Told::NewOrder(database.new_order(memory, input, 0)?),
         Transaction::Payment(input) => {
@@ -86,7 +86,7 @@ fn districts(database: &Database) -> impl Iterator<Item = (u32, u8)> {
     (1..=database.scale().warehouses).flat_map(|w_id| (1..=DISTRICTS).map(move |d_id| (w_id, d_id)))
 }
 
-fn totals(database: &Database, memory: &mut Plain) -> Result<Totals, Wrong> {
+fn totals(database: &Database, memory: &mut Plain) -> Result<Totals, Corrupt> {
     let mut totals = Totals::default();
     for (w_id, d_id) in districts(database) {
         let district: District = database.district(memory, w_id, d_id)?;
@@ -178,10 +178,10 @@ fn check(
     database: &Database,
     mut fresh: Plain,
     words: Shared,
-    done: Vec<Result<Vec<Done>, Wrong>>,
+    done: Vec<Result<Vec<Done>, Corrupt>>,
 ) -> Result<(), String> {
-    let text = |wrong: Wrong| wrong.to_string();
-    let done = done.into_iter().collect::<Result<Vec<_>, Wrong>>().map_err(text)?.concat();
+    let text = |wrong: Corrupt| wrong.to_string();
+    let done = done.into_iter().collect::<Result<Vec<_>, Corrupt>>().map_err(text)?.concat();
     let first: HashMap<(u32, u8), District> = districts(database)
         .map(|(w, d)| ((w, d), database.district(&mut fresh, w, d).unwrap()))
         .collect();

@@ -16,10 +16,10 @@ use ebbtide_testbed::{Interleaved, Plain, Raced, Shared, interleave, race};
 use ebbtide_workloads::ycsb::{
     CoreWorkload, Inserted, Key, Pair, Record, Table, Ycsb, YcsbA, YcsbB64, YcsbE,
 };
-use ebbtide_workloads::{Program, Scatter, Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Program, Scatter, Workload};
 
 /// What threads that interleave do with a key of a table.
-type Does<R, T> = fn(&Table<R>, &mut Interleaved<'_>, &Key) -> Result<T, Wrong>;
+type Does<R, T> = fn(&Table<R>, &mut Interleaved<'_>, &Key) -> Result<T, Corrupt>;
 
 fn pairs() -> YcsbB64 {
     let Program::YcsbB64(b) = program("ycsb-b-64", 1, Scatter::Pages) else { panic!() };
@@ -55,10 +55,10 @@ impl Clock {
         &self,
         item: u64,
         writes: bool,
-        operation: impl FnOnce() -> Result<Option<u64>, Wrong>,
-    ) -> Result<Event, Wrong> {
+        operation: impl FnOnce() -> Result<Option<u64>, Corrupt>,
+    ) -> Result<Event, Corrupt> {
         let began = self.now();
-        let version = operation()?.ok_or_else(|| Wrong(format!("item {item} is gone")))?;
+        let version = operation()?.ok_or_else(|| Corrupt(format!("item {item} is gone")))?;
         Ok(Event { item, writes, version, began, ended: self.now() })
     }
 }
@@ -102,7 +102,7 @@ fn interleaved<C: CoreWorkload>(
 ) -> Result<(), String> {
     let (table, clock) = (ycsb.table(), Clock::default());
     let words = Shared::new(&image(ycsb));
-    let histories: Vec<Result<Vec<Event>, Wrong>> =
+    let histories: Vec<Result<Vec<Event>, Corrupt>> =
         interleave(&words, 4, seed, |thread, memory| {
             let operation = |i: u64| {
                 let key = Key::hashed((i + thread as u64 * seed) % 2);
@@ -114,7 +114,7 @@ fn interleaved<C: CoreWorkload>(
             };
             (0..8).map(operation).collect()
         });
-    let histories: Result<Vec<_>, Wrong> = histories.into_iter().collect();
+    let histories: Result<Vec<_>, Corrupt> = histories.into_iter().collect();
     check(&histories.map_err(|wrong| wrong.to_string())?.concat())
 }
 
@@ -123,12 +123,12 @@ fn copied<R: Record>(
     table: &Table<R>,
     memory: &mut impl Memory,
     key: &Key,
-) -> Result<Option<u64>, Wrong> {
+) -> Result<Option<u64>, Corrupt> {
     let mut lines = R::Lines::default();
     if !table.read(memory, key, &mut lines) {
         return Ok(None);
     }
-    let torn = || Wrong(format!("the copy of item {} is torn", key.item));
+    let torn = || Corrupt(format!("the copy of item {} is torn", key.item));
     table.version_of(key, &lines).map(Some).ok_or_else(torn)
 }
 
@@ -253,21 +253,22 @@ fn interleaved_inserts(seed: u64, insert: Does<Pair, Inserted>) -> Result<(), St
         (0..400).filter(|&item| table.bucket(&Key::hashed(item)) == bucket).collect();
     let (first, new) = items.split_at(items.partition_point(|&item| item < table.records()));
     let words = Shared::new(&image(&d));
-    let histories: Vec<Result<Vec<Seen>, Wrong>> = interleave(&words, 3, seed, |thread, memory| {
-        let operation = |i: usize| {
-            // Each thread its own inserts; looks for what others insert, and for what goes.
-            let mine = new[3 * (i / 3) + thread];
-            let began = clock.now();
-            let (item, found) = match i % 3 {
-                0 => insert(table, memory, &Key::hashed(mine)).map(|_| (mine, None))?,
-                1 => look(table, memory, new[i])?,
-                _ => look(table, memory, first[i % first.len()])?,
+    let histories: Vec<Result<Vec<Seen>, Corrupt>> =
+        interleave(&words, 3, seed, |thread, memory| {
+            let operation = |i: usize| {
+                // Each thread its own inserts; looks for what others insert, and for what goes.
+                let mine = new[3 * (i / 3) + thread];
+                let began = clock.now();
+                let (item, found) = match i % 3 {
+                    0 => insert(table, memory, &Key::hashed(mine)).map(|_| (mine, None))?,
+                    1 => look(table, memory, new[i])?,
+                    _ => look(table, memory, first[i % first.len()])?,
+                };
+                Ok(Seen { item, found, began, ended: clock.now() })
             };
-            Ok(Seen { item, found, began, ended: clock.now() })
-        };
-        (0..12).map(operation).collect()
-    });
-    let histories: Result<Vec<_>, Wrong> = histories.into_iter().collect();
+            (0..12).map(operation).collect()
+        });
+    let histories: Result<Vec<_>, Corrupt> = histories.into_iter().collect();
     let mut history = histories.map_err(|wrong| wrong.to_string())?.concat();
     let mut memory = words.into_plain();
     for &item in &items {
@@ -282,7 +283,7 @@ fn look<R: Record, M: Memory>(
     table: &Table<R>,
     memory: &mut M,
     item: u64,
-) -> Result<(u64, Option<bool>), Wrong> {
+) -> Result<(u64, Option<bool>), Corrupt> {
     table.get(memory, &Key::hashed(item)).map(|found| (item, Some(found.is_some())))
 }
 
@@ -302,7 +303,7 @@ fn the_checker_catches_inserts_without_the_latch() {
     assert!(caught.count() >= 10);
 }
 
-type InsertsInto = fn(&YcsbE, &mut Interleaved<'_>, &Key) -> Result<(), Wrong>;
+type InsertsInto = fn(&YcsbE, &mut Interleaved<'_>, &Key) -> Result<(), Corrupt>;
 
 /// Three threads insert new items and scan over their places, so that old names go and new ones
 /// come in the middle of scans.

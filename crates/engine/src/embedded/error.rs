@@ -6,7 +6,7 @@ use ebbtide_core::durability::TransactionError;
 use ebbtide_structures::keyspace::{
     Full, KEY_BYTES_MAX, NotKeyspace, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
 };
-use ebbtide_structures::{CatalogueError, MapFull, Wrong};
+use ebbtide_structures::{CatalogueError, Corrupt, MapFull};
 use thiserror::Error as ThisError;
 
 use super::limits::{MAPS_MAX, NAME_BYTES_MAX, TAG};
@@ -58,7 +58,7 @@ pub enum Error {
     #[error("the store is full: nothing of the change took place; expected a larger size")]
     Full,
     #[error(transparent)]
-    Structure(#[from] Wrong),
+    Structure(#[from] Corrupt),
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
     #[error(transparent)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ebbtide_core::{Addr, Archive, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_trace::LineId;
-use ebbtide_workloads::Wrong;
+use ebbtide_workloads::Corrupt;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub(crate) struct Chip {
     pub(crate) missed: MissedAccesses,
     pub(crate) latencies: Latencies,
     /// The first job that read something wrong.
-    pub(crate) wrong: Option<Wrong>,
+    pub(crate) wrong: Option<Corrupt>,
     /// The journal of single misses, if one is kept.
     pub(crate) journal: Option<Box<Journal>>,
     page_tables: PageTables,

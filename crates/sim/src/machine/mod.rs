@@ -14,7 +14,7 @@ use std::rc::Rc;
 use ebbtide_core::{Archive, Span, Stopped, Time};
 use ebbtide_fiber::StackPool;
 use ebbtide_workloads::load::Poisson;
-use ebbtide_workloads::{Program, ShapeError, Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Program, ShapeError, Workload};
 use thiserror::Error;
 
 pub use crate::hierarchy::Coherence;
@@ -64,7 +64,7 @@ pub enum SimError {
     Config(#[from] ConfigError),
     /// A job read wrong contents: a fault of the simulator.
     #[error("a job read something wrong in simulated memory: {0}")]
-    Wrong(Wrong),
+    Corrupt(Corrupt),
     /// No core can run and memory has no event: a fault of the simulator.
     #[error("the simulated machine stands still at {0:?} with jobs unfinished")]
     Stuck(Time),
@@ -190,14 +190,14 @@ impl Machine {
     /// Runs `jobs` untimed jobs, to fill all caches, and `lru` if it is given.
     ///
     /// # Errors
-    /// [`SimError::Wrong`].
+    /// [`SimError::Corrupt`].
     pub fn warm(&mut self, jobs: u64, mut lru: Option<&mut PlainLru>) -> Result<(), SimError> {
         let mut chip = self.chip.borrow_mut();
         for _ in 0..jobs {
             let core = self.next_job as usize % self.lanes.len();
             let lru = lru.as_deref_mut();
             let mut memory = WarmMemory { chip: &mut chip, core, accesses: 0, lru };
-            self.jobs.run(self.next_job, &mut memory).map_err(SimError::Wrong)?;
+            self.jobs.run(self.next_job, &mut memory).map_err(SimError::Corrupt)?;
             self.next_job += 1;
         }
         Ok(())
@@ -241,7 +241,7 @@ impl Machine {
     /// Runs until `jobs` more jobs are complete. Returns the simulated time that took.
     ///
     /// # Errors
-    /// [`SimError::Wrong`] and [`SimError::Stuck`].
+    /// [`SimError::Corrupt`] and [`SimError::Stuck`].
     pub fn run(&mut self, jobs: u64) -> Result<Span, SimError> {
         let start = self.now;
         let target = self.completed + jobs;
@@ -265,7 +265,7 @@ impl Machine {
             }
             self.settle();
             if let Some(wrong) = self.chip.borrow_mut().wrong.take() {
-                return Err(SimError::Wrong(wrong));
+                return Err(SimError::Corrupt(wrong));
             }
         }
         Ok(self.now.since(start))

@@ -4,7 +4,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::Machine;
 use ebbtide_sim::designs::compose;
 use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Promotion, Warm};
-use ebbtide_workloads::{Workload, Wrong};
+use ebbtide_workloads::{Corrupt, Workload};
 
 use crate::driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, config, request};
 
@@ -42,10 +42,10 @@ impl Workload for Log {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let at = PageId(self.pages - 1).start();
         (0..self.stores).for_each(|_| memory.store(at, job));
-        if memory.load::<u64>(at) == job { Ok(()) } else { Err(Wrong("a lost store".into())) }
+        if memory.load::<u64>(at) == job { Ok(()) } else { Err(Corrupt("a lost store".into())) }
     }
 
     fn writes(&self) -> bool {

@@ -25,7 +25,7 @@ use super::leaf;
 use super::node::{Header, PageNumber, Shape};
 use super::walk::Access;
 use crate::row::Row;
-use crate::{Wrong, latch};
+use crate::{Corrupt, latch};
 
 /// A page and its header. Its latch is held.
 struct Held<K> {
@@ -73,7 +73,7 @@ pub(super) fn is_leaf_due<K: Value, R: Row>(leaf: &Header<K>) -> bool {
 impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Joins the leaf that holds `low`, which has lost rows, with a neighbour if their rows fit
     /// into one leaf. Then does the same with the pages above.
-    pub(super) fn join<M: Memory>(&self, memory: &mut M, low: Option<K>) -> Result<(), Wrong> {
+    pub(super) fn join<M: Memory>(&self, memory: &mut M, low: Option<K>) -> Result<(), Corrupt> {
         let (mut level, mut low) = (0, low);
         while let Some(shrunk) = self.join_beside(memory, level, low)? {
             (level, low) = (shrunk.level, shrunk.low);
@@ -94,7 +94,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         level: u8,
         low: Option<K>,
-    ) -> Result<Option<Shrunk<K>>, Wrong> {
+    ) -> Result<Option<Shrunk<K>>, Corrupt> {
         let above =
             self.at_page(memory, (low, level + 1), Access::Read, |memory, page, header| {
                 Ok(inner::around::<M, K, R>(memory, page, &header, low))
@@ -120,7 +120,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         level: u8,
         left: PageNumber,
-    ) -> Result<Option<Shrunk<K>>, Wrong> {
+    ) -> Result<Option<Shrunk<K>>, Corrupt> {
         self.hold(memory, level, left, |memory, left| {
             let next = left.header.right;
             if next == 0 {
@@ -144,8 +144,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         level: u8,
         number: PageNumber,
-        body: impl FnOnce(&mut M, Held<K>) -> Result<Option<T>, Wrong>,
-    ) -> Result<Option<T>, Wrong> {
+        body: impl FnOnce(&mut M, Held<K>) -> Result<Option<T>, Corrupt>,
+    ) -> Result<Option<T>, Corrupt> {
         let page = self.address(number)?;
         latch::write(memory, page, |memory| {
             match Header::load::<M, R>(memory, page).filter(|header| header.level == level) {
@@ -162,7 +162,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         left: &Held<K>,
         right: &Held<K>,
         low: K,
-    ) -> Result<Option<Shrunk<K>>, Wrong> {
+    ) -> Result<Option<Shrunk<K>>, Corrupt> {
         let level = left.header.level;
         let above = (Some(low), level + 1);
         let shrunk = self.at_page(memory, above, Access::Write, |memory, page, header| {
@@ -212,7 +212,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Makes the only child of the root the new root, until the root has several children.
-    fn lower_root<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
+    fn lower_root<M: Memory>(&self, memory: &mut M) -> Result<(), Corrupt> {
         while let Some((root, level)) = self.own(memory).root().filter(|(_, level)| *level > 0) {
             let lowered = self.hold(memory, level, root, |memory, Held { page, header, .. }| {
                 let is_whole = header.low.is_none() && header.right == 0;

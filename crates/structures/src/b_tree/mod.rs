@@ -26,7 +26,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use ebbtide_core::{Addr, Hint, Memory, Value};
 
-use super::{PAGE, Wrong, check_base};
+use super::{Corrupt, PAGE, check_base};
 use crate::latch;
 use crate::row::Row;
 use inner::Known;
@@ -76,7 +76,7 @@ const AHEAD: u64 = 16;
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(last, [([7, 98], [8, 5, 10]), ([7, 99], [0, 0, 10])]);
-/// # Ok::<(), ebbtide_structures::Wrong>(())
+/// # Ok::<(), ebbtide_structures::Corrupt>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct BTree<K, R> {
@@ -148,8 +148,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// The row of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] if the pages are not those of the tree.
-    pub fn get<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Wrong> {
+    /// [`Corrupt`] if the pages are not those of the tree.
+    pub fn get<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Corrupt> {
         let found = self.at_page(memory, (Some(key), 0), Access::Read, |memory, page, header| {
             let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
             Ok(slot.map(|slot| leaf::row::<M, K, R>(memory, page, slot)))
@@ -161,7 +161,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Errors
     /// As for [`get`](BTree::get), and if there is no page for a new row. Nothing is then changed.
-    pub fn insert<M: Memory>(&self, memory: &mut M, key: K, row: R) -> Result<Option<R>, Wrong> {
+    pub fn insert<M: Memory>(&self, memory: &mut M, key: K, row: R) -> Result<Option<R>, Corrupt> {
         self.update(memory, key, |_| Some(row))
     }
 
@@ -169,7 +169,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Errors
     /// As for [`get`](BTree::get).
-    pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Wrong> {
+    pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Corrupt> {
         if self.is_empty(memory) { Ok(None) } else { self.update(memory, key, |_| None) }
     }
 
@@ -187,7 +187,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         key: K,
         change: impl FnOnce(Option<R>) -> Option<R>,
-    ) -> Result<Option<R>, Wrong> {
+    ) -> Result<Option<R>, Corrupt> {
         self.plant(memory)?;
         let mut change = Some(change);
         let changed =
@@ -215,7 +215,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         header: Header<K>,
         key: K,
         change: impl FnOnce(Option<R>) -> Option<R>,
-    ) -> Result<Changed<K, R>, Wrong> {
+    ) -> Result<Changed<K, R>, Corrupt> {
         let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
         let found = slot.map(|slot| leaf::row::<M, K, R>(memory, page, slot));
         let (mut divided, mut is_due) = (None, false);
@@ -246,7 +246,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         page: Addr,
         header: Header<K>,
         (key, row): (K, &R),
-    ) -> Result<inner::Child<K>, Wrong> {
+    ) -> Result<inner::Child<K>, Corrupt> {
         let mut keys = leaf::keys::<M, K, R>(memory, page, &header);
         let is_last = header.right == 0 && keys.last().is_some_and(|(last, _)| *last < key);
         let upper = keys.split_off(if is_last { keys.len() } else { keys.len() / 2 });
@@ -289,7 +289,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         level: u8,
         new: inner::Child<K>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         while !self.grow(memory, level, new)? {
             let place = (Some(new.0), level);
             let divided = self.at_page(memory, place, Access::Write, |memory, page, header| {
@@ -324,7 +324,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         page: Addr,
         header: Header<K>,
         new: inner::Child<K>,
-    ) -> Result<(Divided<K>, bool), Wrong> {
+    ) -> Result<(Divided<K>, bool), Corrupt> {
         let mut children = inner::all::<M, K, R>(memory, page, &header);
         let is_last = header.right == 0 && children.last().is_some_and(|last| last.0 < new.0);
         let upper = if is_last { vec![new] } else { children.split_off(children.len() / 2) };
@@ -355,7 +355,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         range: impl RangeBounds<K>,
         mut visit: impl FnMut(&mut M, K, R) -> ControlFlow<()>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let mut from = match range.start_bound() {
             Bound::Included(key) | Bound::Excluded(key) => Some(*key),
             Bound::Unbounded => None,
@@ -389,7 +389,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         from: Option<K>,
         range: &impl RangeBounds<K>,
-    ) -> Result<Option<LeafRows<K, R>>, Wrong> {
+    ) -> Result<Option<LeafRows<K, R>>, Corrupt> {
         self.at_page(memory, (from, 0), Access::Read, |memory, page, header| {
             let keys = leaf::keys::<M, K, R>(memory, page, &header);
             // The leaf that began at `from` may have been freed. Then the leaf on its left holds
@@ -407,7 +407,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         from: Option<K>,
         goes_on: impl Fn(&K) -> bool,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let leaves = self.at_page(memory, (from, 1), Access::Read, |memory, page, header| {
             Ok(inner::following::<M, K, R>(memory, page, &header, from, AHEAD))
         })?;

@@ -17,7 +17,7 @@ use super::inner;
 use super::node::{Header, PageNumber, Shape, load_free, write_free};
 use crate::retry::retry_faults;
 use crate::row::Row;
-use crate::{Wrong, latch};
+use crate::{Corrupt, latch};
 
 /// The tree's own words, after the latch in its first page. Zeros are an empty tree.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -99,7 +99,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Errors
     /// When the tree has no such page.
-    pub(super) fn address(&self, number: PageNumber) -> Result<Addr, Wrong> {
+    pub(super) fn address(&self, number: PageNumber) -> Result<Addr, Corrupt> {
         match u64::from(number) {
             number if number > 0 && number < self.pages => {
                 Ok(self.base + number * PAGE_BYTES as u64)
@@ -109,8 +109,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// The error that the tree is damaged.
-    pub(super) fn wrong(&self, what: &str) -> Wrong {
-        Wrong(format!("the tree of {} pages at {:?} is damaged: {what}", self.pages, self.base))
+    pub(super) fn wrong(&self, what: &str) -> Corrupt {
+        Corrupt(format!("the tree of {} pages at {:?} is damaged: {what}", self.pages, self.base))
     }
 
     /// Calls `body` with the page of `level` that holds `key`. `None` as the key stands for the
@@ -121,8 +121,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         (key, level): (Option<K>, u8),
         access: Access,
-        mut body: impl FnMut(&mut M, Addr, Header<K>) -> Result<T, Wrong>,
-    ) -> Result<Option<T>, Wrong> {
+        mut body: impl FnMut(&mut M, Addr, Header<K>) -> Result<T, Corrupt>,
+    ) -> Result<Option<T>, Corrupt> {
         loop {
             let own = self.own(memory);
             let Some((number, root_level)) = own.root() else {
@@ -171,7 +171,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Makes an empty leaf the root, if there is none.
-    pub(super) fn plant<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
+    pub(super) fn plant<M: Memory>(&self, memory: &mut M) -> Result<(), Corrupt> {
         if self.own(memory).root().is_some() {
             return Ok(());
         }
@@ -193,7 +193,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         level: u8,
         new: inner::Child<K>,
-    ) -> Result<bool, Wrong> {
+    ) -> Result<bool, Corrupt> {
         let is_lower = |own: Own| own.root().filter(|(_, root_level)| *root_level < level);
         if is_lower(self.own(memory)).is_none() {
             return Ok(false);
@@ -222,7 +222,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         (number, level): (PageNumber, u8),
         write: impl FnOnce(&mut M, Addr),
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let page = self.address(number)?;
         // The commit of a transaction stores the number of the root before the page. A walk that
         // comes in between must wait for the page.
@@ -241,7 +241,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         level: u8,
         (low, number): inner::Child<K>,
-    ) -> Result<bool, Wrong> {
+    ) -> Result<bool, Corrupt> {
         let header = Header::<K>::load::<M, R>(memory, self.address(number)?);
         Ok(header.is_some_and(|header| header.level + 1 == level && header.low == Some(low)))
     }
@@ -252,11 +252,11 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 
     /// Takes a page. Its first word is a latch, and its other contents are arbitrary. `None` if all
     /// pages are in use.
-    pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Wrong> {
+    pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Corrupt> {
         latch::write(memory, self.base, |memory| self.take_held(memory))
     }
 
-    fn take_held<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Wrong> {
+    fn take_held<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Corrupt> {
         let own = self.own(memory);
         if own.free != 0 {
             let number = PageNumber::try_from(own.free).unwrap_or(0);
@@ -295,8 +295,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// The error that no page is left.
-    pub(super) fn full(&self) -> Wrong {
-        Wrong(format!(
+    pub(super) fn full(&self) -> Corrupt {
+        Corrupt(format!(
             "the tree at {:?} is full: all its {} pages are in use",
             self.base, self.pages
         ))

@@ -12,7 +12,7 @@ use std::ops::{Bound, ControlFlow};
 
 use ebbtide_core::{Addr, Memory};
 
-use super::{BTree, Wrong};
+use super::{BTree, Corrupt};
 use key::{Key, SLICE_BYTES, TOP};
 
 /// Words by byte strings of up to [`KEY_BYTES_MAX`](OrderedMap::KEY_BYTES_MAX) bytes, in order;
@@ -86,8 +86,8 @@ impl OrderedMap {
     /// The value of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] if the pages are not those of the map, or the key is too long.
-    pub fn get<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Wrong> {
+    /// [`Corrupt`] if the pages are not those of the map, or the key is too long.
+    pub fn get<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         check(key)?;
         let place = self.walk(memory, key)?;
         if place.is_above_the_end() { Ok(None) } else { self.tree.get(memory, place.row()) }
@@ -103,7 +103,7 @@ impl OrderedMap {
         memory: &mut M,
         key: &[u8],
         value: u64,
-    ) -> Result<Option<u64>, Wrong> {
+    ) -> Result<Option<u64>, Corrupt> {
         check(key)?;
         loop {
             if let Some(old) = self.put_once(memory, key, value)? {
@@ -116,7 +116,7 @@ impl OrderedMap {
     ///
     /// # Errors
     /// As for [`get`](OrderedMap::get).
-    pub fn remove<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Wrong> {
+    pub fn remove<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         check(key)?;
         let mut place = self.walk(memory, key)?;
         if place.is_above_the_end() {
@@ -141,7 +141,7 @@ impl OrderedMap {
         memory: &mut M,
         from: &[u8],
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, u64)>, Wrong> {
+    ) -> Result<Vec<(Vec<u8>, u64)>, Corrupt> {
         let (mut spots, mut prefix) = (self.spots(memory, from)?, from.to_vec());
         let mut found = Vec::new();
         while let Some(spot) = spots.last_mut().filter(|_| found.len() < limit) {
@@ -170,7 +170,7 @@ impl OrderedMap {
     }
 
     /// The layers of the key `from`, from the top. A list begins there.
-    fn spots<M: Memory>(&self, memory: &mut M, from: &[u8]) -> Result<Vec<Spot>, Wrong> {
+    fn spots<M: Memory>(&self, memory: &mut M, from: &[u8]) -> Result<Vec<Spot>, Corrupt> {
         let (mut spots, mut layer, mut prefix_bytes) = (Vec::new(), TOP, 0);
         loop {
             let rest = &from[prefix_bytes..];
@@ -186,7 +186,7 @@ impl OrderedMap {
     }
 
     /// Walks to the layer of the end of `key`, or to the last layer that is there.
-    fn walk<'k, M: Memory>(&self, memory: &mut M, key: &'k [u8]) -> Result<Place<'k>, Wrong> {
+    fn walk<'k, M: Memory>(&self, memory: &mut M, key: &'k [u8]) -> Result<Place<'k>, Corrupt> {
         let mut place = Place { layer: TOP, rest: key, path: Path::new() };
         while place.is_above_the_end() {
             let row = place.row();
@@ -203,7 +203,7 @@ impl OrderedMap {
         memory: &mut M,
         key: &[u8],
         value: u64,
-    ) -> Result<Option<Option<u64>>, Wrong> {
+    ) -> Result<Option<Option<u64>>, Corrupt> {
         let mut place = self.walk(memory, key)?;
         if !self.enter(memory, &mut place.path)? {
             return Ok(None);
@@ -222,7 +222,7 @@ impl OrderedMap {
 
     /// Counts a row that will be added to the last layer of `path`. Returns false if other jobs
     /// have left it.
-    fn enter<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<bool, Wrong> {
+    fn enter<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<bool, Corrupt> {
         let Some(&(_, layer)) = path.last() else { return Ok(true) };
         let count = self.tree.update(memory, Key::count(layer), |count| Some(count? + 1))?;
         if count.is_none() {
@@ -232,7 +232,7 @@ impl OrderedMap {
     }
 
     /// Counts off a row of the last layer of `path`, and removes the layers that have none.
-    fn leave<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), Wrong> {
+    fn leave<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), Corrupt> {
         let Some(&(_, layer)) = path.last() else { return Ok(()) };
         let count = self.tree.update(memory, Key::count(layer), |count| {
             count?.checked_sub(1).filter(|left| *left > 0)
@@ -241,7 +241,7 @@ impl OrderedMap {
     }
 
     /// Removes the row that leads to the last layer of `path`, which has no rows.
-    fn unlink<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), Wrong> {
+    fn unlink<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), Corrupt> {
         let Some((row, layer)) = path.pop() else { return Ok(()) };
         let other = |found: &u64| *found != layer;
         let found = self.tree.update(memory, row, |found| found.filter(other))?;
@@ -255,7 +255,7 @@ impl OrderedMap {
         memory: &mut M,
         place: &Place<'_>,
         value: u64,
-    ) -> Result<bool, Wrong> {
+    ) -> Result<bool, Corrupt> {
         let mut rows = Vec::new();
         let added = self.add_rows(memory, place, value, &mut rows);
         if added != Ok(true) {
@@ -274,7 +274,7 @@ impl OrderedMap {
         place: &Place<'_>,
         value: u64,
         rows: &mut Vec<Key>,
-    ) -> Result<bool, Wrong> {
+    ) -> Result<bool, Corrupt> {
         let rest = place.rest;
         let mut starts: Vec<usize> = (0..rest.len()).step_by(SLICE_BYTES).skip(1).collect();
         let mut leads_to = value;
@@ -292,7 +292,7 @@ impl OrderedMap {
     }
 
     /// Returns a number that no layer ever had.
-    fn new_layer<M: Memory>(&self, memory: &mut M) -> Result<u64, Wrong> {
+    fn new_layer<M: Memory>(&self, memory: &mut M) -> Result<u64, Corrupt> {
         let next = |last: Option<u64>| Some(last.unwrap_or(TOP) + 1);
         let last = self.tree.update(memory, Key::count(TOP), next)?;
         Ok(last.unwrap_or(TOP) + 1)
@@ -300,11 +300,11 @@ impl OrderedMap {
 }
 
 /// # Errors
-/// [`Wrong`] when the key is too long.
-fn check(key: &[u8]) -> Result<(), Wrong> {
+/// [`Corrupt`] when the key is too long.
+fn check(key: &[u8]) -> Result<(), Corrupt> {
     let (most, length) = (OrderedMap::KEY_BYTES_MAX, key.len());
     if length > most {
-        return Err(Wrong(format!("a key has at most {most} bytes, not {length}")));
+        return Err(Corrupt(format!("a key has at most {most} bytes, not {length}")));
     }
     Ok(())
 }
@@ -366,7 +366,7 @@ mod tests {
     fn a_key_that_is_too_long_is_an_error_that_says_so() {
         let (mut memory, map) = (Plain::zeroed(OrderedMap::bytes(40)), OrderedMap::at(Addr(0), 40));
         assert_eq!(map.put(&mut memory, &[7; 4096], 1), Ok(None));
-        let Wrong(said) = map.put(&mut memory, &[7; 4097], 1).unwrap_err();
+        let Corrupt(said) = map.put(&mut memory, &[7; 4097], 1).unwrap_err();
         assert_eq!(said, "a key has at most 4096 bytes, not 4097");
     }
 

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
-use ebbtide_structures::{BTree, Wrong, latch};
+use ebbtide_structures::{BTree, Corrupt, latch};
 use ebbtide_testbed::{Kept, Plain, Shared, race};
 use proptest::prelude::*;
 use rand::seq::{IndexedRandom, IteratorRandom};
@@ -170,7 +170,7 @@ fn a_full_tree_says_so_and_works_again_after_a_removal() {
     let memory = &mut memory;
     let rows = (0..).find(|&key| tree.insert(memory, key, [key; 96]).is_err()).unwrap();
     assert!(rows >= 47 * BTree::<u64, [u64; 96]>::LEAF_ROWS, "{rows} rows");
-    let Wrong(said) = tree.insert(memory, rows, [0; 96]).unwrap_err();
+    let Corrupt(said) = tree.insert(memory, rows, [0; 96]).unwrap_err();
     assert!(said.contains("full"), "{said}");
     assert_eq!(tree.get(memory, rows), Ok(None));
     assert_eq!(tree.insert(memory, 5, [50; 96]), Ok(Some([5; 96])), "a known key needs no room");
@@ -248,7 +248,7 @@ fn a_walk_goes_on_to_the_right_and_not_in_a_circle() {
     // The first leaf leads to itself.
     memory.words[word_of(1, 8)] ^= 2 ^ 1;
     assert_eq!(tree.get(&mut memory, 50), Ok(Some([50; 8])));
-    let Wrong(said) = tree.get(&mut memory, 60).unwrap_err();
+    let Corrupt(said) = tree.get(&mut memory, 60).unwrap_err();
     assert!(said.contains("damaged"), "{said}");
 }
 

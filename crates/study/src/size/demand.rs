@@ -402,7 +402,7 @@ impl<'a> ProgramRun<'a> {
         self.watch.go_on()?;
         for _ in 0..jobs {
             run_traced(self.program, self.job, &mut self.contents, touch)
-                .map_err(SizeError::Wrong)?;
+                .map_err(SizeError::Corrupt)?;
             self.job += 1;
         }
         Ok(())

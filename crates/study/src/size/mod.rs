@@ -165,7 +165,7 @@ pub enum SizeError {
     Simulation(Box<RunError>),
     /// A job read a wrong value: a bug of the program.
     #[error("a job read something wrong: {0}")]
-    Wrong(ebbtide_workloads::Wrong),
+    Corrupt(ebbtide_workloads::Corrupt),
     /// The sizing was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -176,7 +176,7 @@ impl SizeError {
     pub fn is_input(&self) -> bool {
         match self {
             SizeError::Trace { error, .. } => error.is_input(),
-            SizeError::Simulation(_) | SizeError::Wrong(_) | SizeError::Stopped(_) => false,
+            SizeError::Simulation(_) | SizeError::Corrupt(_) | SizeError::Stopped(_) => false,
             _ => true,
         }
     }

@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 
 use super::stored_graph::StoredGraph;
 use super::vertex_program::{Rule, VertexProgram};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::kind::Kind;
 
 /// Connected components by minimum-label propagation: `label ← min(label, labels of neighbours)`,
@@ -36,7 +36,7 @@ impl Rule for LeastLabel {
     }
 
     #[inline]
-    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Wrong> {
+    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Corrupt> {
         let row = graph.row(memory, vertex)?;
         let mut least = u64::MAX;
         graph.for_neighbours(memory, &row, |place, label| {
@@ -58,22 +58,22 @@ impl ConnectedComponents {
     /// The current label of `vertex`: in the end, the same for all vertices of a component.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data.
-    pub fn label<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Wrong> {
+    /// [`Corrupt`] when it reads invalid data.
+    pub fn label<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
         label_of(&self.graph, memory, vertex)
     }
 }
 
-fn label_of<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<u64, Wrong> {
+fn label_of<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
     let label = graph.read(memory, graph.value_address(vertex))?;
     check(graph.place(vertex), label).map(|()| label)
 }
 
 /// Labels are at most their place.
 #[inline]
-fn check(place: u64, label: u64) -> Result<(), Wrong> {
+fn check(place: u64, label: u64) -> Result<(), Corrupt> {
     if label <= place {
         return Ok(());
     }
-    Err(Wrong(format!("the label at place {place} has risen to {label}")))
+    Err(Corrupt(format!("the label at place {place} has risen to {label}")))
 }

@@ -5,7 +5,7 @@ use ebbtide_core::Memory;
 use super::float::{from_f64, to_f64};
 use super::stored_graph::StoredGraph;
 use super::vertex_program::{Rule, VertexProgram};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::kind::Kind;
 
 /// The rank of a vertex without incoming edges.
@@ -43,7 +43,7 @@ impl Rule for Rank {
     }
 
     #[inline]
-    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Wrong> {
+    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Corrupt> {
         let row = graph.row(memory, vertex)?;
         let mut sum = 0.0;
         graph.for_neighbours(memory, &row, |_, value| {
@@ -61,8 +61,8 @@ impl PageRank {
     /// The current rank of `vertex`.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data.
-    pub fn rank<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Wrong> {
+    /// [`Corrupt`] when it reads invalid data.
+    pub fn rank<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Corrupt> {
         let row = self.graph.row(memory, vertex)?;
         let value = self.graph.read(memory, self.graph.value_address(vertex))?;
         Ok(to_f64(value) * divisor(row.out_degree))

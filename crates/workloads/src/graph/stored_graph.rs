@@ -12,7 +12,7 @@ use crate::kind::Kind;
 use crate::permutation::Permutation;
 use crate::search::greatest;
 use crate::shape::Shape;
-use crate::{PageBytes, Wrong};
+use crate::{Corrupt, PageBytes};
 use ebbtide_structures::checksum::{Checksums, NUMBER_MAX};
 use ebbtide_structures::hash::mix;
 
@@ -182,13 +182,13 @@ impl StoredGraph {
 
     /// Reads the row of `vertex`.
     #[inline]
-    pub(super) fn row<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<Row, Wrong> {
+    pub(super) fn row<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<Row, Corrupt> {
         let at = self.sizes.row_address(vertex);
         let [first, out_degree]: [u64; 2] = memory.load(at);
         let entries = self.checksums.check_number(at, first)?
             ..self.checksums.read_number(memory, self.sizes.row_address(vertex + 1))?;
         if entries.start > entries.end || entries.end > self.sizes.entries {
-            return Err(Wrong(format!("the list of vertex {vertex} is at {entries:?}")));
+            return Err(Corrupt(format!("the list of vertex {vertex} is at {entries:?}")));
         }
         Ok(Row { entries, out_degree: self.checksums.check_number(at + 8, out_degree)? })
     }
@@ -200,8 +200,8 @@ impl StoredGraph {
         &self,
         memory: &mut M,
         row: &Row,
-        mut sees: impl FnMut(u64, u64) -> Result<(), Wrong>,
-    ) -> Result<(), Wrong> {
+        mut sees: impl FnMut(u64, u64) -> Result<(), Corrupt>,
+    ) -> Result<(), Corrupt> {
         let Range { mut start, end } = row.entries;
         while start < end {
             // Entries are read a line at a time.
@@ -214,7 +214,7 @@ impl StoredGraph {
                 *place =
                     self.checksums.check_number(at, line[(entry % WORDS_PER_LINE) as usize])?;
                 if *place >= self.sizes.vertices {
-                    return Err(Wrong(format!("the entry at {at:?} names no vertex: {place}")));
+                    return Err(Corrupt(format!("the entry at {at:?} names no vertex: {place}")));
                 }
                 *value_at = self.sizes.value_address(*place);
                 memory.hint(Hint::WillNeed(*value_at));
@@ -233,7 +233,7 @@ impl StoredGraph {
 
     /// Reads the value at `at`.
     #[inline]
-    pub(super) fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Wrong> {
+    pub(super) fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
         self.checksums.read_number(memory, at)
     }
 

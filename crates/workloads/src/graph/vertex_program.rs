@@ -10,7 +10,7 @@ use super::stored_graph::{MIN_BYTES, StoredGraph};
 use crate::keys::share;
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{PageBytes, Workload, Wrong};
+use crate::{Corrupt, PageBytes, Workload};
 
 /// The update of a vertex by a job.
 pub trait Rule: Debug + Clone + Send + Sync + 'static {
@@ -31,8 +31,8 @@ pub trait Rule: Debug + Clone + Send + Sync + 'static {
     /// Computes the value of `vertex` from those of its neighbours.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
-    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Wrong>;
+    /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
+    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Corrupt>;
 }
 
 /// A graph in memory whose vertices follow a [`Rule`]. The graph does not depend on the skew.
@@ -91,9 +91,9 @@ impl<R: Rule> VertexProgram<R> {
     /// Computes the value of `vertex` from those of its neighbours.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
+    /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
     #[inline]
-    pub fn update<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<(), Wrong> {
+    pub fn update<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<(), Corrupt> {
         R::update(&self.graph, memory, vertex)
     }
 }
@@ -126,7 +126,7 @@ impl<R: Rule> Workload for VertexProgram<R> {
         self.graph.image(page, out, R::first);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let vertices = self.graph.job(job);
         let parts = vertices.end - vertices.start;
         for (part, vertex) in (0..).zip(vertices) {

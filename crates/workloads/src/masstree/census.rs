@@ -7,7 +7,7 @@ use super::key::{KEY_BYTES_MAX, Kind, SLICE_BYTES};
 use super::node::misplaced;
 use super::node::{Child, Node, Range};
 use super::suffix::Suffix;
-use crate::Wrong;
+use crate::Corrupt;
 
 /// The numbers of a tree's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,8 +32,8 @@ impl Tree {
     /// call.
     ///
     /// # Errors
-    /// [`Wrong`] when a check fails.
-    pub fn census<M: Memory>(&self, m: &mut M) -> Result<Census, Wrong> {
+    /// [`Corrupt`] when a check fails.
+    pub fn census<M: Memory>(&self, m: &mut M) -> Result<Census, Corrupt> {
         let mut census = Census::default();
         self.count_layer(m, self.root, 0, &mut census)?;
         Ok(census)
@@ -45,7 +45,7 @@ impl Tree {
         root: Addr,
         depth: usize,
         census: &mut Census,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         census.layers += 1;
         let mut level = self.read(m, root)?.version().level();
         let mut nodes = vec![Child { low: 0, at: root }];
@@ -75,7 +75,7 @@ impl Tree {
         at: Addr,
         level: u32,
         range: Range,
-    ) -> Result<Node, Wrong> {
+    ) -> Result<Node, Corrupt> {
         if !self.is_node(at) {
             return Err(misplaced(at));
         }
@@ -94,7 +94,7 @@ impl Tree {
         node: &Node,
         depth: usize,
         census: &mut Census,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let range = node.range();
         let entries = node.entries();
         census.border_nodes += 1;

@@ -19,7 +19,7 @@ use super::node::{
 use super::order::SLOTS;
 use super::version::{self, Version};
 use super::{Seen, Tree};
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::image::Line;
 
 /// A node's address and its first line, read atomically.
@@ -97,8 +97,12 @@ impl Tree {
     /// Copies the node at `place`. `None` if the node changed during the copy.
     ///
     /// # Errors
-    /// [`Wrong`] when its keys are not the ones that were stored.
-    pub(super) fn copy<M: Memory>(&self, m: &mut M, place: &Place) -> Result<Option<Node>, Wrong> {
+    /// [`Corrupt`] when its keys are not the ones that were stored.
+    pub(super) fn copy<M: Memory>(
+        &self,
+        m: &mut M,
+        place: &Place,
+    ) -> Result<Option<Node>, Corrupt> {
         let mut node = Node::load(m, place.at);
         node.words[..LINE_BYTES / 8].copy_from_slice(&place.line);
         if !place.holds(m) {
@@ -115,7 +119,7 @@ impl Tree {
         root: Addr,
         slice: u64,
         level: u32,
-    ) -> Result<Place, Wrong> {
+    ) -> Result<Place, Corrupt> {
         'again: loop {
             let mut place = self.read(m, root)?;
             if !place.version().is_root() {
@@ -149,7 +153,7 @@ impl Tree {
         m: &mut M,
         from: &Place,
         to: Addr,
-    ) -> Result<Option<Place>, Wrong> {
+    ) -> Result<Option<Place>, Corrupt> {
         if !self.is_node(to) {
             return if from.holds(m) { Err(misplaced(from.at)) } else { Ok(None) };
         }
@@ -159,7 +163,7 @@ impl Tree {
 
     /// The first line of the node at `at`, read while the node is not changing.
     #[inline]
-    pub(super) fn read<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Wrong> {
+    pub(super) fn read<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Corrupt> {
         let line = m.line(at);
         if Version::of(line[0]).is_stable() && self.checksum(at, &line) == line[CHECKSUM] {
             return Ok(Place { at, line });
@@ -169,7 +173,7 @@ impl Tree {
 
     /// As [`read`](Tree::read). It also tells a changing node from a wrong one.
     #[cold]
-    fn read_slowly<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Wrong> {
+    fn read_slowly<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Corrupt> {
         loop {
             let word: u64 = m.load(at);
             let version = Version::of(word);
@@ -209,7 +213,7 @@ impl Tree {
     /// still [holds](Place::holds) afterwards.
     ///
     /// # Errors
-    /// [`Wrong`] when there is no such slot and the node's slices do not match their fold.
+    /// [`Corrupt`] when there is no such slot and the node's slices do not match their fold.
     #[inline]
     pub(super) fn find<M: Memory>(
         &self,
@@ -217,7 +221,7 @@ impl Tree {
         place: &Place,
         slice: u64,
         kind: Kind,
-    ) -> Result<Option<Slot>, Wrong> {
+    ) -> Result<Option<Slot>, Corrupt> {
         let mut keys = [0; 2 * LINE_BYTES / 8];
         let (first, second) = keys.split_at_mut(LINE_BYTES / 8);
         first.copy_from_slice(&m.line(word_at(place.at, KEYS)));

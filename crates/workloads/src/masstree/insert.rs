@@ -10,7 +10,7 @@ use super::order::SLOTS;
 use super::suffix::{SUFFIX_BYTES_MAX, Suffix};
 use super::version::{Change, Version};
 use super::{Changed, Look, Seen, Tree};
-use crate::Wrong;
+use crate::Corrupt;
 
 /// The effect of a write on a value that is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +38,13 @@ impl Tree {
     /// Sets the value of `key` and returns its previous value.
     ///
     /// # Errors
-    /// [`Wrong`] if a node is not one of the tree, the key is too long, or there is no room left.
-    pub fn put<M: Memory>(&self, m: &mut M, key: &[u8], value: u64) -> Result<Option<u64>, Wrong> {
+    /// [`Corrupt`] if a node is not one of the tree, the key is too long, or there is no room left.
+    pub fn put<M: Memory>(
+        &self,
+        m: &mut M,
+        key: &[u8],
+        value: u64,
+    ) -> Result<Option<u64>, Corrupt> {
         self.write(m, key, value, Present::Replaced, &mut |_| ())
     }
 
@@ -54,7 +59,7 @@ impl Tree {
         key: &[u8],
         value: u64,
         mut changed: impl FnMut(Changed),
-    ) -> Result<Option<u64>, Wrong> {
+    ) -> Result<Option<u64>, Corrupt> {
         self.write(m, key, value, Present::Kept, &mut changed)
     }
 
@@ -65,7 +70,7 @@ impl Tree {
         value: u64,
         present: Present,
         changed: &mut impl FnMut(Changed),
-    ) -> Result<Option<u64>, Wrong> {
+    ) -> Result<Option<u64>, Corrupt> {
         let mut root = self.root;
         let mut rest = Rest::whole(key)?;
         loop {
@@ -100,7 +105,7 @@ impl Tree {
         rest: Rest<'_>,
         value: u64,
         changed: &mut impl FnMut(Changed),
-    ) -> Result<Put, Wrong> {
+    ) -> Result<Put, Corrupt> {
         let node = held.copy(m)?;
         match node.position(rest.slice, rest.kind()) {
             Ok(position) => self.replace(m, held, &node, node.slot(position), rest, value, changed),
@@ -123,7 +128,7 @@ impl Tree {
         rest: Rest<'_>,
         value: u64,
         changed: &mut impl FnMut(Changed),
-    ) -> Result<Put, Wrong> {
+    ) -> Result<Put, Corrupt> {
         let entry = node.entry(slot);
         let (at, previous) = match entry.kind {
             Kind::SUFFIX => {
@@ -149,7 +154,7 @@ impl Tree {
         near: Addr,
         rest: Rest<'_>,
         value: u64,
-    ) -> Result<(Entry, bool), Wrong> {
+    ) -> Result<(Entry, bool), Corrupt> {
         let slice = rest.slice;
         if rest.kind() != Kind::SUFFIX {
             return Ok((Entry { slice, kind: rest.kind(), link: value }, true));
@@ -172,7 +177,7 @@ impl Tree {
         slot: usize,
         suffix: Suffix,
         changed: &mut impl FnMut(Changed),
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let old = node.entry(slot);
         let (below, _) = self.entry_for(m, held.at, Rest::of(suffix.bytes()), suffix.value)?;
         let layer = self.create(m, held.at, 0, true, Node::border(Range::ALL, &[below]))?;
@@ -194,7 +199,7 @@ impl Tree {
         position: usize,
         entry: Entry,
         changed: &mut impl FnMut(Changed),
-    ) -> Result<Option<Child>, Wrong> {
+    ) -> Result<Option<Child>, Corrupt> {
         let before = held.seen();
         if node.len() < SLOTS {
             let mut new = node.clone();
@@ -223,7 +228,7 @@ impl Tree {
     }
 
     /// Adds `child`, which was split off, to its parent, and so on upwards while parents split.
-    fn link<M: Memory>(&self, m: &mut M, root: Addr, child: Child) -> Result<(), Wrong> {
+    fn link<M: Memory>(&self, m: &mut M, root: Addr, child: Child) -> Result<(), Corrupt> {
         let mut split = Some(child);
         let mut level = 1;
         while let Some(child) = split {
@@ -244,7 +249,7 @@ impl Tree {
         m: &mut M,
         held: &mut Held,
         child: Child,
-    ) -> Result<Option<Child>, Wrong> {
+    ) -> Result<Option<Child>, Corrupt> {
         let node = held.copy(m)?;
         let mut children = node.children();
         let position = children.partition_point(|other| other.low <= child.low);
@@ -277,7 +282,7 @@ impl Tree {
         low: u64,
         left: impl FnOnce(Range) -> Node,
         right: impl FnOnce(Range) -> Node,
-    ) -> Result<Halves, Wrong> {
+    ) -> Result<Halves, Corrupt> {
         let level = held.version.level();
         let right_range = Range { low, ..node.range() };
         let right_seen = self.create(m, held.at, level, false, right(right_range))?;
@@ -304,7 +309,7 @@ impl Tree {
         level: u32,
         root: bool,
         node: Node,
-    ) -> Result<Seen, Wrong> {
+    ) -> Result<Seen, Corrupt> {
         let (at, free) = self.take_node(m, near)?;
         let old = Node::load(m, at);
         hold(m, at, free, |m, held| {

@@ -7,7 +7,7 @@ use super::descend::Place;
 use super::lock::{Held, hold};
 use super::node::{Node, Range};
 use super::version::Change;
-use crate::Wrong;
+use crate::Corrupt;
 
 /// Interior nodes are joined when they have at most this many children together, few enough that
 /// the next inserts do not split them again.
@@ -23,7 +23,7 @@ struct Pair<'a> {
 impl Tree {
     /// Joins the border node that is responsible for `slice`, which has become empty, with a
     /// neighbour, and then the nodes above that have become small.
-    pub(super) fn join<M: Memory>(&self, m: &mut M, root: Addr, slice: u64) -> Result<(), Wrong> {
+    pub(super) fn join<M: Memory>(&self, m: &mut M, root: Addr, slice: u64) -> Result<(), Corrupt> {
         let mut level = 1;
         while level <= self.read(m, root)?.version().level() {
             let parent = self.descend(m, root, slice, level)?;
@@ -43,7 +43,7 @@ impl Tree {
         m: &mut M,
         parent: &Place,
         slice: u64,
-    ) -> Result<Option<bool>, Wrong> {
+    ) -> Result<Option<bool>, Corrupt> {
         let Some(node) = self.copy(m, parent)? else { return Ok(None) };
         let children = node.children();
         let child = children.partition_point(|child| child.low <= slice).max(1) - 1;

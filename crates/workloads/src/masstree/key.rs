@@ -1,6 +1,6 @@
 //! Keys in slices: the part of a key that one layer of the trie compares.
 
-use crate::Wrong;
+use crate::Corrupt;
 
 /// The longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 64;
@@ -54,11 +54,11 @@ impl<'a> Rest<'a> {
     /// All of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] when it is longer than [`KEY_BYTES_MAX`].
+    /// [`Corrupt`] when it is longer than [`KEY_BYTES_MAX`].
     #[inline]
-    pub(super) fn whole(key: &'a [u8]) -> Result<Rest<'a>, Wrong> {
+    pub(super) fn whole(key: &'a [u8]) -> Result<Rest<'a>, Corrupt> {
         if key.len() > KEY_BYTES_MAX {
-            return Err(Wrong(format!(
+            return Err(Corrupt(format!(
                 "a key has at most {KEY_BYTES_MAX} bytes, not {}",
                 key.len()
             )));

@@ -17,7 +17,7 @@ use ebbtide_core::{Addr, Memory};
 use super::Seen;
 use super::node::{CHECKSUM, Node, WORDS, misplaced, word_at};
 use super::version::{self, Change, Version};
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::retry::retry_faults;
 
 /// A node that this job has locked.
@@ -61,8 +61,8 @@ impl Held {
     /// A copy of the node.
     ///
     /// # Errors
-    /// [`Wrong`] when its keys do not match their fold: a new checksum would hide that.
-    pub(super) fn copy<M: Memory>(&self, m: &mut M) -> Result<Node, Wrong> {
+    /// [`Corrupt`] when its keys do not match their fold: a new checksum would hide that.
+    pub(super) fn copy<M: Memory>(&self, m: &mut M) -> Result<Node, Corrupt> {
         let node = Node::load(m, self.at);
         if node.has_its_keys() { Ok(node) } else { Err(misplaced(self.at)) }
     }

@@ -80,7 +80,7 @@ use std::ops::Range;
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
-use crate::{ALL_LINES, PageBytes, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes};
 use descend::Place;
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
@@ -235,9 +235,9 @@ impl Tree {
     /// The value of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] if a node is not one of the tree, or the key is too long.
+    /// [`Corrupt`] if a node is not one of the tree, or the key is too long.
     #[inline]
-    pub fn get<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Wrong> {
+    pub fn get<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         self.get_seen(m, key).map(|(value, _)| value)
     }
 
@@ -247,7 +247,11 @@ impl Tree {
     /// # Errors
     /// As for [`get`](Tree::get).
     #[inline]
-    pub fn get_seen<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<(Option<u64>, Seen), Wrong> {
+    pub fn get_seen<M: Memory>(
+        &self,
+        m: &mut M,
+        key: &[u8],
+    ) -> Result<(Option<u64>, Seen), Corrupt> {
         let mut root = self.root;
         let mut rest = Rest::whole(key)?;
         loop {
@@ -265,8 +269,8 @@ impl Tree {
     /// changed.
     ///
     /// # Errors
-    /// [`Wrong`] when `node` is no node of this tree.
-    pub fn version_of<M: Memory>(&self, m: &mut M, node: Addr) -> Result<u64, Wrong> {
+    /// [`Corrupt`] when `node` is no node of this tree.
+    pub fn version_of<M: Memory>(&self, m: &mut M, node: Addr) -> Result<u64, Corrupt> {
         if !self.is_node(node) {
             return Err(misplaced(node));
         }
@@ -280,7 +284,7 @@ impl Tree {
         m: &mut M,
         place: &Place,
         rest: Rest<'_>,
-    ) -> Result<Option<Look>, Wrong> {
+    ) -> Result<Option<Look>, Corrupt> {
         let slot = self.find(m, place, rest.slice, rest.kind())?;
         let look = match slot {
             None => Look::Missing,
@@ -309,7 +313,7 @@ impl Tree {
         m: &mut M,
         place: &Place,
         link: u64,
-    ) -> Result<Option<Suffix>, Wrong> {
+    ) -> Result<Option<Suffix>, Corrupt> {
         let at = Addr(link);
         let line = self.pool.is_line(at).then(|| m.line(at));
         if !place.holds(m) {
@@ -320,7 +324,7 @@ impl Tree {
     }
 
     /// The root of the layer that a slot of the node at `at` leads to.
-    fn layer(&self, at: Addr, link: u64) -> Result<Addr, Wrong> {
+    fn layer(&self, at: Addr, link: u64) -> Result<Addr, Corrupt> {
         Some(Addr(link)).filter(|&below| self.is_node(below)).ok_or_else(|| misplaced(at))
     }
 

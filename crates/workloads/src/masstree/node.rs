@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::key::Kind;
 use super::order::{Order, SLOTS};
 use super::version::Version;
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::image::Line;
 
 /// Bytes in a node: five lines.
@@ -252,8 +252,8 @@ pub(super) fn cut(entries: &[Entry]) -> usize {
 /// Returns the error that the node at `at` does not belong there.
 #[cold]
 #[inline(never)]
-pub(super) fn misplaced(at: Addr) -> Wrong {
-    Wrong(format!("the node at {at:?} does not belong there"))
+pub(super) fn misplaced(at: Addr) -> Corrupt {
+    Corrupt(format!("the node at {at:?} does not belong there"))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::layout::NODES_PER_PAGE;
 use super::node::{CHECKSUM, KEYS, NODE_BYTES, word_at};
 use super::version::Version;
 use super::{Tree, suffix};
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::hash::mix;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -171,7 +171,12 @@ fn moved(head: u64, to: u64) -> u64 {
 
 impl Tree {
     /// Allocates a node or a line for data at `near`. Also returns whether it was used before.
-    fn take<M: Memory>(&self, m: &mut M, thing: Thing, near: Addr) -> Result<(Addr, bool), Wrong> {
+    fn take<M: Memory>(
+        &self,
+        m: &mut M,
+        thing: Thing,
+        near: Addr,
+    ) -> Result<(Addr, bool), Corrupt> {
         let first = self.pool.nearest(near);
         for shard in (first..self.pool.shards).chain(0..first) {
             if let Some(at) = self.pop(m, shard, thing)? {
@@ -181,10 +186,10 @@ impl Tree {
                 return Ok((at, false));
             }
         }
-        Err(Wrong(format!("the tree at {:?} has no room for more", self.root)))
+        Err(Corrupt(format!("the tree at {:?} has no room for more", self.root)))
     }
 
-    fn pop<M: Memory>(&self, m: &mut M, shard: u64, thing: Thing) -> Result<Option<Addr>, Wrong> {
+    fn pop<M: Memory>(&self, m: &mut M, shard: u64, thing: Thing) -> Result<Option<Addr>, Corrupt> {
         let list = self.pool.list(shard, thing);
         let mut head: u64 = m.load(list);
         loop {
@@ -193,7 +198,7 @@ impl Tree {
                 return Ok(None);
             }
             if !(if thing == Thing::Node { self.is_node(at) } else { self.pool.is_line(at) }) {
-                return Err(Wrong(format!("the list at {list:?} leads outside of its pool")));
+                return Err(Corrupt(format!("the list at {list:?} leads outside of its pool")));
             }
             // If another job took it since, this word means nothing, and the head has changed.
             let next: u64 = m.load(link_of(thing, at));
@@ -209,7 +214,7 @@ impl Tree {
         &self,
         m: &mut M,
         near: Addr,
-    ) -> Result<(Addr, Version), Wrong> {
+    ) -> Result<(Addr, Version), Corrupt> {
         let (at, used) = self.take(m, Thing::Node, near)?;
         let line = m.line(at);
         let version = Version::of(line[0]);
@@ -218,7 +223,7 @@ impl Tree {
         } else if !used && line == [0; 8] {
             Ok((at, Version::of(0)))
         } else {
-            Err(Wrong(format!("the free node at {at:?} is not free")))
+            Err(Corrupt(format!("the free node at {at:?} is not free")))
         }
     }
 
@@ -228,12 +233,12 @@ impl Tree {
     }
 
     /// Allocates a line for a suffix.
-    pub(super) fn take_line<M: Memory>(&self, m: &mut M, near: Addr) -> Result<Addr, Wrong> {
+    pub(super) fn take_line<M: Memory>(&self, m: &mut M, near: Addr) -> Result<Addr, Corrupt> {
         let (at, used) = self.take(m, Thing::Line, near)?;
         let line = m.line(at);
         let as_expected = if used { suffix::is_free(self, at, &line) } else { line == [0; 8] };
         if !as_expected {
-            return Err(Wrong(format!("the free line at {at:?} is not free")));
+            return Err(Corrupt(format!("the free line at {at:?} is not free")));
         }
         Ok(at)
     }

@@ -10,7 +10,7 @@ use super::{KEYS_PER_PAGE, Tree};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
@@ -113,8 +113,8 @@ impl Masstree {
     /// The record of key number `number`, also while other jobs put it.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data.
-    pub fn get<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Wrong> {
+    /// [`Corrupt`] when it reads invalid data.
+    pub fn get<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Corrupt> {
         let at = self.find(m, number)?;
         let record = self.checksums.read(m, at)?;
         check(record, number)
@@ -124,20 +124,20 @@ impl Masstree {
     ///
     /// # Errors
     /// As for [`get`](Masstree::get).
-    pub fn put<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Wrong> {
+    pub fn put<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Corrupt> {
         let at = self.find(m, number)?;
         self.put_at(m, at, number)
     }
 
     /// As [`put`](Masstree::put), but touches the record before it takes the latch.
-    pub(crate) fn update<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
+    pub(crate) fn update<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Corrupt> {
         let at = self.find(m, number)?;
         let _latch: u64 = m.load(at);
         self.put_at(m, at, number).map(|_| ())
     }
 
     /// Removes key number `number`, sets the next value of its record, and inserts the key again.
-    pub(crate) fn replace<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
+    pub(crate) fn replace<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Corrupt> {
         let at = self.record_address(number);
         let key = key(number).to_be_bytes();
         // Waits for misses without latches.
@@ -160,7 +160,7 @@ impl Masstree {
         m: &mut M,
         numbers: &[u64],
         mut each: impl FnMut(&mut M),
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         for run in numbers.chunk_by(|before, after| before + 1 == *after) {
             let mut found = Vec::with_capacity(run.len());
             self.tree.scan(m, &key(run[0]).to_be_bytes(), |at, value| {
@@ -186,7 +186,7 @@ impl Masstree {
         Ok(())
     }
 
-    fn put_at<M: Memory>(&self, m: &mut M, at: Addr, number: u64) -> Result<Record, Wrong> {
+    fn put_at<M: Memory>(&self, m: &mut M, at: Addr, number: u64) -> Result<Record, Corrupt> {
         latch::write(m, at, |m| {
             let old = check(self.checksums.read_latched(m, at)?, number)?;
             let record = Record::new(old.key, old.version + 1);
@@ -197,7 +197,7 @@ impl Masstree {
 
     /// Looks key number `number` up in the tree.
     #[inline]
-    fn find<M: Memory>(&self, m: &mut M, number: u64) -> Result<Addr, Wrong> {
+    fn find<M: Memory>(&self, m: &mut M, number: u64) -> Result<Addr, Corrupt> {
         let expected = self.record_address(number);
         match self.tree.get(m, &key(number).to_be_bytes())? {
             Some(at) if Addr(at) == expected => Ok(expected),
@@ -213,7 +213,7 @@ impl Masstree {
         number: u64,
         behind: u64,
         insert: bool,
-    ) -> Result<bool, Wrong> {
+    ) -> Result<bool, Corrupt> {
         let key = key(number) + behind;
         let value = mix(key ^ self.seed);
         let previous = match insert {
@@ -222,7 +222,7 @@ impl Masstree {
         };
         match previous {
             Some(previous) if previous != value => {
-                Err(Wrong(format!("key {key:#x} had value {previous:#x} instead of {value:#x}")))
+                Err(Corrupt(format!("key {key:#x} had value {previous:#x} instead of {value:#x}")))
             }
             previous => Ok(previous.is_some()),
         }
@@ -234,8 +234,8 @@ impl Masstree {
 }
 
 #[cold]
-fn misled(number: u64, found: Option<u64>, expected: Addr) -> Wrong {
-    Wrong(format!("key {number} leads to {:?} instead of {expected:?}", found.map(Addr)))
+fn misled(number: u64, found: Option<u64>, expected: Addr) -> Corrupt {
+    Corrupt(format!("key {number} leads to {:?} instead of {expected:?}", found.map(Addr)))
 }
 
 /// The number of a key of the tree.
@@ -259,11 +259,11 @@ fn bytes(blocks: u64) -> u64 {
 }
 
 /// Checks that `record` is a record of key number `number`.
-fn check(record: Record, number: u64) -> Result<Record, Wrong> {
+fn check(record: Record, number: u64) -> Result<Record, Corrupt> {
     if record == Record::new(key(number), record.version) {
         return Ok(record);
     }
-    Err(Wrong(format!("key {number} has {record:?}")))
+    Err(Corrupt(format!("key {number} has {record:?}")))
 }
 
 impl Named for Masstree {
@@ -331,7 +331,7 @@ impl Workload for Masstree {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Corrupt> {
         m.work(share(self.work, 0, 2));
         match self.job(job) {
             Operation::Get(number) => {

@@ -7,7 +7,7 @@ use super::lock::{Held, hold};
 use super::suffix::Suffix;
 use super::version::Change;
 use super::{Look, Tree};
-use crate::Wrong;
+use crate::Corrupt;
 
 /// The result of a removal from a border node.
 struct Removed {
@@ -23,8 +23,8 @@ impl Tree {
     /// Removes `key` and returns its value.
     ///
     /// # Errors
-    /// [`Wrong`] if a node is not one of the tree, or the key is too long.
-    pub fn remove<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Wrong> {
+    /// [`Corrupt`] if a node is not one of the tree, or the key is too long.
+    pub fn remove<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         let mut root = self.root;
         let mut rest = Rest::whole(key)?;
         loop {
@@ -57,7 +57,7 @@ impl Tree {
         m: &mut M,
         held: &mut Held,
         rest: Rest<'_>,
-    ) -> Result<Removed, Wrong> {
+    ) -> Result<Removed, Corrupt> {
         let node = held.copy(m)?;
         let Ok(position) = node.position(rest.slice, rest.kind()) else {
             return Ok(Removed { value: None, line: None, emptied: false });

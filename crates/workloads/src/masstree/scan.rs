@@ -9,7 +9,7 @@ use super::key::{KEY_BYTES_MAX, Kind, Rest, SLICE_BYTES};
 use super::node::misplaced;
 use super::node::{Entry, Node};
 use super::{Seen, Tree};
-use crate::Wrong;
+use crate::Corrupt;
 
 /// Receives the keys and nodes of a scan, in key order.
 pub trait Visitor {
@@ -54,13 +54,13 @@ impl Tree {
     /// that is inserted or removed during the scan is visited once or not at all.
     ///
     /// # Errors
-    /// [`Wrong`] if a node is not one of the tree, or `from` is too long for a key.
+    /// [`Corrupt`] if a node is not one of the tree, or `from` is too long for a key.
     pub fn scan<M: Memory>(
         &self,
         m: &mut M,
         from: &[u8],
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         self.scan_seen(m, from, &mut Entries(visit))
     }
 
@@ -73,7 +73,7 @@ impl Tree {
         m: &mut M,
         from: &[u8],
         visitor: &mut impl Visitor,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let mut key = [0; KEY_BYTES_MAX];
         let from = Rest::whole(from)?;
         self.scan_layer(m, Layer::new(self.root, 0, from), &mut key, visitor).map(|_| ())
@@ -85,7 +85,7 @@ impl Tree {
         mut layer: Layer<'_>,
         key: &mut [u8; KEY_BYTES_MAX],
         visitor: &mut impl Visitor,
-    ) -> Result<Flow, Wrong> {
+    ) -> Result<Flow, Corrupt> {
         loop {
             let mut place = self.descend(m, layer.root, layer.next.0, 0)?;
             while let Some(node) = self.copy(m, &place)? {
@@ -116,7 +116,7 @@ impl Tree {
         node: &Node,
         key: &mut [u8; KEY_BYTES_MAX],
         visitor: &mut impl Visitor,
-    ) -> Result<Result<Flow, Again>, Wrong> {
+    ) -> Result<Result<Flow, Again>, Corrupt> {
         for Entry { slice, kind, link } in node.entries() {
             if (slice, kind.rank()) < layer.next {
                 continue;
@@ -167,7 +167,7 @@ impl Tree {
         m: &mut M,
         place: &Place,
         to: Addr,
-    ) -> Result<Option<Place>, Wrong> {
+    ) -> Result<Option<Place>, Corrupt> {
         let next = self.step(m, place, to)?;
         match next {
             Some(next) if !next.follows(place) => Err(misplaced(to)),

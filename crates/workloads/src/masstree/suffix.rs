@@ -7,7 +7,7 @@
 use ebbtide_core::{Addr, Memory};
 
 use super::Tree;
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::image::Line;
 
 /// The longest suffix in bytes.
@@ -48,11 +48,11 @@ impl Suffix {
     }
 
     /// The suffix in `line`, which was read at `at`.
-    pub(super) fn open(tree: &Tree, at: Addr, line: &Line) -> Result<Suffix, Wrong> {
+    pub(super) fn open(tree: &Tree, at: Addr, line: &Line) -> Result<Suffix, Corrupt> {
         let [value, stored, words @ ..] = *line;
         let len = stored & 0xff;
         if len > SUFFIX_BYTES_MAX as u64 || checksum(tree, at, len, &words) != stored {
-            return Err(Wrong(format!("the suffix at {at:?} does not match its checksum")));
+            return Err(Corrupt(format!("the suffix at {at:?} does not match its checksum")));
         }
         Ok(Suffix { value, words, len: len as usize })
     }

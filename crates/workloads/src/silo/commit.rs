@@ -9,7 +9,7 @@ use super::record::{self, Head};
 use super::tid::Tid;
 use super::transaction::{Depended, New, Transaction, Write};
 use super::{Abort, Conflict, Isolation};
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::retry::retry_faults;
 
 impl<M: Memory> Transaction<'_, M> {
@@ -28,7 +28,7 @@ impl<M: Memory> Transaction<'_, M> {
     ///
     /// # Errors
     /// [`Abort::Conflict`] if another transaction changed a record or node that this one read.
-    /// [`Abort::Wrong`] if a record's version is invalid. Nothing was then written.
+    /// [`Abort::Corrupt`] if a record's version is invalid. Nothing was then written.
     pub fn commit(&mut self) -> Result<Tid, Abort> {
         // This order cannot deadlock.
         self.writes.sort_unstable_by_key(|write| write.at);
@@ -82,7 +82,7 @@ impl<M: Memory> Transaction<'_, M> {
             }
             None => {
                 let of = highest.epoch();
-                Err(Abort::Wrong(Wrong(format!(
+                Err(Abort::Corrupt(Corrupt(format!(
                     "a record is of epoch {of}, but it is epoch {epoch}"
                 ))))
             }

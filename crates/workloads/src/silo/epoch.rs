@@ -2,7 +2,7 @@
 
 use ebbtide_core::{Addr, Memory};
 
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::checksum::Checksums;
 
 /// Jobs between two epochs: some milliseconds of one core's work. The paper's epoch is 40 ms of
@@ -31,12 +31,12 @@ impl Epoch {
     /// The current epoch.
     ///
     /// # Errors
-    /// [`Wrong`] when the word does not match its checksum.
-    pub(super) fn now<M: Memory>(&self, memory: &mut M) -> Result<u64, Wrong> {
+    /// [`Corrupt`] when the word does not match its checksum.
+    pub(super) fn now<M: Memory>(&self, memory: &mut M) -> Result<u64, Corrupt> {
         let word: u64 = memory.load(self.at);
         let epoch = word & ((1 << CHECKSUM_SHIFT) - 1);
         if word != self.word(epoch) {
-            return Err(Wrong(format!("the epoch at {:?} does not match its checksum", self.at)));
+            return Err(Corrupt(format!("the epoch at {:?} does not match its checksum", self.at)));
         }
         Ok(epoch)
     }
@@ -45,8 +45,8 @@ impl Epoch {
     /// never ends.
     ///
     /// # Errors
-    /// [`Wrong`] when the word does not match its checksum.
-    pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<bool, Wrong> {
+    /// [`Corrupt`] when the word does not match its checksum.
+    pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<bool, Corrupt> {
         let now = self.now(memory)?;
         let is_last = now + 1 >= 1 << CHECKSUM_SHIFT;
         if !is_last {

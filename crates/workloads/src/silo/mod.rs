@@ -59,7 +59,7 @@ pub use table::{Row, Table};
 pub use tid::Tid;
 pub use transaction::{Found, Transaction};
 
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 
@@ -94,7 +94,7 @@ pub enum Abort {
     /// The body asked for it.
     Rollback,
     /// It read invalid data.
-    Wrong(Wrong),
+    Corrupt(Corrupt),
 }
 
 /// The data that changed under a transaction.
@@ -106,9 +106,9 @@ pub enum Conflict {
     Node(Addr),
 }
 
-impl From<Wrong> for Abort {
-    fn from(wrong: Wrong) -> Abort {
-        Abort::Wrong(wrong)
+impl From<Corrupt> for Abort {
+    fn from(wrong: Corrupt) -> Abort {
+        Abort::Corrupt(wrong)
     }
 }
 
@@ -151,14 +151,14 @@ impl Silo {
     /// state, so an error it returns counts only if everything it read is unchanged.
     ///
     /// # Errors
-    /// [`Wrong`] when memory holds invalid data.
+    /// [`Corrupt`] when memory holds invalid data.
     pub fn run<'a, M: Memory, R>(
         &'a self,
         memory: &'a mut M,
         job: u64,
         isolation: Isolation,
         mut body: impl FnMut(&mut Transaction<'a, M>) -> Result<R, Abort>,
-    ) -> Result<Option<Committed<R>>, Wrong> {
+    ) -> Result<Option<Committed<R>>, Corrupt> {
         let mut transaction = Transaction::new(self, memory, isolation);
         let mut attempts = 1;
         let done = loop {
@@ -166,7 +166,7 @@ impl Silo {
             match transaction.finish(done) {
                 Ok((value, tid)) => break Some(Committed { value, tid, attempts }),
                 Err(Abort::Rollback) => break None,
-                Err(Abort::Wrong(wrong)) => return Err(wrong),
+                Err(Abort::Corrupt(wrong)) => return Err(wrong),
                 Err(Abort::Conflict(on)) => {
                     let random = mix(job) ^ u64::from(attempts);
                     back_off(transaction.restart(), on, random, attempts);

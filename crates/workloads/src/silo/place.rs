@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::record::{self, Head};
 use super::table::NO_KEY;
 use super::{Silo, Tid};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::masstree::{Changed, Tree};
 use ebbtide_structures::checksum::mismatch;
 
@@ -24,14 +24,14 @@ pub(super) struct Claimed {
 /// already.
 ///
 /// # Errors
-/// [`Wrong`] if the place has a row, or holds no record, or the index is damaged.
+/// [`Corrupt`] if the place has a row, or holds no record, or the index is damaged.
 pub(super) fn claim<M: Memory>(
     silo: &Silo,
     memory: &mut M,
     index: &Tree,
     place: Addr,
     key: u64,
-) -> Result<Option<Claimed>, Wrong> {
+) -> Result<Option<Claimed>, Corrupt> {
     // The job should not wait for this page with the lock held.
     let _word: u64 = memory.load(place);
     record::while_locked(memory, place, |memory, tid| {
@@ -53,12 +53,12 @@ pub(super) struct Vacant<'a> {
 /// since.
 ///
 /// # Errors
-/// [`Wrong`] if the place holds no record, or the index is damaged.
+/// [`Corrupt`] if the place holds no record, or the index is damaged.
 pub(super) fn vacate<M: Memory>(
     silo: &Silo,
     memory: &mut M,
     vacant: Vacant<'_>,
-) -> Result<(), Wrong> {
+) -> Result<(), Corrupt> {
     let Vacant { index, place, key, tid } = vacant;
     let _word: u64 = memory.load(place);
     record::while_locked(memory, place, |memory, now| match *now == tid {
@@ -75,11 +75,11 @@ fn rename<M: Memory>(
     place: Addr,
     tid: &mut Tid,
     key: u64,
-) -> Result<(), Wrong> {
+) -> Result<(), Corrupt> {
     let head = record::read_version(memory, silo.checksums, place, *tid, &mut []);
     let old = head.ok_or_else(|| mismatch(place))?.key;
     if !tid.is_absent() {
-        return Err(Wrong(format!(
+        return Err(Corrupt(format!(
             "the place at {place:?} for key {key:#x} has the row of key {old:#x}"
         )));
     }
@@ -98,7 +98,7 @@ fn take_out<M: Memory>(
     place: Addr,
     tid: &mut Tid,
     (old, key): (u64, u64),
-) -> Result<(), Wrong> {
+) -> Result<(), Corrupt> {
     let next = version_after(silo, memory, place, *tid)?.with_absent(true);
     if old != NO_KEY && index.get(memory, &old.to_be_bytes())? == Some(place.0) {
         index.remove(memory, &old.to_be_bytes())?;
@@ -114,7 +114,7 @@ fn version_after<M: Memory>(
     memory: &mut M,
     place: Addr,
     tid: Tid,
-) -> Result<Tid, Wrong> {
+) -> Result<Tid, Corrupt> {
     if let Some(next) = tid.next() {
         return Ok(next);
     }
@@ -131,7 +131,7 @@ fn enter<M: Memory>(
     place: Addr,
     tid: Tid,
     key: u64,
-) -> Result<Option<Claimed>, Wrong> {
+) -> Result<Option<Claimed>, Corrupt> {
     let mut changed = SmallVec::new();
     let taken =
         index.insert_seen(memory, &key.to_be_bytes(), place.0, |change| changed.push(change))?;
@@ -141,6 +141,6 @@ fn enter<M: Memory>(
 
 /// The error that the 2²⁹ sequence numbers of the last epoch are used up.
 #[cold]
-fn used_up(at: Addr) -> Wrong {
-    Wrong(format!("the record at {at:?} has no version left in its epoch"))
+fn used_up(at: Addr) -> Corrupt {
+    Corrupt(format!("the record at {at:?} has no version left in its epoch"))
 }

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use super::tid::{Tid, TidWord};
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::checksum::{Checksums, RECORD_OFFSET, RecordWords, mismatch};
 use ebbtide_structures::image::Line;
 use ebbtide_structures::retry::retry_faults;
@@ -41,13 +41,13 @@ pub(super) struct Head {
 /// Checks the address that an index has for a record with a row of `words` words.
 ///
 /// # Errors
-/// [`Wrong`] when no record can lie there.
-pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Addr, Wrong> {
+/// [`Corrupt`] when no record can lie there.
+pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Addr, Corrupt> {
     let end = at.checked_add((lines_of(words) * LINE_BYTES) as u64);
     let is_inside = end.is_some_and(|end| end <= memory.size_bytes());
     match at.is_multiple_of(LINE_BYTES as u64) && is_inside {
         true => Ok(Addr(at)),
-        false => Err(Wrong(format!("an index leads to {:?}, where no record can be", Addr(at)))),
+        false => Err(Corrupt(format!("an index leads to {:?}, where no record can be", Addr(at)))),
     }
 }
 
@@ -57,13 +57,13 @@ pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Ad
 /// The record is whole, as some transaction wrote it; it may be outdated by now.
 ///
 /// # Errors
-/// [`Wrong`] if there is no record.
+/// [`Corrupt`] if there is no record.
 pub(super) fn read<M: Memory>(
     memory: &mut M,
     checksums: Checksums,
     at: Addr,
     row: &mut [u64],
-) -> Result<Head, Wrong> {
+) -> Result<Head, Corrupt> {
     loop {
         let before = TidWord(memory.load(at));
         if before.is_locked() {

@@ -11,7 +11,7 @@ use super::record::{self, Head};
 use super::table::{NO_KEY, Row, Table, words_of, words_of_mut};
 use super::tid::Tid;
 use super::{Abort, Conflict, Isolation, Silo};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::masstree::{Changed, Seen, Tree, Visitor};
 
 /// A running transaction. Its read, node and write sets are kept in the job, not in the [`Memory`].
@@ -117,7 +117,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
     /// The row of `key`, if there is one.
     ///
     /// # Errors
-    /// [`Abort::Wrong`] if a record or the index is damaged.
+    /// [`Abort::Corrupt`] if a record or the index is damaged.
     pub fn get<R: Row>(
         &mut self,
         table: &'a Table<R>,
@@ -136,7 +136,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
     /// The first `limit` rows with keys in `keys`, in order.
     ///
     /// # Errors
-    /// [`Abort::Wrong`] if a record or the index is damaged.
+    /// [`Abort::Corrupt`] if a record or the index is damaged.
     pub fn scan<R: Row>(
         &mut self,
         table: &'a Table<R>,
@@ -206,7 +206,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
     /// already. If the key has a place already, as after an abort, it keeps that place.
     ///
     /// # Errors
-    /// [`Abort::Wrong`] if a record or the index is damaged, or `place` has another row in it.
+    /// [`Abort::Corrupt`] if a record or the index is damaged, or `place` has another row in it.
     ///
     /// [`Abort::Conflict`] if this changed a node of the index that others changed before.
     ///
@@ -263,7 +263,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
             // The place got another key after the index was read, so the key left the index, or the
             // index changed again.
             if other.replace((at, head)) == Some((at, head)) {
-                return Err(Abort::Wrong(Wrong(format!(
+                return Err(Abort::Corrupt(Corrupt(format!(
                     "the index leads from key {key} to the record of key {} at {at:?}",
                     head.key
                 ))));
@@ -317,7 +317,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
 
     /// Removes the keys of places that it left without rows from the index. If this fails, the next
     /// key of the place does it.
-    pub(super) fn tidy(&mut self) -> Result<(), Wrong> {
+    pub(super) fn tidy(&mut self) -> Result<(), Corrupt> {
         for vacant in self.vacant.drain(..) {
             place::vacate(self.silo, self.memory, vacant)?;
         }

@@ -7,7 +7,7 @@ use ebbtide_core::Memory;
 
 use super::database::{Database, expect};
 use super::keys;
-use crate::Wrong;
+use crate::Corrupt;
 use crate::silo::{Abort, Isolation, Transaction};
 use crate::tpcc::DISTRICTS;
 
@@ -36,8 +36,8 @@ impl Database {
     /// that the rings have no gaps, and that warehouses have the sum of their customers' payments.
     ///
     /// # Errors
-    /// [`Wrong`] with the condition that does not hold, and its place.
-    pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<Totals, Wrong> {
+    /// [`Corrupt`] with the condition that does not hold, and its place.
+    pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<Totals, Corrupt> {
         let mut totals = Totals::default();
         let mut paid_here = 0;
         for w_id in 1..=self.size().scale.warehouses {
@@ -141,9 +141,9 @@ impl Totals {
 }
 
 /// Checks that two values are equal.
-fn same<T: PartialEq + Debug>(what: &str, at: impl Debug, one: T, other: T) -> Result<(), Wrong> {
+fn same<T: PartialEq + Debug>(what: &str, at: impl Debug, one: T, other: T) -> Result<(), Corrupt> {
     match one == other {
         true => Ok(()),
-        false => Err(Wrong(format!("{what} differ at {at:?}: {one:?} and {other:?}"))),
+        false => Err(Corrupt(format!("{what} differ at {at:?}: {one:?} and {other:?}"))),
     }
 }

@@ -12,7 +12,7 @@ use super::indexed_table::IndexedTable;
 use crate::silo::Row;
 use crate::silo::{Abort, Found, Silo, Table, Transaction};
 use crate::tpcc::size::{RingLengths, Size};
-use crate::{PageBytes, Wrong};
+use crate::{Corrupt, PageBytes};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
 
@@ -115,7 +115,7 @@ pub(super) fn expect<'a, M: Memory, R: Row>(
     key: u64,
 ) -> Result<Found<R>, Abort> {
     let found = transaction.get(table, key)?;
-    found.ok_or_else(|| Abort::Wrong(Wrong(format!("there is no row of key {key:#x}"))))
+    found.ok_or_else(|| Abort::Corrupt(Corrupt(format!("there is no row of key {key:#x}"))))
 }
 
 /// Inserts a row that must not exist yet.
@@ -128,6 +128,6 @@ pub(super) fn insert<'a, M: Memory, R: Row>(
 ) -> Result<(), Abort> {
     match transaction.insert(table, key, place, row)? {
         true => Ok(()),
-        false => Err(Abort::Wrong(Wrong(format!("there is a row of key {key:#x} already")))),
+        false => Err(Abort::Corrupt(Corrupt(format!("there is a row of key {key:#x} already")))),
     }
 }

@@ -5,7 +5,7 @@ use ebbtide_core::Memory;
 use super::database::{Database, expect};
 use super::keys;
 use super::rows::{CustomerRow, OrderRow, Pointer};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::share;
 use crate::silo::{Abort, Found, Isolation, Transaction};
 use crate::tpcc::DISTRICTS;
@@ -16,14 +16,14 @@ impl Database {
     /// district is a transaction, as clause 2.7.2 permits. Returns the number of delivered orders.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn delivery<M: Memory>(
         &self,
         memory: &mut M,
         job: u64,
         input: &Delivery,
         work: u64,
-    ) -> Result<u32, Wrong> {
+    ) -> Result<u32, Corrupt> {
         let mut delivered = 0;
         for d_id in 1..=DISTRICTS {
             let w_id = input.w_id;

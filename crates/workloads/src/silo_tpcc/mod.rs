@@ -43,7 +43,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 use crate::shape::{Named, Shape};
 use crate::tpcc::input::{Transaction, Who};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use inputs::Inputs;
 
 /// TPC-C as serialisable transactions over Masstree; a job is one of them.
@@ -93,10 +93,10 @@ fn computing(transaction: &Transaction, mean: u64) -> u64 {
 }
 
 /// The customer's number. Jobs do not give last names.
-fn number(who: Who) -> Result<u32, Wrong> {
+fn number(who: Who) -> Result<u32, Corrupt> {
     match who {
         Who::Id(c_id) => Ok(c_id),
-        Who::Name(name) => Err(Wrong(format!("there is no index of names to find {name} by"))),
+        Who::Name(name) => Err(Corrupt(format!("there is no index of names to find {name} by"))),
     }
 }
 
@@ -137,7 +137,7 @@ impl Workload for SiloTpcc {
         self.database.image(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let (database, job_input) = (&self.database, self.job(job));
         let work = computing(&job_input, self.work);
         match job_input {

@@ -6,7 +6,7 @@ use super::contents::{line_place, order_place};
 use super::database::{Database, expect, insert};
 use super::keys;
 use super::rows::{OrderLineRow, OrderRow, Pointer};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::share;
 use crate::silo::{Abort, Isolation, Transaction};
 use crate::tpcc::input::{NewOrder, Ordered};
@@ -29,14 +29,14 @@ impl Database {
     /// contended. Then rows that probably miss are read first and contended rows last.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn new_order<M: Memory>(
         &self,
         memory: &mut M,
         job: u64,
         input: &NewOrder,
         work: u64,
-    ) -> Result<Option<Placed>, Wrong> {
+    ) -> Result<Option<Placed>, Corrupt> {
         self.silo.rehearse(memory, |transaction| self.foresee(transaction, input, work));
         let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
             let mut rows = Vec::with_capacity(input.lines.len());
@@ -145,7 +145,7 @@ impl Database {
         let mut district = expect(transaction, &self.districts.table, keys::district(w_id, d_id))?;
         let o_id = district.row.next_o_id;
         if o_id >= keys::ORDERS_MAX {
-            return Err(Abort::Wrong(Wrong(format!(
+            return Err(Abort::Corrupt(Corrupt(format!(
                 "district {d_id} of warehouse {w_id} has no number for another order"
             ))));
         }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::database::{Database, expect};
 use super::rows::{OrderLineRow, OrderRow};
 use super::{keys, number};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::share;
 use crate::silo::{Abort, Isolation, Transaction};
 use crate::tpcc::input::OrderStatus;
@@ -27,14 +27,14 @@ impl Database {
     /// Runs an Order-Status as job `job` and computes `work` instructions between its accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn order_status<M: Memory>(
         &self,
         memory: &mut M,
         job: u64,
         input: &OrderStatus,
         work: u64,
-    ) -> Result<Status, Wrong> {
+    ) -> Result<Status, Corrupt> {
         let &OrderStatus { w_id, d_id, who } = input;
         let c_id = number(who)?;
         let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
@@ -62,7 +62,7 @@ impl Database {
             };
             Ok(Status { balance_cents: customer.row.account.balance_cents, last })
         })?;
-        let done = done.ok_or_else(|| Wrong("an Order-Status was rolled back".to_string()))?;
+        let done = done.ok_or_else(|| Corrupt("an Order-Status was rolled back".to_string()))?;
         Ok(done.value)
     }
 
@@ -79,7 +79,7 @@ impl Database {
         let as_said = found.len() == usize::from(order.ol_cnt)
             && found.iter().zip(first..).all(|(line, key)| line.key == key);
         if !as_said {
-            return Err(Abort::Wrong(Wrong(format!(
+            return Err(Abort::Corrupt(Corrupt(format!(
                 "order {o_id} of district {d_id} of warehouse {w_id} has {} lines, not {}",
                 found.len(),
                 order.ol_cnt

@@ -5,7 +5,7 @@ use ebbtide_core::Memory;
 use super::database::{Database, expect};
 use super::rows::CustomerRow;
 use super::{keys, number};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::share;
 use crate::silo::Isolation;
 use crate::tpcc::input::Payment;
@@ -15,14 +15,14 @@ impl Database {
     /// the customer's new balance in cents. There is no HISTORY, since no transaction reads it.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn payment<M: Memory>(
         &self,
         memory: &mut M,
         job: u64,
         input: &Payment,
         work: u64,
-    ) -> Result<i64, Wrong> {
+    ) -> Result<i64, Corrupt> {
         let c_id = number(input.who)?;
         let amount = i64::from(input.amount_cents);
         let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
@@ -49,7 +49,7 @@ impl Database {
             transaction.put(&warehouse);
             Ok(customer.row.account.balance_cents)
         })?;
-        let done = done.ok_or_else(|| Wrong("a Payment was rolled back".to_string()))?;
+        let done = done.ok_or_else(|| Corrupt("a Payment was rolled back".to_string()))?;
         Ok(done.value)
     }
 }

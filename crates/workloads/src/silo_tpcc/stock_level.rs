@@ -5,7 +5,7 @@ use ebbtide_core::Memory;
 
 use super::database::{Database, expect};
 use super::keys;
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::share;
 use crate::silo::Isolation;
 use crate::tpcc::input::StockLevel;
@@ -21,14 +21,14 @@ impl Database {
     /// only that it reads committed rows, so it runs at that isolation level.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn stock_level<M: Memory>(
         &self,
         memory: &mut M,
         job: u64,
         input: &StockLevel,
         work: u64,
-    ) -> Result<usize, Wrong> {
+    ) -> Result<usize, Corrupt> {
         let &StockLevel { w_id, d_id, threshold } = input;
         let done = self.silo.run(memory, job, Isolation::ReadCommitted, |transaction| {
             let key = keys::district(w_id, d_id);
@@ -53,7 +53,7 @@ impl Database {
             }
             Ok(low)
         })?;
-        let done = done.ok_or_else(|| Wrong("a Stock-Level was rolled back".to_string()))?;
+        let done = done.ok_or_else(|| Corrupt("a Stock-Level was rolled back".to_string()))?;
         Ok(done.value)
     }
 }

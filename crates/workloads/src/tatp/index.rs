@@ -12,7 +12,7 @@
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 
 use super::rows::Digits;
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::{Places, Scatter};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::image::Line;
@@ -55,7 +55,7 @@ impl NumberIndex {
         &self,
         memory: &mut M,
         sub_nbr: Digits,
-    ) -> Result<Option<u64>, Wrong> {
+    ) -> Result<Option<u64>, Corrupt> {
         let Some(number) = sub_nbr.number().filter(|n| (1..=self.subscribers).contains(n)) else {
             return Ok(None);
         };

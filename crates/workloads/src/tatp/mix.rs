@@ -11,7 +11,7 @@ use super::transaction::Transaction;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, fill_lines};
@@ -99,7 +99,7 @@ impl TatpMix {
         memory: &mut M,
         s_id: u64,
         ai_type: u64,
-    ) -> Result<AccessInfo, Wrong> {
+    ) -> Result<AccessInfo, Corrupt> {
         let at = half_line(self.access(), s_id, ai_type);
         open_half_line(self.tables.checksums, at, memory.load(at))
     }
@@ -109,7 +109,7 @@ impl TatpMix {
         memory: &mut M,
         s_id: u64,
         sf_type: u64,
-    ) -> Result<Forwardings, Wrong> {
+    ) -> Result<Forwardings, Corrupt> {
         let at = self.forwardings_address(s_id, sf_type);
         self.tables.checksums.read_row(memory, at)
     }
@@ -212,10 +212,10 @@ impl Workload for TatpMix {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let transaction = self.job(job);
         let Some(s_id) = self.find_subscriber(memory, &transaction)? else {
-            return Err(Wrong(format!("{transaction:?} finds no subscriber")));
+            return Err(Corrupt(format!("{transaction:?} finds no subscriber")));
         };
         let needs = self.needs(&transaction, s_id);
         let parts = 1 + needs.iter().flatten().count() as u64;

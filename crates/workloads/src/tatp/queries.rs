@@ -9,18 +9,18 @@ use super::mix::TatpMix;
 use super::rows::{Digits, Forwarding, Subscriber};
 use super::tables::half;
 use super::transaction::{By, Outcome, Transaction};
-use crate::Wrong;
+use crate::Corrupt;
 
 impl TatpMix {
     /// Runs `transaction` in one atomic step.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
     pub fn execute<M: Memory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
-    ) -> Result<Outcome, Wrong> {
+    ) -> Result<Outcome, Corrupt> {
         match self.find_subscriber(memory, transaction)? {
             Some(s_id) => self.execute_for(memory, s_id, transaction),
             None => Ok(Outcome::NoRow),
@@ -30,12 +30,12 @@ impl TatpMix {
     /// Runs `transaction`. If it writes, the caller holds the subscriber's latch.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
     pub fn apply<M: Memory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
-    ) -> Result<Outcome, Wrong> {
+    ) -> Result<Outcome, Corrupt> {
         match self.find_subscriber(memory, transaction)? {
             Some(s_id) => self.apply_for(memory, s_id, transaction),
             None => Ok(Outcome::NoRow),
@@ -48,7 +48,7 @@ impl TatpMix {
         &self,
         memory: &mut M,
         transaction: &Transaction,
-    ) -> Result<Option<u64>, Wrong> {
+    ) -> Result<Option<u64>, Corrupt> {
         let (subscriber, row_type) = transaction.about();
         let s_id = match subscriber {
             By::Id(s_id) => Some(s_id),
@@ -63,7 +63,7 @@ impl TatpMix {
         memory: &mut M,
         s_id: u64,
         transaction: &Transaction,
-    ) -> Result<Outcome, Wrong> {
+    ) -> Result<Outcome, Corrupt> {
         if !transaction.writes() {
             return self.apply_for(memory, s_id, transaction);
         }
@@ -79,7 +79,7 @@ impl TatpMix {
         memory: &mut M,
         s_id: u64,
         transaction: &Transaction,
-    ) -> Result<Outcome, Wrong> {
+    ) -> Result<Outcome, Corrupt> {
         let found = match *transaction {
             Transaction::GetSubscriberData { .. } => return self.subscriber_data(memory, s_id),
             Transaction::GetNewDestination { sf_type, start_time, end_time, .. } => {
@@ -115,7 +115,7 @@ impl TatpMix {
         Ok(found.map_or(Outcome::NoRow, |subscriber| Outcome::Changed(subscriber.before())))
     }
 
-    fn subscriber_data<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Outcome, Wrong> {
+    fn subscriber_data<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Outcome, Corrupt> {
         let (row, rest) = self.tables.settled(memory, s_id, |memory| {
             let row = self.tables.read_subscriber(memory, s_id)?;
             Ok((row, self.tables.read_subscriber_rest(memory, s_id)?))
@@ -129,7 +129,7 @@ impl TatpMix {
         (s_id, sf_type): (u64, u64),
         start_time: u8,
         end_time: u8,
-    ) -> Result<Outcome, Wrong> {
+    ) -> Result<Outcome, Corrupt> {
         let tables = &self.tables;
         let facility = tables.settled(memory, s_id, |m| tables.read_facility(m, s_id, sf_type))?;
         if facility.exists == 0 || facility.is_active == 0 {
@@ -153,7 +153,7 @@ impl TatpMix {
         memory: &mut M,
         s_id: u64,
         ai_type: u64,
-    ) -> Result<Outcome, Wrong> {
+    ) -> Result<Outcome, Corrupt> {
         let row = self.read_access(memory, s_id, ai_type)?;
         Ok(row.data().map_or(Outcome::NoRow, Outcome::Access))
     }
@@ -166,7 +166,7 @@ impl TatpMix {
         sf_type: u64,
         start_time: u8,
         new: Forwarding,
-    ) -> Result<Option<Subscriber>, Wrong> {
+    ) -> Result<Option<Subscriber>, Corrupt> {
         let facility = self.tables.read_facility(memory, subscriber.0, sf_type)?;
         if facility.exists == 0 || !(1..=24).contains(&new.end_time) {
             return Ok(None);
@@ -183,7 +183,7 @@ impl TatpMix {
         sf_type: u64,
         start_time: u8,
         new: impl FnOnce(Forwarding) -> Option<Forwarding>,
-    ) -> Result<Option<Subscriber>, Wrong> {
+    ) -> Result<Option<Subscriber>, Corrupt> {
         let subscriber = self.subscriber_called(memory, s_id, sub_nbr)?;
         let mut forwardings = self.read_forwardings(memory, s_id, sf_type)?;
         if subscriber.forwarding_commits_of(sf_type) != forwardings.commits {
@@ -211,11 +211,13 @@ impl TatpMix {
         memory: &mut M,
         s_id: u64,
         sub_nbr: Digits,
-    ) -> Result<Subscriber, Wrong> {
+    ) -> Result<Subscriber, Corrupt> {
         let subscriber = self.tables.read_subscriber(memory, s_id)?;
         match subscriber.sub_nbr == sub_nbr {
             true => Ok(subscriber),
-            false => Err(Wrong(format!("subscriber {s_id} does not have the number {sub_nbr:?}"))),
+            false => {
+                Err(Corrupt(format!("subscriber {s_id} does not have the number {sub_nbr:?}")))
+            }
         }
     }
 }

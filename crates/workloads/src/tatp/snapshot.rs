@@ -6,7 +6,7 @@ use ebbtide_structures::latch;
 use super::mix::TatpMix;
 use super::rows::{AccessData, Before, Digits, Facility, Forwarding, SubscriberRow};
 use super::tables::{agree, half};
-use crate::Wrong;
+use crate::Corrupt;
 
 /// All rows of a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,12 +41,12 @@ impl TatpMix {
     /// subscriber.
     ///
     /// # Errors
-    /// [`Wrong`] when a row is invalid, or the rows disagree on the number of changes.
+    /// [`Corrupt`] when a row is invalid, or the rows disagree on the number of changes.
     pub fn snapshot<M: Memory>(
         &self,
         memory: &mut M,
         s_id: u64,
-    ) -> Result<Option<Snapshot>, Wrong> {
+    ) -> Result<Option<Snapshot>, Corrupt> {
         if !self.tables.may_exist(s_id, 1) {
             return Ok(None);
         }
@@ -54,7 +54,7 @@ impl TatpMix {
         latch::read(memory, latch, |memory| self.read_all(memory, s_id).map(Some))
     }
 
-    fn read_all<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Snapshot, Wrong> {
+    fn read_all<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Snapshot, Corrupt> {
         let subscriber = self.tables.read_subscriber(memory, s_id)?;
         let rest = self.tables.read_subscriber_rest(memory, s_id)?;
         let mut access = [None; 4];

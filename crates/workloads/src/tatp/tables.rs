@@ -13,7 +13,7 @@ use ebbtide_structures::latch;
 
 use super::rows::{Facility, Population, Subscriber, SubscriberRest};
 use super::transaction::UpdateSubscriberData;
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::checksum::{Checksums, mismatch};
 use ebbtide_structures::image::Line;
 
@@ -49,7 +49,7 @@ impl Tables {
         &self,
         memory: &mut M,
         update: UpdateSubscriberData,
-    ) -> Result<Option<(Subscriber, Facility)>, Wrong> {
+    ) -> Result<Option<(Subscriber, Facility)>, Corrupt> {
         let UpdateSubscriberData { s_id, sf_type, bit_1, data_a } = update;
         let found @ (subscriber, facility) =
             (self.read_subscriber(memory, s_id)?, self.read_facility(memory, s_id, sf_type)?);
@@ -75,8 +75,8 @@ impl Tables {
         &self,
         memory: &mut M,
         s_id: u64,
-        mut read: impl FnMut(&mut M) -> Result<R, Wrong>,
-    ) -> Result<R, Wrong> {
+        mut read: impl FnMut(&mut M) -> Result<R, Corrupt>,
+    ) -> Result<R, Corrupt> {
         match read(memory) {
             Ok(found) => Ok(found),
             Err(_) => latch::read(memory, self.subscriber_address(s_id), read),
@@ -87,7 +87,7 @@ impl Tables {
         &self,
         memory: &mut M,
         s_id: u64,
-    ) -> Result<Subscriber, Wrong> {
+    ) -> Result<Subscriber, Corrupt> {
         let at = self.subscriber_address(s_id);
         self.checksums.read_latched(memory, at)
     }
@@ -96,7 +96,7 @@ impl Tables {
         &self,
         memory: &mut M,
         s_id: u64,
-    ) -> Result<SubscriberRest, Wrong> {
+    ) -> Result<SubscriberRest, Corrupt> {
         let at = self.subscriber_address(s_id) + LINE_BYTES as u64;
         self.checksums.read_latched(memory, at)
     }
@@ -111,7 +111,7 @@ impl Tables {
         memory: &mut M,
         s_id: u64,
         sf_type: u64,
-    ) -> Result<Facility, Wrong> {
+    ) -> Result<Facility, Corrupt> {
         let at = self.facility_address(s_id, sf_type);
         open_half_line(self.checksums, at, memory.load(at))
     }
@@ -147,7 +147,7 @@ impl Tables {
 }
 
 /// Checks that a subscriber's rows have the same counts.
-pub(super) fn agree(subscriber: &Subscriber, facility: &Facility) -> Result<(), Wrong> {
+pub(super) fn agree(subscriber: &Subscriber, facility: &Facility) -> Result<(), Corrupt> {
     match subscriber.commits[usize::from(facility.sf_type) - 1] == facility.commits {
         true => Ok(()),
         false => Err(half(subscriber.s_id)),
@@ -155,8 +155,8 @@ pub(super) fn agree(subscriber: &Subscriber, facility: &Facility) -> Result<(), 
 }
 
 #[cold]
-pub(super) fn half(s_id: u64) -> Wrong {
-    Wrong(format!("subscriber {s_id} and its other rows disagree on the transactions they saw"))
+pub(super) fn half(s_id: u64) -> Corrupt {
+    Corrupt(format!("subscriber {s_id} and its other rows disagree on the transactions they saw"))
 }
 
 /// The subscriber whose rows lie on this line of a table of [`ROW_BYTES`] a subscriber.
@@ -176,7 +176,7 @@ pub(super) fn open_half_line<T: Pod>(
     checksums: Checksums,
     at: Addr,
     words: [u64; 4],
-) -> Result<T, Wrong> {
+) -> Result<T, Corrupt> {
     let [a, b, c, checksum] = words;
     if checksums.of(at, &[a, b, c]) != checksum {
         return Err(mismatch(at));

@@ -13,7 +13,7 @@ use super::transaction::UpdateSubscriberData;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
@@ -82,12 +82,12 @@ impl Tatp {
     /// is no such subscriber or facility. Nothing then changes.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
     pub fn update<M: Memory>(
         &self,
         memory: &mut M,
         update: UpdateSubscriberData,
-    ) -> Result<Option<Updated>, Wrong> {
+    ) -> Result<Option<Updated>, Corrupt> {
         if !self.tables.may_exist(update.s_id, update.sf_type) {
             return Ok(None);
         }
@@ -100,7 +100,7 @@ impl Tatp {
         &self,
         memory: &mut M,
         update: UpdateSubscriberData,
-    ) -> Result<Option<Updated>, Wrong> {
+    ) -> Result<Option<Updated>, Corrupt> {
         let found = self.tables.apply(memory, update)?;
         Ok(found.map(|(subscriber, facility)| Updated {
             bit_1: subscriber.bit_1(),
@@ -112,12 +112,12 @@ impl Tatp {
     /// A subscriber and its facilities, read in one atomic step; `None` if there is none.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn get<M: Memory>(
         &self,
         memory: &mut M,
         s_id: u64,
-    ) -> Result<Option<SubscriberData>, Wrong> {
+    ) -> Result<Option<SubscriberData>, Corrupt> {
         if !self.tables.may_exist(s_id, 1) {
             return Ok(None);
         }
@@ -126,7 +126,7 @@ impl Tatp {
     }
 
     /// Reads them without the latch.
-    fn read<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<SubscriberData, Wrong> {
+    fn read<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<SubscriberData, Corrupt> {
         let subscriber = self.tables.read_subscriber(memory, s_id)?;
         let mut data_a = [None; 4];
         for (sf_type, data_a) in (1..).zip(&mut data_a) {
@@ -189,7 +189,7 @@ impl Workload for Tatp {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let update = self.job(job);
         memory.work(share(self.work, 0, 2));
         let _latch: u64 = memory.load(self.tables.subscriber_address(update.s_id));

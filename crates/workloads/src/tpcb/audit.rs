@@ -5,7 +5,7 @@ use ebbtide_core::{LINE_BYTES, Memory};
 use super::layout::Table;
 use super::rows::{Entry, Filler, Holder};
 use super::{Balance, Tpcb};
-use crate::Wrong;
+use crate::Corrupt;
 
 impl Tpcb {
     /// Reads every row and checks that each branch has the sum of its tellers. Accounts, branches
@@ -13,8 +13,8 @@ impl Tpcb {
     /// transaction may run during the call.
     ///
     /// # Errors
-    /// [`Wrong`] with the difference, or the invalid row.
-    pub fn audit<M: Memory>(&self, memory: &mut M) -> Result<Balance, Wrong> {
+    /// [`Corrupt`] with the difference, or the invalid row.
+    pub fn audit<M: Memory>(&self, memory: &mut M) -> Result<Balance, Corrupt> {
         let branches = self.sum(Table::Branch, |branch| Ok(self.read_branch(memory, branch)?.0))?;
         let accounts = self.sum(Table::Account, |account| {
             Ok(self.read::<M, Holder>(memory, Table::Account, account)?.balance())
@@ -27,7 +27,7 @@ impl Tpcb {
         if accounts == branches && history == branches {
             return Ok(branches);
         }
-        Err(Wrong(format!(
+        Err(Corrupt(format!(
             "the accounts have {accounts:?}, the branches {branches:?}, the history {history:?}"
         )))
     }
@@ -36,8 +36,8 @@ impl Tpcb {
     fn sum(
         &self,
         table: Table,
-        mut balance: impl FnMut(u64) -> Result<Balance, Wrong>,
-    ) -> Result<Balance, Wrong> {
+        mut balance: impl FnMut(u64) -> Result<Balance, Corrupt>,
+    ) -> Result<Balance, Corrupt> {
         (0..self.layout.rows(table)).try_fold(Balance::default(), |mut sum, row| {
             sum.add(balance(row)?);
             Ok(sum)
@@ -45,21 +45,26 @@ impl Tpcb {
     }
 
     /// The sum of all that was ever written to a place of the history.
-    fn read_history<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Balance, Wrong> {
+    fn read_history<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Balance, Corrupt> {
         let entry: Entry = self.read(memory, Table::History, place)?;
         if entry.rows > 0 && entry.number % self.history_rows() != place {
-            return Err(Wrong(format!("place {place} of the history holds {entry:?}")));
+            return Err(Corrupt(format!("place {place} of the history holds {entry:?}")));
         }
         Ok(Balance { amount: entry.total(), transactions: entry.rows })
     }
 
     /// Checks the second line of a row.
-    fn check_filler<M: Memory>(&self, memory: &mut M, table: Table, row: u64) -> Result<(), Wrong> {
+    fn check_filler<M: Memory>(
+        &self,
+        memory: &mut M,
+        table: Table,
+        row: u64,
+    ) -> Result<(), Corrupt> {
         let at = self.layout.address(table, row) + LINE_BYTES as u64;
         let filler: Filler = self.checksums.read_latched(memory, at)?;
         match filler == Filler::new(row) {
             true => Ok(()),
-            false => Err(Wrong(format!("the filler at {at:?} is {filler:?}"))),
+            false => Err(Corrupt(format!("the filler at {at:?} is {filler:?}"))),
         }
     }
 }

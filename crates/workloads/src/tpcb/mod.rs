@@ -18,7 +18,7 @@ use self::rows::{Branch, Entry, Filler, Holder};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, fill_lines};
@@ -150,12 +150,12 @@ impl Tpcb {
     /// account or teller. Then nothing changes.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
     pub fn execute<M: Memory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
-    ) -> Result<Option<Found>, Wrong> {
+    ) -> Result<Option<Found>, Corrupt> {
         if !self.may_exist(transaction) {
             return Ok(None);
         }
@@ -176,12 +176,12 @@ impl Tpcb {
     /// The transaction itself, for arguments in range. Not atomic: the caller holds the latches.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
     pub fn apply<M: Memory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
-    ) -> Result<Found, Wrong> {
+    ) -> Result<Found, Corrupt> {
         let Transaction { account, teller, delta, .. } = *transaction;
         let mut account: Holder = self.read(memory, Table::Account, account)?;
         let mut teller: Holder = self.read(memory, Table::Teller, teller)?;
@@ -208,12 +208,12 @@ impl Tpcb {
     /// The balance of an account, also while other jobs pay; `None` if there is no such account.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn account<M: Memory>(
         &self,
         memory: &mut M,
         account: u64,
-    ) -> Result<Option<Balance>, Wrong> {
+    ) -> Result<Option<Balance>, Corrupt> {
         if account >= self.layout.rows(Table::Account) {
             return Ok(None);
         }
@@ -225,12 +225,12 @@ impl Tpcb {
     /// `None` if there is no such branch.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row, or the rows disagree.
+    /// [`Corrupt`] when it reads an invalid row, or the rows disagree.
     pub fn branch<M: Memory>(
         &self,
         memory: &mut M,
         branch: u64,
-    ) -> Result<Option<(Balance, [Balance; TELLERS_PER_BRANCH as usize])>, Wrong> {
+    ) -> Result<Option<(Balance, [Balance; TELLERS_PER_BRANCH as usize])>, Corrupt> {
         if branch >= self.branches() {
             return Ok(None);
         }
@@ -243,7 +243,7 @@ impl Tpcb {
         &self,
         memory: &mut M,
         branch: u64,
-    ) -> Result<(Balance, [Balance; TELLERS_PER_BRANCH as usize]), Wrong> {
+    ) -> Result<(Balance, [Balance; TELLERS_PER_BRANCH as usize]), Corrupt> {
         let row: Branch = self.read(memory, Table::Branch, branch)?;
         let mut tellers = [Balance::default(); TELLERS_PER_BRANCH as usize];
         let mut sum = Balance::default();
@@ -255,7 +255,7 @@ impl Tpcb {
         }
         if sum != row.balance() {
             let found = row.balance();
-            return Err(Wrong(format!("branch {branch} has {found:?}, its tellers {sum:?}")));
+            return Err(Corrupt(format!("branch {branch} has {found:?}, its tellers {sum:?}")));
         }
         Ok((sum, tellers))
     }
@@ -265,7 +265,12 @@ impl Tpcb {
             && transaction.teller < self.layout.rows(Table::Teller)
     }
 
-    fn read<M: Memory, T: Pod>(&self, memory: &mut M, table: Table, row: u64) -> Result<T, Wrong> {
+    fn read<M: Memory, T: Pod>(
+        &self,
+        memory: &mut M,
+        table: Table,
+        row: u64,
+    ) -> Result<T, Corrupt> {
         let at = self.layout.address(table, row);
         self.checksums.read_latched(memory, at)
     }
@@ -346,7 +351,7 @@ impl Workload for Tpcb {
         fill_lines(out, lines, |line| self.image_of(table, page, line))
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let transaction = self.job(job);
         let needs = [
             (Table::Account, transaction.account),

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{Balance, TELLERS_PER_BRANCH, Transaction};
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::hash::mix;
 
 /// The first line of an account or a teller.
@@ -54,13 +54,13 @@ impl Branch {
     }
 
     /// Checks that the branch and its teller have the same count.
-    pub(super) fn check_teller(&self, teller: &Holder) -> Result<(), Wrong> {
+    pub(super) fn check_teller(&self, teller: &Holder) -> Result<(), Corrupt> {
         let seen = self.by_teller[(teller.id % TELLERS_PER_BRANCH) as usize];
         if seen == teller.transactions as u16 && self.id == teller.branch {
             return Ok(());
         }
         let (teller, branch) = (teller.id, self.id);
-        Err(Wrong(format!("teller {teller} and branch {branch} disagree on what the teller did")))
+        Err(Corrupt(format!("teller {teller} and branch {branch} disagree on what the teller did")))
     }
 
     /// Books a payment that `teller` has booked.

@@ -6,7 +6,7 @@ use ebbtide_core::Memory;
 use super::database::Database;
 use super::rows::{Customer, District, History, Order, Warehouse};
 use super::scale::DISTRICTS;
-use crate::Wrong;
+use crate::Corrupt;
 
 /// Sums over a district's rows.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ impl Database {
     /// may have left. (Condition 11 holds only before the first Delivery.)
     ///
     /// # Errors
-    /// [`Wrong`] with the condition that does not hold and its place, or the invalid row.
-    pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
+    /// [`Corrupt`] with the condition that does not hold and its place, or the invalid row.
+    pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<(), Corrupt> {
         let mut all = Sums::default();
         for w_id in 1..=self.scale().warehouses {
             let mut of_warehouse = 0;
@@ -52,7 +52,7 @@ impl Database {
         same(10, || "all".into(), "all C_YTD_PAYMENT", found, "all H_AMOUNT", paid)
     }
 
-    fn check_district<M: Memory>(&self, memory: &mut M, ids: (u32, u8)) -> Result<Sums, Wrong> {
+    fn check_district<M: Memory>(&self, memory: &mut M, ids: (u32, u8)) -> Result<Sums, Corrupt> {
         let (w_id, d_id) = ids;
         let district = self.district(memory, w_id, d_id)?;
         self.check_new_orders(memory, ids, &district)?;
@@ -82,7 +82,7 @@ impl Database {
         memory: &mut M,
         ids: (u32, u8),
         district: &District,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let undelivered = district.oldest_undelivered..district.next_o_id;
         let mut rows = 0;
         for slot in 0..self.layout.size.ring {
@@ -108,7 +108,7 @@ impl Database {
         memory: &mut M,
         ids: (u32, u8),
         district: &District,
-    ) -> Result<i64, Wrong> {
+    ) -> Result<i64, Corrupt> {
         let mut delivered_cents = 0;
         for o_id in self.orders_of(district) {
             let order = self.read_order(memory, ids, o_id)?;
@@ -127,7 +127,7 @@ impl Database {
 
     /// The sum of OL_AMOUNT of an order. Checks that its lines are present and agree on its
     /// delivery.
-    fn check_lines<M: Memory>(&self, memory: &mut M, order: &Order) -> Result<i64, Wrong> {
+    fn check_lines<M: Memory>(&self, memory: &mut M, order: &Order) -> Result<i64, Corrupt> {
         // Conditions 4 and 6: a missing line is an error.
         let mut sum_cents = 0;
         for line in self.read_lines(memory, order)? {
@@ -145,7 +145,7 @@ impl Database {
         memory: &mut M,
         ids: (u32, u8),
         district: &District,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let (w_id, d_id) = ids;
         let mut sum_cents = district.retired_history_cents;
         for sequence in district.payments - self.layout.history_ring()..district.payments {
@@ -171,7 +171,7 @@ fn same(
     found: i64,
     other: &str,
     expected: i64,
-) -> Result<(), Wrong> {
+) -> Result<(), Corrupt> {
     if found == expected {
         return Ok(());
     }
@@ -179,6 +179,6 @@ fn same(
 }
 
 #[cold]
-fn violated(condition: u32, why: &str) -> Wrong {
-    Wrong(format!("consistency condition {condition} does not hold: {why}"))
+fn violated(condition: u32, why: &str) -> Corrupt {
+    Corrupt(format!("consistency condition {condition} does not hold: {why}"))
 }

@@ -12,7 +12,7 @@ use super::names::Names;
 use super::rows::{Customer, CustomerInfo, District, Office, Order, OrderLine, Stock, last_name};
 use super::scale::Scale;
 use super::size::Size;
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::Scatter;
 use ebbtide_structures::checksum::Checksums;
 
@@ -32,12 +32,12 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 ///
 /// A transaction takes all its latches before it writes and holds them to its end, and reads and
 /// checks everything before its first store. So transactions are serialisable (except Stock-Level,
-/// for which the standard requires less), and one that returns [`Wrong`] has stored nothing.
+/// for which the standard requires less), and one that returns [`Corrupt`] has stored nothing.
 ///
 /// A device fault may end a transaction anywhere. Before the first store, nothing has changed.
 /// Between stores, a part remains, as after any write under a [`latch`]. This is as rare as an
 /// eviction between two stores, since the pages were just read. Stores are ordered so that such a
-/// part is not [`Wrong`]. An order is in the database when the district's row includes it. That row
+/// part is not [`Corrupt`]. An order is in the database when the district's row includes it. That row
 /// is stored after the order and before a NEW-ORDER row is deleted.
 ///
 /// # Rings
@@ -73,13 +73,13 @@ impl Database {
     /// Runs a transaction and computes `work` instructions between its accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn run<M: Memory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
         work: u64,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         match transaction {
             Transaction::NewOrder(input) => self.new_order(memory, input, work).map(|_| ()),
             Transaction::Payment(input) => self.payment(memory, input, work).map(|_| ()),
@@ -119,35 +119,35 @@ impl Database {
     /// A STOCK row's counts, read atomically.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
-    pub fn stock<M: Memory>(&self, memory: &mut M, w_id: u32, i_id: u32) -> Result<Stock, Wrong> {
+    /// [`Corrupt`] when it reads an invalid row.
+    pub fn stock<M: Memory>(&self, memory: &mut M, w_id: u32, i_id: u32) -> Result<Stock, Corrupt> {
         self.checksums.read(memory, self.layout.stock(w_id, i_id))
     }
 
     /// The changing part of a DISTRICT row, read atomically.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn district<M: Memory>(
         &self,
         memory: &mut M,
         w_id: u32,
         d_id: u8,
-    ) -> Result<District, Wrong> {
+    ) -> Result<District, Corrupt> {
         self.checksums.read(memory, self.layout.district(w_id, d_id))
     }
 
     /// The changing part of a CUSTOMER row, read atomically.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn customer<M: Memory>(
         &self,
         memory: &mut M,
         w_id: u32,
         d_id: u8,
         c_id: u32,
-    ) -> Result<Customer, Wrong> {
+    ) -> Result<Customer, Corrupt> {
         latch::read(memory, self.layout.district(w_id, d_id), |memory| {
             self.checksums.read_row(memory, self.layout.customer(w_id, d_id, c_id))
         })
@@ -155,7 +155,11 @@ impl Database {
 
     /// The constant part of the WAREHOUSE or DISTRICT row at `at`.
     #[inline]
-    pub(super) fn read_office<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Office, Wrong> {
+    pub(super) fn read_office<M: Memory>(
+        &self,
+        memory: &mut M,
+        at: Addr,
+    ) -> Result<Office, Corrupt> {
         self.checksums.read_row(memory, at + LINE)
     }
 
@@ -165,12 +169,12 @@ impl Database {
         memory: &mut M,
         (w_id, d_id): (u32, u8),
         o_id: u64,
-    ) -> Result<Order, Wrong> {
+    ) -> Result<Order, Corrupt> {
         let at = self.layout.order(w_id, d_id, o_id);
         let order: Order = self.checksums.read_row(memory, at)?;
         if order.o_id != o_id {
             let found = order.o_id;
-            return Err(Wrong(format!("order {found} is at {at:?} in place of order {o_id}")));
+            return Err(Corrupt(format!("order {found} is at {at:?} in place of order {o_id}")));
         }
         Ok(order)
     }
@@ -180,13 +184,13 @@ impl Database {
         &self,
         memory: &mut M,
         order: &Order,
-    ) -> Result<OrderLines, Wrong> {
+    ) -> Result<OrderLines, Corrupt> {
         let slot = self.layout.order(order.w_id, order.d_id, order.o_id);
         let read = |number| {
             let at = line_address(slot, number);
             let line: OrderLine = self.checksums.read_row(memory, at)?;
             if (line.o_id, line.number) != (order.o_id, number) {
-                return Err(Wrong(format!(
+                return Err(Corrupt(format!(
                     "{line:?} is at {at:?}, not line {number} of {order:?}"
                 )));
             }
@@ -212,7 +216,7 @@ impl Database {
         memory: &mut M,
         (w_id, d_id): (u32, u8),
         who: Who,
-    ) -> Result<u32, Wrong> {
+    ) -> Result<u32, Corrupt> {
         let name = match who {
             Who::Id(c_id) => return Ok(c_id),
             Who::Name(name) => name,
@@ -234,12 +238,12 @@ impl Database {
         (w_id, d_id): (u32, u8),
         c_id: u32,
         who: Who,
-    ) -> Result<Customer, Wrong> {
+    ) -> Result<Customer, Corrupt> {
         let at = self.layout.customer(w_id, d_id, c_id);
         let customer: Customer = self.checksums.read_row(memory, at)?;
         match who {
             Who::Name(name) if customer.last != last_name(name) => {
-                Err(Wrong(format!("the customer at {at:?} is not called {name}")))
+                Err(Corrupt(format!("the customer at {at:?} is not called {name}")))
             }
             _ => Ok(customer),
         }

@@ -7,7 +7,7 @@ use super::database::{Database, line_address};
 use super::input::{Delivery, Who};
 use super::rows::{District, Order, OrderLine};
 use super::scale::DISTRICTS;
-use crate::Wrong;
+use crate::Corrupt;
 use crate::commit::commit;
 use crate::keys::share;
 
@@ -19,14 +19,14 @@ impl Database {
     /// transaction of its own, in one atomic step, as the standard permits (clause 2.7.4).
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored in that district and the ones
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored in that district and the ones
     /// after it.
     pub fn delivery<M: Memory>(
         &self,
         memory: &mut M,
         delivery: &Delivery,
         work: u64,
-    ) -> Result<Delivered, Wrong> {
+    ) -> Result<Delivered, Corrupt> {
         let mut delivered = Delivered::default();
         for (part, d_id) in (0..).zip(1..=DISTRICTS) {
             memory.work(share(work, part, DISTRICTS.into()));
@@ -40,10 +40,10 @@ impl Database {
     }
 
     /// Touches the rows that will probably be delivered.
-    fn touch_oldest<M: Memory>(&self, memory: &mut M, w_id: u32, d_id: u8) -> Result<(), Wrong> {
+    fn touch_oldest<M: Memory>(&self, memory: &mut M, w_id: u32, d_id: u8) -> Result<(), Corrupt> {
         let o_id = self.district(memory, w_id, d_id)?.oldest_undelivered;
         let _new_order: u64 = memory.load(self.layout.new_order(w_id, d_id, o_id));
-        let order: Result<Order, Wrong> =
+        let order: Result<Order, Corrupt> =
             self.checksums.read_row(memory, self.layout.order(w_id, d_id, o_id));
         // It may be half written, since no latch is held.
         if let Ok(Order { c_id, .. }) = order
@@ -60,7 +60,7 @@ impl Database {
         memory: &mut M,
         delivery: &Delivery,
         d_id: u8,
-    ) -> Result<Option<u64>, Wrong> {
+    ) -> Result<Option<u64>, Corrupt> {
         let &Delivery { w_id, carrier_id, date } = delivery;
         let district_at = self.layout.district(w_id, d_id);
         let district: District = self.checksums.read_latched(memory, district_at)?;
@@ -71,7 +71,9 @@ impl Database {
         let new_order_at = self.layout.new_order(w_id, d_id, o_id);
         let new_order = self.checksums.read_number(memory, new_order_at)?;
         if new_order != o_id {
-            return Err(Wrong(format!("NEW-ORDER {new_order} is at {new_order_at:?}, not {o_id}")));
+            return Err(Corrupt(format!(
+                "NEW-ORDER {new_order} is at {new_order_at:?}, not {o_id}"
+            )));
         }
         let mut order = self.read_order(memory, (w_id, d_id), o_id)?;
         let lines = self.read_lines(memory, &order)?;

@@ -54,7 +54,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use input::{Inputs, NewOrder, Transaction};
 use layout::{LEAST, bytes_of, size_within};
@@ -146,7 +146,7 @@ impl<const FULL_MIX: bool> Workload for LatchedTpcc<FULL_MIX> {
         self.database.image(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         match FULL_MIX {
             true => self.database.run(memory, &self.inputs.transaction(job), self.work),
             false => {

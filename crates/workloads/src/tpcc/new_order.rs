@@ -10,7 +10,7 @@ use super::input::{LINES_MAX, NewOrder, Ordered, Who};
 use super::rows::{
     District, Item, ORIGINAL, Order, OrderLine, Stock, StockData, StockDistricts, left_in_stock,
 };
-use crate::Wrong;
+use crate::Corrupt;
 use crate::commit::commit;
 use crate::keys::share;
 
@@ -50,13 +50,13 @@ impl Database {
     /// the first store, so nothing has changed.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
     pub fn new_order<M: Memory>(
         &self,
         memory: &mut M,
         order: &NewOrder,
         work: u64,
-    ) -> Result<Option<Placed>, Wrong> {
+    ) -> Result<Option<Placed>, Corrupt> {
         let Some(prepared) = self.prepare(memory, order, work)? else {
             return Ok(None);
         };
@@ -77,7 +77,7 @@ impl Database {
         memory: &mut M,
         order: &NewOrder,
         work: u64,
-    ) -> Result<Option<Prepared>, Wrong> {
+    ) -> Result<Option<Prepared>, Corrupt> {
         let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
         let parts = lines.len() as u64 + 2;
         self.announce(memory, order);
@@ -125,7 +125,7 @@ impl Database {
         memory: &mut M,
         d_id: u8,
         line: Ordered,
-    ) -> Result<Option<Goods>, Wrong> {
+    ) -> Result<Option<Goods>, Corrupt> {
         if line.i_id > self.scale().items {
             return Ok(None);
         }
@@ -151,7 +151,7 @@ impl Database {
         order: &NewOrder,
         prepared: &Prepared,
         stocks: &[Addr],
-    ) -> Result<Placed, Wrong> {
+    ) -> Result<Placed, Corrupt> {
         let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
         let at = self.layout.district(w_id, d_id);
         let district: District = self.checksums.read_latched(memory, at)?;
@@ -192,7 +192,7 @@ impl Database {
         memory: &mut M,
         ids: (u32, u8),
         mut district: District,
-    ) -> Result<(District, Option<u64>), Wrong> {
+    ) -> Result<(District, Option<u64>), Corrupt> {
         let leaving = match district.next_o_id.checked_sub(self.orders_kept()) {
             None | Some(0) => return Ok((district, None)),
             Some(leaving) => self.read_order(memory, ids, leaving)?,

@@ -6,7 +6,7 @@ use ebbtide_structures::latch;
 use super::database::{Database, OrderLines};
 use super::input::OrderStatus;
 use super::rows::{Customer, Order};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::share;
 
 /// The result of an Order-Status.
@@ -23,13 +23,13 @@ impl Database {
     /// accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn order_status<M: Memory>(
         &self,
         memory: &mut M,
         status: &OrderStatus,
         work: u64,
-    ) -> Result<Status, Wrong> {
+    ) -> Result<Status, Corrupt> {
         let &OrderStatus { w_id, d_id, who } = status;
         memory.work(share(work, 0, 2));
         let c_id = self.find(memory, (w_id, d_id), who)?;
@@ -49,7 +49,7 @@ impl Database {
         &self,
         memory: &mut M,
         customer: &Customer,
-    ) -> Result<Option<(Order, OrderLines)>, Wrong> {
+    ) -> Result<Option<(Order, OrderLines)>, Corrupt> {
         let &Customer { w_id, d_id, c_id, .. } = customer;
         let at = self.layout.district(w_id, d_id);
         let orders = self.orders_of(&self.checksums.read_latched(memory, at)?);
@@ -59,7 +59,7 @@ impl Database {
         }
         let order = self.read_order(memory, (w_id, d_id), o_id)?;
         if order.c_id != c_id {
-            return Err(Wrong(format!("{order:?} is not of customer {c_id}")));
+            return Err(Corrupt(format!("{order:?} is not of customer {c_id}")));
         }
         let lines = self.read_lines(memory, &order)?;
         Ok(Some((order, lines)))

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::database::Database;
 use super::input::Payment;
 use super::rows::{CustomerData, District, History, Warehouse};
-use crate::Wrong;
+use crate::Corrupt;
 use crate::commit::commit;
 use crate::keys::share;
 
@@ -24,13 +24,13 @@ impl Database {
     /// Runs a Payment in one atomic step and computes `work` instructions between its accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
     pub fn payment<M: Memory>(
         &self,
         memory: &mut M,
         payment: &Payment,
         work: u64,
-    ) -> Result<Paid, Wrong> {
+    ) -> Result<Paid, Corrupt> {
         let &Payment { w_id, d_id, c_w_id, c_d_id, who, .. } = payment;
         memory.work(share(work, 0, 3));
         let warehouse = self.layout.warehouse(w_id);
@@ -63,7 +63,7 @@ impl Database {
         payment: &Payment,
         c_id: u32,
         data: [u8; 24],
-    ) -> Result<Paid, Wrong> {
+    ) -> Result<Paid, Corrupt> {
         let &Payment { w_id, d_id, c_w_id, c_d_id, who, amount_cents, date } = payment;
         let warehouse_at = self.layout.warehouse(w_id);
         let mut warehouse: Warehouse = self.checksums.read_latched(memory, warehouse_at)?;
@@ -112,7 +112,7 @@ impl Database {
         memory: &mut M,
         w_id: u32,
         d_id: u8,
-    ) -> Result<(District, Addr), Wrong> {
+    ) -> Result<(District, Addr), Corrupt> {
         let mut district: District =
             self.checksums.read_latched(memory, self.layout.district(w_id, d_id))?;
         let at = self.layout.history(w_id, d_id, district.payments);

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::database::Database;
 use super::input::{LINES_MAX, StockLevel};
 use super::layout::RECENT_ORDERS;
-use crate::Wrong;
+use crate::Corrupt;
 use crate::keys::share;
 
 impl Database {
@@ -19,13 +19,13 @@ impl Database {
     /// are of one moment (clause 2.8.2).
     ///
     /// # Errors
-    /// [`Wrong`] when it reads an invalid row.
+    /// [`Corrupt`] when it reads an invalid row.
     pub fn stock_level<M: Memory>(
         &self,
         memory: &mut M,
         level: &StockLevel,
         work: u64,
-    ) -> Result<u32, Wrong> {
+    ) -> Result<u32, Corrupt> {
         let &StockLevel { w_id, d_id, threshold } = level;
         let next_o_id = self.district(memory, w_id, d_id)?.next_o_id;
         let mut looked_at: Vec<u32> = Vec::new();
@@ -50,7 +50,7 @@ impl Database {
         memory: &mut M,
         (w_id, d_id): (u32, u8),
         o_id: u64,
-    ) -> Result<SmallVec<[u32; LINES_MAX]>, Wrong> {
+    ) -> Result<SmallVec<[u32; LINES_MAX]>, Corrupt> {
         let at = self.layout.district(w_id, d_id);
         latch::read(memory, at, |memory| {
             let mut items = SmallVec::new();

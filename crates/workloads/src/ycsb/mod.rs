@@ -28,7 +28,7 @@ pub use table::{Inserted, Table};
 
 use crate::keys::share;
 use crate::shape::{Named, Shape};
-use crate::{PageBytes, Workload, Wrong};
+use crate::{Corrupt, PageBytes, Workload};
 
 /// A core workload (other than E, which is [`YcsbE`]) over a [`Table`]; a job is one operation of
 /// the client.
@@ -60,7 +60,7 @@ impl<C: CoreWorkload> Ycsb<C> {
     }
 
     /// Writes a field of `item`, and touches its page before it takes the latch.
-    fn update<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Wrong> {
+    fn update<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
         let key = Key::hashed(item);
         memory.work(share(work, 0, 2));
         let _latch: u64 = memory.load(self.table.latch(&key));
@@ -68,12 +68,12 @@ impl<C: CoreWorkload> Ycsb<C> {
         self.table.update(memory, &key).map(|_| ())
     }
 
-    fn read<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Wrong> {
+    fn read<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
         memory.work(work);
         self.table.get(memory, &Key::hashed(item)).map(|_| ())
     }
 
-    fn insert<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Wrong> {
+    fn insert<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
         let key = Key::hashed(item);
         memory.work(share(work, 0, 2));
         let _latch: u64 = memory.load(self.table.latch(&key));
@@ -110,7 +110,7 @@ impl<C: CoreWorkload> Workload for Ycsb<C> {
         self.table.image(page, out);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         match self.client.operation(job) {
             Operation::Read(item) => self.read(memory, item, self.work),
             Operation::Update(item) => self.update(memory, item, self.work),

@@ -8,7 +8,7 @@
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use super::key::Key;
-use crate::Wrong;
+use crate::Corrupt;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::Line;
 
@@ -94,7 +94,7 @@ pub(super) fn update<R: Record, M: Memory>(
     salt: u64,
     key: &Key,
     version: u64,
-) -> Result<u64, Wrong> {
+) -> Result<u64, Corrupt> {
     let (old, new) = (R::lines(salt, key, version), R::lines(salt, key, version.wrapping_add(1)));
     let changes =
         (0..).zip(old.as_ref().iter().zip(new.as_ref())).filter(|(_, (old, new))| old != new);
@@ -137,8 +137,8 @@ fn nth(at: Addr, i: u64) -> Addr {
 }
 
 #[cold]
-pub(super) fn not_as_expected(at: Addr) -> Wrong {
-    Wrong(format!("the record at {at:?} is not what its key and version make of it"))
+pub(super) fn not_as_expected(at: Addr) -> Corrupt {
+    Corrupt(format!("the record at {at:?} is not what its key and version make of it"))
 }
 
 /// A key and its value in 64 bytes: 24 bytes of name and 40 of value. 16 bytes of the value are the

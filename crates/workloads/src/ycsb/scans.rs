@@ -13,7 +13,7 @@ use super::table::{Inserted, Table};
 use crate::keys::share;
 use crate::masstree::Tree;
 use crate::shape::{Named, Shape};
-use crate::{PageBytes, Workload, Wrong};
+use crate::{Corrupt, PageBytes, Workload};
 use ebbtide_structures::hash::mix;
 
 /// The index has room for one split for each of this many keys, far more than change at once.
@@ -80,14 +80,14 @@ impl YcsbE {
     /// count towards `records`.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data or its index.
+    /// [`Corrupt`] when it reads invalid data or its index.
     pub fn scan<M: Memory>(
         &self,
         memory: &mut M,
         from: &Key,
         records: u64,
         mut visit: impl FnMut(&mut M, &Key, Option<u64>),
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let mut found = [(0, 0); SCAN_RECORDS_MAX as usize];
         let mut count = 0;
         let wanted = records.min(SCAN_RECORDS_MAX) as usize;
@@ -100,7 +100,7 @@ impl YcsbE {
         for &(number, item) in &found[..count] {
             let key = self.names.key(item);
             if number < least || key.number != number {
-                return Err(Wrong(format!("the index has item {item} at {number}")));
+                return Err(Corrupt(format!("the index has item {item} at {number}")));
             }
             least = number + 1;
             let version = self.table.get(memory, &key)?;
@@ -113,7 +113,7 @@ impl YcsbE {
     ///
     /// # Errors
     /// As for [`scan`](YcsbE::scan).
-    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<(), Wrong> {
+    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<(), Corrupt> {
         self.index.put(memory, &key.number.to_be_bytes(), key.item)?;
         let gone = match self.table.insert(memory, key)? {
             Inserted::InPlaceOf(oldest) => oldest,
@@ -124,11 +124,11 @@ impl YcsbE {
         match self.index.remove(memory, &number.to_be_bytes())? {
             None => Ok(()),
             Some(item) if item == gone => Ok(()),
-            Some(item) => Err(Wrong(format!("the index had item {item} at {number}"))),
+            Some(item) => Err(Corrupt(format!("the index had item {item} at {number}"))),
         }
     }
 
-    fn run_scan<M: Memory>(&self, memory: &mut M, job: u64, item: u64) -> Result<(), Wrong> {
+    fn run_scan<M: Memory>(&self, memory: &mut M, job: u64, item: u64) -> Result<(), Corrupt> {
         let records = self.client.scan_records(job);
         memory.work(share(self.work, 0, records + 1));
         let mut done = 0;
@@ -141,7 +141,7 @@ impl YcsbE {
         Ok(())
     }
 
-    fn run_insert<M: Memory>(&self, memory: &mut M, item: u64) -> Result<(), Wrong> {
+    fn run_insert<M: Memory>(&self, memory: &mut M, item: u64) -> Result<(), Corrupt> {
         let key = self.names.key(item);
         memory.work(share(self.work, 0, 2));
         // Waits for misses without latches.
@@ -227,7 +227,7 @@ impl Workload for YcsbE {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         match self.client.operation(job) {
             Operation::Insert(item) => self.run_insert(memory, item),
             Operation::Read(item) | Operation::Update(item) | Operation::ReadModifyWrite(item) => {

@@ -15,7 +15,7 @@ use super::spread::Spread;
 use super::tags::{TAGS, Tags};
 use crate::keys::Scatter;
 use crate::kind::Kind;
-use crate::{PageBytes, Wrong};
+use crate::{Corrupt, PageBytes};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::Line;
@@ -190,9 +190,9 @@ impl<R: Record> Table<R> {
     /// `None` if it is not present, not yet or no longer.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data.
+    /// [`Corrupt`] when it reads invalid data.
     #[inline]
-    pub fn get<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
+    pub fn get<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Corrupt> {
         let bucket = self.bucket_at(key.item);
         if let Some((at, version)) = self.find(memory, bucket, key)
             && record::rest_is_whole::<R, M>(memory, at, self.salt, key, version)
@@ -209,7 +209,7 @@ impl<R: Record> Table<R> {
         memory: &mut M,
         bucket: Bucket,
         key: &Key,
-    ) -> Result<Option<u64>, Wrong> {
+    ) -> Result<Option<u64>, Corrupt> {
         let Some((at, version)) = self.find(memory, bucket, key) else {
             return self.check_absence(memory, bucket, key).map(|()| None);
         };
@@ -222,15 +222,19 @@ impl<R: Record> Table<R> {
     /// Writes one field of `key`'s record. Returns its new version, or `None` if it is not present.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
-    pub fn update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
+    /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
+    pub fn update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Corrupt> {
         commit(memory, |memory| {
             latch::write(memory, self.latch(key), |memory| self.apply_update(memory, key))
         })
     }
 
     /// The update itself. The caller holds the latch.
-    pub fn apply_update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
+    pub fn apply_update<M: Memory>(
+        &self,
+        memory: &mut M,
+        key: &Key,
+    ) -> Result<Option<u64>, Corrupt> {
         let bucket = self.bucket_at(key.item);
         let Some((at, version)) = self.find(memory, bucket, key) else {
             return self.check_absence(memory, bucket, key).map(|()| None);
@@ -241,15 +245,15 @@ impl<R: Record> Table<R> {
     /// Adds the record of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
-    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Wrong> {
+    /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
+    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Corrupt> {
         commit(memory, |memory| {
             latch::write(memory, self.latch(key), |memory| self.apply_insert(memory, key))
         })
     }
 
     /// The insert itself. The caller holds the latch.
-    pub fn apply_insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Wrong> {
+    pub fn apply_insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Corrupt> {
         let bucket = self.bucket_at(key.item);
         let (mut tags, items) = self.items(memory, bucket)?;
         let (oldest, slot) = items.into_iter().zip(0..).fold((u64::MAX, 0), Ord::min);
@@ -282,7 +286,7 @@ impl<R: Record> Table<R> {
         memory: &mut M,
         bucket: Bucket,
         key: &Key,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Corrupt> {
         let (_, items) = self.items(memory, bucket)?;
         if let Some(slot) = items.iter().position(|&item| item == key.item) {
             return Err(not_as_expected(Self::record(bucket, slot)));
@@ -291,7 +295,7 @@ impl<R: Record> Table<R> {
         if outlived || key.item >= self.records() {
             return Ok(());
         }
-        Err(Wrong(format!("{} is lost from the bucket at {:?}", key.text(), bucket.tags())))
+        Err(Corrupt(format!("{} is lost from the bucket at {:?}", key.text(), bucket.tags())))
     }
 
     /// The tags and the items of a bucket. Checks the first line of each record. Slots that a small
@@ -300,7 +304,7 @@ impl<R: Record> Table<R> {
         &self,
         memory: &mut M,
         bucket: Bucket,
-    ) -> Result<(Tags, [u64; TAGS]), Wrong> {
+    ) -> Result<(Tags, [u64; TAGS]), Corrupt> {
         let mut tags = Tags::default();
         let mut items = [u64::MAX; TAGS];
         for (slot, item) in items.iter_mut().enumerate().take(R::PER_BUCKET) {
@@ -315,7 +319,7 @@ impl<R: Record> Table<R> {
             *item = told;
         }
         if memory.load::<u64>(bucket.tags()) != tags.0 {
-            return Err(Wrong(format!("the tags at {:?} are not their records'", bucket.tags())));
+            return Err(Corrupt(format!("the tags at {:?} are not their records'", bucket.tags())));
         }
         Ok((tags, items))
     }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
-use ebbtide_structures::Wrong;
+use ebbtide_structures::Corrupt;
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::masstree::Tree;
 use rand::{RngExt, SeedableRng};
@@ -100,7 +100,7 @@ fn operate<M: Memory>(
     clock: &AtomicU64,
     mix: Mix,
     history: &mut Vec<Op>,
-) -> Result<(), Wrong> {
+) -> Result<(), Corrupt> {
     let number = rng.random_range(0..KEYS);
     let bytes = key(number);
     let value = rng.random();
@@ -174,9 +174,9 @@ fn check(
     tree: &Tree,
     words: Shared,
     first: &[Option<u64>],
-    histories: Vec<Result<Vec<Op>, Wrong>>,
+    histories: Vec<Result<Vec<Op>, Corrupt>>,
 ) -> Result<(), String> {
-    let histories: Result<Vec<Vec<Op>>, Wrong> = histories.into_iter().collect();
+    let histories: Result<Vec<Vec<Op>>, Corrupt> = histories.into_iter().collect();
     let histories = histories.map_err(|wrong| wrong.to_string())?;
     let mut memory = words.into_plain();
     for (number, &first) in first.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use ebbtide_core::{Addr, PAGE_BYTES};
-use ebbtide_structures::Wrong;
+use ebbtide_structures::Corrupt;
 use ebbtide_testbed::Plain;
 use ebbtide_workloads::masstree::{KEY_BYTES_MAX, Tree};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn initial(keys: u64) -> BTreeMap<Vec<u8>, u64> {
 }
 
 /// All keys from `from` on, as a scan of the tree returns them.
-fn scanned(tree: &Tree, m: &mut Plain, from: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, Wrong> {
+fn scanned(tree: &Tree, m: &mut Plain, from: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, Corrupt> {
     let mut found = Vec::new();
     tree.scan(m, from, |key, value| {
         found.push((key.to_vec(), value));

@@ -2,7 +2,7 @@
 //! also those that scan. A checker looks for such an order. Tests show that it finds none where a
 //! transaction does not check all it depends on.
 
-use ebbtide_structures::Wrong;
+use ebbtide_structures::Corrupt;
 use ebbtide_testbed::{Raced, Shared, interleave_bursts, race};
 use ebbtide_workloads::silo::Isolation;
 
@@ -14,7 +14,7 @@ const JOBS: u64 = 10;
 const WORDS_A_TURN: f64 = 8.0;
 
 /// Runs a few transactions on each of three threads.
-fn interleaved(seed: u64, isolation: Isolation) -> (Shared, Vec<Result<Vec<Event>, Wrong>>) {
+fn interleaved(seed: u64, isolation: Isolation) -> (Shared, Vec<Result<Vec<Event>, Corrupt>>) {
     let ledger = Ledger::new();
     let words = Shared::new(&ledger.words());
     let events = interleave_bursts(&words, THREADS, seed, WORDS_A_TURN, |thread, memory| {

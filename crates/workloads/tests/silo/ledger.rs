@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
-use ebbtide_structures::Wrong;
+use ebbtide_structures::Corrupt;
 use ebbtide_testbed::{Plain, Shared};
 use ebbtide_workloads::masstree::Tree;
 use ebbtide_workloads::silo::{Abort, Isolation, Silo, Table, Transaction};
@@ -90,13 +90,13 @@ impl Ledger {
     /// Runs the random transaction number `job`. It stamps its writes with `job + 1`.
     ///
     /// # Errors
-    /// [`Wrong`] if it cannot be run. A serialisable transaction must not meet that.
+    /// [`Corrupt`] if it cannot be run. A serialisable transaction must not meet that.
     pub(crate) fn run<M: Memory>(
         &self,
         memory: &mut M,
         job: u64,
         isolation: Isolation,
-    ) -> Result<Event, Wrong> {
+    ) -> Result<Event, Corrupt> {
         let plan = Plan::of(job);
         // Every transaction may move the epoch on.
         let done = self.silo.run(memory, job << 10, isolation, |transaction| {
@@ -171,7 +171,7 @@ impl Plan {
                         let place = ledger.place(key);
                         let row: Stamped = [stamp; 9];
                         if !transaction.insert(&ledger.table, key, place, &row)? {
-                            return Err(Abort::Wrong(Wrong(format!("key {key} came between"))));
+                            return Err(Abort::Corrupt(Corrupt(format!("key {key} came between"))));
                         }
                         event.did.push((key, Some(stamp)));
                     }
@@ -241,9 +241,9 @@ pub(crate) fn explain(
 pub(crate) fn check(
     ledger: &Ledger,
     words: Shared,
-    threads: Vec<Result<Vec<Event>, Wrong>>,
+    threads: Vec<Result<Vec<Event>, Corrupt>>,
 ) -> Result<(), String> {
-    let threads: Result<Vec<Vec<Event>>, Wrong> = threads.into_iter().collect();
+    let threads: Result<Vec<Vec<Event>>, Corrupt> = threads.into_iter().collect();
     let threads = threads.map_err(|wrong| wrong.to_string())?;
     explain(&ledger.at_first(), &threads, &ledger.state(&mut words.into_plain()))
 }

@@ -292,8 +292,8 @@ fn an_index_that_leads_to_another_keys_record_or_out_of_memory_is_wrong() {
         let mut memory = Plain::new(ledger.words());
         ledger.table.index().put(&mut memory, &2u64.to_be_bytes(), lead).unwrap();
         let mut reader = Transaction::new(&ledger.silo, &mut memory, Isolation::Serializable);
-        assert!(matches!(reader.get(&ledger.table, 2), Err(Abort::Wrong(_))), "{lead:#x}");
+        assert!(matches!(reader.get(&ledger.table, 2), Err(Abort::Corrupt(_))), "{lead:#x}");
         reader.restart();
-        assert!(matches!(reader.scan(&ledger.table, 0..=9, 9), Err(Abort::Wrong(_))));
+        assert!(matches!(reader.scan(&ledger.table, 0..=9, 9), Err(Abort::Corrupt(_))));
     }
 }
