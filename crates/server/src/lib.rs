@@ -12,7 +12,6 @@
 
 #![forbid(unsafe_code)]
 
-mod beneath;
 pub mod channels;
 pub mod client;
 pub mod client_id;
@@ -20,6 +19,7 @@ mod clock;
 pub mod command;
 mod copying;
 mod documentation;
+mod engine_storage;
 pub mod failure;
 mod glob;
 pub mod large;

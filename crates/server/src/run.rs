@@ -17,12 +17,12 @@ use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::beneath::Beneath;
 use crate::clock::now_ms;
+use crate::engine_storage::EngineStorage;
 use crate::log;
 use crate::metrics::{Asked, Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
-use crate::service::{Front, Setup};
+use crate::service::{CoreService, Setup};
 use crate::shared::{Settings, Shared};
 use crate::state::State;
 use crate::supervisor::{self, JOBS_END_WITHIN, Supervisor};
@@ -130,9 +130,9 @@ pub fn serve(
     };
     let listeners = Mutex::new(Some(listeners));
     let over = Stop::new();
-    let beneath = Box::new(Beneath::new(engine.clone(), capacity_bytes));
+    let storage = Box::new(EngineStorage::new(engine.clone(), capacity_bytes));
     let (journal, teller) = log::start(&options.log);
-    let shared = Arc::new(Shared::new(settings, beneath, journal, now_ms()));
+    let shared = Arc::new(Shared::new(settings, storage, journal, now_ms()));
     let always = options.durability == Policy::Always;
     let (tell, news) = channel();
     let make = {
@@ -143,7 +143,7 @@ pub fn serve(
             let state = State::new(shared.clone(), core, now_ms());
             let send = send.lock().ok().filter(|_| core == 0).and_then(|mut send| send.take());
             let listeners = listeners.lock().ok().filter(|_| core == 0);
-            Front::new(Setup {
+            CoreService::new(Setup {
                 state: Rc::new(state),
                 stop,
                 listeners: listeners.and_then(|mut l| l.take()).unwrap_or_default(),

@@ -139,14 +139,14 @@ mod tests {
     use ebbtide_engine::device::ram::{Latency, Ram};
 
     use super::*;
-    use crate::beneath::Beneath;
+    use crate::engine_storage::EngineStorage;
     use crate::log::Journal;
     use crate::shared::{ClientInfo, Settings};
 
     fn shared(engine: &Arc<Engine>, tell: impl Fn(String) + Send + Sync + 'static) -> Shared {
         let settings = Settings { cores: 1, ..Settings::default() };
-        let beneath = Box::new(Beneath::new(engine.clone(), 1));
-        Shared::new(settings, beneath, Journal::new(move |event| tell(event.text)), 0)
+        let storage = Box::new(EngineStorage::new(engine.clone(), 1));
+        Shared::new(settings, storage, Journal::new(move |event| tell(event.text)), 0)
     }
 
     /// Returns an engine with a job of connection 7 whose page never comes.

@@ -12,7 +12,7 @@ use ebbtide_core::{Span, Time};
 use ebbtide_engine::SocketId;
 use rustix::net::sockopt;
 
-use super::Front;
+use super::CoreService;
 use crate::channels::Message;
 use crate::client::{Client, REPLY_BYTES_MAX};
 use crate::client_id::ClientId;
@@ -143,7 +143,7 @@ fn set_up(listener: u32, socket: &OwnedFd, keepalive_s: u64) {
     }
 }
 
-impl Front {
+impl CoreService {
     /// Assigns a new connection to the core with the fewest connections. Runs on the first core.
     pub(super) fn accepted(&self, listener: u32, socket: OwnedFd) {
         let shared = &self.state.shared;

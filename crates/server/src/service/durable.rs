@@ -2,11 +2,11 @@
 
 use ebbtide_core::durability::Lsn;
 
-use super::Front;
+use super::CoreService;
 use crate::client::Client;
 use crate::clock::now_ms;
 
-impl Front {
+impl CoreService {
     /// Sends the replies whose changes have become durable.
     pub(super) fn release(&self) {
         if self.held.borrow().is_empty() && self.state.shared.saving().is_none() {

@@ -39,7 +39,7 @@ pub(crate) enum Job {
 }
 
 /// The service of one core.
-pub(crate) struct Front {
+pub(crate) struct CoreService {
     pub(crate) state: Rc<State>,
     stop: &'static Stop,
     listeners: RefCell<Vec<OwnedFd>>,
@@ -82,7 +82,7 @@ pub(crate) struct Front {
     deadlines: RefCell<BTreeSet<(u64, ClientId)>>,
 }
 
-/// Parts of a [`Front`].
+/// Parts of a [`CoreService`].
 pub(crate) struct Setup {
     pub(crate) state: Rc<State>,
     pub(crate) stop: &'static Stop,
@@ -97,10 +97,10 @@ pub(crate) struct Setup {
     pub(crate) progress: Box<dyn Fn() -> Option<Progress>>,
 }
 
-impl Front {
-    pub(crate) fn new(setup: Setup) -> Front {
+impl CoreService {
+    pub(crate) fn new(setup: Setup) -> CoreService {
         let Setup { state, stop, listeners, buffers_max, tls, secret, ready, progress } = setup;
-        Front {
+        CoreService {
             state,
             stop,
             listeners: RefCell::new(listeners),
@@ -227,7 +227,7 @@ impl Front {
     }
 }
 
-impl Service for Front {
+impl Service for CoreService {
     type Job = Job;
 
     fn attach(&self, network: &Network) {

@@ -1,4 +1,4 @@
-//! The engine beneath the keys: its section of `INFO`, and the CPU time of its misses.
+//! The engine under the keys: its section of `INFO`, and the CPU time of its misses.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,8 +20,8 @@ const FULL_WRITES: f64 = 1000.0;
 /// Factor on the weight of older samples of costs when a new sample comes.
 const DECAY: f64 = 0.98;
 
-/// The engine beneath a server.
-pub(crate) struct Beneath {
+/// The engine of a server, as its storage.
+pub(crate) struct EngineStorage {
     engine: Arc<Engine>,
     capacity_bytes: u64,
     since: Instant,
@@ -30,13 +30,14 @@ pub(crate) struct Beneath {
     copying: Mutex<Copying>,
 }
 
-impl Beneath {
-    pub(crate) fn new(engine: Arc<Engine>, capacity_bytes: u64) -> Beneath {
+impl EngineStorage {
+    pub(crate) fn new(engine: Arc<Engine>, capacity_bytes: u64) -> EngineStorage {
         let (since, costs, copying) = (Instant::now(), Mutex::default(), Mutex::default());
         let log_start = Lsn::ZERO;
-        let mut beneath = Beneath { engine, capacity_bytes, since, log_start, costs, copying };
-        beneath.log_start = beneath.committed();
-        beneath
+        let mut storage =
+            EngineStorage { engine, capacity_bytes, since, log_start, costs, copying };
+        storage.log_start = storage.committed();
+        storage
     }
 
     fn log_bytes(&self) -> u64 {
@@ -44,7 +45,7 @@ impl Beneath {
     }
 }
 
-impl Storage for Beneath {
+impl Storage for EngineStorage {
     fn section(&self, commands: u64, buffers_bytes: u64) -> String {
         let Snapshot { accesses, hits, misses, flash_reads, flash_writes, jobs, .. } =
             self.engine.counters().snapshot();
