@@ -34,6 +34,7 @@
 //! }
 //! ```
 
+#![warn(clippy::too_many_lines)]
 #![forbid(unsafe_code)]
 
 mod addr;

@@ -13,6 +13,8 @@
 //! the table of its transitions. `Backside` (`miss/`) is the part of a core that executes their
 //! effects: it reads, writes, frees frames and wakes fibers.
 
+#![warn(clippy::too_many_lines)]
+
 mod api;
 mod cache;
 mod core;

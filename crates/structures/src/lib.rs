@@ -50,6 +50,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![warn(clippy::too_many_lines)]
 #![forbid(unsafe_code)]
 
 mod b_tree;

@@ -297,6 +297,7 @@ impl Tree {
 
     /// Inserts or replaces a record at the end of `path`, and divides pages that are full. `spare`
     /// pages suffice.
+    #[expect(clippy::too_many_lines, reason = "one walk up the path, whose steps share its state")]
     fn apply<M: Memory>(
         &self,
         access: &mut Access<'_, M>,
