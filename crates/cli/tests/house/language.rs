@@ -180,6 +180,36 @@ fn lines_of_text_fit_a_screen() {
     assert!(long.is_empty(), "{} lines are too long:\n{}", long.len(), long.join("\n"));
 }
 
+/// Returns the words of a document. Those of its tables count if `tables`.
+fn words(text: &str, tables: bool) -> usize {
+    let counted = text.lines().filter(|line| tables || !line.starts_with('|'));
+    counted.map(|line| line.split_whitespace().count()).sum()
+}
+
+#[test]
+fn documents_keep_their_length() {
+    let read = |name: &str| fs::read_to_string(workspace().join(name)).expect("a document");
+    let most = [
+        ("README.md", 900, true),
+        ("docs/ARCHITECTURE.md", 2_500, true),
+        ("docs/RESULTS.md", 5_000, true),
+        // Its tables are made of TOML files and of the claims.
+        ("docs/SYSTEMS.md", 4_000, false),
+    ];
+    for (name, most, tables) in most {
+        let count = words(&read(name), tables);
+        assert!(count <= most, "{name} has {count} words, expected at most {most}");
+    }
+    let lines = read("CHANGELOG.md").lines().count();
+    assert!(lines <= 120, "CHANGELOG.md has {lines} lines, expected at most 120");
+}
+
+#[test]
+fn words_of_tables_count_only_if_asked() {
+    let text = "Two words.\n| a | b |\n";
+    assert_eq!((words(text, true), words(text, false)), (7, 2));
+}
+
 #[test]
 fn a_sentence_is_hard_for_its_length_or_a_phrase() {
     let long = ["word"; SENTENCE_WORDS + 1].join(" ");

@@ -2,6 +2,7 @@
 //! do not import each other in a circle. Unsafe code has its places. Nothing refers to a document
 //! outside of the project. The pages agree with the code. The text is plain.
 
+mod drawing;
 mod language;
 mod modules;
 mod references;

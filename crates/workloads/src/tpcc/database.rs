@@ -37,8 +37,8 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 /// A device fault may end a transaction anywhere. Before the first store, nothing has changed.
 /// Between stores, a part remains, as after any write under a [`latch`]. This is as rare as an
 /// eviction between two stores, since the pages were just read. Stores are ordered so that such a
-/// part is not [`Corrupt`]. An order is in the database when the district's row includes it. That row
-/// is stored after the order and before a NEW-ORDER row is deleted.
+/// part is not [`Corrupt`]. An order is in the database when the district's row includes it. That
+/// row is stored after the order and before a NEW-ORDER row is deleted.
 ///
 /// # Rings
 /// Orders, with their lines and NEW-ORDER rows, lie in a ring of slots for each district; so do

@@ -19,8 +19,8 @@ impl Database {
     /// transaction of its own, in one atomic step, as the standard permits (clause 2.7.4).
     ///
     /// # Errors
-    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored in that district and the ones
-    /// after it.
+    /// [`Corrupt`] when it reads an invalid row. Nothing is then stored in that district and the
+    /// ones after it.
     pub fn delivery<M: Memory>(
         &self,
         memory: &mut M,
