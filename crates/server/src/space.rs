@@ -1,7 +1,8 @@
 //! Frees pages after changes, and for commands that find no free page.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{DATABASES, HASHES, Keyspace};
+use ebbtide_core::durability::TransactionError;
+use ebbtide_structures::keyspace::{DATABASES, Due, HASHES, Keyspace};
 
 use crate::state::State;
 
@@ -13,6 +14,10 @@ const PREPARED_PAGES: u64 = 256;
 
 /// Leaves that one call examines for joins. Between two that can be joined there may be many.
 const LEAVES: usize = 32;
+
+/// Fields of hashes that one call removes from the hashes of a leaf. They belong to few
+/// transactions, none of them long.
+const FIELDS: usize = 32;
 
 /// Frees pages before a command that cannot run again.
 pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) {
@@ -86,13 +91,20 @@ fn join<M: Memory>(
     any
 }
 
-/// For each database, removes expired keys from the leaf with the earliest expiry. Returns true if
-/// there was one.
+/// For each database, removes expired keys and fields from the leaf with the earliest expiry.
+/// Returns true if there was one.
 pub(crate) fn expire<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     let keyspace = keyspace.at(crate::clock::now_ms());
     let mut any = false;
     for database in 0..DATABASES {
         let Some(due) = keyspace.first_due(memory, database) else { continue };
+        let Ok(fields) = expire_fields(memory, state, &keyspace, (database, due)) else {
+            return any;
+        };
+        if fields >= FIELDS {
+            any = true;
+            continue;
+        }
         let hashes = keyspace.expired(memory, database, due.hash());
         let leaf = [due.hash()];
         let held = if hashes.is_empty() { &leaf } else { &hashes[..] };
@@ -106,4 +118,34 @@ pub(crate) fn expire<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspa
         any = true;
     }
     any
+}
+
+/// Removes [`FIELDS`] expired fields from the hashes of a leaf, or all if there are fewer. Returns
+/// their number, which is larger if the last hash lost more at once.
+fn expire_fields<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    keyspace: &Keyspace,
+    (database, due): (usize, Due),
+) -> Result<usize, TransactionError> {
+    let mut done = 0;
+    for name in keyspace.with_expired_fields(memory, database, due.hash()) {
+        let key = keyspace.key(&name);
+        let expire = |memory: &mut M| {
+            let expired = keyspace.expire_fields(memory, database, &key, FIELDS - done);
+            let expired = expired.unwrap_or_default();
+            if expired.fields > 0 {
+                state.changed(database, &name);
+            }
+            expired
+        };
+        let (expired, _) = state.exclusive(memory, keyspace, &[key.hash], expire)?;
+        state.statistics().expired_fields.add(expired.fields as u64);
+        state.statistics().expired.add(expired.key.into());
+        done += expired.fields;
+        if done >= FIELDS {
+            break;
+        }
+    }
+    Ok(done)
 }

@@ -43,6 +43,8 @@ pub struct Statistics {
     pub misses: Counter,
     /// Keys removed after their expiry.
     pub expired: Counter,
+    /// Fields of hashes that upkeep removed after their expiry.
+    pub expired_fields: Counter,
     /// Changes of keys. A transaction that runs again counts again.
     pub changes: Counter,
     /// Error replies.
@@ -67,6 +69,7 @@ impl Statistics {
             hits,
             misses,
             expired,
+            expired_fields,
             changes: _,
             errors,
             input_bytes: _,
@@ -74,7 +77,8 @@ impl Statistics {
             clients: _,
             buffers: _,
         } = self;
-        for counter in [commands, connections, rejected, hits, misses, expired, errors] {
+        let looked_up = [hits, misses, expired, expired_fields];
+        for counter in [commands, connections, rejected, errors].into_iter().chain(looked_up) {
             counter.set(0);
         }
     }

@@ -156,7 +156,8 @@ fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     format!(
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n\
          instantaneous_ops_per_sec:{}\r\ntotal_net_input_bytes:{}\r\n\
-         total_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\nevicted_keys:0\r\n\
+         total_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\n\
+         expired_subkeys:{}\r\nevicted_keys:0\r\n\
          keyspace_hits:{}\r\nkeyspace_misses:{}\r\ntotal_error_replies:{}\r\n",
         total(|core| &core.connections),
         total(|core| &core.commands),
@@ -165,6 +166,7 @@ fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
         total(|core| &core.output_bytes),
         total(|core| &core.rejected),
         total(|core| &core.expired),
+        total(|core| &core.expired_fields),
         total(|core| &core.hits),
         total(|core| &core.misses),
         total(|core| &core.errors),

@@ -54,10 +54,6 @@ pub fn limits() -> Vec<(&'static str, String)> {
             format!("{EXPIRY_MS_MAX} ms after 1970, the year 6429; a later time becomes this one"),
         ),
         (
-            "fields of a large hash that have expired and take space",
-            "no limit; each change of the hash removes up to 32 of them".into(),
-        ),
-        (
             "collection that `DUMP` or `MIGRATE` sends, and string that comes compressed to `RESTORE`",
             "half of the memory of a core's connections, and 64 MiB".into(),
         ),

@@ -134,7 +134,8 @@ impl<'a, M: Memory> Call<'a, M> {
         let now_ms = self.state.now_ms.get();
         let keyspace = self.keyspace();
         let entry = entry.filter(|entry| {
-            entry.expires_at_ms.is_none_or(|at| at > now_ms) && !keyspace.is_over(entry, value)
+            entry.expires_at_ms.is_none_or(|at| at > now_ms)
+                && !keyspace.is_over(self.memory, entry, value)
         });
         if entry.is_none() {
             value.clear();
@@ -329,10 +330,13 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Removes a key. Returns true if it existed and had not expired.
     fn remove(&mut self, key: &Key<'_>) -> Result<bool, Failure> {
         let (keyspace, database) = (self.keyspace(), self.session.database);
-        let entry = keyspace.find(self.memory, database, key, &mut Vec::new());
+        let mut value = Vec::new();
+        let entry = keyspace.find(self.memory, database, key, &mut value);
         let Some(entry) = entry else { return Ok(false) };
+        let is_over = entry.expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get())
+            || keyspace.is_over(self.memory, &entry, &value);
         large::step(self, &[key.hash], |call| Ok(keyspace.remove(call.memory, database, key)))?;
-        if entry.expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
+        if is_over {
             self.state.statistics().expired.add(1);
             return Ok(false);
         }

@@ -33,6 +33,7 @@ const FIELDS: &[(&str, Kind, &str)] = &[
     ("total_net_output_bytes", Counter, "Bytes sent."),
     ("rejected_connections", Counter, "Connections refused."),
     ("expired_keys", Counter, "Keys removed because they had expired."),
+    ("expired_subkeys", Counter, "Fields of hashes that upkeep removed after their expiry."),
     ("keyspace_hits", Counter, "Look-ups of keys that were there."),
     ("keyspace_misses", Counter, "Look-ups of keys that were not there."),
     ("total_error_replies", Counter, "Error replies."),

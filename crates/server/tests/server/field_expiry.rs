@@ -116,6 +116,72 @@ fn a_field_that_has_expired_is_gone_for_every_command() {
     }
 }
 
+/// Waits for upkeep.
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(120);
+    while !done() {
+        assert!(std::time::Instant::now() < end, "it never happens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns the number of the key in the lines of `INFO`.
+fn information(client: &mut Client, name: &str) -> u64 {
+    let Reply::Bulk(text) = client.call("info stats") else { panic!("a text") };
+    let text = String::from_utf8(text).expect("text");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.expect("a line").parse().expect("a number")
+}
+
+#[test]
+fn upkeep_removes_fields_that_have_expired_and_hashes_that_are_empty() {
+    let (_server, mut client) = server(0);
+    // No command touches these hashes after this.
+    for (name, fields) in [("small", 3), ("tree", 500), ("part", 400)] {
+        for number in 0..fields {
+            let line = format!("hsetex {name} px 1000 fields 1 field{number} value{number}");
+            client.send(&encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+        }
+        for _ in 0..fields {
+            assert_eq!(client.reply(), Some(Reply::Integer(1)));
+        }
+    }
+    client.call("hset part stays 1");
+    wait_until(|| client.call("dbsize") == Reply::Integer(1));
+    wait_until(|| client.call("object encoding part") == bulk("listpack"));
+    assert_eq!(client.call("keys *"), Reply::Array(vec![bulk("part")]));
+    assert_eq!(client.call("hgetall part"), Reply::Array(vec![bulk("stays"), bulk("1")]));
+    let before = information(&mut client, "expired_subkeys");
+    client.call("hset few a 1 b 2");
+    client.call("hpexpire few 1 fields 1 a");
+    wait_until(|| information(&mut client, "expired_subkeys") > before);
+    assert_eq!(client.call("dbsize"), Reply::Integer(2));
+}
+
+#[test]
+fn a_hash_of_expired_fields_is_gone_before_upkeep_comes() {
+    let (_server, mut client) = server(0);
+    for fields in [3, 2_000] {
+        for number in 0..fields {
+            client.send(&encode(&[b"hset", b"h", format!("f{number}").as_bytes(), b"value"]));
+            client.reply();
+        }
+        // Within a transaction no upkeep comes between the commands.
+        client.call("multi");
+        let names = (0..fields).map(|number| format!(" f{number}")).collect::<String>();
+        client.call(&format!("hpexpireat h {} fields {fields}{names}", now_ms() + 100));
+        client.call("exec");
+        std::thread::sleep(Duration::from_millis(110));
+        client.call("multi");
+        for line in ["exists h", "type h", "del h", "scan 0"] {
+            client.call(line);
+        }
+        let Reply::Array(replies) = client.call("exec") else { panic!("replies") };
+        assert_eq!(replies[..2], [Reply::Integer(0), Reply::Status("none".into())]);
+        assert_eq!(replies[2], Reply::Integer(0));
+    }
+}
+
 #[test]
 fn a_hash_without_fields_is_gone() {
     let (_server, mut client) = server(0);

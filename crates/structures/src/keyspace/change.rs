@@ -188,6 +188,7 @@ impl Keyspace {
         value: &[u8],
     ) -> Result<Option<Entry>, Full> {
         let bytes = encode(key.bytes, entry, value);
+        let due_at = due::due_in(&bytes);
         let tree = self.tree(database);
         // Expired keys may be dropped from two leaves: its own, and the next one, which may share
         // its entries.
@@ -203,7 +204,7 @@ impl Keyspace {
                 };
                 match put {
                     Ok(old) => {
-                        if let Some(at) = entry.expires_at_ms {
+                        if let Some(at) = due_at {
                             tree.note_due(memory, page, header, at);
                         }
                         Step::Done(Some(old))

@@ -1,15 +1,17 @@
-//! The index of due leaves: leaves with keys that expire, in the order of time.
+//! The index of due leaves: leaves with keys or fields that expire, in the order of time.
 //!
 //! Every database has such a tree in addition to the tree of its keys. A leaf with keys that expire
-//! has one record in it. The record holds the hash where the leaf begins, and a second: when that
-//! second begins, the leaf's first key has expired. The leaf's header has that second too. A key
-//! that expires earlier moves the record. A key that is removed leaves it, so a record may be early
-//! and is never late. Due records are at the left end of the tree.
+//! has one record in it, and so has a leaf with hashes whose fields expire. The record holds the
+//! hash where the leaf begins, and a second: when that second begins, the leaf's first key or field
+//! has expired. The leaf's header has that second too. A key or field that expires earlier moves
+//! the record. One that is removed leaves it, so a record may be early and is never late. Due
+//! records are at the left end of the tree.
 
 use ebbtide_core::{Addr, Memory};
 
+use super::collection::{all_over, first_expiry};
 use super::due_record::{Named, Record, place, record_bytes, record_in};
-use super::entry::{Entry, Place, encode, expiry_in, load_key};
+use super::entry::{Entry, Place, collection_in, encode, expiry_in, load_key};
 use super::key::Key;
 use super::layout::{HASHES, PageHeader};
 use super::leaf::{self, Taken};
@@ -26,6 +28,19 @@ const LATER_MAX: u32 = 8;
 /// index.
 pub(super) fn second_of(expires_at_ms: u64) -> u32 {
     u32::try_from(expires_at_ms.div_ceil(1000).max(1)).unwrap_or(0)
+}
+
+/// When the key of an entry of these bytes expires, or the first field of its hash; `None` if
+/// neither does.
+pub(super) fn due_in(entry: &[u8]) -> Option<u64> {
+    let field = collection_in(entry).and_then(first_expiry);
+    expiry_in(entry).into_iter().chain(field).min()
+}
+
+/// True if the key of an entry of these bytes has expired, or all fields of its packed hash.
+pub(super) fn is_over(entry: &[u8], now_ms: u64) -> bool {
+    expiry_in(entry).is_some_and(|at| at <= now_ms)
+        || collection_in(entry).is_some_and(|packed| all_over(packed, now_ms))
 }
 
 /// Returns true if a record of this second is due.
@@ -52,7 +67,7 @@ impl Tree {
         named: &mut Named,
     ) {
         let Some(due) = self.due() else { return };
-        let first = entries.iter().filter_map(|(_, bytes)| expiry_in(bytes)).min();
+        let first = entries.iter().filter_map(|(_, bytes)| due_in(bytes)).min();
         header.due = first.map_or(0, second_of);
         if let Some(index) = named.iter().position(|record| *record == (header.due, header.low)) {
             named.remove(index);

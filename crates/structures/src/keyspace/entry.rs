@@ -47,7 +47,8 @@ pub(super) const ENTRY_BYTES_MIN: usize = 2;
 /// The most bytes of the three numbers.
 const HEADER_BYTES_MAX: usize = 2 + 5 + 10;
 
-/// The most bytes of a collection's entry that name its trees: the tag and two roots.
+/// The most bytes of a collection's entry that name its trees: the tag and two roots. A time may
+/// follow.
 const DESCRIPTOR_BYTES_MAX: usize = 9;
 
 /// The numbers of the pages of a value, or of the pages that list them.
@@ -280,6 +281,12 @@ pub(super) fn key_in(entry: &[u8]) -> &[u8] {
 /// When an entry of these bytes expires.
 pub(super) fn expiry_in(entry: &[u8]) -> Option<u64> {
     EntryHeader::decode(entry)?.expires_at_ms
+}
+
+/// The bytes after the key in an entry of these bytes, if the entry is of a collection.
+pub(super) fn collection_in(entry: &[u8]) -> Option<&[u8]> {
+    let header = EntryHeader::decode(entry).filter(|header| header.place == COLLECTION)?;
+    entry.get(header.bytes + header.key_bytes..)
 }
 
 /// An entry as it is written.

@@ -1,15 +1,18 @@
-//! Removes keys that have expired, a leaf at a time.
+//! Removes keys that have expired, a leaf at a time. A packed hash whose fields have all expired is
+//! such a key.
 
 use ebbtide_core::{Addr, Memory};
 
+use super::collection::{all_over, first_expiry};
 use super::due;
 use super::due_record::{Named, Record};
-use super::entry::{Entry, expiry_in, key_in, load_key};
+use super::entry::{Entry, key_in, load_key};
+use super::kind::Kind;
 use super::tree::Step;
 use super::{Keyspace, leaf};
 use crate::latch;
 
-/// A leaf with a key that has expired, as found in the index of due leaves.
+/// A leaf with a key or a field that has expired, as found in the index of due leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due(Record);
 
@@ -24,7 +27,7 @@ impl Due {
 pub type Expired = (Vec<u8>, u64);
 
 impl Keyspace {
-    /// Returns the leaf of a database whose first key expired earliest; `None` if no key has
+    /// Returns the leaf of a database whose first key or field expired earliest; `None` if none has
     /// expired.
     pub fn first_due<M: Memory>(&self, memory: &mut M, database: usize) -> Option<Due> {
         self.tree(database).first_due(memory, self.now_ms).map(Due)
@@ -47,7 +50,12 @@ impl Keyspace {
             leaf::each_entry(memory, page, header, |memory, at| {
                 let end = leaf::end(page);
                 let Some(entry) = Entry::load_without_value(memory, at, end) else { return };
-                let is_over = entry.expires_at_ms.is_some_and(|at| at <= self.now_ms);
+                let mut value = Vec::new();
+                if entry.kind() == Kind::Hash {
+                    Entry::load(memory, at, end, &mut value);
+                }
+                let is_over = entry.expires_at_ms.is_some_and(|at| at <= self.now_ms)
+                    || all_over(&value, self.now_ms);
                 let mut key = Vec::new();
                 if is_over && wanted(&entry) && load_key(memory, at, end, &mut key).is_some() {
                     hashes.push(self.key(&key).hash);
@@ -56,6 +64,36 @@ impl Keyspace {
             hashes
         });
         expired.unwrap_or_default()
+    }
+
+    /// Returns the keys in the leaf of this hash that have hashes with expired fields. A packed hash
+    /// without other fields is [expired](Keyspace::expired) instead.
+    pub fn with_expired_fields<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        hash: u64,
+    ) -> Vec<Vec<u8>> {
+        let found = self.tree(database).read(memory, hash, |memory, page, header| {
+            let mut keys = Vec::new();
+            leaf::each_entry(memory, page, header, |memory, at| {
+                let (mut value, end) = (Vec::new(), leaf::end(page));
+                let entry = Entry::load_without_value(memory, at, end);
+                if entry.is_none_or(|entry| entry.kind() != Kind::Hash) {
+                    return;
+                }
+                let Some(entry) = Entry::load(memory, at, end, &mut value) else { return };
+                let lives = entry.expires_at_ms.is_none_or(|at| at > self.now_ms)
+                    && !all_over(&value, self.now_ms);
+                let is_due = first_expiry(&value).is_some_and(|at| at <= self.now_ms);
+                let mut key = Vec::new();
+                if lives && is_due && load_key(memory, at, end, &mut key).is_some() {
+                    keys.push(key);
+                }
+            });
+            keys
+        });
+        found.unwrap_or_default()
     }
 
     /// Removes the expired keys of a leaf whose hashes are among `hashes`. The caller holds their
@@ -81,7 +119,7 @@ impl Keyspace {
             }
             named.push(record);
             let over = |(hash, bytes): &leaf::Taken| {
-                expiry_in(bytes).is_some_and(|at| at <= self.now_ms) && hashes.contains(hash)
+                due::is_over(bytes, self.now_ms) && hashes.contains(hash)
             };
             let all = leaf::read(memory, page, header, &tree.order);
             let (gone, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(over);

@@ -66,7 +66,9 @@ use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
-pub use collection::{Collection, ELEMENT_BYTES_MAX, Field, MEMBER_BYTES_MAX, SCAN_END, Score};
+pub use collection::{
+    Collection, ELEMENT_BYTES_MAX, ExpiredFields, Field, MEMBER_BYTES_MAX, SCAN_END, Score,
+};
 pub use entry::{Entry, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 pub use expire::{Due, Expired};
 pub use key::{HashSecret, KEY_BYTES_MAX, Key, slot};
@@ -361,6 +363,7 @@ impl Keyspace {
                 if let Some(expires_at_ms) = load_key(memory, at, leaf::end(page), &mut key)
                     && self.key(&key).hash >= from
                     && let Some(kind) = load_kind(memory, at, leaf::end(page))
+                    && !(kind == Kind::Hash && self.has_expired_fields_only(memory, page, at))
                 {
                     into.push(Scanned { key, expires_at_ms, kind });
                 }
@@ -368,6 +371,13 @@ impl Keyspace {
             header.high
         });
         next.unwrap_or(HASHES)
+    }
+
+    /// True if the entry at `at` is of a packed hash whose fields have all expired.
+    fn has_expired_fields_only<M: Memory>(&self, memory: &mut M, page: Addr, at: Addr) -> bool {
+        let mut value = Vec::new();
+        Entry::load(memory, at, leaf::end(page), &mut value);
+        collection::all_over(&value, self.now_ms)
     }
 
     /// Removes all keys of a database at once. [`reclaim`](Keyspace::reclaim) frees their pages. No

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ebbtide_core::{Addr, PAGE_BYTES};
-use ebbtide_structures::keyspace::{Full, HashSecret, Keyspace};
+use ebbtide_structures::keyspace::{Field, Full, HashSecret, Keyspace, Kind};
 use ebbtide_testbed::Plain;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -35,6 +35,46 @@ impl Store {
         set.expect("no log").0
     }
 
+    /// Sets a field of a hash.
+    fn set_field(&mut self, now_ms: u64, name: &str, field: &Field<'_>) {
+        let keys = self.keys.at(now_ms);
+        let key = keys.key(name.as_bytes());
+        let set = keys.exclusive(&mut self.memory, &[key.hash], |memory| {
+            let mut value = Vec::new();
+            let entry = keys.find(memory, DATABASE, &key, &mut value);
+            let found = entry.and_then(|entry| keys.open_collection(&key, &entry, &value));
+            let mut hash = found.unwrap_or_else(|| keys.new_collection(&key, Kind::Hash));
+            hash.put(memory, &field.encode())?;
+            keys.store_collection(memory, DATABASE, &key, &mut hash)
+        });
+        set.expect("no log").0.expect("room");
+    }
+
+    /// The number of fields of a hash that have not been removed.
+    fn stored_fields(&mut self, name: &str) -> u64 {
+        let (keys, mut value) = (self.keys, Vec::new());
+        let key = keys.key(name.as_bytes());
+        let entry = keys.find(&mut self.memory, DATABASE, &key, &mut value);
+        let hash = entry.and_then(|entry| keys.open_collection(&key, &entry, &value));
+        hash.map_or(0, |hash| hash.stored(&mut self.memory))
+    }
+
+    /// Removes expired fields of the hashes of a leaf, as upkeep does. Returns their number.
+    fn expire_fields(&mut self, now_ms: u64, leaf: u64) -> usize {
+        let keys = self.keys.at(now_ms);
+        let names = keys.with_expired_fields(&mut self.memory, DATABASE, leaf);
+        let expire = |name: Vec<u8>| {
+            let key = keys.key(&name);
+            let (expired, _) = keys
+                .exclusive(&mut self.memory, &[key.hash], |memory| {
+                    keys.expire_fields(memory, DATABASE, &key, 32).expect("room")
+                })
+                .expect("no log");
+            expired.fields
+        };
+        names.into_iter().map(expire).sum()
+    }
+
     fn join(&mut self, hash: u64) {
         let keys = self.keys;
         let join = |memory: &mut Plain| keys.join(memory, DATABASE, hash);
@@ -47,6 +87,7 @@ impl Store {
         let keys = self.keys.at(now_ms);
         let (mut names, mut looks) = (BTreeSet::new(), 0);
         while let Some(due) = keys.first_due(&mut self.memory, DATABASE) {
+            while self.expire_fields(now_ms, due.hash()) > 0 {}
             let hashes = keys.expired(&mut self.memory, DATABASE, due.hash());
             let held = if hashes.is_empty() { vec![due.hash()] } else { hashes };
             let (gone, _) = keys
@@ -163,4 +204,58 @@ fn what_is_due_goes_with_a_database_that_is_swapped_or_cleared() {
     while keys.reclaim(&mut store.memory) {}
     let (free, all) = keys.free_pages(&mut store.memory);
     assert_eq!(all - free, 9, "the header and the counts");
+}
+
+#[test]
+fn hashes_whose_fields_have_expired_vanish_and_give_their_pages_back() {
+    let mut store = Store::new(4_000);
+    let (free, _) = store.keys.free_pages(&mut store.memory);
+    // Packed hashes, some in trees, and one that expires only in part.
+    let sizes = [("one", 1), ("packed", 20), ("tree", 300), ("large", 5_000)];
+    for (name, fields) in sizes {
+        for number in 0..fields {
+            let field_name = format!("field:{number}");
+            let expires_at_ms = Some(NOW_MS + 1_000 + number % 3_000);
+            let field = Field { name: field_name.as_bytes(), expires_at_ms, value: b"value" };
+            store.set_field(NOW_MS, name, &field);
+        }
+    }
+    for number in 0..1_000u64 {
+        let (name, at) = (number.to_string(), NOW_MS + 1_000);
+        let expires_at_ms = (!number.is_multiple_of(10)).then_some(at);
+        let field = Field { name: name.as_bytes(), expires_at_ms, value: b"value" };
+        store.set_field(NOW_MS, "part", &field);
+    }
+    assert_eq!(store.expire(NOW_MS + 500).1, 0, "nothing is due");
+    store.expire(NOW_MS + 2_000);
+    let counts = store.keys.counts(&mut store.memory, DATABASE);
+    assert_eq!(counts.keys, 2, "the large one has later fields, and the other some that stay");
+    assert_eq!(store.stored_fields("large"), 5_000 - 2 * 1_001);
+    assert_eq!(store.stored_fields("part"), 100);
+    store.expire(NOW_MS + 10_000);
+    assert_eq!(store.keys.counts(&mut store.memory, DATABASE).keys, 1);
+    assert_eq!(store.expire(NOW_MS + 1_000_000).1, 0, "nothing is due any more");
+    let key = store.keys.key(b"part");
+    assert!(store.keys.remove(&mut store.memory, DATABASE, &key));
+    while store.keys.reclaim_large(&mut store.memory, |_| false) {}
+    let (left, _) = store.keys.free_pages(&mut store.memory);
+    assert!(free - left <= 4, "{} pages are lost", free - left);
+}
+
+#[test]
+fn few_fields_that_expire_among_many_take_few_looks() {
+    let mut store = Store::new(8_000);
+    for number in 0..40_000u64 {
+        let soon = number.is_multiple_of(4_000);
+        let expires_at_ms = Some(NOW_MS + if soon { 5_000 } else { 80_000_000 + number });
+        let field = Field { name: b"field", expires_at_ms, value: b"value" };
+        store.set_field(NOW_MS, &number.to_string(), &field);
+        // An earlier time that is taken back costs one look.
+        let later = Field { expires_at_ms: Some(NOW_MS + 90_000_000), ..field };
+        store.set_field(NOW_MS, "again", &later);
+    }
+    assert_eq!(store.expire(NOW_MS).1, 0);
+    let (gone, looks) = store.expire(NOW_MS + 6_000);
+    assert_eq!(gone.len(), 10);
+    assert!(looks <= 20, "{looks} looks for ten fields");
 }

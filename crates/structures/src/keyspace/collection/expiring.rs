@@ -4,13 +4,19 @@
 //! that have expired are dropped when the hash is opened. A hash in trees has a second tree, which
 //! is made with its first field that expires. It has these fields in the order of their times. So
 //! the number of expired fields is a rank in it, and [`Collection::remove_expired`] finds them.
+//!
+//! The entry of such a hash ends with a time in eight bytes: no field expires earlier. A field that
+//! expires earlier moves it. One that is removed leaves it. An entry of an older build has no time,
+//! and the next field that expires adds it. So the [index of due leaves](super::super::due) finds a
+//! hash without a look at its trees.
 
 use ebbtide_core::Memory;
 
+use super::super::kind::roots_of_tag;
 use super::hashed::Field;
 use super::packed::{self, Packed};
 use super::tree::{Access, Element, Payload, Seek, Tree};
-use super::{Body, Collection, Full, Kind};
+use super::{Body, Collection, Full, Key, Keyspace, Kind};
 
 /// Bytes of a time in front of the hash of a field.
 const TIME_BYTES: usize = 8;
@@ -42,10 +48,83 @@ pub(super) fn put_new<M: Memory>(
     Ok(())
 }
 
-/// True if all fields in packed bytes have expired, and there are some.
-pub(super) fn all_over(packed: &[u8], now_ms: u64) -> bool {
+/// Number of fields that have expired in the tree of fields that expire.
+pub(super) fn expired_in<M: Memory>(access: &mut Access<'_, M>, tree: Tree, now_ms: u64) -> u64 {
+    tree.lower_bound(access, &now_ms.saturating_add(1).to_be_bytes())
+}
+
+/// The time at which the first of these fields expires; `None` if none does.
+fn first_of<'a>(elements: impl Iterator<Item = &'a [u8]>) -> Option<u64> {
+    elements.filter_map(|element| Field::decode(element).expires_at_ms).min()
+}
+
+/// A time before which no field expires, from the part of a collection's entry after the key.
+/// `None` if no field expires, or it is no hash.
+pub(in crate::keyspace) fn first_expiry(body: &[u8]) -> Option<u64> {
+    let (tag, rest) = body.split_first()?;
+    match (Kind::of_tag(*tag), roots_of_tag(*tag)) {
+        (Kind::Hash, 0) => first_of(packed::elements(rest)),
+        (Kind::Hash, roots) => {
+            let time = rest.get(roots * 4..)?;
+            Some(u64::from_le_bytes(time.try_into().ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// True if the part of a collection's entry after the key is of a packed hash, and all its fields
+/// have expired.
+pub(in crate::keyspace) fn all_over(body: &[u8], now_ms: u64) -> bool {
+    let Some((tag, packed)) = body.split_first() else { return false };
+    if (Kind::of_tag(*tag), roots_of_tag(*tag)) != (Kind::Hash, 0) {
+        return false;
+    }
     let mut elements = packed::elements(packed).peekable();
     elements.peek().is_some() && elements.all(|element| is_over(element, now_ms))
+}
+
+/// What [`Keyspace::expire_fields`] has removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpiredFields {
+    /// Number of fields.
+    pub fields: usize,
+    /// True if the key was removed, because all of its fields had expired.
+    pub key: bool,
+}
+
+impl Keyspace {
+    /// Removes at most `most` expired fields of a hash in trees, or all of a packed one. Removes
+    /// the key at once if all fields have expired. The caller holds the key's stripe.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for the entry, which is longer once the hash is packed again.
+    pub fn expire_fields<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        most: usize,
+    ) -> Result<ExpiredFields, Full> {
+        let mut value = Vec::new();
+        let found = self.find(memory, database, key, &mut value);
+        let hash = found.and_then(|entry| self.open_collection(key, &entry, &value));
+        let Some(mut hash) = hash.filter(|hash| hash.kind == Kind::Hash) else {
+            return Ok(ExpiredFields::default());
+        };
+        let is_over = hash.is_empty(memory);
+        let fields = match &hash.body {
+            Body::Packed(live) => {
+                let before = packed::elements(value.get(1..).unwrap_or_default()).count();
+                before - live.elements().count()
+            }
+            Body::Trees(_) if is_over => usize::try_from(hash.stored(memory)).unwrap_or(usize::MAX),
+            Body::Trees(_) => hash.remove_expired(memory, most),
+        };
+        hash.note_first_expiry(memory);
+        hash.is_changed |= fields > 0;
+        self.store_collection(memory, database, key, &mut hash)?;
+        Ok(ExpiredFields { fields, key: is_over })
+    }
 }
 
 impl Packed {
@@ -60,9 +139,14 @@ impl Packed {
         live
     }
 
+    /// The time at which the first field expires; `None` if none does.
+    pub(super) fn first_expiry(&self) -> Option<u64> {
+        first_of(self.elements())
+    }
+
     /// True if a field expires.
     pub(super) fn expires(&self) -> bool {
-        self.elements().any(|element| Field::decode(element).expires_at_ms.is_some())
+        self.first_expiry().is_some()
     }
 }
 
@@ -87,9 +171,8 @@ impl Collection {
 
     /// Number of fields that have expired and are not removed.
     pub fn expired<M: Memory>(&self, memory: &mut M) -> u64 {
-        let first_later = self.keyspace.now_ms.saturating_add(1).to_be_bytes();
-        let tree = self.expiring();
-        tree.map_or(0, |tree| tree.lower_bound(&mut self.access(memory), &first_later))
+        let (tree, now_ms) = (self.expiring(), self.keyspace.now_ms);
+        tree.map_or(0, |tree| expired_in(&mut self.access(memory), tree, now_ms))
     }
 
     /// Makes the tree of fields that expire, if the hash is in trees. The collection must be stored
@@ -107,6 +190,23 @@ impl Collection {
         }
         (self.is_changed, self.was_changed) = (true, true);
         Ok(())
+    }
+
+    /// The time at which the first field of a hash in trees expires.
+    fn first_in_trees<M: Memory>(&self, memory: &mut M) -> Option<u64> {
+        let mut first: Vec<Element> = Vec::new();
+        self.expiring()?.read(&mut self.access(memory), 0, 1, &mut first);
+        let time = first.first().and_then(|(key, _)| key.first_chunk::<TIME_BYTES>());
+        time.map(|time| u64::from_be_bytes(*time))
+    }
+
+    /// Notes the time at which the first field of a hash in trees expires.
+    fn note_first_expiry<M: Memory>(&mut self, memory: &mut M) {
+        if self.is_large() {
+            let first = self.first_in_trees(memory);
+            self.is_changed |= first != self.no_field_expires_before;
+            self.no_field_expires_before = first;
+        }
     }
 
     /// Puts a field that lies in trees. Returns true if its name is new.
@@ -142,6 +242,12 @@ impl Collection {
                 expiring.remove(&mut access, Seek::Key(&due_key(at, &hash)));
             }
             _ => {}
+        }
+        if put.is_ok()
+            && expires_at_ms
+                .is_some_and(|at| self.no_field_expires_before.is_none_or(|first| at < first))
+        {
+            self.note_first_expiry(memory);
         }
         put.map(|is_new| is_new || old.is_some_and(|at| at <= now_ms))
     }

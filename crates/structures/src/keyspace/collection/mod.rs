@@ -31,6 +31,8 @@ use super::{Keyspace, Large, LargeId, detached};
 use packed::Packed;
 use tree::{Access, Payload, Seek, Tree};
 
+pub use expiring::ExpiredFields;
+pub(super) use expiring::{all_over, first_expiry};
 pub use hashed::{Field, SCAN_END};
 pub use sorted::{MEMBER_BYTES_MAX, Score};
 
@@ -70,6 +72,8 @@ pub struct Collection {
     listed: usize,
     /// Number of its trees that the entry of its key names.
     stored_trees: usize,
+    /// Of a hash in trees: the time in its entry.
+    no_field_expires_before: Option<u64>,
 }
 
 impl Collection {
@@ -266,6 +270,7 @@ impl Collection {
             self.drop_trees(memory, &roots);
             return Err(full);
         }
+        self.no_field_expires_before = packed.first_expiry().filter(|_| self.kind == Kind::Hash);
         self.body = Body::Trees(roots);
         self.is_changed = true;
         Ok(())
@@ -362,6 +367,9 @@ impl Collection {
             Body::Trees(roots) => {
                 let mut bytes = vec![self.kind.tag(roots.len())];
                 roots.iter().for_each(|root| bytes.extend_from_slice(&root.to_le_bytes()));
+                if let Some(at) = self.no_field_expires_before {
+                    bytes.extend_from_slice(&at.to_le_bytes());
+                }
                 (bytes, roots.clone())
             }
         }
@@ -382,6 +390,7 @@ impl Keyspace {
             was_changed: false,
             listed: 0,
             stored_trees: 0,
+            no_field_expires_before: None,
         }
     }
 
@@ -404,15 +413,28 @@ impl Keyspace {
         };
         let new = self.new_collection(key, *kind);
         let expires_at_ms = entry.expires_at_ms;
-        let stored_trees = roots.len();
-        Some(Collection { expires_at_ms, body, is_stored: true, stored_trees, ..new })
+        let (stored_trees, is_stored) = (roots.len(), true);
+        let no_field_expires_before = first_expiry(value).filter(|_| !roots.is_empty());
+        Some(Collection {
+            expires_at_ms,
+            body,
+            is_stored,
+            stored_trees,
+            no_field_expires_before,
+            ..new
+        })
     }
 
-    /// True if the entry that was found with `value` is a packed hash whose fields have all
-    /// expired.
-    pub fn is_over(&self, entry: &Entry, value: &[u8]) -> bool {
+    /// True if the entry that was found with `value` is of a hash whose fields have all expired.
+    pub fn is_over<M: Memory>(&self, memory: &mut M, entry: &Entry, value: &[u8]) -> bool {
         let Place::Collection { kind: Kind::Hash, roots } = &entry.place else { return false };
-        roots.is_empty() && expiring::all_over(value.get(1..).unwrap_or_default(), self.now_ms)
+        let [fields, expiring] = roots[..] else { return all_over(value, self.now_ms) };
+        if first_expiry(value).is_none_or(|at| at > self.now_ms) {
+            return false;
+        }
+        let access = &mut Access { keyspace: *self, memory };
+        let over = expiring::expired_in(access, Tree { root: expiring }, self.now_ms);
+        Tree { root: fields }.total(access) <= over
     }
 
     /// Writes the entry of a collection, if it must be written. Removes the key of one without
