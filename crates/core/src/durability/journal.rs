@@ -375,6 +375,16 @@ impl Journal {
             || self.wants_checkpoint() && !self.in_checkpoint()
     }
 
+    /// True if the thread that writes the log has work because a copy was written: a flush frees
+    /// slots or room for transactions, or a checkpoint of few pages goes on.
+    pub fn wants_settling(&self) -> bool {
+        let cleaned = match self.checkpoint {
+            Checkpoint::Cleaning { target } => self.unmapped.is_cleaned(target),
+            _ => false,
+        };
+        cleaned || self.wants_settled() || self.slots.wants_flush()
+    }
+
     /// True if enough full blocks are in DRAM that they should be written.
     pub fn wants_write(&self) -> bool {
         let many = (self.limits.buffer_blocks_max / 4).clamp(1, WRITE_BLOCKS_MAX as u64);

@@ -19,6 +19,9 @@ const NONE: Lsn = Lsn::ZERO;
 /// is more.
 const LOOKS_MAX: usize = 256;
 
+/// So many pages are few enough to look through for every copy.
+const FEW_PAGES: usize = 64;
+
 /// The state of the stores to a page since the first that is only in the log.
 #[derive(Clone, Copy, Debug)]
 struct Stores {
@@ -132,6 +135,12 @@ impl Unmapped {
         })
     }
 
+    /// True if there are few pages and copies have all of their stores before `target`. It is
+    /// called for every copy, so it does not look through many pages.
+    pub(super) fn is_cleaned(&self, target: Lsn) -> bool {
+        self.pages.len() <= FEW_PAGES && self.to_clean(target).next().is_none()
+    }
+
     /// Returns at most `count` pages that are in no copy yet, the oldest first, from where the last
     /// call ended. Pages that are stored to again and again are left out, unless there are no
     /// others, because jobs would have to wait for them. One call looks at a few pages only, since
@@ -213,6 +222,35 @@ mod tests {
         (2..10).for_each(|page| unmapped.freeze(PageId(page)));
         (2..10).for_each(|page| unmapped.note_mapped(PageId(page), Lsn(90 + page)));
         assert_eq!(unmapped.next_to_clean(Lsn(100), 2), [hot], "there is no other");
+    }
+
+    #[test]
+    fn all_pages_are_cleaned_once_each_has_a_copy() {
+        let mut unmapped = Unmapped::default();
+        let pages = [1, 2].map(PageId);
+        pages.iter().for_each(|&page| unmapped.note_store(page, Lsn(10 * page.0)));
+        for page in pages {
+            assert!(!unmapped.is_cleaned(Lsn(30)), "page {page:?} has no copy");
+            unmapped.freeze(page);
+            unmapped.note_mapped(page, Lsn(30 + page.0));
+        }
+        unmapped.note_store(pages[0], Lsn(40));
+        assert!(unmapped.is_cleaned(Lsn(30)), "the last store is later");
+        assert!(!unmapped.is_cleaned(Lsn(50)));
+    }
+
+    #[test]
+    fn many_pages_do_not_count_as_cleaned() {
+        let mut unmapped = Unmapped::default();
+        let many = FEW_PAGES as u64 + 1;
+        for page in 1..=many {
+            unmapped.note_store(PageId(page), Lsn(page));
+            unmapped.freeze(PageId(page));
+            unmapped.note_mapped(PageId(page), Lsn(1000 + page));
+        }
+        assert!(!unmapped.is_cleaned(Lsn(1000)));
+        unmapped.settle(Lsn(1001));
+        assert!(unmapped.is_cleaned(Lsn(1000)), "one page fewer");
     }
 
     #[test]

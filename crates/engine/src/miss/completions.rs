@@ -199,5 +199,5 @@ fn map(shared: &CoreShared, frame: FrameId, slot: u32, covers: Lsn) -> bool {
     let checksum =
         shared.cache.with_contents(frame, |contents| persist.geometry.checksum(contents));
     let frozen = Frozen { page: shared.cache.page_in(frame), covers };
-    persist.lock().journal.written(frozen, slot, checksum)
+    persist.written(frozen, slot, checksum)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use ebbtide_core::durability::{
-    Checksums, Disk, Geometry, Inspection, Journal, Limits, Lsn, Mapped, Policy, Recovered,
+    Checksums, Disk, Frozen, Geometry, Inspection, Journal, Limits, Lsn, Mapped, Policy, Recovered,
     RecoveryOptions, TransactionError, WriteSet, inspect, recover,
 };
 use ebbtide_core::{PageId, Watch};
@@ -409,6 +409,17 @@ impl Persist {
         Ok(lsn)
     }
 
+    /// Logs that the copy of a page was written to `slot`. Returns false if that write does not
+    /// count ([`Journal::written`]). Wakes the log writer if transactions may wait for the record.
+    pub(crate) fn written(&self, frozen: Frozen, slot: u32, checksum: u32) -> bool {
+        let mut guarded = self.lock();
+        let counts = guarded.journal.written(frozen, slot, checksum);
+        if guarded.journal.wants_settling() {
+            self.news.notify_one();
+        }
+        counts
+    }
+
     /// Reserves room for `bytes` bytes. If there is none, `waiter` is woken when there may be.
     pub(crate) fn try_reserve(
         &self,
@@ -694,10 +705,14 @@ mod tests {
     }
 
     fn persist_under(policy: Policy) -> Persist {
+        persist_with(policy, 64)
+    }
+
+    fn persist_with(policy: Policy, spare_pages: u64) -> Persist {
         let folder = tempfile::tempdir_in(".").unwrap();
         let path = folder.path().join("store");
         let tag = String::new();
-        let new = NewStore { path, offset: 0, pages: 64, spare_pages: 64, tag, force: false };
+        let new = NewStore { path, offset: 0, pages: 64, spare_pages, tag, force: false };
         let store = Store::create_persistent(&new, 1 << 20).unwrap();
         let disk = FileDisk::new(store.file(), store.persist_offset(), store.path()).unwrap();
         let sizes = (1 << 20, 32, 4);
@@ -721,6 +736,25 @@ mod tests {
         assert!(wants(every));
         persist.ask_flush();
         assert!(wants(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_copy_wakes_the_log_writer_if_room_comes_with_its_record() {
+        let persist = persist_with(Policy::None, 1);
+        commit(&persist);
+        assert!(!persist.try_reserve(8, None).unwrap(), "the only spare page is in use");
+        let mut guarded = persist.lock();
+        let slot = guarded.journal.take_slots(1).unwrap().first;
+        let frozen = guarded.journal.freeze(PageId(0));
+        std::thread::scope(|scope| {
+            // It gets the lock once this thread waits, as the log writer does.
+            scope.spawn(|| assert!(persist.written(frozen, slot, 0)));
+            while !guarded.journal.wants_flush() {
+                let late = persist.news.wait_for(&mut guarded, Duration::from_secs(300));
+                assert!(!late.timed_out(), "the log writer was not woken");
+            }
+            drop(guarded);
+        });
     }
 
     #[test]
