@@ -55,8 +55,8 @@ impl Plan {
         config.design = fixed.design;
         config.parts = fixed.parts;
         config.switch = fixed.switch;
-        let Os { read_ahead, fault_around, .. } = config.os;
-        config.os = Os { read_ahead, fault_around, ..fixed.os };
+        let Os { read_ahead, read_ahead_misses, fault_around, .. } = config.os;
+        config.os = Os { read_ahead, read_ahead_misses, fault_around, ..fixed.os };
         // Nothing is prefetched in a warm-up.
         config.prefetch = None;
         config.mos = config.mos.as_ref().map(|mos| Mos {
@@ -94,6 +94,7 @@ impl Plan {
             resolve("dram-only", &[]).expect("a shipped design resolves").dram_cache;
         (config.device, config.mos, config.promotion) = (None, None, None);
         (config.os.read_ahead, config.os.fault_around) = (Bytes(0), Bytes(0));
+        config.os.read_ahead_misses = 0;
         // In DRAM all kinds of page tables take the same time.
         config.tlb.page_tables = PageTables::Flat;
         basis

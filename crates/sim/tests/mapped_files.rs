@@ -53,9 +53,8 @@ fn config(read_ahead: &str) -> Config {
         ("dataset.size", "256MiB"),
         ("dram_cache.size", "16MiB"),
         ("os.read_ahead", read_ahead),
-        ("os.fault_around", "64KiB"),
     ];
-    resolve("hams-mmap", &keys).unwrap()
+    resolve("hams-mmap-linux", &keys).unwrap()
 }
 
 fn machine(config: &Config, order: Order) -> Machine {

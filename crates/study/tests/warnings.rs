@@ -66,3 +66,11 @@ fn cores_that_run_too_far_ahead_are_refused() {
     let error = refused("1001").expect("results would depend on it").to_string();
     assert!(error.contains("cores.run_ahead_ns = 1001: expected 1 to 1000"), "{error}");
 }
+
+#[test]
+fn cores_that_are_wider_than_the_model_allows_are_refused() {
+    let refused = |width: &str| resolve("astriflash", &[("cores.width", width)]).err();
+    assert_eq!(refused("8"), None);
+    let error = refused("9").expect("its reorder buffer would hide too little").to_string();
+    assert!(error.contains("cores.width = 9: expected 1 to 8"), "{error}");
+}

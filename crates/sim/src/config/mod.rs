@@ -313,6 +313,9 @@ pub struct Os {
     /// Bytes that a fault on an uncached page of a mapped file reads, with that page. 0: only the
     /// page.
     pub read_ahead: Bytes,
+    /// Faults on uncached pages, less those on cached ones, above which a fault reads its page
+    /// alone.
+    pub read_ahead_misses: u64,
     /// The aligned block around a faulting page of a mapped file whose cached pages are mapped with
     /// it.
     pub fault_around: Bytes,
@@ -504,6 +507,7 @@ impl Config {
             ("os.fault_us", os.fault_us, 0, 1_000_000),
             ("os.io_us", os.io_us, 0, 1_000_000),
             ("os.install_ns", os.install_ns, 0, 1_000_000_000),
+            ("os.read_ahead_misses", os.read_ahead_misses, 0, 1_000_000_000),
             ("os.switch_us", os.switch_us, 0, 1_000_000),
             ("os.shootdown_us", os.shootdown_us, 0, 1_000_000),
             ("os.interrupt_ns", os.interrupt_ns, 0, 1_000_000_000),

@@ -16,8 +16,8 @@ use crate::config::Os;
 /// ones. A fault for a load also maps the cached pages of the aligned block around it.
 ///
 /// Faults on absent pages add to a count, and faults on cached pages subtract from it. While the
-/// count is above [`MISSES_MAX`], only the faulting page is read. All threads share this state, as
-/// they share an open file.
+/// count is above `os.read_ahead_misses`, only the faulting page is read. All threads share this
+/// state, as they share an open file.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ReadAhead {
     /// Pages read at once.
@@ -27,15 +27,14 @@ pub(super) struct ReadAhead {
     /// Pages of the file.
     end: u64,
     misses: u64,
+    /// Above this many misses, read-ahead counts as useless (`MMAP_LOTSAMISS`).
+    misses_max: u64,
     /// Pages that are cached or in flight and not mapped, and whether they are marked.
     unmapped: FxHashMap<PageId, bool>,
 }
 
-/// Above this many misses, read-ahead counts as useless (`MMAP_LOTSAMISS`).
-const MISSES_MAX: u64 = 100;
-
-/// Misses are counted up to this number.
-const COUNTED_MAX: u64 = 10 * MISSES_MAX;
+/// Misses are counted up to this many times the number at which read-ahead stops.
+const COUNTED_TIMES: u64 = 10;
 
 /// Pages to read. One of them is marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +52,7 @@ impl ReadAhead {
             block: whole(os.fault_around.0).max(1),
             end: pages,
             misses: 0,
+            misses_max: os.read_ahead_misses,
             unmapped: FxHashMap::default(),
         })
     }
@@ -65,8 +65,8 @@ impl ReadAhead {
 
     /// Handles a fault on `page`, which is absent. Returns the pages to read, including `page`.
     pub(super) fn absent(&mut self, page: PageId) -> Wanted {
-        self.misses = (self.misses + 1).min(COUNTED_MAX);
-        if self.misses > MISSES_MAX {
+        self.misses = (self.misses + 1).min(self.misses_max.saturating_mul(COUNTED_TIMES));
+        if self.misses > self.misses_max {
             return Wanted { pages: page.0..page.0 + 1, marked: u64::MAX };
         }
         let start = page.0.saturating_sub(self.pages / 2);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     /// The defaults of Linux.
-    const LINUX: [(&str, &str); 2] = [("os.read_ahead", "128KiB"), ("os.fault_around", "64KiB")];
+    const LINUX: &str = "hams-mmap-linux";
 
     /// The page cache of a file. No page leaves it, and each read page arrives at once.
     struct File {
@@ -148,7 +148,7 @@ mod tests {
 
     impl File {
         fn new(pages: u64) -> File {
-            let os = crate::designs::resolve("hams-mmap", &LINUX).expect("a shipped design").os;
+            let os = crate::designs::resolve(LINUX, &[]).expect("a shipped design").os;
             let ahead = ReadAhead::new(&os, pages).expect("it reads ahead");
             File { ahead, cached: RefCell::default() }
         }
