@@ -325,6 +325,9 @@ fn values_that_cannot_be_are_met_with_what_can() {
         ("--jobs=0", ["--jobs", "at least 1"]),
         ("--jobs=many", ["'many' is not a whole number", "--jobs"]),
         ("--seeds=0", ["--seeds", "at least 1"]),
+        ("--seeds=1000000000000", ["--seeds", "at most 10000"]),
+        ("--seeds=99999999999999999999", ["--seeds", "is not a whole number"]),
+        ("--set=cores.width=64", ["cores.width = 64", "1 to 8"]),
         ("--arrivals=poisson", ["'poisson' is not a load", "poisson:0.8"]),
         ("--arrivals=poisson:2", ["'poisson:2' is not a load", "a share up to 1"]),
         ("--design=missing.toml", ["missing.toml", "No such file"]),
@@ -386,6 +389,19 @@ fn a_report_holds_the_same_numbers() {
     fs::write(report("trace.txt"), trace(500)).expect("written");
     printed(&mut small_sim(folder.path(), &["--trace=trace.txt", "--report=three"]));
     assert!(report("three/latency.csv").exists());
+}
+
+#[test]
+fn the_help_says_that_random_arrivals_queue_at_each_core() {
+    let folder = folder();
+    let help = printed(&mut ebbtide(folder.path(), &["sim", "--help"]));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("poisson:SHARE") && help.contains("into a queue for each core"),
+        "{help}"
+    );
+    let run = printed(&mut small_sim(folder.path(), &["--seeds=1", "--arrivals=poisson:0.3"]));
+    assert!(run.contains("a queue a core"), "{run}");
 }
 
 #[test]
