@@ -321,6 +321,9 @@ pub struct Os {
     pub fault_around: Bytes,
     /// Time of a fault on a page that is cached and not mapped.
     pub minor_fault_ns: u64,
+    /// Frames that the kernel keeps free. A fault that finds none waits until a page has been
+    /// written.
+    pub free_pages: u64,
     /// Time of a context switch.
     pub switch_us: u64,
     /// Time of a broadcast TLB shootdown to `shootdown_cores` cores. It is proportional to the
@@ -507,6 +510,7 @@ impl Config {
             ("os.fault_us", os.fault_us, 0, 1_000_000),
             ("os.io_us", os.io_us, 0, 1_000_000),
             ("os.install_ns", os.install_ns, 0, 1_000_000_000),
+            ("os.free_pages", os.free_pages, 0, ENTRIES),
             ("os.read_ahead_misses", os.read_ahead_misses, 0, 1_000_000_000),
             ("os.switch_us", os.switch_us, 0, 1_000_000),
             ("os.shootdown_us", os.shootdown_us, 0, 1_000_000),

@@ -9,6 +9,7 @@ mod device_cache;
 mod dram;
 mod dram_cache;
 mod fetch;
+mod free_frames;
 mod miss_table;
 pub mod mos;
 mod paged;

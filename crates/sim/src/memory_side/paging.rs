@@ -6,6 +6,7 @@ use ebbtide_flash::Flash;
 
 use super::device::Device;
 use super::fetch::{Ended, Fetch};
+use super::free_frames::FreeFrames;
 use super::paged::{Found, Paged};
 use super::read_ahead::{ReadAhead, Wanted};
 use super::residency::{Residency, Victim};
@@ -20,6 +21,9 @@ use crate::config::{Config, ConfigError, require};
 /// `os.install_ns` after flash has answered. Evicted pages are unmapped in batches. Each batch is a
 /// broadcast that the faulting core waits for and that interrupts the others.
 ///
+/// The kernel reclaims pages ahead of faults and keeps `os.free_pages` frames free. The frame of a
+/// dirty page is free once the page has been written, so a fault that finds no free frame waits.
+///
 /// With `os.read_ahead` the data is a mapped file. One request reads the pages around the faulting
 /// page, and they become the most recently used. A fault on a cached page costs
 /// `os.minor_fault_ns`.
@@ -31,6 +35,7 @@ pub struct Paging {
     shootdown: Span,
     batch: usize,
     unmapped: usize,
+    free: FreeFrames,
     ahead: Option<ReadAhead>,
     minor: Span,
     /// Events between calls of `advance`.
@@ -56,6 +61,7 @@ impl Paging {
             shootdown: Span::from_ps(shootdown_ps / os.shootdown_cores as u64),
             batch: os.shootdown_batch,
             unmapped: 0,
+            free: FreeFrames::new(os.free_pages),
             ahead: ReadAhead::new(os, config.dataset.size.0 / PAGE_BYTES as u64),
             minor: Span::from_ns(os.minor_fault_ns),
             told: Vec::new(),
@@ -65,8 +71,23 @@ impl Paging {
 }
 
 impl Paging {
+    /// Frees a frame at `now` for a fault of `core`. Unmaps `victim`, its page. A dirty page is
+    /// written by a request that takes `io`. Returns the time that unmapping costs the core.
+    fn reclaim(&mut self, now: Time, core: u32, victim: Option<Victim>, io: Span) -> Span {
+        let Some(victim) = victim else {
+            self.free.give();
+            return Span::ZERO;
+        };
+        let cost = self.unmap(now, core, victim);
+        match victim.dirty {
+            true => self.fetch.write(now + cost + io, victim.page, &mut self.pages.controllers),
+            false => self.free.give(),
+        }
+        cost
+    }
+
     /// Unmaps `victim` at `now` for a fault of `core`. Returns the time that it costs the core.
-    fn evict(&mut self, now: Time, core: u32, victim: Victim) -> Span {
+    fn unmap(&mut self, now: Time, core: u32, victim: Victim) -> Span {
         self.fetch.device.note(victim.page, Stage::Left, now);
         if let Some(ahead) = &mut self.ahead {
             ahead.forget(victim.page);
@@ -97,19 +118,16 @@ impl Paging {
             }
             let Some((_, victim)) = self.pages.reserve(page, false) else { continue };
             self.pages.counters.read_ahead += 1;
-            if let Some(victim) = victim {
-                at += self.evict(at, core, victim);
-                if victim.dirty {
-                    self.fetch.write(at, victim.page, &mut self.pages.controllers);
-                }
-            }
+            at += self.reclaim(at, core, victim, Span::ZERO);
             if let Some(ahead) = &mut self.ahead {
                 ahead.reads(page, page.0 == wanted.marked);
             }
             pages.push(page);
         }
         for page in pages {
-            self.fetch.device.read(at, page);
+            if self.free.take(at, page) {
+                self.fetch.device.read(at, page);
+            }
         }
         at
     }
@@ -146,14 +164,8 @@ impl MemorySide for Paging {
             Found::Stalled => return Answer::Stalled,
             Found::Absent(_, victim) => victim,
         };
-        let mut asked = now + self.fault;
-        if let Some(victim) = victim {
-            asked += self.evict(asked, core, victim);
-            if victim.dirty {
-                let asked = asked + self.io;
-                self.fetch.write(asked, victim.page, &mut self.pages.controllers);
-            }
-        }
+        let found = now + self.fault;
+        let asked = found + self.reclaim(found, core, victim, self.io);
         let alone = Wanted { pages: page.0..page.0 + 1, marked: u64::MAX };
         let wanted = self.ahead.as_mut().map_or(alone, |ahead| ahead.absent(page));
         Answer::Miss(self.read(asked, core, wanted, Some(page)))
@@ -190,11 +202,18 @@ impl MemorySide for Paging {
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         events.append(&mut self.told);
         while let Some((at, ended)) = self.fetch.step(now, &mut self.pages.controllers) {
-            if let Ended::Install(page) = ended {
-                self.pages.install(page);
-                let awaited = self.pages.wake(page, at, events);
-                if let (true, Some(ahead)) = (awaited, &mut self.ahead) {
-                    ahead.forget(page);
+            match ended {
+                Ended::Install(page) => {
+                    self.pages.install(page);
+                    let awaited = self.pages.wake(page, at, events);
+                    if let (true, Some(ahead)) = (awaited, &mut self.ahead) {
+                        ahead.forget(page);
+                    }
+                }
+                Ended::WriteBack(_) => {
+                    if let Some((asked, page)) = self.free.give_to_waiting() {
+                        self.fetch.device.read(at.max(asked), page);
+                    }
                 }
             }
         }
