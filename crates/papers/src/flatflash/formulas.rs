@@ -33,8 +33,27 @@ impl Row {
 /// # Panics
 /// When Table 3 does not have the program.
 pub(super) fn worth(name: &str, slow_down: f64) -> f64 {
-    let row = TABLE_3.iter().find(|row| row.name == name).expect("a program of Table 3");
-    effectiveness(row.saving, slow_down)
+    effectiveness(row(name).saving, slow_down)
+}
+
+/// How much of the difference between [`worth`] and the printed effectiveness of the program `name`
+/// comes from our `slow_down`.
+///
+/// # Panics
+/// When Table 3 does not have the program.
+pub(super) fn worth_by_slow_down(name: &str, slow_down: f64) -> String {
+    let Row { saving, slowdown: printed, .. } = row(name);
+    format!(
+        "It is the printed saving of {saving} over our slow-down of {slow_down:.2}, which is \
+         {:.2} times the printed {printed}. The slow-down decides it, and its note has the cause. \
+         The printed slow-down gives {:.2}.",
+        slow_down / printed,
+        row(name).effectiveness(),
+    )
+}
+
+fn row(name: &str) -> &'static Row {
+    TABLE_3.iter().find(|row| row.name == name).expect("a program of Table 3")
 }
 
 /// FL30.

@@ -126,14 +126,21 @@ pub(super) fn software(claim: &Claim, hams: &Hams) -> Vec<Finding> {
 /// HM12.
 pub(super) fn beside_others(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let mmap = mean(hams.workloads.iter().map(|row| 1.0 / row.nvdimm));
-    let flash = mean_share(&hams.shares, |row| row.flash);
+    let [flash, medium, link] =
+        [|row: &ShareRow| row.flash, |row: &ShareRow| row.medium, |row: &ShareRow| row.link]
+            .map(|of| 100.0 * mean_share(&hams.shares, of));
     let own = [
         claim.finding("mmap under NVDIMM", 100.0 * (1.0 - mmap)).inconsistent(
             "An NVDIMM spares all software, which has 69% of mmap's time (HM4), and no HAMS can be \
              faster, of which one gains 119% over mmap (HM2): mmap is at least 69% slower by the \
              first and 54% by the second.",
         ),
-        claim.finding("flash's share of mmap's time", 100.0 * flash),
+        claim.finding("flash's share of mmap's time", flash).note(format!(
+            "The medium has {medium:.1}% of the time for pages that a core has requested itself, \
+             and the link {link:.1}%. In the other {:.1}% cores wait for a page that another core \
+             has requested, where programs read in order, and pages enter the NVDIMM.",
+            flash - medium - link,
+        )),
     ];
     let over_optane = claim
         .finding("best of thams-E over optane-P", hams.best(AT_BANDWIDTH, THAMS_E, OPTANE_P))

@@ -9,7 +9,7 @@ use crate::flatflash::experiments::{
 };
 use crate::flatflash::experiments::{DRAM_ONLY, FLATFLASH, UNIFIED_MMAP};
 use crate::flatflash::experiments::{log_pages, ratio_of_writes};
-use crate::flatflash::formulas::worth;
+use crate::flatflash::formulas::{worth, worth_by_slow_down};
 use ebbtide_study::claims::{Claim, Finding, most};
 
 /// FL12.
@@ -134,8 +134,10 @@ pub(crate) fn table_3(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
             }
             None => found.note(where_time_goes(r, name)),
         });
-        let worth = worth(name, slow_down);
-        findings.push(claim.finding(&format!("{name}, effectiveness"), worth));
+        let part = format!("{name}, effectiveness");
+        findings.push(
+            claim.finding(&part, worth(name, slow_down)).note(worth_by_slow_down(name, slow_down)),
+        );
     }
     let gups = findings.remove(0).inconsistent(&bound_of_gups(r)).note(
         "Nothing is computed between accesses here, for the paper does not say how much is; each \

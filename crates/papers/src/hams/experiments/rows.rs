@@ -1,5 +1,6 @@
 //! The rows of HAMS's figures, computed from the outcomes of runs.
 
+use ebbtide_core::PAGE_BYTES;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Outcome, Stretch};
 use ebbtide_study::claims::mean;
@@ -31,8 +32,12 @@ pub(crate) struct ShareRow {
     pub mmap: f64,
     /// File system, block layer, driver.
     pub io_stack: f64,
-    /// Flash and the link to it.
+    /// Flash and the link to it, and waiting for pages that other cores have requested.
     pub flash: f64,
+    /// The medium's part of `flash`. It counts the requests of the waiting core itself.
+    pub medium: f64,
+    /// The link's part of `flash`, counted alike.
+    pub link: f64,
     /// Computing, and the NVDIMM.
     pub compute: f64,
 }
@@ -96,7 +101,18 @@ fn share_row(workload: &'static str, run: &Outcome) -> ShareRow {
     let mmap = faults * config.os.fault_us as f64 * 1e3 / all_ns;
     let io_stack = memory.cache.misses as f64 * config.os.io_us as f64 * 1e3 / all_ns;
     let compute = run.jobs as f64 * warm_up.job_ns / all_ns;
-    ShareRow { workload, mmap, io_stack, flash: 1.0 - mmap - io_stack - compute, compute }
+    let of_misses = |ns: f64| memory.cache.misses as f64 * ns / all_ns;
+    let read_us = config.flash_device().expect("a device that ran").idle_read_us();
+    let a_page_ns = PAGE_BYTES as f64 / config.link.bandwidth_gb_per_s as f64;
+    ShareRow {
+        workload,
+        mmap,
+        io_stack,
+        flash: 1.0 - mmap - io_stack - compute,
+        medium: of_misses(read_us * 1e3),
+        link: of_misses(2.0 * config.link.latency_ns as f64 + a_page_ns),
+        compute,
+    }
 }
 
 /// The rows of the runs of every design under `workloads`.
