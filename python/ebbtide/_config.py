@@ -220,11 +220,17 @@ class Os(Section):
     read_ahead: Size
     """Bytes that a fault on an uncached page of a mapped file reads, with that page. 0: only the
     page."""
+    read_ahead_misses: int
+    """Faults on uncached pages, less those on cached ones, above which a fault reads its page
+    alone."""
     fault_around: Size
     """The aligned block around a faulting page of a mapped file whose cached pages are mapped with
     it."""
     minor_fault_ns: int
     """Time of a fault on a page that is cached and not mapped."""
+    free_pages: int
+    """Frames that the kernel keeps free. A fault that finds none waits until a page has been
+    written."""
     switch_us: int
     """Time of a context switch."""
     shootdown_us: int
