@@ -116,8 +116,8 @@ fn what_a_design_waits_for_matters() {
     }
 }
 
-/// A job's computing takes a fixed time, in which a wider core does more instructions. Its reorder
-/// buffer is then full sooner. With one as much larger, a wider core is faster.
+/// A job's computing takes a fixed time. A wider core does more instructions in that time, so its
+/// reorder buffer is full sooner. With one as much larger, a wider core is faster.
 #[test]
 fn a_wider_core_with_a_larger_reorder_buffer_is_faster() {
     let rate = |(width, rob)| {
