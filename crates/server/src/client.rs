@@ -97,6 +97,7 @@ impl Client {
     }
 
     /// Runs up to 64 requests that have arrived whole, and writes their replies.
+    #[expect(clippy::too_many_lines, reason = "a turn of a connection, step by step")]
     pub fn run<M: Memory>(&mut self, memory: &mut M, state: &State) {
         state.now_ms.set(now_ms());
         if let Some(patience) = memory.patience() {

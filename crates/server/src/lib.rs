@@ -10,6 +10,7 @@
 //! * [`client`]: one connection's requests and replies, without its socket. It runs over any
 //!   [`Memory`](ebbtide_core::Memory), so tests need no network.
 
+#![warn(clippy::too_many_lines)]
 #![forbid(unsafe_code)]
 
 pub mod channels;

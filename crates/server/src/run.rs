@@ -90,6 +90,7 @@ pub struct Started {
 ///
 /// # Errors
 /// Returns an error if it cannot start, or the store fails.
+#[expect(clippy::too_many_lines, reason = "the start and the end of a server, in order")]
 pub fn serve(
     options: &ServeOptions,
     stop: &'static Stop,

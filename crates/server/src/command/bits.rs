@@ -354,7 +354,15 @@ pub(super) fn bitfield_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     run_fields(call, true)
 }
 
-fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
+/// An operation of `BITFIELD` on a field, with the field's width, its first bit, and what happens on
+/// overflow.
+type FieldOperation = (Operation, Width, u64, Overflow);
+
+/// Parses the operations on fields.
+fn field_operations<M: Memory>(
+    call: &Call<'_, M>,
+    read_only: bool,
+) -> Result<Vec<FieldOperation>, Failure> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut index = 2;
@@ -390,6 +398,11 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
         operations.push((operation, width, at, overflow));
         index += if is_get { 3 } else { 4 };
     }
+    Ok(operations)
+}
+
+fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
+    let operations = field_operations(call, read_only)?;
     let key = call.key(1);
     let old = Bytes::find(call, &key)?;
     // Bytes written so far, by index.

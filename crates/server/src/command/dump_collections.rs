@@ -112,6 +112,7 @@ pub(super) fn restore<M: Memory>(
 }
 
 /// Parses the elements of a collection that takes up all of `dump`.
+#[expect(clippy::too_many_lines, reason = "an arm for each form of a dump")]
 fn parse(dump: &[u8], bytes_max: usize) -> Option<(Kind, Vec<Vec<u8>>)> {
     let (&form, mut rest) = dump.split_first()?;
     let mut texts = |count: usize| -> Option<Vec<Vec<u8>>> {

@@ -323,6 +323,7 @@ pub(super) fn ltrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
+#[expect(clippy::too_many_lines, reason = "options and their errors in the order of Redis")]
 pub(super) fn lpos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut first, mut wanted, mut compared) = (1, None, 0);
     let mut index = 3;

@@ -622,6 +622,7 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
 }
 
 /// Runs a command so that it and other commands see each other's changes complete or not at all.
+#[expect(clippy::too_many_lines, reason = "an arm for each kind of access")]
 fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let keyspace = call.state.keys();
     let Some(keyspace) = keyspace.filter(|_| spec.access != Access::Nothing) else {

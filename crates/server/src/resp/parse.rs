@@ -115,6 +115,7 @@ impl Parser {
     ///
     /// # Errors
     /// Returns an error if the input is no valid request or exceeds `limits`.
+    #[expect(clippy::too_many_lines, reason = "a state machine that goes on where the input ended")]
     pub fn parse(
         &mut self,
         input: &[u8],

@@ -294,6 +294,7 @@ impl CoreService {
     }
 
     /// Sends, runs, receives or closes.
+    #[expect(clippy::too_many_lines, reason = "a turn of a connection, step by step")]
     fn step(&self, index: usize) {
         let mut connections = self.connections.borrow_mut();
         let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else { return };
