@@ -412,7 +412,8 @@ impl Backside {
         self.write(writes, now);
         self.counters().submissions.add(1);
         self.ring.submit(now);
-        self.requests.submitted(now);
+        let held_ns = self.requests.submitted(now);
+        self.counters().held_ns.add(held_ns);
     }
 
     /// Hands the oldest `count` changed frames to the ring.

@@ -197,11 +197,16 @@ impl Requests {
         Some((ended, error))
     }
 
-    /// Notes that the ring has submitted all that was handed to it.
-    pub(super) fn submitted(&mut self, now: Time) {
+    /// Notes that the ring has submitted all that was handed to it. Returns how long the reads among
+    /// that have waited since their misses, in nanoseconds, added up.
+    pub(super) fn submitted(&mut self, now: Time) -> u64 {
+        let mut held_ns = 0;
         for token in self.held_reads.drain(..) {
-            self.operations[token as usize].submitted = now;
+            let operation = &mut self.operations[token as usize];
+            operation.submitted = now;
+            held_ns += now.since(operation.since).as_ns();
         }
+        held_ns
     }
 }
 

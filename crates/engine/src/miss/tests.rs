@@ -674,6 +674,8 @@ fn a_core_may_have_more_requests_than_it_has_lists_for() {
 #[test]
 fn the_time_that_a_request_was_held_is_no_part_of_what_a_read_takes() {
     let mut core = paced();
+    let held_ns = |core: &Core| core.pool.counters.snapshot().held_ns;
+    let before_ns = held_ns(&core);
     for round in 0..50 {
         let at = 102_000 + 1_000 * round;
         core.advance(us(at), Drive::Idle);
@@ -685,6 +687,7 @@ fn the_time_that_a_request_was_held_is_no_part_of_what_a_read_takes() {
         core.advance(us(at + 400), Drive::Idle);
         core.use_arrived();
     }
+    assert_eq!(held_ns(&core) - before_ns, 50 * 290_000, "it is counted by itself");
     core.advance(us(200_000), Drive::Idle);
     core.miss(500, us(200_010));
     core.advance(us(200_010), busy(10));

@@ -22,6 +22,7 @@ pub(crate) struct CoreCounters {
     pub(crate) flash_writes: Counter,
     pub(crate) write_requests: Counter,
     pub(crate) submissions: Counter,
+    pub(crate) held_ns: Counter,
     pub(crate) retries: Counter,
     pub(crate) read_errors: Counter,
     pub(crate) write_errors: Counter,
@@ -81,6 +82,8 @@ pub struct Snapshot {
     pub write_requests: u64,
     /// Times requests were handed to the kernel.
     pub submissions: u64,
+    /// Nanoseconds from misses to the submissions of their reads, added up.
+    pub held_ns: u64,
     /// Requests tried again after an error or a short transfer.
     pub retries: u64,
     /// Reads that failed for good.
@@ -190,6 +193,7 @@ impl Counters {
             flash_writes: sum(|c| &c.flash_writes),
             write_requests: sum(|c| &c.write_requests),
             submissions: sum(|c| &c.submissions),
+            held_ns: sum(|c| &c.held_ns),
             retries: sum(|c| &c.retries),
             read_errors: sum(|c| &c.read_errors),
             write_errors: sum(|c| &c.write_errors),

@@ -11,8 +11,9 @@ use ebbtide_engine::{FlashMemory, JobError, MappedMemory, Offer, Service, Timing
 use ebbtide_workloads::{Program, Workload, load};
 use hdrhistogram::Histogram;
 
-use super::protocol::{Latency, RawReads, WindowArrivals};
+use super::protocol::{Latency, RawReads, SlowestJobs, WindowArrivals};
 use super::raw_ring::RawRing;
+use super::slowest::Slowest;
 use crate::doctor::probe::Target;
 
 /// Longer latencies are counted as this one, in nanoseconds.
@@ -104,6 +105,7 @@ impl Stream {
 pub(super) struct CoreTimes {
     service_ns: Histogram<u64>,
     response_ns: Histogram<u64>,
+    slowest: Slowest,
     last: Time,
     /// Reads through a raw ring.
     raw_reads: u64,
@@ -119,6 +121,7 @@ impl CoreTimes {
         CoreTimes {
             service_ns: histogram(),
             response_ns: histogram(),
+            slowest: Slowest::new(),
             last: Time::ZERO,
             raw_reads: 0,
             wrong: None,
@@ -127,7 +130,9 @@ impl CoreTimes {
 
     fn job_done(&mut self, job: Job, started: Time, finished: Time) {
         self.service_ns.saturating_record(finished.since(started).as_ns());
-        self.response_ns.saturating_record(finished.since(job.arrival).as_ns());
+        let response_ns = finished.since(job.arrival).as_ns();
+        self.response_ns.saturating_record(response_ns);
+        self.slowest.note(response_ns, started.since(job.arrival).as_ns());
         self.last = self.last.max(finished);
         if self.wrong.is_none() {
             self.wrong = job.wrong;
@@ -139,6 +144,7 @@ impl CoreTimes {
 pub(super) struct WindowTimes {
     pub(super) service_us: Latency,
     pub(super) response_us: Latency,
+    pub(super) slowest: SlowestJobs,
     /// From the start of the window to the end of its last job, in seconds.
     pub(super) seconds: f64,
     /// Reads through raw rings.
@@ -157,12 +163,14 @@ pub(super) fn total(stream: &Stream, cores: Vec<CoreTimes>) -> Result<WindowTime
         }
         all.service_ns.add(&core.service_ns).expect("same bounds");
         all.response_ns.add(&core.response_ns).expect("same bounds");
+        all.slowest.add(&core.slowest);
         all.last = all.last.max(core.last);
         all.raw_reads += core.raw_reads;
     }
     Ok(WindowTimes {
         service_us: latency(&all.service_ns),
         response_us: latency(&all.response_ns),
+        slowest: all.slowest.hundredth(),
         seconds: all.last.since(stream.start).as_ns() as f64 / 1e9,
         raw_reads: all.raw_reads,
     })

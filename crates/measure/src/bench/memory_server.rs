@@ -283,6 +283,7 @@ impl Under {
             system_s: usage.system_s,
             service_us: total.service_us,
             response_us: total.response_us,
+            slowest: total.slowest,
             rss_bytes: usage::resident_bytes().saturating_sub(self.in_place_of_drive_bytes),
             ..Window::default()
         };
@@ -302,6 +303,7 @@ impl Under {
                 window.ahead_used = after.ahead_used - before.ahead_used;
                 window.ahead_late = after.ahead_late - before.ahead_late;
                 window.polluted = after.polluted - before.polluted;
+                window.held_s = (after.held_ns - before.held_ns) as f64 / 1e9;
                 window.idle_s = (after.idle_ns - before.idle_ns) as f64 / 1e9;
             }
             _ => {

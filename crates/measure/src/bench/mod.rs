@@ -35,6 +35,7 @@ mod results;
 mod round;
 mod rounds;
 mod runner;
+mod slowest;
 mod spread;
 mod steady;
 mod text;
@@ -58,10 +59,10 @@ pub use memory_server::serve;
 pub use options::{Arrivals, BenchOptions, Dram, Flash, Mode};
 pub use profile::{ModeCosts, Profile, ReadsAt, Submission};
 pub use profiling::measure as measure_profile;
-pub use protocol::{Calibration, Committed, Latency, Setup, WindowArrivals};
+pub use protocol::{Calibration, Committed, Latency, Setup, SlowestJobs, WindowArrivals};
 pub use results::{
     AheadSpread, BenchConfig, BenchMachine, BenchReport, ByRound, Effect, Failure, LatencySpread,
-    ModeOutcome, RawRingCost, Tried, WorkloadFacts,
+    ModeOutcome, RawRingCost, SlowestSpread, Tried, WorkloadFacts,
 };
 pub use spread::Spread;
 

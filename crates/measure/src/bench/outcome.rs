@@ -6,7 +6,7 @@ use super::doubts::doubts;
 use super::durable::Durable;
 use super::options::Mode;
 use super::protocol::{Calibration, Latency};
-use super::results::{AheadSpread, ByRound, LatencySpread, ModeOutcome};
+use super::results::{AheadSpread, ByRound, LatencySpread, ModeOutcome, SlowestSpread};
 use super::round::{Round, Turn};
 use super::spread::Spread;
 use crate::disturbance::Disturbance;
@@ -95,10 +95,17 @@ impl Measured<'_> {
             cpu_us_per_miss: missed(&|number, turn| turn.cpu_us_beyond(dram_of(number))),
             service_us: LatencySpread::of(&service),
             response_us: LatencySpread::of(&response),
+            slowest: self.load.is_some().then(|| SlowestSpread {
+                response_us: spread(&|turn| turn.window.slowest.response_us),
+                queueing_us: spread(&|turn| turn.window.slowest.queueing_us),
+            }),
             flash_reads_per_s: spread(&|turn| per_s(turn.window.flash_reads, turn)),
             flash_writes_per_s: spread(&|turn| per_s(turn.window.flash_writes, turn)),
             flash_read_us: engine.then(|| spread(&|turn| turn.window.flash_read_us.p50)),
             flash_read_p99_us: engine.then(|| spread(&|turn| turn.window.flash_read_us.p99)),
+            flash_read_held_us: engine.then(|| {
+                spread(&|turn| turn.window.held_s * 1e6 / turn.window.flash_reads.max(1) as f64)
+            }),
             pages_per_write: turns.iter().all(|turn| turn.window.write_requests > 0).then(|| {
                 spread(&|turn| turn.window.flash_writes as f64 / turn.window.write_requests as f64)
             }),

@@ -160,6 +160,15 @@ pub struct Latency {
     pub p999: f64,
 }
 
+/// Mean times of the slowest hundredth of the jobs, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SlowestJobs {
+    /// From a job's intended arrival to its end.
+    pub response_us: f64,
+    /// From a job's intended arrival to its start.
+    pub queueing_us: f64,
+}
+
 /// Counts of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Window {
@@ -175,6 +184,9 @@ pub struct Window {
     pub service_us: Latency,
     /// From a job's intended arrival to its end.
     pub response_us: Latency,
+    /// Where the slowest jobs spent their time.
+    #[serde(default)]
+    pub slowest: SlowestJobs,
     /// Misses: reads started (engine) or major faults (paging).
     pub misses: u64,
     /// Pages read from flash.
@@ -200,6 +212,9 @@ pub struct Window {
     pub idle_s: f64,
     /// Flash reads, from the miss to the page's arrival.
     pub flash_read_us: Latency,
+    /// How long flash reads waited for their submission, in seconds, added up.
+    #[serde(default)]
+    pub held_s: f64,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
     /// The most bytes of its stack that a job has used so far, in an engine.

@@ -190,10 +190,14 @@ fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
     columns.spread("kernel_cpu_us_per_miss", outcome.kernel_cpu_us_per_miss);
     columns.latency("service_us", &outcome.service_us);
     columns.latency("response_us", &outcome.response_us);
+    let slowest = outcome.slowest;
+    columns.spread("slowest_response_us", slowest.map(|slowest| slowest.response_us));
+    columns.spread("slowest_queueing_us", slowest.map(|slowest| slowest.queueing_us));
     columns.spread("flash_reads_per_s", Some(outcome.flash_reads_per_s));
     columns.spread("flash_writes_per_s", Some(outcome.flash_writes_per_s));
     columns.spread("flash_read_us", outcome.flash_read_us);
     columns.spread("flash_read_p99_us", outcome.flash_read_p99_us);
+    columns.spread("flash_read_held_us", outcome.flash_read_held_us);
     columns.spread("pages_per_write", outcome.pages_per_write);
     columns.spread("requests_per_submission", outcome.requests_per_submission);
     columns.spread("ahead_pages_per_s", outcome.ahead.map(|ahead| ahead.pages_per_s));

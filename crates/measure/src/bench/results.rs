@@ -59,6 +59,15 @@ impl AheadSpread {
     }
 }
 
+/// Mean times of the slowest hundredth of the jobs, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SlowestSpread {
+    /// From a job's intended arrival to its end.
+    pub response_us: Spread,
+    /// The part of it before the job's start.
+    pub queueing_us: Spread,
+}
+
 /// The cost of page reads through a ring between the jobs of a program in DRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RawRingCost {
@@ -103,6 +112,9 @@ pub struct ModeOutcome {
     /// From a job's intended arrival to its end. In a closed loop a job arrives when it is started:
     /// equal to `service_us`.
     pub response_us: LatencySpread,
+    /// Where the slowest jobs spend their time, in an open loop.
+    #[serde(default)]
+    pub slowest: Option<SlowestSpread>,
     /// Pages read a second.
     pub flash_reads_per_s: Spread,
     /// Pages written a second.
@@ -112,6 +124,9 @@ pub struct ModeOutcome {
     /// The 99th percentile of the same.
     #[serde(default)]
     pub flash_read_p99_us: Option<Spread>,
+    /// Mean part of a flash read before its submission, in microseconds.
+    #[serde(default)]
+    pub flash_read_held_us: Option<Spread>,
     /// Pages that a write to flash carried, where the engine wrote.
     pub pages_per_write: Option<Spread>,
     /// Pages handed to the kernel at a time, those read and those written.

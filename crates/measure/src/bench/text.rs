@@ -52,6 +52,9 @@ impl fmt::Display for BenchReport {
                 if let Some(line) = against_a_raw_ring(outcome) {
                     writeln!(f, "{line}")?;
                 }
+                if let Some(line) = slowest(outcome) {
+                    writeln!(f, "{line}")?;
+                }
                 if let Some(line) = stacks(outcome) {
                     writeln!(f, "{line}")?;
                 }
@@ -169,6 +172,27 @@ fn against_a_raw_ring(outcome: &ModeOutcome) -> Option<String> {
     ))
 }
 
+/// Returns where one job in a hundred spends its time at a load.
+fn slowest(outcome: &ModeOutcome) -> Option<String> {
+    let (load, slowest) = (outcome.load?, outcome.slowest?);
+    let (response, queueing) = (slowest.response_us.median, slowest.queueing_us.median);
+    let mut line = format!(
+        "  one job in a hundred, {} at {load:.2}: {response:.0} us, {queueing:.0} before its start",
+        outcome.mode,
+    );
+    if outcome.mode == Mode::Ebbtide {
+        line += &format!(
+            "; {:.1} misses a job; a read takes {:.0} us, {:.0} of them before its submission, and \
+             at its 99th percentile {:.0}",
+            outcome.misses_per_job?.median,
+            outcome.flash_read_us?.median,
+            outcome.flash_read_held_us?.median,
+            outcome.flash_read_p99_us?.median,
+        );
+    }
+    Some(line)
+}
+
 /// Returns how much of its stack a job used, to help choose the size of stacks.
 fn stacks(outcome: &ModeOutcome) -> Option<String> {
     if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
@@ -282,7 +306,9 @@ impl BenchReport {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::options::BenchOptions;
-    use super::super::results::{BenchConfig, BenchMachine, ByRound, LatencySpread, RawRingCost};
+    use super::super::results::{
+        BenchConfig, BenchMachine, ByRound, LatencySpread, RawRingCost, SlowestSpread,
+    };
     use super::*;
 
     pub(in super::super) fn at(value: f64) -> Spread {
@@ -308,10 +334,12 @@ pub(super) mod tests {
             kernel_cpu_us_per_miss: missed.map(|_| at(6.0)),
             service_us: latency,
             response_us: latency,
+            slowest: None,
             flash_reads_per_s: at(1e4),
             flash_writes_per_s: at(0.0),
             flash_read_us: missed,
             flash_read_p99_us: missed,
+            flash_read_held_us: missed,
             pages_per_write: None,
             requests_per_submission: missed,
             ahead: None,
@@ -373,6 +401,24 @@ pub(super) mod tests {
         let line = stacks(&outcome(Mode::Ebbtide)).expect("a line");
         assert_eq!(line, "  stacks: a job used at most 4.9 of 12 KiB");
         assert_eq!(stacks(&outcome(Mode::Dram)), None, "DRAM-only has no such stacks");
+    }
+
+    #[test]
+    fn a_load_says_where_one_job_in_a_hundred_spends_its_time() {
+        let parts = SlowestSpread { response_us: at(900.0), queueing_us: at(250.0) };
+        let loaded = ModeOutcome {
+            load: Some(0.3),
+            slowest: Some(parts),
+            flash_read_us: Some(at(80.0)),
+            flash_read_held_us: Some(at(12.0)),
+            flash_read_p99_us: Some(at(420.0)),
+            ..outcome(Mode::Ebbtide)
+        };
+        let expected = "  one job in a hundred, ebbtide at 0.30: 900 us, 250 before its start; \
+                        10.0 misses a job; a read takes 80 us, 12 of them before its submission, \
+                        and at its 99th percentile 420";
+        assert_eq!(slowest(&loaded).as_deref(), Some(expected));
+        assert_eq!(slowest(&outcome(Mode::Ebbtide)), None, "a closed loop has no arrivals");
     }
 
     #[test]
