@@ -39,6 +39,7 @@ const LISTED: [(&str, &str); 36] = [
     ("cargo rustc ", "a build; crates/capi/check.sh runs it"),
     ("cargo cinstall ", "needs cargo-c; crates/capi/check.sh --cargo-c runs it"),
     ("PROPTEST_RNG_SEED=7 cargo test ", "it runs tests"),
+    ("EBBTIDE_DEVICE_PATH=aio cargo test ", "it runs tests"),
     ("EBBTIDE_FUZZ_SECONDS=1800 cargo test ", "runs for half an hour"),
     (".ci/run", "runs for half an hour, and runs this test"),
     ("crates/capi/install.sh ", "writes to /usr/local; crates/capi/check.sh runs it"),

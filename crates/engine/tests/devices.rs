@@ -13,6 +13,7 @@ use common::jobs::{job, run_alone, run_jobs, word};
 use common::recorder::Recorder;
 use common::{Plan, WORDS_PER_PAGE, image, initial, run, small_cache};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_engine::device::aio::Aio;
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::device::uring::Uring;
@@ -55,8 +56,9 @@ fn contents(engine: &Engine) -> Vec<u64> {
 #[test]
 fn one_workload_leaves_the_same_contents_over_every_device() {
     for cores in [1, 2] {
-        let devices: [fn(_) -> Arc<dyn Device>; 3] = [
+        let devices: [fn(_) -> Arc<dyn Device>; 4] = [
             |file| Arc::new(Uring::new(file).unwrap()),
+            |file| Arc::new(Aio::new(file).unwrap()),
             |file| Arc::new(Threads::new(file, 4)),
             |file| Arc::new(Threads::blocking(file)),
         ];
@@ -70,8 +72,10 @@ fn one_workload_leaves_the_same_contents_over_every_device() {
             contents(&engine)
         });
         assert!(after[0] != (0..PAGES * WORDS_PER_PAGE).map(initial).collect::<Vec<_>>());
-        assert!(after[0] == after[1], "threads differ from io_uring");
-        assert!(after[0] == after[2], "blocking reads differ from io_uring");
+        for (after_other, name) in after[1..].iter().zip(["Linux AIO", "threads", "blocking reads"])
+        {
+            assert!(after[0] == *after_other, "{name} differ from io_uring");
+        }
     }
 }
 
@@ -122,8 +126,8 @@ fn no_request_has_more_pages_than_the_device_takes() {
     }
 }
 
-/// Refuses io_uring to this thread and all it starts, as container runtimes do.
-fn refuse_io_uring() {
+/// Refuses system calls to this thread and all it starts, as container runtimes do.
+fn refuse(calls: &[libc::c_long]) {
     let statement = |code, jump_true, jump_false, operand| libc::sock_filter {
         code,
         jt: jump_true,
@@ -133,13 +137,13 @@ fn refuse_io_uring() {
     const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let mut filter = [
-        // The system call's number is the first word of what a filter sees.
-        statement(LOAD_WORD, 0, 0, 0),
-        statement(JUMP_IF_EQUAL, 0, 1, libc::SYS_io_uring_setup as u32),
-        statement(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        statement(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
+    // The system call's number is the first word of what a filter sees.
+    let mut filter = vec![statement(LOAD_WORD, 0, 0, 0)];
+    for call in calls {
+        filter.push(statement(JUMP_IF_EQUAL, 0, 1, *call as u32));
+        filter.push(statement(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
+    }
+    filter.push(statement(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: gives up privileges of this thread; the other arguments must be zero.
     let given_up = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
@@ -151,7 +155,7 @@ fn refuse_io_uring() {
 }
 
 #[test]
-fn where_io_uring_is_refused_threads_step_in_and_say_so() {
+fn where_io_uring_is_refused_linux_aio_or_threads_step_in_and_say_so() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("store");
     let (pages, spare_pages, tag) = (PAGES, PAGES / 2, "words".into());
@@ -174,20 +178,26 @@ fn where_io_uring_is_refused_threads_step_in_and_say_so() {
         let ended = run_jobs(engine, |_| (0..PAGES).map(load).collect());
         ended.iter().for_each(|core| drop(core.order()));
     };
-    std::thread::scope(|scope| {
-        let refused = scope.spawn(|| {
-            refuse_io_uring();
-            let engine = open();
-            assert_eq!(engine.device_name(), "threads");
-            let notices: Vec<_> =
-                engine.notices().iter().filter(|notice| notice.contains("io_uring")).collect();
-            assert_eq!(notices.len(), 1, "{notices:?}");
-            assert!(notices[0].contains("doctor"), "{notices:?}");
-            check(&engine);
+    let refused = [
+        ("Linux AIO", true, &[libc::SYS_io_uring_setup][..]),
+        ("threads", false, &[libc::SYS_io_uring_setup, libc::SYS_io_setup]),
+    ];
+    for (name, has_network, calls) in refused {
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| {
+                refuse(calls);
+                let engine = open();
+                assert_eq!((engine.device_name(), engine.has_network()), (name, has_network));
+                let notices: Vec<_> =
+                    engine.notices().iter().filter(|notice| notice.contains("io_uring")).collect();
+                assert_eq!(notices.len(), 1, "{notices:?}");
+                assert!(notices[0].contains(name) && notices[0].contains("doctor"), "{notices:?}");
+                check(&engine);
+            });
+            refused.join().unwrap();
         });
-        refused.join().unwrap();
-    });
-    // The refusal was that thread's alone.
+    }
+    // The refusal was those threads' alone.
     let engine = open();
     if Uring::new(page_file(1, |_, _| {})).is_ok() {
         assert_eq!(engine.device_name(), "io_uring");

@@ -1,4 +1,4 @@
-//! Sockets on the core loop. Clients are served on the ring that reads flash. Slow readers cost
+//! Sockets on the core loop. Clients are served by the queue that reads flash. Slow readers cost
 //! their core nothing. A core stops with connections open.
 
 mod common;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
+use ebbtide_engine::device::Device;
+use ebbtide_engine::device::aio::Aio;
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::{
@@ -93,8 +95,18 @@ impl Service for Echo {
     }
 }
 
-/// Serves 256 pages while `body` runs. Page `n` begins with the word `n · 3`.
-fn serve(body: impl FnOnce(SocketAddr)) -> usize {
+/// Serves 256 pages while `body` runs, once through io_uring and once through Linux AIO and epoll.
+/// Page `n` begins with the word `n · 3`. Returns the number of closed connections of each.
+fn serve(mut body: impl FnMut(SocketAddr)) -> [usize; 2] {
+    let uring = |file| Arc::new(Uring::new(file).expect("io_uring")) as Arc<dyn Device>;
+    let aio = |file| Arc::new(Aio::new(file).expect("Linux AIO")) as Arc<dyn Device>;
+    [serve_over(uring, &mut body), serve_over(aio, &mut body)]
+}
+
+fn serve_over(
+    device: impl FnOnce(Arc<std::fs::File>) -> Arc<dyn Device>,
+    body: &mut impl FnMut(SocketAddr),
+) -> usize {
     let file = tempfile::tempfile_in(".").expect("a file");
     let pages = 256u64;
     for page in 0..pages {
@@ -102,7 +114,7 @@ fn serve(body: impl FnOnce(SocketAddr)) -> usize {
         std::os::unix::fs::FileExt::write_all_at(&file, &word, page * PAGE_BYTES as u64).unwrap();
     }
     file.set_len(pages * PAGE_BYTES as u64).unwrap();
-    let device = Arc::new(Uring::new(Arc::new(file)).expect("io_uring"));
+    let device = device(Arc::new(file));
     let options = Options::new(4 << 20);
     let engine = Engine::over_device(device, pages, &options).expect("an engine");
     assert!(engine.has_network());
@@ -154,7 +166,7 @@ fn many_clients_are_answered_from_flash_and_closed_clients_are_noticed() {
             assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "the server closes too");
         }
     });
-    assert_eq!(closed, 40);
+    assert_eq!(closed, [40, 40]);
 }
 
 #[test]
@@ -189,7 +201,7 @@ fn a_core_stops_with_connections_open_and_replies_unread() {
             left.push(client);
         }
     });
-    assert_eq!(left.len(), 3);
+    assert_eq!(left.len(), 6);
 }
 
 #[test]

@@ -138,7 +138,9 @@ pub enum ServeError {
     OtherCapacity { path: PathBuf, given_bytes: u64, found_bytes: u64 },
     #[error("--dram: {0}")]
     Dram(EngineError),
-    #[error("sockets need io_uring, which is refused here; `ebbtide doctor` says how to permit it")]
+    #[error(
+        "sockets need io_uring or Linux AIO, and both are refused here; `ebbtide doctor` says how to permit io_uring"
+    )]
     NoRing,
     #[error("the keyspace cannot be made: {0}")]
     Keyspace(String),

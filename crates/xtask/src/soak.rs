@@ -13,6 +13,7 @@ pub(crate) fn tests() -> anyhow::Result<()> {
 /// run of mapped regions takes hours.
 pub(crate) fn all() -> anyhow::Result<()> {
     tests()?;
+    run(cargo("test --locked -p ebbtide-server --test server").env("EBBTIDE_DEVICE_PATH", "aio"))?;
     run(&mut cargo("test --release --locked -p ebbtide-study --test size -- --include-ignored"))?;
     run(cargo("test --release --locked -p ebbtide-study --test physics")
         .env("EBBTIDE_PHYSICS", "long"))?;

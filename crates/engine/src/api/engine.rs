@@ -245,8 +245,8 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Opens an engine over `store`. It uses io_uring, or threads with a notice where io_uring is
-    /// refused.
+    /// Opens an engine over `store`. It uses io_uring, or Linux AIO with a notice where io_uring is
+    /// refused, or threads where both are.
     ///
     /// The engine has the store for itself as long as it lives. It may write a page to any slot, so
     /// only a newly created store can be used after an engine has written to it.

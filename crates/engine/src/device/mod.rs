@@ -5,6 +5,7 @@
 //! ([`Queue::submit`]). It returns completions from shared memory ([`Queue::reap`]). Every test of
 //! a failing disk injects its faults at this seam ([`faulty`]).
 
+pub mod aio;
 pub mod dma;
 pub mod faulty;
 mod nvme;

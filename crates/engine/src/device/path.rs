@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ebbtide_core::PAGE_BYTES;
 
 use super::Device;
+use super::aio::Aio;
 use super::nvme::{Limits, Nvme};
 use super::polled::Polled;
 use super::threads::Threads;
@@ -23,6 +24,9 @@ ebbtide_core::choice! {
         /// Commands of the drive itself, past the kernel's block layer, with polled reads if it has
         /// polled queues.
         Nvme = "nvme",
+        /// A file or a block device through Linux AIO, with sockets through epoll: for systems that
+        /// refuse io_uring.
+        Aio = "aio",
     }
 }
 
@@ -40,6 +44,10 @@ pub fn open(file: Arc<File>, asked: Option<DevicePath>) -> Result<Opened, String
     let suits = if is_block { DevicePath::Block } else { DevicePath::File };
     match asked.unwrap_or(suits) {
         DevicePath::File => Ok(unpolled(file)),
+        DevicePath::Aio => match Aio::new(file) {
+            Ok(aio) => Ok((Arc::new(aio), None)),
+            Err(error) => Err(format!("Linux AIO is refused here: {error}")),
+        },
         path if !is_block => {
             Err(format!("it is a file; the device path {path} expects a block device"))
         }
@@ -146,18 +154,21 @@ fn block(file: Arc<File>, asked: bool) -> Opened {
     }
 }
 
-/// io_uring where it is permitted, else threads with a notice.
+/// io_uring where it is permitted, else Linux AIO with a notice. Threads where both are refused.
 fn unpolled(file: Arc<File>) -> Opened {
-    match Uring::new(file.clone()) {
-        Ok(uring) => (Arc::new(uring), None),
-        Err(error) => {
-            let notice = format!(
-                "io_uring is refused here ({error}): reads go through threads, at several times the \
-                 CPU cost; `ebbtide doctor` says how to permit it"
-            );
-            (Arc::new(Threads::new(file, 32)), Some(notice))
-        }
-    }
+    let refused = match Uring::new(file.clone()) {
+        Ok(uring) => return (Arc::new(uring), None),
+        Err(error) => error,
+    };
+    let (device, way): (Arc<dyn Device>, &str) = match Aio::new(file.clone()) {
+        Ok(aio) => (Arc::new(aio), "Linux AIO, and sockets through epoll"),
+        Err(_) => (Arc::new(Threads::new(file, 32)), "threads, at several times the CPU cost"),
+    };
+    let notice = format!(
+        "io_uring is refused here ({refused}): reads go through {way}; `ebbtide doctor` says how to \
+         permit it"
+    );
+    (device, Some(notice))
 }
 
 /// Whether the kernel can poll the block device `file` for completions.

@@ -15,7 +15,8 @@ use ebbtide_core::PAGE_BYTES;
 use super::{
     Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, Sleeper, SocketQueue,
 };
-use crate::net::sockets::{self, Sockets};
+use crate::net::on_ring::{self, Buffers};
+use crate::net::sockets::{Operation, Sockets};
 use crate::net::{NetEvent, NetRequest};
 
 /// The conversion of requests to entries of a ring, and of its completions to results. Requests go
@@ -214,7 +215,8 @@ pub(super) struct UringQueue<E: Entries> {
     registered: Option<FrameMemory>,
     sleeper: Arc<UringSleeper>,
     wakeup_armed: bool,
-    /// After the ring: the kernel uses its buffers until the ring is closed.
+    /// After the ring: the kernel uses these until the ring is closed.
+    receive_buffers: Option<Buffers>,
     sockets: Sockets,
 }
 
@@ -340,6 +342,7 @@ impl<E: Entries> UringQueue<E> {
             registered: None,
             sleeper,
             wakeup_armed: false,
+            receive_buffers: None,
             sockets: Sockets::default(),
         };
         queue.arm_wakeup();
@@ -357,13 +360,24 @@ impl<E: Entries> UringQueue<E> {
 
     /// Puts operations on sockets into the submission ring, as many as there is room for.
     fn stage_sockets(&mut self) {
-        while let Some(entry) = self.sockets.next_entry() {
-            // SAFETY: the memory of a receive or a send belongs to `sockets`, which keeps it and
-            // the descriptor until the completion.
-            if unsafe { self.ring.submission().push(&entry.clone().into()) }.is_err() {
-                self.sockets.put_back(entry);
-                break;
+        while !self.ring.submission().is_full()
+            && let Some(operation) = self.sockets.next_operation()
+        {
+            if let Operation::Receive(_) = operation
+                && self.receive_buffers.is_none()
+            {
+                self.receive_buffers = Buffers::register(&self.ring.submitter()).ok();
+                if self.receive_buffers.is_none() {
+                    let error = io::Error::other("no buffers for receives");
+                    self.sockets.complete(operation, Err(error), &[]);
+                    continue;
+                }
             }
+            let entry = on_ring::entry(&self.sockets, operation);
+            // SAFETY: the memory of a send belongs to `sockets`, which keeps it and the descriptor
+            // until the completion. That of a receive lies in `receive_buffers`.
+            let pushed = unsafe { self.ring.submission().push(&entry.into()) };
+            pushed.expect("there is room");
             self.staged += 1;
         }
     }
@@ -444,8 +458,9 @@ impl<E: Entries> Queue for UringQueue<E> {
             let token = entry.user_data();
             if token == WAKEUP {
                 woken = true;
-            } else if sockets::is_network(token) {
-                self.sockets.complete(&entry);
+            } else if let Some(operation) = Operation::of(token) {
+                let buffers = &mut self.receive_buffers;
+                on_ring::complete(&mut self.sockets, buffers, operation, &entry);
             } else {
                 completions.push(self.outstanding.end(token, entry.result()));
             }
@@ -483,9 +498,7 @@ impl<E: Entries> Queue for UringQueue<E> {
 
 impl<E: Entries> SocketQueue for UringQueue<E> {
     fn request(&mut self, requests: &mut Vec<NetRequest>) {
-        requests
-            .drain(..)
-            .for_each(|request| self.sockets.request(&self.ring.submitter(), request));
+        requests.drain(..).for_each(|request| self.sockets.request(request));
     }
 
     fn has_events(&self) -> bool {
@@ -515,7 +528,10 @@ impl<E: Entries> Drop for UringQueue<E> {
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
                     // No way left to learn of completions.
-                    _ => return self.sockets.leak(),
+                    _ => {
+                        std::mem::forget(self.receive_buffers.take());
+                        return self.sockets.leak();
+                    }
                 },
             }
             self.reap(&mut ended);

@@ -7,6 +7,8 @@
 //! A socket has at most one receive and one send under way. The core receives only when the service
 //! asks. So the service can stop reading from a client that does not read its replies.
 
+pub(crate) mod epoll;
+pub(crate) mod on_ring;
 mod shares;
 mod socket_options;
 pub(crate) mod sockets;
@@ -121,7 +123,7 @@ struct Port {
 
 impl Network {
     /// Bytes of the receive buffers on a core with sockets, independent of its clients.
-    pub const BUFFERS_BYTES: usize = sockets::BUFFERS_BYTES;
+    pub const BUFFERS_BYTES: usize = on_ring::BUFFERS_BYTES;
 
     /// Initial bytes of a socket's buffers in the kernel. A listener should have them too, because
     /// a client can fill them before it is accepted.

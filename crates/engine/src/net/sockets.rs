@@ -1,15 +1,14 @@
-//! The sockets of one ring: their operations under way, and the results.
+//! The sockets of one core: their operations under way, and the results. It decides only. A queue
+//! hands the operations to the kernel, through io_uring ([`on_ring`](super::on_ring)) or by
+//! readiness ([`epoll`](super::epoll)).
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use io_uring::{Submitter, cqueue, opcode, squeue, types};
-
 use super::shares::{LEAST_BYTES, MOST_BYTES, Owner, Share, Shares, Sharing, Way};
 use super::socket_options::{set_option, untaken_bytes};
 use super::{NetEvent, NetRequest, SocketId};
-use crate::host::mapping::Mapping;
 
 /// Marks the token of an operation on a socket; no request for pages has it.
 const NETWORK: u64 = 1 << 63;
@@ -22,21 +21,41 @@ const SEND: u64 = 2;
 /// Bits of a socket's generation in a token. The slot is in the low 32.
 const GENERATION_BITS: u32 = 28;
 
-/// Buffers for receives of one core. A buffer is in use only from a completion to its reaping.
-const BUFFERS: u16 = 64;
+/// An operation of the kernel on a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    /// Accepts a client of this listener. The result is its descriptor.
+    Accept(u32),
+    /// Receives bytes. The result is their number.
+    Receive(SocketId),
+    /// Sends [`Sockets::unsent`]. The result is the number of bytes taken.
+    Send(SocketId),
+}
 
-/// Bytes in each.
-const BUFFER_BYTES: usize = 16 << 10;
+impl Operation {
+    /// The number that stands for it in the kernel.
+    pub(crate) fn token(self) -> u64 {
+        let (kind, SocketId { slot, generation }) = match self {
+            Operation::Accept(listener) => (ACCEPT, SocketId { slot: listener, generation: 0 }),
+            Operation::Receive(id) => (RECEIVE, id),
+            Operation::Send(id) => (SEND, id),
+        };
+        let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
+        NETWORK | kind << 60 | generation << 32 | u64::from(slot)
+    }
 
-/// The bytes that the buffers of a core take once it has a socket.
-pub(crate) const BUFFERS_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + 16);
-
-/// The number of the group of buffers in its ring.
-const GROUP: u16 = 0;
-
-/// A receive waits for its socket before it tries to read (`IORING_RECVSEND_POLL_FIRST`, since
-/// Linux 5.19; io_uring_enter(2)). A client seldom sends its next command before it has its answer.
-const RECEIVE_WAITS: u16 = 1;
+    /// The operation that `token` stands for. `None` if it stands for something else.
+    pub(crate) fn of(token: u64) -> Option<Operation> {
+        let generation = (token >> 32) as u32 & ((1 << GENERATION_BITS) - 1);
+        let id = SocketId { slot: token as u32, generation };
+        match (token & NETWORK != 0 && token != u64::MAX, (token >> 60) & 7) {
+            (false, _) => None,
+            (true, ACCEPT) => Some(Operation::Accept(id.slot)),
+            (true, RECEIVE) => Some(Operation::Receive(id)),
+            (true, _) => Some(Operation::Send(id)),
+        }
+    }
+}
 
 /// The kernel's memory for sockets in each direction, until the first [`Sockets::balance`].
 const POOL_BYTES: usize = 8 << 20;
@@ -48,11 +67,6 @@ const ROUNDS_PER_LOOK: u64 = 10;
 /// such looks it is stalled.
 const TAKEN_BYTES_MIN: u64 = 4 << 10;
 const STILL_MAX: u32 = 5;
-
-/// Whether a completion belongs to a socket.
-pub(crate) fn is_network(token: u64) -> bool {
-    token & NETWORK != 0 && token != u64::MAX
-}
 
 /// A connection's place.
 #[derive(Default)]
@@ -96,15 +110,14 @@ impl Slot {
     }
 }
 
-/// The listening and connected sockets of one ring.
+/// The listening and connected sockets of one core.
 pub(crate) struct Sockets {
     listeners: Vec<OwnedFd>,
     slots: Vec<Slot>,
     idle_slots: Vec<u32>,
-    buffers: Option<Buffers>,
-    /// Operations that the ring has no room for, oldest first.
-    waiting: VecDeque<squeue::Entry>,
-    /// Operations with the ring or on their way to it.
+    /// Operations that were not handed over yet, oldest first.
+    waiting: VecDeque<Operation>,
+    /// Operations that have not ended.
     under_way: usize,
     events: Vec<NetEvent>,
     /// By [`Way`].
@@ -119,7 +132,6 @@ impl Default for Sockets {
             listeners: Vec::new(),
             slots: Vec::new(),
             idle_slots: Vec::new(),
-            buffers: None,
             waiting: VecDeque::new(),
             under_way: 0,
             events: Vec::new(),
@@ -131,8 +143,8 @@ impl Default for Sockets {
 
 impl Sockets {
     /// Performs requests that need no waiting, and queues operations for
-    /// [`next_entry`](Sockets::next_entry).
-    pub(crate) fn request(&mut self, ring: &Submitter<'_>, request: NetRequest) {
+    /// [`next_operation`](Sockets::next_operation).
+    pub(crate) fn request(&mut self, request: NetRequest) {
         match request {
             NetRequest::Listen { listener, socket } => {
                 assert_eq!(listener as usize, self.listeners.len(), "listeners come in order");
@@ -140,9 +152,6 @@ impl Sockets {
             }
             NetRequest::Accept { listener } => self.accept(listener),
             NetRequest::Open { listener, socket } => {
-                if self.buffers.is_none() {
-                    self.buffers = Buffers::register(ring).ok();
-                }
                 let socket = self.open(socket);
                 self.events.push(NetEvent::Opened { listener, socket });
             }
@@ -173,21 +182,34 @@ impl Sockets {
     }
 
     /// The next operation to hand over.
-    pub(crate) fn next_entry(&mut self) -> Option<squeue::Entry> {
+    pub(crate) fn next_operation(&mut self) -> Option<Operation> {
         self.waiting.pop_front()
     }
 
-    /// Puts back the operation just taken.
-    pub(crate) fn put_back(&mut self, entry: squeue::Entry) {
-        self.waiting.push_front(entry);
+    /// The descriptor of an operation that has not ended.
+    pub(crate) fn descriptor(&self, operation: Operation) -> RawFd {
+        match operation {
+            Operation::Accept(listener) => self.listeners[listener as usize].as_raw_fd(),
+            Operation::Receive(id) | Operation::Send(id) => {
+                let socket = self.slots[id.slot as usize].socket.as_ref();
+                socket.expect("an open slot has a socket").as_raw_fd()
+            }
+        }
     }
 
-    /// Operations that wait for room in the ring.
+    /// The bytes that a send has yet to hand over. They stay in place until it has ended.
+    pub(crate) fn unsent(&self, id: SocketId) -> &[u8] {
+        let (bytes, sent) =
+            self.slots[id.slot as usize].sending.as_ref().expect("a send is under way");
+        &bytes[*sent..]
+    }
+
+    /// Operations that were not handed over yet.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Operations with the ring or on their way to it.
+    /// Operations that have not ended.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way
     }
@@ -202,18 +224,18 @@ impl Sockets {
         into.append(&mut self.events);
     }
 
-    /// An operation has ended.
-    pub(crate) fn complete(&mut self, entry: &cqueue::Entry) {
+    /// An operation has ended. A receive has got the bytes `received`.
+    pub(crate) fn complete(
+        &mut self,
+        operation: Operation,
+        result: io::Result<usize>,
+        received: &[u8],
+    ) {
         self.under_way -= 1;
-        let (kind, id) = decode(entry.user_data());
-        let result = match entry.result() {
-            code if code < 0 => Err(io::Error::from_raw_os_error(-code)),
-            value => Ok(value as usize),
-        };
-        match kind {
-            ACCEPT => self.accepted(id.slot, result),
-            RECEIVE => self.received(id, result, entry.flags()),
-            _ => self.sent(id, result),
+        match operation {
+            Operation::Accept(listener) => self.accepted(listener, result),
+            Operation::Receive(id) => self.received(id, result.map(|_| received.to_vec())),
+            Operation::Send(id) => self.sent(id, result),
         }
     }
 
@@ -230,7 +252,6 @@ impl Sockets {
 
     /// Leaks all memory that the kernel may still use, when the kernel cannot be waited for.
     pub(crate) fn leak(&mut self) {
-        std::mem::forget(self.buffers.take());
         for slot in &mut self.slots {
             std::mem::forget(slot.sending.take());
         }
@@ -268,46 +289,23 @@ impl Sockets {
     }
 
     fn accept(&mut self, listener: u32) {
-        let socket = self.listeners[listener as usize].as_raw_fd();
-        let accept =
-            opcode::Accept::new(types::Fd(socket), std::ptr::null_mut(), std::ptr::null_mut());
-        let accept = accept.flags(libc::SOCK_CLOEXEC).build();
-        let id = SocketId { slot: listener, generation: 0 };
-        self.push(accept, ACCEPT, id);
+        self.push(Operation::Accept(listener));
     }
 
     fn receive(&mut self, id: SocketId) {
         let Some(slot) = self.slot(id) else { return };
         assert!(!slot.receiving, "one receive of a socket at a time");
         slot.receiving = true;
-        let socket = descriptor(slot);
-        if self.buffers.is_none() {
-            let bytes = Err(io::Error::other("no buffers for receives"));
-            self.slots[id.slot as usize].receiving = false;
-            self.events.push(NetEvent::Received { socket: id, bytes });
-            return;
-        }
-        let receive = opcode::Recv::new(types::Fd(socket), std::ptr::null_mut(), 0);
-        let receive = receive.buf_group(GROUP).ioprio(RECEIVE_WAITS).build();
-        let receive = receive.flags(squeue::Flags::BUFFER_SELECT);
-        self.push(receive, RECEIVE, id);
+        self.push(Operation::Receive(id));
     }
 
     fn send(&mut self, id: SocketId) {
-        let slot = &self.slots[id.slot as usize];
-        let (bytes, sent) = slot.sending.as_ref().expect("a send is under way");
-        let rest = &bytes[*sent..];
-        let length = u32::try_from(rest.len()).unwrap_or(u32::MAX);
-        let send = opcode::Send::new(types::Fd(descriptor(slot)), rest.as_ptr(), length);
-        let send = send.flags(libc::MSG_NOSIGNAL).build();
-        self.push(send, SEND, id);
+        self.push(Operation::Send(id));
     }
 
-    fn push(&mut self, entry: squeue::Entry, kind: u64, id: SocketId) {
-        let generation = u64::from(id.generation) & ((1 << GENERATION_BITS) - 1);
-        let token = NETWORK | kind << 60 | generation << 32 | u64::from(id.slot);
+    fn push(&mut self, operation: Operation) {
         self.under_way += 1;
-        self.waiting.push_back(entry.user_data(token));
+        self.waiting.push_back(operation);
     }
 
     fn accepted(&mut self, listener: u32, result: io::Result<usize>) {
@@ -339,15 +337,7 @@ impl Sockets {
         SocketId { slot, generation }
     }
 
-    fn received(&mut self, id: SocketId, result: io::Result<usize>, flags: u32) {
-        let buffer = cqueue::buffer_select(flags);
-        let bytes = result.map(|length| match (buffer, &self.buffers) {
-            (Some(buffer), Some(buffers)) => buffers.bytes(buffer, length).to_vec(),
-            _ => Vec::new(),
-        });
-        if let (Some(buffer), Some(buffers)) = (buffer, &mut self.buffers) {
-            buffers.give(buffer);
-        }
+    fn received(&mut self, id: SocketId, bytes: io::Result<Vec<u8>>) {
         let slot = &mut self.slots[id.slot as usize];
         slot.receiving = false;
         let out_of_buffers =
@@ -408,70 +398,20 @@ impl Sockets {
     }
 }
 
-fn descriptor(slot: &Slot) -> RawFd {
-    slot.socket.as_ref().expect("an open slot has a socket").as_raw_fd()
-}
-
-fn decode(token: u64) -> (u64, SocketId) {
-    let generation = (token >> 32) as u32 & ((1 << GENERATION_BITS) - 1);
-    ((token >> 60) & 7, SocketId { slot: token as u32, generation })
-}
-
 fn interrupted<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::Interrupted)
 }
 
-/// Buffers that the kernel picks from when bytes come, so that idle connections hold none
-/// (`IORING_REGISTER_PBUF_RING`).
-struct Buffers {
-    /// Entries of 16 bytes, whose last two of the first hold the tail.
-    ring: Mapping,
-    memory: Mapping,
-    tail: u16,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Buffers {
-    fn register(ring: &Submitter<'_>) -> io::Result<Buffers> {
-        let entries = Mapping::zeroed(BUFFERS as usize * size_of::<types::BufRingEntry>())?;
-        let memory = Mapping::zeroed(BUFFERS as usize * BUFFER_BYTES)?;
-        let mut buffers = Buffers { ring: entries, memory, tail: 0 };
-        // SAFETY: the mapping is page-aligned and large enough for the entries. It lives until the
-        // ring is closed: its owner drops the ring first or leaks the buffers.
-        unsafe {
-            let entries = buffers.ring.base() as u64;
-            ring.register_buf_ring_with_flags(entries, BUFFERS, GROUP, 0)?;
+    #[test]
+    fn an_operation_is_found_by_its_token_and_a_wake_up_is_none() {
+        let id = SocketId { slot: 7, generation: (1 << GENERATION_BITS) - 1 };
+        for operation in [Operation::Accept(3), Operation::Receive(id), Operation::Send(id)] {
+            assert_eq!(Operation::of(operation.token()), Some(operation));
         }
-        (0..BUFFERS).for_each(|buffer| buffers.give(buffer));
-        Ok(buffers)
-    }
-
-    /// The bytes that the kernel has put into a buffer that it has handed over.
-    fn bytes(&self, buffer: u16, length: usize) -> &[u8] {
-        assert!(buffer < BUFFERS && length <= BUFFER_BYTES);
-        // SAFETY: within the mapping, as checked; the kernel does not touch a buffer that it has
-        // handed over until it is given back.
-        unsafe {
-            let start = self.memory.base().add(buffer as usize * BUFFER_BYTES);
-            std::slice::from_raw_parts(start, length)
-        }
-    }
-
-    /// Hands a buffer to the kernel.
-    fn give(&mut self, buffer: u16) {
-        assert!(buffer < BUFFERS);
-        let entries: *mut types::BufRingEntry = self.ring.base().cast();
-        // SAFETY: the entry at the tail is ours until the tail moves past it. Indices are masked to
-        // the ring, whose size is a power of two. The tail is an aligned word in the mapping, and
-        // the kernel only reads it.
-        unsafe {
-            let entry = &mut *entries.add((self.tail & (BUFFERS - 1)) as usize);
-            entry.set_addr(self.memory.base().add(buffer as usize * BUFFER_BYTES) as u64);
-            entry.set_len(BUFFER_BYTES as u32);
-            entry.set_bid(buffer);
-            self.tail = self.tail.wrapping_add(1);
-            let tail = types::BufRingEntry::tail(entries).cast_mut();
-            std::sync::atomic::AtomicU16::from_ptr(tail)
-                .store(self.tail, std::sync::atomic::Ordering::Release);
-        }
+        assert_eq!((Operation::of(u64::MAX), Operation::of(5)), (None, None));
     }
 }

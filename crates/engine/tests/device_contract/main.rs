@@ -82,6 +82,7 @@ fn paths(drive: &str, file: &Arc<File>) -> Vec<Tested> {
             DevicePath::Block => said == (polled, !polled),
             // The kernel may be too old for the best of passthrough.
             DevicePath::Nvme => polled || said == (false, true),
+            DevicePath::Aio => said == (false, false),
         };
         assert!(right, "{drive} by {}: {notice:?}", device.name());
         let name = format!("{drive} by {}", device.name());
@@ -89,7 +90,7 @@ fn paths(drive: &str, file: &Arc<File>) -> Vec<Tested> {
     };
     let mut all: Vec<Tested> = DevicePath::ALL.into_iter().filter_map(tested).collect();
     // A drive may be reached by every way except the way of another kind.
-    let expected = [("/dev/nvme", 3), ("/dev/", 2), ("", 1)];
+    let expected = [("/dev/nvme", 4), ("/dev/", 3), ("", 2)];
     let ways = expected.into_iter().find(|(start, _)| drive.starts_with(start));
     assert_eq!(Some(all.len()), ways.map(|(_, ways)| ways), "{drive}");
     // QEMU's NVMe drive loses requests of several threads: the kernel resets it for minutes.

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use ebbtide_core::Stop;
 use ebbtide_core::durability::Policy;
+use ebbtide_engine::device::path::DevicePath;
 use ebbtide_server::{ServeError, ServeOptions, serve};
 
 /// Folder of the tests' stores. An example has no such folder.
@@ -117,6 +118,13 @@ pub(crate) fn encode(arguments: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
+/// The way to the drive of the servers under test. EBBTIDE_DEVICE_PATH names another one than the
+/// default, so that all tests can run without io_uring (`aio`).
+pub(crate) fn device_path() -> Option<DevicePath> {
+    let name = std::env::var("EBBTIDE_DEVICE_PATH").ok()?;
+    Some(name.parse().expect("a device path"))
+}
+
 /// A server that stops when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -137,6 +145,7 @@ impl Server {
             durability: Policy::None,
             dram_bytes: 16 << 20,
             port: 0,
+            device_path: device_path(),
             ..ServeOptions::default()
         };
         change(&mut options);

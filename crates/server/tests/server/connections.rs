@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rustix::net::sockopt;
 
-use super::client::{Client, Reply, Server, bulk, encode, ok};
+use super::client::{Client, Reply, Server, bulk, device_path, encode, ok};
 
 #[test]
 fn garbage_closes_its_connection_with_an_error_and_hurts_nobody() {
@@ -166,7 +166,12 @@ fn the_password_that_a_client_leaves_behind_is_not_the_next_ones() {
 fn refused(change: impl FnOnce(&mut ServeOptions)) -> ServeError {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let data = folder.path().join("store");
-    let mut options = ServeOptions { data: data.clone(), port: 0, ..ServeOptions::default() };
+    let mut options = ServeOptions {
+        data: data.clone(),
+        port: 0,
+        device_path: device_path(),
+        ..ServeOptions::default()
+    };
     change(&mut options);
     static NEVER: Stop = Stop::new();
     let error = serve(&options, &NEVER, |_| panic!("it must not start")).expect_err("refused");

@@ -12,7 +12,7 @@ use ebbtide_core::Stop;
 use ebbtide_core::durability::Policy;
 use ebbtide_server::{ServeOptions, serve};
 
-use super::client::{Client, Reply, encode, ok};
+use super::client::{Client, Reply, device_path, encode, ok};
 
 /// Environment variable with the folder of the server's process.
 const FOLDER: &str = "EBBTIDE_SERVER_OF_A_TEST";
@@ -32,6 +32,7 @@ fn serves_for_another_test() {
         durability: Policy::None,
         dram_bytes: DRAM_BYTES,
         port: 0,
+        device_path: device_path(),
         ..ServeOptions::default()
     };
     static STOP: Stop = Stop::new();

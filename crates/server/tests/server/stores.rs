@@ -8,7 +8,7 @@ use ebbtide_engine::store::{Access, Store};
 use ebbtide_engine::{Engine, Options};
 use ebbtide_server::{ServeOptions, serve};
 
-use super::client::{Reply, Server, bulk, ok};
+use super::client::{Reply, Server, bulk, device_path, ok};
 
 /// Serves until it answers, then stops.
 fn serve_once(options: &ServeOptions) -> Result<(), String> {
@@ -25,6 +25,7 @@ fn a_store_that_holds_something_else_is_refused_and_left_as_it_is() {
         durability: Policy::Always,
         dram_bytes: 16 << 20,
         port: 0,
+        device_path: device_path(),
         ..ServeOptions::default()
     };
     serve_once(&options).expect("a new store");
@@ -102,6 +103,7 @@ fn a_store_grows_to_the_capacity_that_is_asked_for_and_never_shrinks() {
         durability: Policy::Always,
         dram_bytes: 64 << 20,
         port: 0,
+        device_path: device_path(),
         ..ServeOptions::default()
     };
     let start = |capacity_bytes| Server::start(|server| *server = options(capacity_bytes));
@@ -142,6 +144,7 @@ fn a_stop_request_ends_recovery_and_growth_and_leaves_the_store_as_it_was() {
         durability: Policy::Always,
         dram_bytes: 16 << 20,
         port: 0,
+        device_path: device_path(),
         ..ServeOptions::default()
     };
     let server = Server::start(|server| *server = options(4 << 20));

@@ -66,8 +66,8 @@ impl Keyspace {
         expired.unwrap_or_default()
     }
 
-    /// Returns the keys in the leaf of this hash that have hashes with expired fields. A packed hash
-    /// without other fields is [expired](Keyspace::expired) instead.
+    /// Returns the keys in the leaf of this hash that have hashes with expired fields. A packed
+    /// hash without other fields is [expired](Keyspace::expired) instead.
     pub fn with_expired_fields<M: Memory>(
         &self,
         memory: &mut M,
