@@ -197,8 +197,8 @@ impl Requests {
         Some((ended, error))
     }
 
-    /// Notes that the ring has submitted all that was handed to it. Returns how long the reads among
-    /// that have waited since their misses, in nanoseconds, added up.
+    /// Notes that the ring has submitted all that was handed to it. Returns how long the reads
+    /// among that have waited since their misses, in nanoseconds, added up.
     pub(super) fn submitted(&mut self, now: Time) -> u64 {
         let mut held_ns = 0;
         for token in self.held_reads.drain(..) {

@@ -354,8 +354,8 @@ pub(super) fn bitfield_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     run_fields(call, true)
 }
 
-/// An operation of `BITFIELD` on a field, with the field's width, its first bit, and what happens on
-/// overflow.
+/// An operation of `BITFIELD` on a field, with the field's width, its first bit, and what happens
+/// on overflow.
 type FieldOperation = (Operation, Width, u64, Overflow);
 
 /// Parses the operations on fields.
