@@ -39,7 +39,7 @@ pub use api::engine_error::EngineError;
 pub use api::job_queue::{Jobs, STUCK_AFTER};
 pub use api::mapped_memory::MappedMemory;
 pub use api::options::{Options, check_replacement};
-pub use api::row_file::{RowError, RowFile, RowRun};
+pub use api::rows::{RowError, RowFile, RowRun};
 pub use api::store_copy::CopyError;
 pub use api::store_growth::Larger;
 pub use api::ticket::Ticket;

@@ -198,3 +198,65 @@ fn what_cannot_be_gathered_is_told_in_a_line() {
     let error = watched(&file, || file.gather(&[2047], &mut into)).unwrap_err().to_string();
     assert!(error.starts_with("a row cannot be read: page 255"), "{error}");
 }
+
+/// A slice, a column and every second row are read in large blocks, past the cache.
+#[test]
+fn dense_rows_are_those_of_the_file_and_leave_the_cache_alone() {
+    let (_folder, path, contents) = file((16 << 20) + 123);
+    for (offset, row_bytes, columns) in [
+        (4096, 512, 0..512),
+        (128, 512, 100..104),
+        (77, 100, 0..100),
+        (3, 4096, 10..20),
+        (1, 70_001, 0..70_001),
+        (1, 200_001, 5..190_000),
+        (5, 16, 3..4),
+    ] {
+        let rows = ((contents.len() - offset) / row_bytes) as u64;
+        let run = RowRun { offset: offset as u64, rows };
+        let file = RowFile::open(&path, &[run], row_bytes, &options()).expect("it opens");
+        let orders: [Vec<u64>; 3] =
+            [(0..rows).collect(), (0..rows).rev().collect(), (0..rows).step_by(2).collect()];
+        for indices in orders {
+            let width = columns.len();
+            let mut into = vec![0; indices.len() * width];
+            watched(&file, || {
+                file.gather_columns_while(&indices, columns.clone(), &mut into, || true)
+                    .expect("read");
+            });
+            for (index, row) in indices.iter().zip(into.chunks(width)) {
+                let at = offset + *index as usize * row_bytes;
+                let expected = &contents[at + columns.start..at + columns.end];
+                assert!(row == expected, "row {index} of {row_bytes} bytes");
+            }
+        }
+        // Of the longest rows some end too far behind their block. Of many rows the last part is
+        // short.
+        if row_bytes < 4096 {
+            assert!(file.counters().flash_reads < 100, "rows of {row_bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn dense_rows_behind_the_end_of_a_file_that_was_cut_are_an_error() {
+    let (_folder, path, _) = file(8 << 20);
+    let run = RowRun { offset: 0, rows: 16 << 10 };
+    let file = RowFile::open(&path, &[run], 512, &options()).expect("it opens");
+    fs::OpenOptions::new().write(true).open(&path).expect("opens").set_len(6 << 20).expect("cut");
+    let indices: Vec<u64> = (0..16 << 10).collect();
+    let mut into = vec![0; 8 << 20];
+    let cut = watched(&file, || file.gather(&indices, &mut into));
+    assert!(matches!(cut, Err(RowError::Read(_))), "{cut:?}");
+}
+
+#[test]
+fn a_gather_of_dense_rows_ends_when_its_caller_gives_it_up() {
+    let (_folder, path, _) = file(8 << 20);
+    let run = RowRun { offset: 0, rows: 16 << 10 };
+    let file = RowFile::open(&path, &[run], 512, &options()).expect("it opens");
+    let indices: Vec<u64> = (0..16 << 10).cycle().take(1 << 20).collect();
+    let mut into = vec![0; 512 << 20];
+    let stopped = watched(&file, || file.gather_while(&indices, &mut into, || false));
+    assert!(matches!(stopped, Err(RowError::Stopped)), "{stopped:?}");
+}

@@ -74,6 +74,8 @@ struct Places {
     last_page_bytes: usize,
     extent: Option<Extent>,
     persist: Option<Persist>,
+    /// True if a page is written where it was read.
+    in_place: bool,
 }
 
 impl Places {
@@ -92,6 +94,7 @@ impl Places {
             counters: Counters::new(cores),
             driven: (0..cores).map(|_| CachePadded::default()).collect(),
             placement: Mutex::new(Placement::new(self.slots.min(SLOTS_MAX), placed)),
+            in_place: self.in_place,
             base_offset: self.base_offset,
             spare: CoreShared::all_spare(&nodes, cache.frame_count()),
             cache,
@@ -346,6 +349,7 @@ impl Engine {
             // well.
             extent: if persists { None } else { Some(store.extent()?) },
             persist,
+            in_place: false,
         };
         let mut engine = Engine::build(device, places, before_first_write, claim, &options)?;
         engine.store = Some(store.clone());
@@ -375,7 +379,31 @@ impl Engine {
         bytes: u64,
         options: &Options,
     ) -> Result<(Engine, Addr), EngineError> {
-        let file = Arc::new(store::open_to_read(path, offset, bytes)?);
+        let file = store::open_to_read(path, offset, bytes)?;
+        let read_only = || Err(io::ErrorKind::PermissionDenied.into());
+        Engine::over_bytes((file, path), (offset, bytes), (false, Box::new(read_only)), options)
+    }
+
+    /// As [`open_file`](Engine::open_file), and changed pages are written to the file, each where
+    /// it was read. A page that ends behind the end of the file makes the file longer.
+    pub(crate) fn open_file_to_write(
+        path: &Path,
+        offset: u64,
+        bytes: u64,
+        options: &Options,
+    ) -> Result<(Engine, Addr), EngineError> {
+        let file = store::open_to_change(path, offset, bytes)?;
+        Engine::over_bytes((file, path), (offset, bytes), (true, Box::new(|| Ok(()))), options)
+    }
+
+    /// The engine over the bytes `offset` to `offset + bytes` of `file`.
+    fn over_bytes(
+        (file, path): (File, &Path),
+        (offset, bytes): (u64, u64),
+        (in_place, before_first_write): (bool, Prepare),
+        options: &Options,
+    ) -> Result<(Engine, Addr), EngineError> {
+        let file = Arc::new(file);
         let start = Addr(offset % PAGE_BYTES as u64);
         let base_offset = offset - start.0;
         let end = start.0 + bytes;
@@ -387,10 +415,10 @@ impl Engine {
         let blank = false;
         let extent = Some(extent);
         let persist = None;
+        let slots = pages;
         let places =
-            Places { pages, slots: pages, base_offset, blank, last_page_bytes, extent, persist };
-        let read_only = || Err(io::ErrorKind::PermissionDenied.into());
-        let mut engine = Engine::build(device, places, Box::new(read_only), None, options)?;
+            Places { pages, slots, base_offset, blank, last_page_bytes, extent, persist, in_place };
+        let mut engine = Engine::build(device, places, before_first_write, None, options)?;
         engine.notices.extend(notice);
         Ok((engine, start))
     }
@@ -426,6 +454,7 @@ impl Engine {
             last_page_bytes: PAGE_BYTES,
             extent: None,
             persist: None,
+            in_place: false,
         };
         Engine::build(device, places, Box::new(|| Ok(())), None, options)
     }

@@ -7,7 +7,7 @@ pub(crate) mod job_queue;
 pub(crate) mod job_scope;
 pub(crate) mod mapped_memory;
 pub(crate) mod options;
-pub(crate) mod row_file;
+pub(crate) mod rows;
 pub(crate) mod store_copy;
 pub(crate) mod store_growth;
 pub(crate) mod ticket;

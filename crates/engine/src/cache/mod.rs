@@ -8,6 +8,7 @@
 //! A page that was fetched ahead of demand is *ahead* in its frame. The hit path treats it as a
 //! miss. So the engine notices the first use at no cost to other accesses.
 
+mod changed;
 mod hit_path;
 mod hit_table;
 mod neighbours;

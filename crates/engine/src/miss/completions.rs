@@ -100,6 +100,8 @@ impl Backside {
             if let Some(persist) = &self.shared.persist {
                 persist.lock().journal.write_failed(operation.slot);
                 self.write_failed(frame, self.shared.cache.slot_of(frame));
+            } else if self.shared.in_place {
+                self.write_failed(frame, self.shared.cache.slot_of(frame));
             } else {
                 self.shared.placement.lock().retire(operation.slot);
                 self.write_failed(frame, None);

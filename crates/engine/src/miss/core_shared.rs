@@ -27,6 +27,8 @@ pub(crate) struct CoreShared {
     /// When the backside of each core was last driven, in nanoseconds since the start.
     pub(crate) driven: Box<[CachePadded<AtomicU64>]>,
     pub(crate) placement: Mutex<Placement>,
+    /// True if a page is written where it was read, because other programs read the file.
+    pub(crate) in_place: bool,
     /// Where slot 0 lies on the device, in bytes.
     pub(crate) base_offset: u64,
     /// Where the frames are, and the cores.

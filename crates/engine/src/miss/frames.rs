@@ -93,12 +93,18 @@ impl Backside {
             }
             let next = self.shared.persist.as_ref().and_then(|persist| persist.to_clean.pop());
             let Some(page) = next else { return };
-            self.shared.cache.settle(&mut self.installed);
-            if let Some(frame) = self.shared.cache.choose_page(page) {
-                self.cleaning.insert(frame);
-                self.take_over(vec![frame], by, now);
-            }
+            self.clean_page(page, by, now);
         }
+    }
+
+    /// Starts to write the resident `page`, which stays. Called by core `by`, outside any memory
+    /// call. Returns false if the page is not resident, or moves.
+    pub(crate) fn clean_page(&mut self, page: PageId, by: usize, now: Time) -> bool {
+        self.shared.cache.settle(&mut self.installed);
+        let Some(frame) = self.shared.cache.choose_page(page) else { return false };
+        self.cleaning.insert(frame);
+        self.take_over(vec![frame], by, now);
+        true
     }
 
     /// Whether `frame` was being written for a checkpoint, which is over now. Every eviction asks,

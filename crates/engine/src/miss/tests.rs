@@ -144,6 +144,7 @@ fn shared_by(cores: usize, frames: usize, wakes: &Arc<Wakes>) -> CoreShared {
         counters: Counters::new(cores),
         driven: (0..cores).map(|_| CachePadded::default()).collect(),
         placement: Mutex::new(Placement::new(2 * PAGES, PAGES)),
+        in_place: false,
         base_offset: 0,
         spare: CoreShared::all_spare(&nodes, frames),
         nodes,

@@ -150,6 +150,10 @@ impl WriteBack {
             return;
         }
         self.under_way += frames.len();
+        if shared.in_place {
+            start_in_place((requests, ring), &frames, now);
+            return;
+        }
         let mut placement = shared.placement.lock();
         // The old copies are not needed: the pages move, and are newer in DRAM.
         frames.iter().filter_map(|frame| shared.cache.slot_of(*frame)).for_each(|slot| {
@@ -217,6 +221,21 @@ impl WriteBack {
             self.under_way += operation.frames.len();
             requests.start(ring, operation);
         }
+    }
+}
+
+/// Starts to write frames, in the order of their pages, to the slots of these pages. A run of
+/// neighbours is one request.
+fn start_in_place((requests, ring): (&mut Requests, &mut Ring), frames: &[FrameId], now: Time) {
+    let shared = requests.shared();
+    let page = |frame: &FrameId| shared.cache.page_in(*frame);
+    let runs = frames.chunk_by(|one, next| page(one).0 + 1 == page(next).0);
+    let pages_max = ring.run_pages_max().min(frames.len());
+    for run in runs.flat_map(|run| run.chunks(pages_max)) {
+        note_sent(&shared.cache, run);
+        let first = page(&run[0]);
+        let write = Operation::new(Direction::Write, first, first.0 as u32, run.into(), now);
+        requests.start(ring, write);
     }
 }
 

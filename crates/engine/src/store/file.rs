@@ -20,13 +20,22 @@ use crate::host::mapping::Mapping;
 /// Opens a file of any kind to read `bytes` bytes from `offset` on, past the page cache where its
 /// file system can.
 pub(crate) fn open_to_read(path: &Path, offset: u64, bytes: u64) -> Result<File, StoreError> {
+    open_any(path, (offset, bytes), false)
+}
+
+/// As [`open_to_read`], to write as well.
+pub(crate) fn open_to_change(path: &Path, offset: u64, bytes: u64) -> Result<File, StoreError> {
+    open_any(path, (offset, bytes), true)
+}
+
+fn open_any(path: &Path, (offset, bytes): (u64, u64), writes: bool) -> Result<File, StoreError> {
     let unopened = |source| StoreError::Open { path: path.to_path_buf(), source };
     let kind = std::fs::metadata(path).map_err(unopened)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(StoreError::NotAFile(path.to_path_buf()));
     }
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_DIRECT);
+    options.read(true).write(writes).custom_flags(libc::O_DIRECT);
     // What keeps a file from being opened at all does so in both ways.
     let direct = options.open(path);
     let file = direct.or_else(|_| options.custom_flags(0).open(path));
@@ -229,6 +238,14 @@ pub(super) fn lock(
         Some(libc::EAGAIN) => StoreError::InUse(path.to_path_buf()),
         _ => fault(path, "lock", error),
     })
+}
+
+/// True if another open file has locked some of the file.
+pub(crate) fn is_locked(file: &File) -> bool {
+    let mut range = range_of(libc::F_WRLCK, 0, 0);
+    // SAFETY: the descriptor is open, and the kernel writes one structure of this type.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut range) };
+    asked == 0 && range.l_type != libc::F_UNLCK as libc::c_short
 }
 
 /// Whether this process has locked some of the `range` of `file` by another descriptor. The kernel

@@ -15,6 +15,7 @@
 
 mod creation;
 mod error;
+mod exclusive;
 mod file;
 mod header;
 mod signature;
@@ -32,7 +33,8 @@ pub use creation::NewStore;
 pub(crate) use creation::flush_name;
 pub use error::StoreError;
 use error::fault;
-pub(crate) use file::{Buffer, buffer, open_to_read};
+pub(crate) use exclusive::Exclusive;
+pub(crate) use file::{Buffer, buffer, is_locked, open_to_change, open_to_read};
 use file::{Purpose, check_aligned, is_named, lock, open, unlock};
 pub use header::Header;
 use header::{replace_header, whole_header};

@@ -4,6 +4,7 @@ mod bytes;
 mod fiber_context;
 mod transaction;
 mod whole_pages;
+mod write_out;
 
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
