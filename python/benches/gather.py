@@ -318,4 +318,5 @@ def compare(ways, draw, data, arguments) -> None:
         print(f"{way:24} {span:>22} {cpu:13.1f} {peaks[way] >> 20:6}  {ratio}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,13 +9,15 @@
 
     features = ebbtide.open("features.npy", dram="1GiB")
     features[indices]                     # gathers rows of an array far larger than DRAM
+    ebbtide.create("rows.npy", (10**9, 128), "f4")[indices] = rows   # changes them
     ebbtide.Store("kept")["key"] = b"value"   # a dictionary that survives crashes
 
 Results equal those of the `ebbtide` command, which runs the same code.
 """
 
-from ._array import Array, open
+from ._array import Array, create, open
 from ._config import Config
+from ._embedding import EmbeddingTable
 from ._errors import Error, InputError, MissingFileError, RunError
 from ._models import (
     Comparison,
@@ -45,6 +47,7 @@ __all__ = [
     "Charts",
     "Comparison",
     "Config",
+    "EmbeddingTable",
     "Error",
     "InputError",
     "MissingFileError",
@@ -66,6 +69,7 @@ __all__ = [
     "Transaction",
     "__version__",
     "compare",
+    "create",
     "designs",
     "miss_ratio_curve",
     "mrc",

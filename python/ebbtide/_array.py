@@ -1,17 +1,19 @@
-"""Arrays on flash, far larger than DRAM, whose rows are gathered at random."""
+"""Arrays on flash, far larger than DRAM, whose rows are gathered and changed at random."""
 
 from __future__ import annotations
 
-import ast
-import math
-import operator
 import os
-import struct
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from . import _array_file as _file
 from . import _native
-from ._errors import InputError, MissingFileError, size
+from ._array_file import Layout
+from ._errors import InputError, size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,35 +21,46 @@ if TYPE_CHECKING:
 
 Into = TypeVar("Into")
 
+#: Bytes of new values that are converted and handed over together.
+CHUNK_BYTES = 16 << 20
+
 
 class Array:
-    """A read-only array in a file, with a DRAM cache.
+    """An array in a file, with a DRAM cache.
 
     `array[indices]` gathers rows, as NumPy's `array[indices]` does. `take` gathers them into an
-    existing array. Any number of threads may gather at once. A forked or unpickled array opens the
-    file again, with a separate DRAM budget.
+    existing array. An array that was opened with `mode="r+"` or made by `ebbtide.create` is changed
+    by `array[indices] = rows`. Any number of threads may gather at once; changes run one after the
+    other. A forked or unpickled array opens the file again to read it, with a separate DRAM budget.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        runs: list[tuple[int, int]],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
+        layout: Layout,
         dram: str | int,
         cores: int,
         threads: int | None,
+        mode: str = "r",
+        atomic_rows: bool = False,
     ) -> None:
         self.path = Path(path)
-        self.shape = shape
-        self.dtype = dtype
-        self._row_bytes = dtype.itemsize
-        for length in shape[1:]:
+        self.shape = layout.shape
+        self.dtype = layout.dtype
+        self.mode = mode
+        self._row_bytes = layout.dtype.itemsize
+        for length in layout.shape[1:]:
             self._row_bytes *= length
-        self._runs = runs
+        self._layout = layout
         self._options = (size("dram", dram), cores, threads)
         self._process = os.getpid()
-        self._rows: _native.RowFile | None = self._opened()
+        #: Held during a change.
+        self._turn = threading.RLock()
+        self._rows: _native.RowFile | None = self._opened(atomic_rows if mode == "r+" else None)
+        # The interpreter drops no array at its end.
+        self._at_exit: weakref.finalize[[_native.RowFile, int], Array] | None = None
+        if mode == "r+":
+            self._at_exit = weakref.finalize(self, _flush, self._rows, self._process)
 
     @property
     def ndim(self) -> int:
@@ -69,8 +82,8 @@ class Array:
     def take(self, indices: npt.ArrayLike, out: Any = None) -> Any:
         """Gathers the rows at `indices`, of one dimension, into `out` or a new array.
 
-        `out` is an array with the same number of rows and the same dtype, or another writable
-        buffer with the same number of bytes.
+        `out` is an array or a tensor (DLPack) with the same number of rows and the same dtype, or
+        another writable buffer with the same number of bytes.
         """
         return self._gather(self._indices(indices), self.shape[1:], (0, self._row_bytes), out)
 
@@ -81,60 +94,109 @@ class Array:
         import numpy as np
 
         expected = (places.size, *row)
-        if out is None:
-            out = np.empty(expected, self.dtype)
-        into: np.ndarray[Any, Any] | memoryview | None
-        if isinstance(out, np.ndarray):
-            if out.dtype != self.dtype or out.shape != expected:
-                found = f"{out.shape} of {out.dtype}"
-                raise InputError(f"out: {found}: expected {expected} of {self.dtype}")
-            writable = out.flags.c_contiguous and out.flags.writeable
-            into = out.reshape(-1).view(np.uint8) if writable else None
-        else:
-            into = _bytes_of(out, places.size * self._row_bytes)
-        if into is None:
-            raise InputError("out: expected a contiguous array that can be written")
-        self._open().gather(places, columns, into)
-        return out
+        into = np.empty(expected, self.dtype) if out is None else out
+        self._open().gather(places, columns, writable(into, expected, self.dtype))
+        return into
 
     def _columns(self, places: Any, rest: tuple[Any, ...]) -> Any:
         """Returns `rows[:, *rest]` of the rows at `places`. Reads only what `rest` needs."""
         import numpy as np
 
-        first = rest[0]
-        length = self.shape[1] if self.ndim > 1 else 0
-        if isinstance(first, slice):
-            reach = range(*first.indices(length))
-            inner: Any = slice(None, None, 1 if reach.step > 0 else -1)
-            if len(reach) > 0:
-                low, high = min(reach[0], reach[-1]), max(reach[0], reach[-1]) + 1
-                inner = slice(None, None, reach.step)
-        else:
-            low = int(first) + (length if int(first) < 0 else 0)
-            reach, high, inner = range(low, low + 1), low + 1, 0
-        if len(reach) == 0 or not 0 <= low < high <= length:
+        part = self._part(rest[0])
+        if part is None:
             # An empty part of a row, or an index out of range: NumPy returns or raises.
             return np.empty((places.size, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
+        row, columns, inner = part
+        return self._gather(places, row, columns)[(slice(None), inner, *rest[1:])]
+
+    def _part(self, first: Any) -> tuple[tuple[int, ...], tuple[int, int], Any] | None:
+        """Returns the part of a row that `first` needs, and what `first` is in it.
+
+        The part is a shape and the first and last byte. `None` if it is empty or does not exist.
+        """
+        length = self.shape[1] if self.ndim > 1 else 0
+        inner: Any = 0
+        if isinstance(first, slice):
+            reach = range(*first.indices(length))
+            if len(reach) == 0:
+                return None
+            low, high = min(reach[0], reach[-1]), max(reach[0], reach[-1]) + 1
+            inner = slice(None, None, reach.step)
+        else:
+            low = int(first) + (length if int(first) < 0 else 0)
+            high = low + 1
+        if not 0 <= low < high <= length:
+            return None
         width = self._row_bytes // length
-        row = (high - low, *self.shape[2:])
-        return self._gather(places, row, (low * width, high * width))[(slice(None), inner, *rest[1:])]
+        return (high - low, *self.shape[2:]), (low * width, high * width), inner
 
     def prefetch(self, indices: npt.ArrayLike) -> None:
         """Begins to fetch the rows at `indices` into DRAM, and returns at once."""
         self._open().prefetch(self._indices(indices))
 
     def __getitem__(self, key: Any) -> Any:
+        lead, rows, rest = self._selected(key)
+        places = self._places(rows, 0, len(rows))
+        if not lead and rest:
+            return self._gather(places, self.shape[1:], (0, self._row_bytes))[(0, *rest)]
+        found = self._columns(places, rest) if rest else self.take(places)
+        return found[0] if not lead and not rest else found.reshape(*lead, *found.shape[1:])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        import numpy as np
+
+        lead, rows, rest = self._selected(key)
+        given = self._given(value)
+        with self._changing():
+            if not rest:
+                whole = _Change(self, rows, self.shape[1:], (0, self._row_bytes), ())
+                whole.make(lead, given)
+            elif not lead:
+                # Any key of NumPy's within one row.
+                row = self.take(rows)
+                row[(0, *rest)] = given
+                self._open().scatter(rows, (0, self._row_bytes), bytes_of(row))
+            elif (part := self._part(rest[0])) is not None:
+                _Change(self, rows, *part[:2], (part[2], *rest[1:])).make(lead, given)
+            else:
+                # NumPy raises, or there is nothing to do.
+                one = np.empty((1, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
+                np.broadcast_to(given, (*lead, *one.shape[1:]))
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The turn of a change, which may read what it does not replace."""
+        self._open_to_write()
+        with self._turn:
+            yield
+
+    def _given(self, value: Any) -> np.ndarray[Any, Any]:
+        """Returns a value of an assignment as an array, which may have another dtype."""
+        import numpy as np
+
+        value = as_numpy(value)
+        if isinstance(value, np.ndarray):
+            return value
+        # A tuple is a row of a structured dtype.
+        return np.array(value, self.dtype) if self.dtype.names else np.asarray(value)
+
+    def _selected(self, key: Any) -> tuple[tuple[int, ...], Any, tuple[Any, ...]]:
+        """Returns the shape of the selected rows, the rows, and the key behind them.
+
+        The rows are a range or an array of indices, of one dimension. The shape is empty for one
+        row by its number.
+        """
         import numpy as np
 
         first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if first is None or first is Ellipsis or isinstance(key, tuple) and not key:
             raise InputError(f"[{key!r:.40}]: expected indices of rows first")
         if isinstance(first, slice):
-            rows = np.arange(*first.indices(len(self)), dtype=np.int64)
+            rows = range(*first.indices(len(self)))
             self._check(rest)
-            return self._columns(self._indices(rows), rest) if rest else self.take(rows)
+            return (len(rows),), rows, rest
         if isinstance(first, (int, np.integer)) and not isinstance(first, (bool, np.bool_)):
-            return self.take([int(first)])[(0, *rest)]
+            return (), self._indices([int(first)]), rest
         indices = np.asarray(first)
         if indices.dtype == bool:
             if indices.shape != (len(self),):
@@ -142,10 +204,17 @@ class Array:
                 raise InputError(f"a mask of {found}: expected one of {len(self)}, a row each")
             indices = np.flatnonzero(indices)
         self._check(rest)
-        if rest:
-            found = self._columns(self._indices(indices.reshape(-1)), rest)
-            return found.reshape(*indices.shape, *found.shape[1:])
-        return self.take(indices.reshape(-1)).reshape(*indices.shape, *self.shape[1:])
+        return indices.shape, self._indices(indices.reshape(-1)), rest
+
+    @staticmethod
+    def _places(rows: Any, start: int, stop: int) -> np.ndarray[Any, Any]:
+        """Returns some of the selected rows as indices that are not negative."""
+        import numpy as np
+
+        if not isinstance(rows, range):
+            return rows[start:stop]  # type: ignore[no-any-return]
+        part = rows[start:stop]
+        return np.arange(part.start, part.stop, part.step, dtype=np.int64).view(np.uint64)
 
     def _check(self, rest: tuple[Any, ...]) -> None:
         import numpy as np
@@ -153,14 +222,29 @@ class Array:
         if any(not isinstance(part, (slice, int, np.integer)) for part in rest):
             raise InputError("expected slices and numbers behind the indices of rows")
 
+    def flush(self) -> None:
+        """Writes all changed rows to the file, and returns when they survive a crash.
+
+        Raises:
+            InputError: the array was opened to be read.
+            RunError: the file cannot be written.
+        """
+        self._open_to_write().flush()
+
     def counters(self) -> dict[str, int]:
         """Accesses to pages so far, and those that found their page on flash."""
         accesses, misses = self._open().counters()
         return {"accesses": accesses, "misses": misses}
 
     def close(self) -> None:
-        """Frees its DRAM after all running gathers have ended."""
-        self._rows = None
+        """Frees its DRAM after all running gathers have ended. Changed rows are flushed before."""
+        if self._process != os.getpid():
+            self._turn = threading.RLock()
+        with self._turn:
+            rows, self._rows = self._rows, None
+            flushes, self._at_exit = self._at_exit, None
+            if flushes is not None and flushes.detach() and rows is not None:
+                _flush(rows, self._process)
 
     def __enter__(self) -> Array:
         return self
@@ -170,27 +254,40 @@ class Array:
 
     def __repr__(self) -> str:
         state = "" if self._rows else ", closed"
-        return f"Array({os.fspath(self.path)!r}, shape={self.shape}, dtype={self.dtype}{state})"
+        writes = ", mode='r+'" if self.mode == "r+" else ""
+        name = os.fspath(self.path)
+        return f"Array({name!r}, shape={self.shape}, dtype={self.dtype}{writes}{state})"
 
     def __reduce__(self) -> Any:
-        path = self.path.absolute()
-        return (Array, (path, self._runs, self.shape, self.dtype, *self._options))
+        if self.mode == "r+" and self._rows is not None and self._process == os.getpid():
+            # The copy reads the file.
+            self.flush()
+        return (Array, (self.path.absolute(), self._layout, *self._options))
 
-    def _opened(self) -> _native.RowFile:
-        return _native.RowFile(os.fspath(self.path), self._runs, self._row_bytes, *self._options)
+    def _opened(self, writes: bool | None) -> _native.RowFile:
+        name, runs = os.fspath(self.path), self._layout.runs
+        return _native.RowFile(name, runs, self._row_bytes, self._options, writes)
 
     def _open(self) -> _native.RowFile:
         if self._rows is None:
             raise InputError(f"{self.path}: closed; expected an open array")
         if self._process != os.getpid():
             # A forked child has none of its parent's threads.
-            self._rows, self._process = self._opened(), os.getpid()
+            self._rows, self._process = self._opened(None), os.getpid()
+            self._turn = threading.RLock()
+            self.mode = "r"
         return self._rows
+
+    def _open_to_write(self) -> _native.RowFile:
+        rows = self._open()
+        if self.mode != "r+":
+            raise InputError(f"{self.path}: opened to be read; expected mode='r+'")
+        return rows
 
     def _indices(self, indices: npt.ArrayLike) -> np.ndarray[Any, Any]:
         import numpy as np
 
-        array = np.asarray(indices)
+        array = np.asarray(as_numpy(indices))
         if array.size == 0:
             return np.empty(0, np.uint64)
         if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -210,18 +307,112 @@ class Array:
         return np.ascontiguousarray(array, dtype=np.uint64)
 
 
+class _Change:
+    """A change of selected rows: of the bytes `columns`, which have the shape `row` in each.
+
+    `rest` is the key of what changes in that part of a row. The rest of the part is read first.
+    """
+
+    def __init__(
+        self,
+        array: Array,
+        rows: Any,
+        row: tuple[int, ...],
+        columns: tuple[int, int],
+        rest: tuple[Any, ...],
+    ) -> None:
+        self.array, self.rows, self.row, self.columns = array, rows, row, columns
+        self.rest = rest
+
+    def make(self, lead: tuple[int, ...], value: np.ndarray[Any, Any]) -> None:
+        """Sets the rows, which have the shape `lead`, to `value`, which NumPy broadcasts."""
+        import numpy as np
+
+        example = np.empty((1, *self.row), self.array.dtype)[(slice(None), *self.rest)]
+        target = (*lead, *example.shape[1:])
+        while value.ndim > len(target) and value.shape[0] == 1:
+            value = value[0]
+        # NumPy's error if it does not fit.
+        value = np.broadcast_to(value, target).reshape(len(self.rows), *example.shape[1:])
+        whole = example.shape == (1, *self.row) and not self._steps_back()
+        rows = self.array._open_to_write()
+        for places, part in self._chunks(value):
+            if whole and part.dtype == self.array.dtype:
+                block = np.ascontiguousarray(part)
+            elif whole:
+                block = np.empty((places.size, *self.row), self.array.dtype)
+                block[...] = part
+            else:
+                block = self.array._gather(places, self.row, self.columns)
+                block[(slice(None), *self.rest)] = part
+            if places.size:
+                rows.scatter(places, self.columns, bytes_of(block))
+
+    def _steps_back(self) -> bool:
+        return any(isinstance(part, slice) and (part.step or 1) < 0 for part in self.rest)
+
+    def _chunks(self, value: np.ndarray[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        """The selected rows with their values, some at a time."""
+        width = self.columns[1] - self.columns[0]
+        count = max(1, CHUNK_BYTES // width)
+        for start in range(0, len(self.rows), count):
+            stop = min(start + count, len(self.rows))
+            yield self.array._places(self.rows, start, stop), value[start:stop]
+
+
+def _flush(rows: _native.RowFile, process: int) -> None:
+    """Flushes changed rows, in the process that has changed them."""
+    if process == os.getpid():
+        rows.flush()
+
+
+def create(
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...],
+    dtype: npt.DTypeLike = "f8",
+    dram: str | int = "1GiB",
+    *,
+    atomic_rows: bool = False,
+    cores: int = 1,
+    threads: int | None = None,
+) -> Array:
+    """Makes a `.npy` file of zeros, and opens it to change it.
+
+    Space for the whole file is reserved. `atomic_rows`, `dram`, `cores` and `threads` are as in
+    `ebbtide.open`.
+
+    Args:
+        path: the file, which must not exist.
+        shape: the first dimension counts rows.
+        dtype: of a fixed width, also a structured one.
+
+    Raises:
+        InputError: the file is there already, the dtype or shape cannot be, or the budget is too
+            small.
+        MissingFileError: its folder does not exist.
+    """
+    layout = _file.create(os.fspath(path), dtype, shape)
+    try:
+        return Array(path, layout, dram, cores, threads, "r+", atomic_rows)
+    except BaseException:
+        Path(path).unlink()
+        raise
+
+
 def open(
     path: str | os.PathLike[str],
     dram: str | int = "1GiB",
     *,
+    mode: str = "r",
     dtype: npt.DTypeLike | None = None,
     shape: tuple[int, ...] | None = None,
     offset: int = 0,
     column: str | None = None,
+    atomic_rows: bool = False,
     cores: int = 1,
     threads: int | None = None,
 ) -> Array:
-    """Opens an array on flash to gather rows of it.
+    """Opens an array on flash to gather rows of it, or to change it.
 
     The file is a `.npy` file, a raw file, or an Arrow file without compression. A raw file needs
     `dtype` and `shape`. An Arrow file needs a `column` of fixed width without nulls.
@@ -229,41 +420,76 @@ def open(
     Args:
         path: the file.
         dram: the DRAM budget for everything, such as `"1GiB"`.
+        mode: `"r"`, or `"r+"` to change rows as well. One array at a time has a file open so.
         dtype: of a raw file.
         shape: of a raw file; the first dimension counts rows.
         offset: offset of a raw file's first row in bytes.
         column: the name of an Arrow file's column.
+        atomic_rows: after a crash, each row that was changed since the last flush is old or new.
+            Changes are then also written to a log beside the file.
         cores: kernel threads that read.
         threads: user-level threads of each core, and so its most reads in flight. The default
             depends on the budget.
 
     Raises:
-        InputError: the file is no such array, or the budget is too small.
+        InputError: the file is no such array, is in use, or the budget is too small.
         MissingFileError: there is no such file; also a `FileNotFoundError`.
     """
-    import numpy as np
-
     name = os.fspath(path)
+    if mode not in ("r", "r+"):
+        raise InputError(f"mode: {mode!r:.40}: expected 'r' or 'r+'")
     if column is not None:
-        runs, shape, kind = _arrow_column(name, column)
+        if mode == "r+":
+            raise InputError(f"{name}: a column of an Arrow file: expected mode='r'")
+        layout = _file.arrow(name, column)
     elif dtype is not None or shape is not None:
         if dtype is None or shape is None:
             raise InputError(f"{name}: expected both dtype and shape for a raw file")
-        kind, shape = _raw(name, dtype, shape)
-        runs = [(offset, shape[0] if shape else 0)]
+        layout = _file.raw(name, dtype, shape, offset)
     else:
-        offset, shape, kind = _npy_header(name)
-        runs = [(offset, shape[0] if shape else 0)]
-    if not shape or any(length <= 0 for length in shape) or offset < 0:
-        raise InputError(f"{name}: shape {shape}: expected at least one row, and no empty dimension")
-    if kind.hasobject or kind.itemsize == 0:
-        raise InputError(f"{name}: dtype {kind}: expected a fixed width without objects")
-    if offset + math.prod(shape) * kind.itemsize >= 1 << 63:
-        raise InputError(f"{name}: shape {shape} of {kind}: expected fewer bytes than a file may have")
-    return Array(path, runs, shape, kind, dram, cores, threads)
+        layout = _file.npy(name)
+    return Array(path, layout, dram, cores, threads, mode, atomic_rows)
 
 
-def _bytes_of(out: object, size: int) -> memoryview | None:
+def writable(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Returns the bytes of `out`, an array, a tensor or a buffer that can hold such an array."""
+    import numpy as np
+
+    array = as_numpy(out)
+    into: np.ndarray[Any, Any] | memoryview | None
+    if isinstance(array, np.ndarray):
+        if array.dtype != dtype or array.shape != shape:
+            found = f"{array.shape} of {array.dtype}"
+            raise InputError(f"out: {found}: expected {shape} of {dtype}")
+        can_be = array.flags.c_contiguous and array.flags.writeable
+        into = bytes_of(array) if can_be else None
+    else:
+        size = dtype.itemsize
+        for length in shape:
+            size *= length
+        into = _bytes_of_buffer(out, size)
+    if into is None:
+        raise InputError("out: expected a contiguous array that can be written")
+    return into
+
+
+def bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns the bytes of a contiguous array, without a copy."""
+    import numpy as np
+
+    return array.reshape(-1).view(np.uint8)
+
+
+def as_numpy(value: Any) -> Any:
+    """Returns a tensor of another library as an array without a copy (DLPack), and else `value`."""
+    import numpy as np
+
+    if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
+        return np.from_dlpack(value)
+    return value
+
+
+def _bytes_of_buffer(out: object, size: int) -> memoryview | None:
     """Returns the bytes of a buffer of `size` bytes; `None` if not contiguous and writable."""
     try:
         view = memoryview(out)  # type: ignore[arg-type]
@@ -272,104 +498,3 @@ def _bytes_of(out: object, size: int) -> memoryview | None:
     if view.nbytes != size:
         raise InputError(f"out: {view.nbytes} bytes: expected {size}")
     return view.cast("B") if view.c_contiguous and not view.readonly else None
-
-
-def _raw(name: str, dtype: Any, shape: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Checks the description of a raw file."""
-    import numpy as np
-
-    try:
-        kind = np.dtype(dtype)
-    except Exception as error:  # NumPy has many kinds.
-        raise InputError(f"{name}: dtype {dtype!r:.40}: expected one of NumPy's") from error
-    try:
-        return kind, tuple(map(operator.index, shape))
-    except TypeError as error:
-        raise InputError(f"{name}: shape {shape!r:.40}: expected a tuple of whole numbers") from error
-
-
-def _npy_header(name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
-    import numpy as np
-
-    try:
-        with Path(name).open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            if version == (1, 0):
-                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-            elif version == (2, 0):
-                shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
-            elif version == (3, 0):
-                shape, fortran, dtype = _header_3_0(file)
-            else:
-                found = ".".join(map(str, version))
-                raise InputError(f"{name}: version {found} of .npy: expected 1.0 to 3.0")
-            offset = file.tell()
-    except FileNotFoundError as error:
-        raise MissingFileError(f"{name}: {error.strerror or error}") from error
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror or error}") from error
-    except InputError:
-        raise
-    except Exception as error:  # NumPy raises many kinds for a damaged header.
-        line = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(f"{name}: {line}; expected a .npy file, or dtype and shape") from error
-    if fortran and len(shape) > 1:
-        raise InputError(f"{name}: column-major order: expected rows that lie together (order='C')")
-    return offset, tuple(shape), dtype
-
-
-def _header_3_0(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Reads a header of version 3.0, which is a header of version 2.0 in UTF-8."""
-    import numpy as np
-
-    (length,) = struct.unpack("<I", file.read(4))
-    header = ast.literal_eval(file.read(length).decode("utf-8"))
-    dtype = np.lib.format.descr_to_dtype(header["descr"])
-    return tuple(map(operator.index, header["shape"])), bool(header["fortran_order"]), dtype
-
-
-def _arrow_column(
-    name: str, column: str
-) -> tuple[list[tuple[int, int]], tuple[int, ...], np.dtype[Any]]:
-    import numpy as np
-    import pyarrow as pa
-
-    try:
-        mapped = pa.memory_map(name)
-        whole = mapped.read_buffer()
-        table = pa.ipc.open_file(whole).read_all()
-    except FileNotFoundError as error:
-        raise MissingFileError(f"{name}: No such file or directory") from error
-    except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise InputError(f"{name}: {reason}; expected an Arrow file") from error
-    if table.schema.get_field_index(column) < 0:
-        known = ", ".join(table.column_names)
-        raise InputError(f"{name}: no column '{column}' (known: {known})")
-    data = table.column(column)
-    kind = data.type
-    row: tuple[int, ...] = ()
-    if pa.types.is_fixed_size_list(kind):
-        kind, row = kind.value_type, (kind.list_size,)
-    try:
-        dtype = np.dtype(kind.to_pandas_dtype())
-    except NotImplementedError:
-        dtype = np.dtype(object)
-    fits = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
-    if not fits or dtype.itemsize * 8 != kind.bit_width:
-        raise InputError(f"{name}: column '{column}' of {data.type}: expected numbers of fixed width")
-    runs = []
-    for chunk in data.chunks:
-        if chunk.null_count:
-            raise InputError(f"{name}: column '{column}' has nulls: expected none")
-        values = chunk.flatten() if row else chunk
-        if values.null_count:
-            raise InputError(f"{name}: column '{column}' has nulls: expected none")
-        buffer = values.buffers()[1]
-        if len(chunk) == 0 or buffer is None:
-            continue
-        place = buffer.address - whole.address + values.offset * dtype.itemsize
-        if not 0 <= place < whole.size:
-            raise InputError(f"{name}: compressed: expected an Arrow file without compression")
-        runs.append((place, len(chunk)))
-    return runs, (len(table), *row), dtype

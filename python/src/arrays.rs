@@ -1,4 +1,4 @@
-//! [`RowFile`]: gathers rows of a file into buffers of Python.
+//! [`RowFile`]: gathers rows of a file into buffers of Python, and scatters them from buffers.
 
 use std::path::PathBuf;
 
@@ -13,28 +13,32 @@ use crate::failure::Failure;
 fn failed(error: RowError) -> PyErr {
     match error {
         RowError::Index { .. } => PyIndexError::new_err(error.to_string()),
-        RowError::Read(_) => Failure::of(false, error).into(),
+        RowError::Read(_) | RowError::Unwritten { .. } | RowError::Ended(_) => {
+            Failure::of(false, error).into()
+        }
         error => Failure::input(error).into(),
     }
 }
 
-/// Rows of equal width in a file that is read only.
+/// Rows of equal width in a file.
 #[pyclass(frozen, module = "ebbtide._native")]
 pub(crate) struct RowFile(ebbtide_engine::RowFile);
 
 #[pymethods]
 impl RowFile {
-    /// Opens the rows of `runs`, pairs of an offset and a number of rows, with a cache of `dram`.
+    /// Opens the rows of `runs`, pairs of an offset and a number of rows. `budget` is a size of
+    /// DRAM, a number of cores, and one of threads for each. `writes` is whether rows are changed,
+    /// and then whether they are atomic.
     #[new]
     fn new(
         py: Python<'_>,
         path: PathBuf,
         runs: Vec<(u64, u64)>,
         row_bytes: usize,
-        dram: &str,
-        cores: usize,
-        threads: Option<usize>,
+        budget: (String, usize, Option<usize>),
+        writes: Option<bool>,
     ) -> PyResult<RowFile> {
+        let (dram, cores, threads) = budget;
         let dram =
             dram.parse::<Bytes>().map_err(|error| Failure::input(format!("dram: {error}")))?;
         let mut options = Options::new(usize::try_from(dram.0).unwrap_or(usize::MAX));
@@ -42,7 +46,16 @@ impl RowFile {
         options.tuning.threads = threads;
         let runs: Vec<RowRun> =
             runs.into_iter().map(|(offset, rows)| RowRun { offset, rows }).collect();
-        let opened = py.detach(|| ebbtide_engine::RowFile::open(&path, &runs, row_bytes, &options));
+        let opened = py.detach(|| match writes {
+            None => ebbtide_engine::RowFile::open(&path, &runs, row_bytes, &options),
+            Some(atomic_rows) => ebbtide_engine::RowFile::open_to_write(
+                &path,
+                &runs,
+                row_bytes,
+                atomic_rows,
+                &options,
+            ),
+        });
         opened.map(RowFile).map_err(|error| match error {
             // These errors name the file.
             RowError::Engine(error @ (EngineError::Store(_) | EngineError::Path { .. })) => {
@@ -68,15 +81,31 @@ impl RowFile {
         let indices = PyBuffer::<u64>::get(indices)?.to_vec(py)?;
         let buffer = PyBuffer::<u8>::get(into)?;
         let into = bytes_of(&buffer)?;
-        let mut raised = None;
-        let mut goes_on = || {
-            raised = Python::attach(|py| py.check_signals()).err();
-            raised.is_none()
-        };
-        let gathered = py.detach(|| {
-            self.0.gather_columns_while(&indices, columns.0..columns.1, into, &mut goes_on)
-        });
-        gathered.map_err(|error| raised.take().unwrap_or_else(|| failed(error)))
+        unless_stopped(py, |goes_on| {
+            self.0.gather_columns_while(&indices, columns.0..columns.1, into, goes_on)
+        })
+    }
+
+    /// For the rows `indices`, copies the buffer `from` to the bytes in `columns`, from its start
+    /// to its end.
+    fn scatter(
+        &self,
+        py: Python<'_>,
+        indices: &Bound<'_, PyAny>,
+        columns: (usize, usize),
+        from: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let indices = PyBuffer::<u64>::get(indices)?.to_vec(py)?;
+        let buffer = PyBuffer::<u8>::get(from)?;
+        let from = shared_bytes_of(&buffer)?;
+        unless_stopped(py, |goes_on| {
+            self.0.scatter_columns_while(&indices, columns.0..columns.1, from, goes_on)
+        })
+    }
+
+    /// Writes all changed rows to the file, and returns when they survive a crash.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        unless_stopped(py, |goes_on| self.0.flush_while(goes_on))
     }
 
     /// Begins to fetch the rows `indices`.
@@ -96,6 +125,33 @@ impl RowFile {
     fn notices(&self) -> Vec<String> {
         self.0.notices().to_vec()
     }
+}
+
+/// Runs `call` without the interpreter's lock. A signal ends it.
+fn unless_stopped(
+    py: Python<'_>,
+    call: impl FnOnce(&mut (dyn FnMut() -> bool + Send)) -> Result<(), RowError> + Send,
+) -> PyResult<()> {
+    let mut raised = None;
+    let mut goes_on = || {
+        raised = Python::attach(|py| py.check_signals()).err();
+        raised.is_none()
+    };
+    let ended = py.detach(|| call(&mut goes_on));
+    ended.map_err(|error| raised.take().unwrap_or_else(|| failed(error)))
+}
+
+/// Returns the bytes that `buffer` exports. They are read while the interpreter's lock is released.
+#[allow(unsafe_code)]
+fn shared_bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
+    if !buffer.is_c_contiguous() {
+        return Err(Failure::input("rows: expected a contiguous array").into());
+    }
+    if buffer.len_bytes() == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: as in `bytes_of`, without writes by this code.
+    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) })
 }
 
 /// Returns the bytes that `buffer` exports. They are written while the interpreter's lock is
