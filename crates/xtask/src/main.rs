@@ -46,6 +46,8 @@ enum Command {
     Clients(Passed),
     /// Takes pictures of report pages in a headless Chromium
     Look(Passed),
+    /// Builds a wheel for all Linux systems since 2018 and a source archive of the Python package
+    PythonPackages,
     /// Builds a tarball, a Debian package, a wheel and checksums from a clean tree
     Release,
     /// Counts the lines of production code of each crate: without tests, benches, examples,
@@ -97,6 +99,7 @@ fn main() -> anyhow::Result<()> {
             run(command("crates/server/clients/run").args(passed.arguments))
         }
         Command::Look(passed) => run(command(".ci/look").args(passed.arguments)),
+        Command::PythonPackages => python::packages().map(drop),
         Command::Release => release::release(),
         Command::Lines(arguments) => lines::run(&arguments),
     }

@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use crate::steps::{cargo, command, output, run};
 use crate::{python, workspace};
 
-/// Builds a tarball of the program, a Debian package, a Python wheel and their checksums in
-/// `target/release-files`.
+/// Builds a tarball of the program, a Debian package, the packages for Python and their checksums
+/// in `target/release-files`.
 ///
 /// # Errors
 /// When the tree has changes, or a part cannot be built.
@@ -24,8 +24,9 @@ pub(crate) fn release() -> anyhow::Result<()> {
     run(&mut command("packaging/deb"))?;
     let deb = folder.join(format!("ebbtide_{version}_amd64.deb"));
     fs::copy(workspace().join("target/packaging/ebbtide.deb"), deb)?;
-    let wheel = python::wheel()?;
-    fs::copy(&wheel, folder.join(wheel.file_name().context("the wheel's name")?))?;
+    for package in python::packages()? {
+        fs::copy(&package, folder.join(package.file_name().context("the package's name")?))?;
+    }
     let mut names: Vec<PathBuf> = fs::read_dir(&folder)?
         .map(|entry| Ok(entry?.file_name().into()))
         .collect::<anyhow::Result<_>>()?;
