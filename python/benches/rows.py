@@ -12,6 +12,7 @@ thread or by four that share the rows of a round. The rows of the first gather a
 from __future__ import annotations
 
 import argparse
+import importlib
 import shutil
 import statistics
 import subprocess
@@ -86,6 +87,12 @@ WAYS: dict[str, Any] = {
     "ebbtide": ebbtide_way, "memmap": memmap_way, "zarr": zarr_way, "rocksdb": rocksdb_way,
 }
 
+#: Ways that are fast enough for all rows of a round.
+ALIKE = ("ebbtide", "memmap")
+
+#: What a way imports, which is not part of its budget.
+MODULES = {"ebbtide": ["ebbtide"], "zarr": ["zarr"], "rocksdb": ["rocksdict"]}
+
 
 def place_of(way: str, path: Path) -> Path:
     return path.with_suffix(f".rows-{way}")
@@ -117,6 +124,8 @@ def copy(way: str, path: Path) -> None:
 
 
 def child(way: str, path: Path, dram: int, threads: int) -> None:
+    for module in MODULES.get(way, []):
+        importlib.import_module(module)
     own = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
     group = Cgroup.made(dram + own)
     group.join()
@@ -148,14 +157,20 @@ class Process:
         self.group = Cgroup(Path(self.process.stdout.readline().strip()))
         self.indices = arguments.file.with_suffix(".indices")
 
-    def ask(self, action: str, indices: np.ndarray, seed: int) -> tuple[float, int]:
-        """Returns the seconds of an action, and the sum of what it has gathered."""
+    def ask(self, action: str, indices: np.ndarray, seed: int) -> tuple[float, int] | None:
+        """Returns the seconds of an action, and the sum of what it has gathered.
+
+        `None` if the process has died, for example of too little memory.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         indices.astype(np.int64).tofile(self.indices)
-        self.process.stdin.write(f"{action} {self.indices} {seed}\n")
-        self.process.stdin.flush()
-        seconds, found = self.process.stdout.readline().split()
-        return float(seconds), int(found)
+        try:
+            self.process.stdin.write(f"{action} {self.indices} {seed}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        answer = self.process.stdout.readline().split()
+        return (float(answer[0]), int(answer[1])) if answer else None
 
     def end(self) -> None:
         assert self.process.stdin is not None
@@ -175,22 +190,24 @@ def compare(draw: Callable[[int], np.ndarray], arguments: argparse.Namespace, th
             for action in ("scatter", "gather"):
                 answers = {}
                 indices = draw(arguments.count)
-                for way, process in processes.items():
-                    own = indices if way in ("ebbtide", "memmap") else indices[: arguments.slow_count]
-                    seconds, _ = process.ask(action, own, number)
+                for way, process in list(processes.items()):
+                    own = indices if way in ALIKE else indices[: arguments.slow_count]
+                    answer = process.ask(action, own, number)
+                    if answer is None:
+                        processes.pop(way).end()
+                        print(f"{way}: died, for example of too little memory")
+                        continue
                     if number >= arguments.warm:
-                        rates.setdefault((way, action), []).append(own.size / seconds)
-                    if action == "gather":
-                        answers[way] = process.ask("gather", own[:100], number)[1]
-                # All ways have scattered the same rows, or none of the others' rows.
-                if ways == [way for way in ways if way in ("ebbtide", "memmap")]:
-                    assert len(set(answers.values())) <= 1, answers
+                        rates.setdefault((way, action), []).append(own.size / answer[0])
+                    answers[way] = answer[1]
+                # These ways have scattered the same rows.
+                assert len({answers[way] for way in ALIKE if way in answers}) <= 1, answers
     finally:
         for process in processes.values():
             process.end()
     for action in ("gather", "scatter"):
-        base = rates[ways[0], action]
-        for way in ways:
+        base = rates.get((ways[0], action), [])
+        for way in [way for way in ways if (way, action) in rates and base]:
             found = rates[way, action]
             ratio = statistics.median(a / b for a, b in zip(base, found))
             line = f"{statistics.median(found) / 1e3:9.1f} ({min(found) / 1e3:.1f}–{max(found) / 1e3:.1f})"
