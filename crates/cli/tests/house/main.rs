@@ -4,6 +4,7 @@
 
 mod drawing;
 mod language;
+mod links;
 mod modules;
 mod references;
 mod systems;
