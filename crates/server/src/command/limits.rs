@@ -1,7 +1,8 @@
 //! The limits of commands, for `docs/COMMANDS.md`.
 
 use ebbtide_structures::keyspace::{
-    DATABASES, ELEMENT_BYTES_MAX, KEY_BYTES_MAX, MEMBER_BYTES_MAX, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
+    DATABASES, ELEMENT_BYTES_MAX, KEY_BYTES_MAX, MEMBER_BYTES_MAX, ORDERED_BYTES_MAX,
+    VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
 };
 
 use super::QUEUED_MAX;
@@ -11,8 +12,16 @@ use super::pubsub::SUBSCRIPTIONS_MAX;
 use super::transactions::WATCHED_MAX;
 use crate::shared::QUEUED_BYTES_MAX;
 
+/// A limited quantity and its limit.
+type Limit = (&'static str, String);
+
 /// Returns each limited quantity and its limit.
-pub fn limits() -> Vec<(&'static str, String)> {
+pub fn limits() -> Vec<Limit> {
+    [data(), connections(), replies()].concat()
+}
+
+/// Limits of keys, values and transactions.
+fn data() -> Vec<Limit> {
     vec![
         ("key", format!("{KEY_BYTES_MAX} bytes")),
         ("value", format!("{VALUE_BYTES_MAX} bytes")),
@@ -20,10 +29,17 @@ pub fn limits() -> Vec<(&'static str, String)> {
             "element of a hash, set or list between `MULTI` and `EXEC`; of a hash it is a field with its value and 20 bytes",
             format!("{ELEMENT_BYTES_MAX} bytes"),
         ),
-        ("member of a sorted set", format!("{MEMBER_BYTES_MAX} bytes")),
+        (
+            "member of a sorted set",
+            format!(
+                "{MEMBER_BYTES_MAX} bytes; members of one score that are equal in their first {ORDERED_BYTES_MAX} \
+                 bytes are in no particular order"
+            ),
+        ),
         (
             "elements of collections that a command passes between `MULTI` and `EXEC`",
-            "replies of half of the memory of a core's connections, and the total of stores below".into(),
+            "replies of half of the memory of a core's connections, and the total of stores below"
+                .into(),
         ),
         ("databases", DATABASES.to_string()),
         (
@@ -37,6 +53,12 @@ pub fn limits() -> Vec<(&'static str, String)> {
                  arguments of `SET` above {WHOLE_BYTES_MAX} bytes between `MULTI` and `EXEC` do not count"
             ),
         ),
+    ]
+}
+
+/// Limits of what a connection sends and keeps, and of times.
+fn connections() -> Vec<Limit> {
+    vec![
         (
             "commands that wait for `EXEC`",
             format!(
@@ -53,6 +75,12 @@ pub fn limits() -> Vec<(&'static str, String)> {
             "time of expiry",
             format!("{EXPIRY_MS_MAX} ms after 1970, the year 6429; a later time becomes this one"),
         ),
+    ]
+}
+
+/// Limits of replies, and of overwriting.
+fn replies() -> Vec<Limit> {
+    vec![
         (
             "collection that `DUMP` or `MIGRATE` sends, and string that comes compressed to `RESTORE`",
             "half of the memory of a core's connections, and 64 MiB".into(),
@@ -64,7 +92,8 @@ pub fn limits() -> Vec<(&'static str, String)> {
         (
             "overwriting a value of more than 32,704 bytes",
             "the new value is written beside the old one, so it needs free pages: its bytes and a thousandth more. \
-             Shorter values of the same number of pages need none"
+             Others read the old value until the new one is there, and its client may break off. Without room, `DEL` \
+             first. Shorter values of the same number of pages need none"
                 .into(),
         ),
         (

@@ -5,14 +5,13 @@
 //! With `EBBTIDE_FUZZ_SECONDS` each test runs for that time. `EBBTIDE_SEED` is the first seed.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::Policy;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Reply, Server, bulk, ok};
-use super::redis::Redis;
+use super::redis::{Redis, with_seeds};
 
 /// Commands of each test.
 const COMMANDS: usize = 12_000;
@@ -339,19 +338,17 @@ fn compare(of_kind: &[&str], (keys, names): (usize, usize), protocol: &str, seed
 const SIZES: [(usize, usize); 2] = [(5, 12), (3, 400)];
 
 fn compare_in_both_protocols(of_kind: &[&str]) {
-    let setting = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let until = setting("EBBTIDE_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let mut seed = setting("EBBTIDE_SEED").unwrap_or(1);
-    loop {
-        for size in SIZES {
-            compare(of_kind, size, "2", seed);
-            compare(of_kind, size, "3", seed + 1);
-            seed += 2;
+    compare_sizes(of_kind, &SIZES);
+}
+
+/// Compares with each size in both protocols.
+fn compare_sizes(of_kind: &[&str], sizes: &[(usize, usize)]) {
+    with_seeds(|first| {
+        let pairs = sizes.iter().flat_map(|size| [(size, "2"), (size, "3")]);
+        for (seed, (size, protocol)) in (first * 16..).zip(pairs) {
+            compare(of_kind, *size, protocol, seed);
         }
-        if until.is_none_or(|until| Instant::now() > until) {
-            return;
-        }
-    }
+    });
 }
 
 #[test]
@@ -382,8 +379,7 @@ fn commands_on_lists_give_the_replies_of_redis() {
 #[test]
 fn commands_on_all_kinds_of_values_give_the_replies_of_redis() {
     let mixed = [HASHES, SETS, SORTED, LISTS].concat();
-    compare(&mixed, (8, 20), "2", 5);
-    compare(&mixed, (8, 20), "3", 6);
+    compare_sizes(&mixed, &[(8, 20)]);
 }
 
 /// Elements of a large collection of each kind.
@@ -543,7 +539,24 @@ fn long_elements_are_put_moved_copied_and_removed_as_in_redis() {
         "scard u",
         "srem u @40000 @100000",
         "smembers u",
-        "del h l s t",
+        "zadd z 1 @990 4 @991 2 @20000 3 @32696 1 b 5 @1000",
+        "zrange z 0 -1 withscores",
+        "zincrby z 5 @991",
+        "zrank z @20000",
+        "zrevrank z @991",
+        "zscore z @32696",
+        "zrangebyscore z (1 5 limit 1 5",
+        "zcount z 2 3",
+        "zunionstore y 2 z z",
+        "zrangestore x y 1 -1",
+        "zrange x 0 -1 rev",
+        "copy z w",
+        "zadd w 9 @20000",
+        "zrem z @20000 @990",
+        "zpopmax z 2",
+        "zpopmin w 3",
+        "zrange w 0 -1 withscores",
+        "del h l s t w x y z",
         "dbsize",
     ] {
         let words = words(line);

@@ -67,7 +67,8 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 pub use collection::{
-    Collection, ELEMENT_BYTES_MAX, ExpiredFields, Field, MEMBER_BYTES_MAX, SCAN_END, Score,
+    Collection, ELEMENT_BYTES_MAX, ExpiredFields, Field, MEMBER_BYTES_MAX, ORDERED_BYTES_MAX,
+    SCAN_END, Score,
 };
 pub use entry::{Entry, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 pub use expire::{Due, Expired};

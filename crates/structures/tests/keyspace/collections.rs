@@ -206,7 +206,10 @@ fn a_sorted_set_is_in_the_order_of_scores_and_members() {
         for step in 0..steps {
             let mut name = name(&mut rng, names);
             if rng.random_range(0..50) == 0 {
-                name.resize(MEMBER_BYTES_MAX, b'm');
+                // The longest key of a tree, one byte more, and long members of some pages.
+                let lengths = [990, 991, 992, 3_000, 9_000, MEMBER_BYTES_MAX];
+                let length = lengths[rng.random_range(0..lengths.len() - usize::from(names > 60))];
+                name.resize(length, b'm');
             }
             if rng.random_bool(if step < steps / 2 { 0.3 } else { 0.8 }) {
                 let gone = store
@@ -238,6 +241,47 @@ fn a_sorted_set_is_in_the_order_of_scores_and_members() {
             }
         }
     }
+}
+
+#[test]
+fn long_members_that_begin_alike_are_found_counted_and_removed() {
+    let mut store = Store::new();
+    let free = store.free_after_upkeep();
+    let member = |number: u32, length: usize| {
+        let mut member = vec![b'm'; length];
+        member[length - 4..].copy_from_slice(format!("{number:04}").as_bytes());
+        member
+    };
+    let lengths = [980, 990, 991, 1_200, 5_000, 20_000];
+    let members: Vec<Vec<u8>> = (0..60).map(|n| member(n, lengths[n as usize % 6])).collect();
+    for (at, member) in members.iter().enumerate() {
+        for score in [1_000.0, f64::from(at as u32 / 30)] {
+            let put = store.change(b"z", Kind::SortedSet, |set, memory| {
+                set.put_member(memory, Score::of(score), member)
+            });
+            put.expect("room");
+        }
+    }
+    let all = store.all(b"z", Kind::SortedSet);
+    let expected = |at: usize| Score::of((at / 30) as f64).with(&members[at]);
+    let found: BTreeSet<Vec<u8>> = all.iter().cloned().collect();
+    assert!(found == (0..60).map(expected).collect::<BTreeSet<_>>() && all.len() == 60);
+    assert!(all.is_sorted_by_key(|element| Score::split(element).0.to_bits()));
+    let key = store.keys.key(b"z");
+    let set = store.open(&key, Kind::SortedSet);
+    for (rank, element) in all.iter().enumerate() {
+        assert_eq!(
+            set.find_member(&mut store.memory, Score::split(element).1).as_ref(),
+            Some(element)
+        );
+        assert_eq!(set.rank_of(&mut store.memory, element), rank as u64);
+        assert_eq!(set.rank_of(&mut store.memory, &[element, &[0][..]].concat()), rank as u64 + 1);
+    }
+    for member in &members {
+        let remove = |set: &mut Collection, memory: &mut Plain| set.remove_member(memory, member);
+        assert!(store.change(b"z", Kind::SortedSet, remove));
+    }
+    assert!(free - store.free_after_upkeep() <= 1, "only the leaf of the database is left");
 }
 
 #[test]

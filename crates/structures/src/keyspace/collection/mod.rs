@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | hash | length of the field, field, perhaps its expiry, value | hash of the field; perhaps a second tree by expiry |
 //! | set | member | hash of the member |
-//! | sorted set | score, member | score and member; a second tree by hash of the member |
+//! | sorted set | score, member | score and member, of a long one its start; a second tree by hash of the member |
 //! | list | value | place in the list |
 //!
 //! The hash has 128 bits and a secret key, so different names do not collide.
@@ -34,7 +34,7 @@ use tree::{Access, Payload, Seek, Tree};
 pub use expiring::ExpiredFields;
 pub(super) use expiring::{all_over, first_expiry};
 pub use hashed::{Field, SCAN_END};
-pub use sorted::{MEMBER_BYTES_MAX, Score};
+pub use sorted::{MEMBER_BYTES_MAX, ORDERED_BYTES_MAX, Score};
 
 /// The longest element that is put in one piece, in bytes. A longer one comes as a [`Large`] value.
 /// The element of a hash is a field with its value, and two numbers of up to 10 bytes.
@@ -177,9 +177,10 @@ impl Collection {
                 let Some(tree) = self.tree(0) else { return false };
                 let mut elements = Vec::new();
                 tree.read(&mut self.access(memory), rank, most, &mut elements);
-                let sorted = self.kind == Kind::SortedSet;
-                let element = |(key, payload)| if sorted { key } else { payload };
-                into.extend(elements.into_iter().map(element));
+                into.extend(elements.into_iter().map(|parts| match self.kind {
+                    Kind::SortedSet => sorted::element_of(parts),
+                    _ => parts.1,
+                }));
             }
         }
         into.len() > before
@@ -314,12 +315,13 @@ impl Collection {
                 tree.put(access, Seek::Key(&key), Payload::Bytes(element))
             }
             Kind::SortedSet => {
-                let (by_member, key) = (Tree { root: roots[1] }, sorted::member_of(element));
-                let key = self.hash_of(key);
-                tree.put(access, Seek::Key(element), Payload::Bytes(&[]))?;
-                let put = by_member.put(access, Seek::Key(&key), Payload::Bytes(element));
+                let by_member = Tree { root: roots[1] };
+                let hash = self.hash_of(sorted::member_of(element));
+                let (key, payload) = self.by_score(element);
+                tree.put(access, Seek::Key(&key), payload)?;
+                let put = by_member.put(access, Seek::Key(&hash), Payload::Bytes(element));
                 if put.is_err() {
-                    tree.remove(access, Seek::Key(element));
+                    tree.remove(access, Seek::Key(&key));
                 }
                 put
             }

@@ -1,15 +1,28 @@
 //! Sorted sets: members in the order of their scores.
+//!
+//! An element is the key in the tree by score. A long element does not fit in a key. Its key is its
+//! start and the hash of the member, and the element is the payload. Long members of one score that
+//! begin alike are in the order of these hashes.
+
+use std::borrow::Cow;
 
 use ebbtide_core::Memory;
 
 use super::packed;
-use super::tree::{self, Seek};
-use super::{Body, Collection, Full};
+use super::tree::{self, Payload, Seek};
+use super::{Body, Collection, ELEMENT_BYTES_MAX, Full};
 
-/// The longest member of a sorted set, in bytes. A page of its tree holds four.
-pub const MEMBER_BYTES_MAX: usize = tree::KEY_BYTES_MAX - SCORE_BYTES;
+/// The longest member of a sorted set, in bytes.
+pub const MEMBER_BYTES_MAX: usize = ELEMENT_BYTES_MAX - SCORE_BYTES;
+
+/// The bytes that decide the order of members of one score. Longer members that begin alike are in
+/// no particular order.
+pub const ORDERED_BYTES_MAX: usize = KEY_START_BYTES - SCORE_BYTES;
 
 const SCORE_BYTES: usize = 8;
+
+/// Bytes of a long element that its key has. Room is left for the pages of the payload.
+const KEY_START_BYTES: usize = 900;
 
 /// A score as bytes that sort as the numbers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +62,34 @@ pub(super) fn member_of(element: &[u8]) -> &[u8] {
     element.get(SCORE_BYTES..).unwrap_or_default()
 }
 
+/// The element of these parts of the tree by score.
+pub(super) fn element_of((key, payload): tree::Element) -> Vec<u8> {
+    if payload.is_empty() { key } else { payload }
+}
+
 impl Collection {
+    /// The key and the payload of an element in the tree by score.
+    pub(super) fn by_score<'e>(&self, element: &'e [u8]) -> (Cow<'e, [u8]>, Payload<'e>) {
+        if element.len() <= tree::KEY_BYTES_MAX {
+            return (element.into(), Payload::Bytes(&[]));
+        }
+        let hash = self.hash_of(member_of(element));
+        ([&element[..KEY_START_BYTES], &hash].concat().into(), Payload::Bytes(element))
+    }
+
+    /// As [`rank_of`](Collection::rank_of), in trees, of a bound that is too long for a key.
+    fn rank_of_long<M: Memory>(&self, memory: &mut M, tree: tree::Tree, bound: &[u8]) -> u64 {
+        // The bound is an element, or comes just after one.
+        for (element, after) in [(Some(bound), 0), (bound.strip_suffix(&[0]), 1)] {
+            let Some(element) = element else { continue };
+            if self.find_member(memory, member_of(element)).as_deref() == Some(element) {
+                let (key, _) = self.by_score(element);
+                return tree.lower_bound(&mut self.access(memory), &key) + after;
+            }
+        }
+        tree.lower_bound(&mut self.access(memory), bound)
+    }
+
     /// Returns the element of a member of a sorted set.
     pub fn find_member<M: Memory>(&self, memory: &mut M, member: &[u8]) -> Option<Vec<u8>> {
         match &self.body {
@@ -70,9 +110,10 @@ impl Collection {
             Body::Packed(packed) => {
                 packed.elements().take_while(|element| *element < bound).count() as u64
             }
-            Body::Trees(_) => {
-                self.tree(0).map_or(0, |tree| tree.lower_bound(&mut self.access(memory), bound))
-            }
+            Body::Trees(_) => self.tree(0).map_or(0, |tree| match bound.len() {
+                ..=tree::KEY_BYTES_MAX => tree.lower_bound(&mut self.access(memory), bound),
+                _ => self.rank_of_long(memory, tree, bound),
+            }),
         }
     }
 
@@ -108,7 +149,9 @@ impl Collection {
                 }
                 self.put_in_trees(&mut access, &roots, 0, &element)?;
                 if let Some(old) = old {
-                    tree::Tree { root: roots[0] }.remove(&mut access, Seek::Key(&old));
+                    let (key, _) = self.by_score(&old);
+                    let mut access = self.access(memory);
+                    tree::Tree { root: roots[0] }.remove(&mut access, Seek::Key(&key));
                 }
             }
         }
@@ -127,10 +170,10 @@ impl Collection {
             }
             Body::Trees(roots) => {
                 let roots = roots.clone();
-                let key = self.hash_of(member);
+                let (hash, (key, _)) = (self.hash_of(member), self.by_score(&element));
                 let mut access = self.access(memory);
-                tree::Tree { root: roots[0] }.remove(&mut access, Seek::Key(&element));
-                tree::Tree { root: roots[1] }.remove(&mut access, Seek::Key(&key));
+                tree::Tree { root: roots[0] }.remove(&mut access, Seek::Key(&key));
+                tree::Tree { root: roots[1] }.remove(&mut access, Seek::Key(&hash));
             }
         }
         true
