@@ -197,6 +197,20 @@ fn large_values_go_through_transactions_and_pipelines_in_order() {
 }
 
 #[test]
+fn overwriting_a_large_value_needs_room_for_the_old_and_the_new_one() {
+    let server = Server::start(|options| options.capacity_bytes = Some(8 << 20));
+    let mut client = server.client();
+    let (old, new, short) = (bytes(1, 5 << 20), bytes(2, 5 << 20), bytes(3, 1 << 20));
+    assert_eq!(client.command(&[b"set", b"k", &old]), ok());
+    let error = "OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(client.command(&[b"set", b"k", &new]), Reply::Error(error.into()));
+    get(&mut client, "k", &old);
+    assert_eq!(client.command(&[b"set", b"k", &short]), ok(), "it fits beside the old value");
+    assert_eq!(client.command(&[b"set", b"k", &new]), ok(), "the old value has given its space");
+    get(&mut client, "k", &new);
+}
+
+#[test]
 fn a_value_without_room_is_refused_and_the_connection_goes_on() {
     let server = Server::start(|options| options.capacity_bytes = Some(8 << 20));
     let mut client = server.client();

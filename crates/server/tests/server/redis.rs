@@ -322,17 +322,37 @@ impl Ours {
     }
 }
 
+/// Calls `once` with a seed, and with others until `EBBTIDE_FUZZ_SECONDS` are over. `EBBTIDE_SEED`
+/// is the first.
+pub(crate) fn with_seeds(mut once: impl FnMut(u64)) {
+    let setting = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let until = setting("EBBTIDE_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
+    let mut seed = setting("EBBTIDE_SEED").unwrap_or(1);
+    loop {
+        once(seed);
+        seed += 1;
+        if until.is_none_or(|until| Instant::now() > until) {
+            return;
+        }
+    }
+}
+
 #[test]
 fn random_commands_give_the_replies_of_redis() {
-    compare_random_commands(1);
+    with_seeds(|seed| compare_random_commands(1, "2", seed));
+}
+
+#[test]
+fn random_commands_of_resp3_give_the_replies_of_redis() {
+    with_seeds(|seed| compare_random_commands(1, "3", seed));
 }
 
 #[test]
 fn random_commands_on_two_cores_give_the_replies_of_redis() {
-    compare_random_commands(2);
+    with_seeds(|seed| compare_random_commands(2, "2", seed));
 }
 
-fn compare_random_commands(cores: usize) {
+fn compare_random_commands(cores: usize, protocol: &str, seed: u64) {
     let Some(mut redis) = Redis::start() else {
         eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
         return;
@@ -342,7 +362,9 @@ fn compare_random_commands(cores: usize) {
         options.dram_bytes = 24 << 20;
     });
     let mut ours = Ours::of(&server, cores);
-    let seed = std::env::var("EBBTIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let hello: &[&[u8]] = &[b"hello", protocol.as_bytes()];
+    redis.client.command(hello);
+    ours.clients.iter_mut().for_each(|client| _ = client.command(hello));
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut differ: Vec<String> = Vec::new();
     for step in 0..20_000 {
