@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 
 use crate::command::{Spec, TABLE, limits};
 
+/// The table that `crates/server/frameworks/run` has printed.
+const FRAMEWORKS: &str = include_str!("../frameworks/table.md");
+
 /// Returns the text of `docs/COMMANDS.md`.
 pub fn commands_page() -> String {
     let mut groups: BTreeMap<&str, Vec<&Spec>> = BTreeMap::new();
@@ -32,5 +35,10 @@ pub fn commands_page() -> String {
     for (what, most) in limits() {
         let _ = writeln!(page, "| {what} | {most} |");
     }
+    page.push_str(
+        "\n## Frameworks\n\n`cargo xtask frameworks` installs each of these and runs a check with a server of\n\
+         `--dram 64MiB`. RQ and BullMQ need streams, which the server does not have.\n\n",
+    );
+    page.push_str(FRAMEWORKS);
     page
 }

@@ -44,6 +44,8 @@ enum Command {
     RedisSuite(Passed),
     /// Runs Redis clients in several languages against `ebbtide serve`
     Clients(Passed),
+    /// Runs frameworks that use Redis against `ebbtide serve`, and writes their table
+    Frameworks(Passed),
     /// Takes pictures of report pages in a headless Chromium
     Look(Passed),
     /// Builds a wheel for all Linux systems since 2018 and a source archive of the Python package
@@ -98,11 +100,24 @@ fn main() -> anyhow::Result<()> {
             run(&mut cargo("build --release --locked -p ebbtide-cli"))?;
             run(command("crates/server/clients/run").args(passed.arguments))
         }
+        Command::Frameworks(passed) => frameworks(&passed.arguments),
         Command::Look(passed) => run(command(".ci/look").args(passed.arguments)),
         Command::PythonPackages => python::packages().map(drop),
         Command::Release => release::release(),
         Command::Lines(arguments) => lines::run(&arguments),
     }
+}
+
+/// Runs the frameworks of these names, or all. A run of all writes the table of COMMANDS.md.
+fn frameworks(names: &[String]) -> anyhow::Result<()> {
+    run(&mut cargo("build --release --locked -p ebbtide-cli"))?;
+    let program = workspace().join("target/release/ebbtide");
+    let table = steps::output(command("crates/server/frameworks/run").arg(program).args(names))?;
+    print!("{table}");
+    if names.is_empty() {
+        std::fs::write(workspace().join("crates/server/frameworks/table.md"), table)?;
+    }
+    Ok(())
 }
 
 /// Writes what is generated from the source, and builds the documentation of all crates.
