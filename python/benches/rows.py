@@ -50,10 +50,13 @@ def zarr_way(path: Path, dram: int) -> Iterator[tuple[Gather, Scatter]]:
     import zarr
 
     data = zarr.open_array(str(path), mode="r+")
-    yield (
-        lambda indices: data.oindex[indices],
-        lambda indices, rows: data.oindex.__setitem__(indices, rows),
-    )
+
+    def scatter(indices: np.ndarray, rows: np.ndarray) -> None:
+        # It takes each index once. All rows of a round are alike.
+        each, first = np.unique(indices, return_index=True)
+        data.oindex[(each, slice(None))] = rows[first]
+
+    yield lambda indices: data.oindex[(indices, slice(None))], scatter
 
 
 @contextmanager
@@ -106,11 +109,11 @@ def copy(way: str, path: Path) -> None:
     if way == "zarr":
         import zarr
 
-        # A chunk of a page, and many of them in a file.
-        chunks = (max(1, 4096 // data.shape[1]), data.shape[1])
+        # A chunk is a file. Smaller ones need too many files.
+        chunks = (64, data.shape[1])
         array = zarr.create_array(
             str(place), shape=data.shape, dtype=data.dtype, chunks=chunks,
-            shards=(chunks[0] * 256, data.shape[1]), compressors=None, filters=None,
+            compressors=None, filters=None,
         )
         for first in range(0, len(data), 1 << 16):
             array[first : first + (1 << 16)] = data[first : first + (1 << 16)]
