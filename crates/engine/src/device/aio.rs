@@ -310,3 +310,53 @@ impl Sleeper for ReadinessSleeper {
         unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Sleeps and reaps until there is an event, and returns it.
+    fn next_event(queue: &mut dyn Queue) -> NetEvent {
+        let mut events = Vec::new();
+        while events.is_empty() {
+            queue.submit();
+            queue.sleeper().sleep(Duration::from_millis(10));
+            queue.reap(&mut Vec::new());
+            queue.sockets().expect("it has sockets").take_events(&mut events);
+        }
+        events.pop().expect("an event")
+    }
+
+    #[test]
+    fn bytes_that_no_receive_waits_for_end_one_sleep_and_not_the_next() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let mut queue = Aio::new(file).unwrap().queue(4).unwrap();
+        let (mut client, served) = UnixStream::pair().unwrap();
+        let ask = |queue: &mut dyn Queue, request| {
+            queue.sockets().expect("it has sockets").request(&mut vec![request]);
+        };
+        ask(&mut *queue, NetRequest::Open { listener: 0, socket: served.into() });
+        let NetEvent::Opened { socket, .. } = next_event(&mut *queue) else { panic!("not opened") };
+        for byte in [1u8, 2] {
+            ask(&mut *queue, NetRequest::Receive(socket));
+            client.write_all(&[byte]).unwrap();
+            let NetEvent::Received { bytes, .. } = next_event(&mut *queue) else {
+                panic!("not received");
+            };
+            assert_eq!(bytes.unwrap(), [byte]);
+        }
+        client.write_all(&[3]).unwrap();
+        queue.sleeper().sleep(Duration::from_secs(10));
+        queue.reap(&mut Vec::new());
+        let (before, least) = (Instant::now(), Duration::from_millis(30));
+        queue.sleeper().sleep(least);
+        assert!(before.elapsed() >= least);
+        ask(&mut *queue, NetRequest::Receive(socket));
+        let NetEvent::Received { bytes, .. } = next_event(&mut *queue) else { panic!("nothing") };
+        assert_eq!(bytes.unwrap(), [3]);
+    }
+}

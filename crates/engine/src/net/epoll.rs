@@ -23,8 +23,6 @@ pub(crate) struct Epoll {
     listeners: Vec<Place>,
     connections: Vec<Place>,
     buffer: Box<[u8; RECEIVE_BYTES]>,
-    /// Operations that wait for their sockets.
-    parked: usize,
 }
 
 /// What is known of a socket.
@@ -73,7 +71,6 @@ impl Epoll {
             listeners: Vec::new(),
             connections: Vec::new(),
             buffer: Box::new([0; RECEIVE_BYTES]),
-            parked: 0,
         })
     }
 
@@ -90,9 +87,11 @@ impl Epoll {
         }
     }
 
-    /// Performs parked operations whose sockets have become ready.
+    /// Performs parked operations whose sockets have become ready. Takes all events, so that those
+    /// which no operation waits for do not end the next sleep.
     pub(crate) fn poll(&mut self, sockets: &mut Sockets) {
-        let mut count = if self.parked == 0 { 0 } else { EVENTS };
+        let is_used = !self.listeners.is_empty() || !self.connections.is_empty();
+        let mut count = if is_used { EVENTS } else { 0 };
         while count == EVENTS {
             let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
             // SAFETY: the kernel writes at most as many events as there is room for.
@@ -127,7 +126,6 @@ impl Epoll {
             way.parked.take_if(|_| ready)
         });
         for operation in ready.into_iter().flatten() {
-            self.parked -= 1;
             self.attempt(sockets, operation);
         }
     }
@@ -142,7 +140,6 @@ impl Epoll {
         let ended = place.ended;
         if !place.way(operation).ready {
             place.way(operation).parked = Some(operation);
-            self.parked += 1;
             return;
         }
         let result = match operation {
@@ -154,7 +151,6 @@ impl Epoll {
         match result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 *place.way(operation) = Way { ready: false, parked: Some(operation) };
-                self.parked += 1;
             }
             result => {
                 let is_receive = matches!(operation, Operation::Receive(_));
