@@ -1,13 +1,18 @@
 //! Measures for hours how space is freed and whether expiry keeps up. Serves a new store, drives
 //! it, and prints a table.
 //!
-//! `cargo run --release -p ebbtide-server --example space -- FOLDER SECONDS KEYS_PER_SECOND`
+//! `cargo run --release -p ebbtide-server --example space -- FOLDER SECONDS RATE [PART…]`
 //!
-//! 1. Fills 100 MiB, deletes all keys, and fills it again with values of another size, also after
-//!    `FLUSHALL`.
-//! 2. Overwrites keys at 60% live data with values of 10 B to 3 KB until each was written as often
-//!    as fits in SECONDS.
-//! 3. `SET … PX 3000` in 400 MiB for SECONDS.
+//! * `refill`: fills 100 MiB, deletes all keys, and fills it again with values of another size.
+//!   Does so after `FLUSHALL`, too.
+//! * `overwrite`: overwrites keys at 60% live data with values of 10 B to 3 KB until each was
+//!   written as often as fits in SECONDS.
+//! * `expire`: RATE times a second `SET … PX 3000` in 400 MiB for SECONDS. It fails if a command
+//!   is refused, or if there are more than twice the live keys.
+//! * `few`: 600,000 keys that expire in days, and 60 that expire within SECONDS. It fails if upkeep
+//!   reads much.
+//!
+//! Without a part it runs all.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,13 +33,26 @@ const BATCH: u64 = 200;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, seconds, rate] = &arguments[..] else {
-        return Err("expected FOLDER SECONDS KEYS_PER_SECOND".into());
+    let [folder, seconds, rate, parts @ ..] = &arguments[..] else {
+        return Err("expected FOLDER SECONDS RATE [PART…]".into());
     };
-    let (folder, seconds, rate) = (PathBuf::from(folder), seconds.parse()?, rate.parse()?);
-    refill(&folder)?;
-    overwrite(&folder, Duration::from_secs(seconds))?;
-    expire(&folder, Duration::from_secs(seconds), rate)
+    let (folder, rate) = (PathBuf::from(folder), rate.parse()?);
+    let time = Duration::from_secs(seconds.parse()?);
+    const PARTS: [&str; 4] = ["refill", "overwrite", "expire", "few"];
+    if let Some(other) = parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        return Err(format!("no part {other}: expected some of {PARTS:?}").into());
+    }
+    for part in PARTS {
+        if parts.is_empty() || parts.iter().any(|wanted| wanted == part) {
+            match part {
+                "refill" => refill(&folder)?,
+                "overwrite" => overwrite(&folder, time)?,
+                "expire" => expire(&folder, time, rate)?,
+                _ => few(&folder, time)?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A server in this process, and a connection to it.
@@ -96,9 +114,18 @@ impl Served {
 
     /// Returns the bytes of flash in use.
     fn used(&mut self, capacity: u64) -> Result<u64, Failure> {
-        let info = self.call("info memory")?;
-        let free = info.lines().find_map(|line| line.strip_prefix("flash_bytes_free:"));
-        Ok(capacity - free.ok_or("no free bytes")?.trim().parse::<u64>()?)
+        Ok(capacity - self.number("flash_bytes_free")?)
+    }
+
+    /// Returns a number of `INFO`.
+    fn number(&mut self, field: &str) -> Result<u64, Failure> {
+        let info = self.call("info")?;
+        let found = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        Ok(found.ok_or_else(|| format!("no {field}"))?.trim().parse()?)
+    }
+
+    fn keys(&mut self) -> Result<u64, Failure> {
+        Ok(self.call("dbsize")?[1..].parse()?)
     }
 }
 
@@ -192,40 +219,81 @@ fn overwrite(folder: &Path, time: Duration) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Milliseconds until a key of [`expire`] expires.
+const LIFE_MS: u64 = 3_000;
+
+/// A `SET` with an expiry in milliseconds.
+fn expiring(number: u64, length: usize, milliseconds: u64) -> Vec<Vec<u8>> {
+    let mut words = set(number, length);
+    words.extend([b"PX".to_vec(), milliseconds.to_string().into_bytes()]);
+    words
+}
+
 fn expire(folder: &Path, time: Duration, rate: u64) -> Result<(), Failure> {
     const CAPACITY: u64 = 400 << 20;
     let mut served = Served::start(&folder.join("expire"), CAPACITY, 64 << 20)?;
     let (mut sent, mut refused, mut most) = (0u64, 0, 0u64);
     let began = Instant::now();
-    let mut told = Duration::ZERO;
+    let mut next = Duration::from_secs(1);
+    println!("| seconds | SETs with PX {LIFE_MS} | refused | keys | live keys at most |");
+    println!("|---|---|---|---|---|");
     while began.elapsed() < time {
         let due = Duration::from_secs_f64(sent as f64 / rate as f64);
         std::thread::sleep(due.saturating_sub(began.elapsed()));
-        let expiring = |number| {
-            let mut words = set(number, 1_000);
-            words.extend([b"PX".to_vec(), b"3000".to_vec()]);
-            words
-        };
-        let replies = served.send(&(sent..sent + BATCH).map(expiring).collect::<Vec<_>>())?;
+        let requests: Vec<_> =
+            (sent..sent + BATCH).map(|number| expiring(number, 1_000, LIFE_MS)).collect();
+        let replies = served.send(&requests)?;
         refused += replies.iter().filter(|reply| *reply != "+OK").count();
         sent += BATCH;
-        if began.elapsed() - told >= Duration::from_secs(10) {
-            told = began.elapsed();
-            let keys = served.call("dbsize")?[1..].parse::<u64>()?;
+        if began.elapsed() >= next {
+            next += Duration::from_secs(if next < Duration::from_secs(10) { 1 } else { 10 });
+            let (seconds, keys) = (began.elapsed().as_secs(), served.keys()?);
             most = most.max(keys);
-            println!("  {told:.0?}: {sent} sent, {refused} refused, {keys} keys");
+            println!("| {seconds} | {sent} | {refused} | {keys} | {} |", rate * LIFE_MS / 1000);
         }
     }
-    let rate = sent as f64 / began.elapsed().as_secs_f64();
-    println!("{rate:.0} SETs/s with PX 3000: {refused} refused, at most {most} keys");
-    let began = Instant::now();
-    while served.call("dbsize")? != ":0" {
+    let reached = sent as f64 / began.elapsed().as_secs_f64();
+    println!("{reached:.0} SETs/s: {refused} refused, at most {most} keys");
+    let ended = Instant::now();
+    while served.keys()? > 0 {
         std::thread::sleep(Duration::from_millis(50));
     }
-    println!(
-        "  all were gone after {:.1?}, {} bytes in use",
-        began.elapsed(),
-        served.used(CAPACITY)?
-    );
+    let used = served.used(CAPACITY)?;
+    println!("  all were gone after {:.1?}, {used} bytes in use", ended.elapsed());
+    if refused > 0 || most > 2 * rate * LIFE_MS / 1000 {
+        return Err("expiry does not keep up".into());
+    }
+    Ok(())
+}
+
+/// Few keys that are due among many that are not.
+fn few(folder: &Path, time: Duration) -> Result<(), Failure> {
+    const CAPACITY: u64 = 400 << 20;
+    const KEYS: u64 = 600_000;
+    const DUE: u64 = 60;
+    /// Reads of flash for each key that is due: its leaf, and the index of what is due.
+    const READS_MAX: u64 = 20;
+    let mut served = Served::start(&folder.join("few"), CAPACITY, 32 << 20)?;
+    for from in (0..KEYS).step_by(BATCH as usize) {
+        let days = |number: u64| 1_000 * 86_400 * (2 + number % 30);
+        let sets = (from..from + BATCH).map(|number| expiring(number, 300, days(number)));
+        served.send(&sets.collect::<Vec<_>>())?;
+    }
+    let milliseconds = time.as_millis() as u64;
+    let sets = (0..DUE).map(|at| expiring(KEYS / DUE * at, 300, milliseconds * (at + 1) / DUE));
+    served.send(&sets.collect::<Vec<_>>())?;
+    let before = served.number("memory_misses")?;
+    let end = Instant::now() + time + Duration::from_secs(30);
+    while served.keys()? > KEYS - DUE {
+        if Instant::now() > end {
+            return Err("keys that have expired are there".into());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let reads = served.number("memory_misses")? - before;
+    println!("{DUE} of {KEYS} keys expired in {time:.0?}, and upkeep waited for {reads} pages");
+    if reads > DUE * READS_MAX {
+        return Err("upkeep reads much".into());
+    }
     Ok(())
 }
