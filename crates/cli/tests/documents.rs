@@ -13,7 +13,7 @@ use std::process::Command;
 use common::folder;
 
 /// Commands that are not run, by how they begin, and why.
-const LISTED: [(&str, &str); 36] = [
+const LISTED: [(&str, &str); 37] = [
     ("cargo run --release -- bench ", "runs for minutes; other tests run small benches"),
     ("cargo run --release -- serve ", "a server, which does not end; tests/serve.rs runs it"),
     ("cargo run --release -- load ", "needs a server; tests/serve.rs runs it"),
