@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 /// Returns the output of a command, or the reason why it failed.
@@ -49,6 +50,10 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 /// The device is free again once no process has it open.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 
+/// Held while a number is looked for. Two threads may get the same free number. The slower one then
+/// claims the device for a moment, and an exclusive open in that moment fails.
+static LOOKING: Mutex<()> = Mutex::new(());
+
 /// The most attempts to get a free number, because another program may be faster.
 const ATTEMPTS: usize = 1000;
 
@@ -69,6 +74,7 @@ impl LoopDevice {
 
     /// One over `file`, which lies in `folder`.
     fn over(file: &File, block_bytes: u32, folder: TempDir) -> Result<LoopDevice, String> {
+        let _looking = LOOKING.lock();
         let said = |error: io::Error| error.to_string();
         let control = File::options().read(true).write(true).open("/dev/loop-control");
         let control = control.map_err(said)?;
