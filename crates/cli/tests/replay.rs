@@ -11,12 +11,12 @@ use std::process::Command;
 use common::{complaint, ebbtide, folder, names};
 use serde_json::Value;
 
-/// Writes a trace in text form: every page of 16 MiB once, then anywhere with every `writes`th
+/// Writes a trace in text form: every page of 32 MiB once, then anywhere with every `writes`th
 /// access a write.
 fn write_trace(path: &Path, writes: Option<u64>) {
     let mut text = String::new();
     for number in 0..20_000u64 {
-        let page = if number < 4096 { number } else { number.wrapping_mul(number) * 31 % 4096 };
+        let page = if number < 8192 { number } else { number.wrapping_mul(number) * 31 % 8192 };
         let is_read = writes.is_none_or(|every| number % every > 0);
         let address = 0x5555_0000_0000 + page * 0x10_0000 + number % 64 * 64;
         writeln!(text, "{} 0 {address} 8 {}", number * 100, u8::from(is_read)).unwrap();
@@ -25,10 +25,10 @@ fn write_trace(path: &Path, writes: Option<u64>) {
 }
 
 /// A bench with half the data's size in DRAM. With 6 MiB the kernel killed many paging processes,
-/// because their 64 threads take as much.
+/// because their 64 threads take as much. With 8 MiB it killed one while the disk was busy.
 fn bench(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = common::bench(folder);
-    command.args(["--rounds=1", "--seconds=0.1", "--data=data", "--dram=8MiB"]).args(arguments);
+    command.args(["--rounds=1", "--seconds=0.1", "--data=data", "--dram=16MiB"]).args(arguments);
     command
 }
 
@@ -44,8 +44,8 @@ fn every_mode_replays_a_trace() {
     write_trace(&folder.path().join("trace.txt"), Some(3));
     let report = json(&mut bench(folder.path(), &["--trace=trace.txt"]));
     // Pages far apart in the trace lie side by side.
-    assert_eq!(report["workloads"][0]["pages"], 4096);
-    assert_eq!(report["config"]["dataset_bytes"], 16 << 20);
+    assert_eq!(report["workloads"][0]["pages"], 8192);
+    assert_eq!(report["config"]["dataset_bytes"], 32 << 20);
     let notices = report["notices"].as_array().expect("notices");
     let says = |text: &str| notices.iter().any(|notice| notice.as_str().unwrap().contains(text));
     assert!(says("replay: all 20000 accesses of trace.txt, as 20000 lines"), "{notices:?}");
@@ -74,7 +74,7 @@ fn a_replay_that_only_reads_leaves_one_copy_of_the_data_for_the_next() {
             bench(folder.path(), &["--mode=sync,ebbtide", trace]).output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(text.contains(&format!("replay: 16 MiB, {}", &trace[8..])), "{text}");
+        assert!(text.contains(&format!("replay: 32 MiB, {}", &trace[8..])), "{text}");
     }
     assert_eq!(names(folder.path()), ["data", "trace.ebt", "trace.txt"]);
 }
