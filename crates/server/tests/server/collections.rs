@@ -551,7 +551,7 @@ fn long_elements_are_put_moved_copied_and_removed_as_in_redis() {
         "zrangestore x y 1 -1",
         "zrange x 0 -1 rev",
         "copy z w",
-        "zadd w 9 @20000",
+        "zadd w 8 @20000",
         "zrem z @20000 @990",
         "zpopmax z 2",
         "zpopmin w 3",
