@@ -4,14 +4,14 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Completion, Device, Direction, IoVecs, Queue, Request, Sleeper, SocketQueue};
+use crate::host::wake_event::WakeEvent;
 use crate::net::epoll::Epoll;
 use crate::net::sockets::Sockets;
-use crate::net::{NetEvent, NetRequest};
 
 /// A file or block device, opened with `O_DIRECT`, driven by one context of Linux AIO a core.
 pub struct Aio {
@@ -238,7 +238,7 @@ impl Queue for AioQueue {
     }
 
     fn sockets(&mut self) -> Option<&mut dyn SocketQueue> {
-        Some(self)
+        Some(&mut self.sockets)
     }
 
     fn sleeper(&self) -> Arc<dyn Sleeper> {
@@ -246,44 +246,23 @@ impl Queue for AioQueue {
     }
 }
 
-impl SocketQueue for AioQueue {
-    fn request(&mut self, requests: &mut Vec<NetRequest>) {
-        requests.drain(..).for_each(|request| self.sockets.request(request));
-    }
-
-    fn has_events(&self) -> bool {
-        self.sockets.has_events()
-    }
-
-    fn take_events(&mut self, into: &mut Vec<NetEvent>) {
-        self.sockets.take_events(into);
-    }
-}
-
 /// Sleeps until a socket is ready or the eventfd of completions and calls counts.
 struct ReadinessSleeper {
     sockets: OwnedFd,
-    event: OwnedFd,
+    event: WakeEvent,
 }
 
 impl ReadinessSleeper {
     fn new(epoll: &Epoll) -> io::Result<ReadinessSleeper> {
         let sockets = epoll.readiness().try_clone_to_owned()?;
-        // SAFETY: eventfd has no preconditions; its result is checked.
-        let event = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if event < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `event` is a descriptor just opened that has no other owner.
-        let event = unsafe { OwnedFd::from_raw_fd(event) };
-        Ok(ReadinessSleeper { sockets, event })
+        Ok(ReadinessSleeper { sockets, event: WakeEvent::new()? })
     }
 }
 
 impl Sleeper for ReadinessSleeper {
     fn sleep(&self, at_most: Duration) {
-        let watch = |watched: &OwnedFd| {
-            let fd = watched.as_fd().as_raw_fd();
+        let watch = |watched: &dyn AsRawFd| {
+            let fd = watched.as_raw_fd();
             libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
         };
         let mut watched = [watch(&self.event), watch(&self.sockets)];
@@ -291,23 +270,18 @@ impl Sleeper for ReadinessSleeper {
             tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: at_most.subsec_nanos().into(),
         };
-        let mut count = 0u64;
+        let (first, number) = (watched.as_mut_ptr(), watched.len() as libc::nfds_t);
         // SAFETY: the descriptors are our own, and the kernel reads the timeout and writes into
-        // `watched` and at most 8 bytes into `count`. Every reason to return early is allowed. The
-        // events of sockets stay for the queue, because poll takes none.
-        unsafe {
-            let (first, number) = (watched.as_mut_ptr(), watched.len() as libc::nfds_t);
-            libc::ppoll(first, number, &raw const timeout, std::ptr::null());
-            if watched[0].revents != 0 {
-                libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8);
-            }
+        // `watched`. Every reason to return early is allowed. The events of sockets stay for the
+        // queue, because poll takes none.
+        unsafe { libc::ppoll(first, number, &raw const timeout, std::ptr::null()) };
+        if watched[0].revents != 0 {
+            self.event.drain();
         }
     }
 
     fn wake(&self) {
-        let one = 1u64;
-        // SAFETY: writes 8 bytes from `one` to a descriptor we own; a full counter is as good.
-        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+        self.event.wake();
     }
 }
 
@@ -318,6 +292,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::net::{NetEvent, NetRequest};
 
     /// Sleeps and reaps until there is an event, and returns it.
     fn next_event(queue: &mut dyn Queue) -> NetEvent {

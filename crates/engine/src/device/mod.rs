@@ -25,7 +25,7 @@ use std::time::Duration;
 use ebbtide_core::PAGE_BYTES;
 use smallvec::SmallVec;
 
-use crate::net::{NetEvent, NetRequest};
+pub use crate::net::SocketQueue;
 
 /// The direction in which a page moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,19 +172,6 @@ pub trait Queue: Send {
 
     /// How the owner of the queue sleeps and is woken.
     fn sleeper(&self) -> Arc<dyn Sleeper>;
-}
-
-/// The sockets of a queue. Their operations are handed over by the next [`submit`](Queue::submit)
-/// of the queue, together with requests for pages. [`reap`](Queue::reap) finds their results.
-pub trait SocketQueue {
-    /// Takes the requests of a service.
-    fn request(&mut self, requests: &mut Vec<NetRequest>);
-
-    /// True if there are events that were not taken.
-    fn has_events(&self) -> bool;
-
-    /// Appends the events since the last call.
-    fn take_events(&mut self, into: &mut Vec<NetEvent>);
 }
 
 /// Lets the owner of a queue sleep until something completes, time is up, or another thread calls.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use ebbtide_core::PAGE_BYTES;
 use super::{
     Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, Sleeper, SocketQueue,
 };
+use crate::host::wake_event::WakeEvent;
 use crate::net::on_ring::{self, Buffers};
 use crate::net::sockets::{Operation, Sockets};
-use crate::net::{NetEvent, NetRequest};
 
 /// The conversion of requests to entries of a ring, and of its completions to results. Requests go
 /// to the ring's first file.
@@ -466,7 +466,7 @@ impl<E: Entries> Queue for UringQueue<E> {
             }
         }
         if woken || !self.wakeup_armed {
-            self.sleeper.drain();
+            self.sleeper.event.drain();
             self.arm_wakeup();
         }
     }
@@ -484,7 +484,7 @@ impl<E: Entries> Queue for UringQueue<E> {
     }
 
     fn sockets(&mut self) -> Option<&mut dyn SocketQueue> {
-        Some(self)
+        Some(&mut self.sockets)
     }
 
     fn in_flight(&self) -> usize {
@@ -493,20 +493,6 @@ impl<E: Entries> Queue for UringQueue<E> {
 
     fn sleeper(&self) -> Arc<dyn Sleeper> {
         self.sleeper.clone()
-    }
-}
-
-impl<E: Entries> SocketQueue for UringQueue<E> {
-    fn request(&mut self, requests: &mut Vec<NetRequest>) {
-        requests.drain(..).for_each(|request| self.sockets.request(request));
-    }
-
-    fn has_events(&self) -> bool {
-        self.sockets.has_events()
-    }
-
-    fn take_events(&mut self, into: &mut Vec<NetEvent>) {
-        self.sockets.take_events(into);
     }
 }
 
@@ -554,28 +540,15 @@ struct GetEventsArgument {
 /// Sleeps inside the ring without touching its shared memory, so the sleeper holds no lock.
 struct UringSleeper {
     ring: OwnedFd,
-    event: OwnedFd,
+    event: WakeEvent,
 }
 
 impl UringSleeper {
     fn new(ring: &impl AsRawFd) -> io::Result<UringSleeper> {
         // SAFETY: the descriptor belongs to `ring`, which outlives this borrow.
         let ring = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) }.try_clone_to_owned()?;
-        // SAFETY: eventfd has no preconditions; its result is checked.
-        let event = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if event < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `event` is a descriptor just opened that has no other owner.
-        let event = unsafe { OwnedFd::from_raw_fd(event) };
+        let event = WakeEvent::new()?;
         Ok(UringSleeper { ring, event })
-    }
-
-    /// Empties the wake-up descriptor.
-    fn drain(&self) {
-        let mut count = 0u64;
-        // SAFETY: reads at most 8 bytes into `count` from a descriptor we own; it does not block.
-        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
 }
 
@@ -604,9 +577,7 @@ impl Sleeper for UringSleeper {
     }
 
     fn wake(&self) {
-        let one = 1u64;
-        // SAFETY: writes 8 bytes from `one` to a descriptor we own; a full counter is as good.
-        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+        self.event.wake();
     }
 }
 

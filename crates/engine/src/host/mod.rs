@@ -1,4 +1,4 @@
-//! The machine below the engine: memory maps, CPUs, file extents, and words in raw memory.
+//! The machine below the engine: memory maps, CPUs, file extents, wake-ups, words in raw memory.
 
 pub mod affinity;
 pub(crate) mod atomic_words;
@@ -8,3 +8,4 @@ pub(crate) mod mapping;
 pub(crate) mod of_process;
 pub(crate) mod panics;
 pub(crate) mod prefetched;
+pub(crate) mod wake_event;

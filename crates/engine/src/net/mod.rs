@@ -108,6 +108,19 @@ pub enum NetEvent {
     },
 }
 
+/// The sockets of a [`Queue`](crate::device::Queue). Its next `submit` hands their operations over,
+/// together with requests for pages. Its `reap` finds their results.
+pub trait SocketQueue {
+    /// Takes the requests of a service.
+    fn request(&mut self, requests: &mut Vec<NetRequest>);
+
+    /// True if there are events that were not taken.
+    fn has_events(&self) -> bool;
+
+    /// Appends the events since the last call.
+    fn take_events(&mut self, into: &mut Vec<NetEvent>);
+}
+
 /// A core's handle of the network, for its service. Every call returns at once.
 #[derive(Clone, Debug)]
 pub struct Network {

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::shares::{LEAST_BYTES, MOST_BYTES, Owner, Share, Shares, Sharing, Way};
 use super::socket_options::{set_option, untaken_bytes};
-use super::{NetEvent, NetRequest, SocketId};
+use super::{NetEvent, NetRequest, SocketId, SocketQueue};
 
 /// Marks the token of an operation on a socket; no request for pages has it.
 const NETWORK: u64 = 1 << 63;
@@ -141,10 +141,24 @@ impl Default for Sockets {
     }
 }
 
+impl SocketQueue for Sockets {
+    fn request(&mut self, requests: &mut Vec<NetRequest>) {
+        requests.drain(..).for_each(|request| self.begin(request));
+    }
+
+    fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    fn take_events(&mut self, into: &mut Vec<NetEvent>) {
+        into.append(&mut self.events);
+    }
+}
+
 impl Sockets {
     /// Performs requests that need no waiting, and queues operations for
     /// [`next_operation`](Sockets::next_operation).
-    pub(crate) fn request(&mut self, request: NetRequest) {
+    fn begin(&mut self, request: NetRequest) {
         match request {
             NetRequest::Listen { listener, socket } => {
                 assert_eq!(listener as usize, self.listeners.len(), "listeners come in order");
@@ -212,16 +226,6 @@ impl Sockets {
     /// Operations that have not ended.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way
-    }
-
-    /// True if there are events that the service has not taken.
-    pub(crate) fn has_events(&self) -> bool {
-        !self.events.is_empty()
-    }
-
-    /// Takes the events, in order.
-    pub(crate) fn take_events(&mut self, into: &mut Vec<NetEvent>) {
-        into.append(&mut self.events);
     }
 
     /// An operation has ended. A receive has got the bytes `received`.
