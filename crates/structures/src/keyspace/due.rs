@@ -9,7 +9,7 @@
 
 use ebbtide_core::{Addr, Memory};
 
-use super::collection::{all_over, first_expiry};
+use super::collection::first_expiry;
 use super::due_record::{Named, Record, place, record_bytes, record_in};
 use super::entry::{Entry, Place, collection_in, encode, expiry_in, load_key};
 use super::key::Key;
@@ -37,12 +37,6 @@ pub(super) fn due_in(entry: &[u8]) -> Option<u64> {
     expiry_in(entry).into_iter().chain(field).min()
 }
 
-/// True if the key of an entry of these bytes has expired, or all fields of its packed hash.
-pub(super) fn is_over(entry: &[u8], now_ms: u64) -> bool {
-    expiry_in(entry).is_some_and(|at| at <= now_ms)
-        || collection_in(entry).is_some_and(|packed| all_over(packed, now_ms))
-}
-
 /// Returns true if a record of this second is due.
 pub(super) fn is_due(second: u32, now_ms: u64) -> bool {
     second != 0 && u64::from(second) * 1000 <= now_ms
@@ -66,8 +60,19 @@ impl Tree {
         entries: &[Taken],
         named: &mut Named,
     ) {
-        let Some(due) = self.due() else { return };
         let first = entries.iter().filter_map(|(_, bytes)| due_in(bytes)).min();
+        self.name_first_due(memory, header, first, named);
+    }
+
+    /// As [`name_due`](Tree::name_due), of a leaf whose first key or field expires at `first`.
+    pub(super) fn name_first_due<M: Memory>(
+        &self,
+        memory: &mut M,
+        header: &mut PageHeader,
+        first: Option<u64>,
+        named: &mut Named,
+    ) {
+        let Some(due) = self.due() else { return };
         header.due = first.map_or(0, second_of);
         if let Some(index) = named.iter().position(|record| *record == (header.due, header.low)) {
             named.remove(index);
@@ -127,30 +132,40 @@ impl Tree {
         0
     }
 
-    /// The earliest record; `None` if there is none, or it is not due.
-    pub(super) fn first_due<M: Memory>(&self, memory: &mut M, now_ms: u64) -> Option<Record> {
-        let due = self.due()?;
-        let mut from = 0;
-        while from < HASHES {
+    /// Returns the earliest records that are due, in order, at most `most`.
+    pub(super) fn due_records<M: Memory>(
+        &self,
+        memory: &mut M,
+        now_ms: u64,
+        most: usize,
+    ) -> Vec<Record> {
+        let mut records = Vec::new();
+        let Some(due) = self.due() else { return records };
+        let (mut from, mut bytes) = (0, Vec::new());
+        while from < HASHES && records.len() < most {
+            let known = records.len();
             let read = due.read(memory, from, |memory, page, header| {
-                let mut first: Option<Record> = None;
+                records.truncate(known);
                 leaf::each_entry(memory, page, header, |memory, at| {
-                    let mut bytes = Vec::new();
+                    bytes.clear();
                     if load_key(memory, at, leaf::end(page), &mut bytes).is_some() {
-                        let record = record_in(&bytes);
-                        first = Some(first.map_or(record, |first| first.min(record)));
+                        records.push(record_in(&bytes));
                     }
                 });
-                (first, header.high)
+                header.high
             });
-            match read? {
-                (Some(first), _) => {
-                    return Some(first).filter(|(second, _)| is_due(*second, now_ms));
-                }
-                (None, high) => from = high,
+            let Some(high) = read else { break };
+            from = high;
+            let all = records.len();
+            records.retain(|(second, _)| is_due(*second, now_ms));
+            if records.len() < all {
+                // The records of later leaves are later.
+                break;
             }
         }
-        None
+        records.sort_unstable();
+        records.truncate(most);
+        records
     }
 
     /// Removes a record.

@@ -195,13 +195,6 @@ impl Entry {
         Some(Entry::of(memory, at, &header))
     }
 
-    /// Decodes the entry of these bytes, if they are one.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
-        let header = EntryHeader::decode(bytes)?;
-        let payload = bytes.get(header.bytes + header.key_bytes..)?;
-        Some(Entry::with(&header, |most| payload[..payload.len().min(most)].to_vec()))
-    }
-
     fn of<M: Memory>(memory: &mut M, at: Addr, header: &EntryHeader) -> Entry {
         Entry::with(header, |most| {
             let mut bytes = Vec::new();

@@ -2,12 +2,15 @@
 //! such a key.
 
 use ebbtide_core::{Addr, Memory};
+use smallvec::SmallVec;
 
 use super::collection::{all_over, first_expiry};
 use super::due;
 use super::due_record::{Named, Record};
-use super::entry::{Entry, key_in, load_key};
+use super::entry::{Entry, load_key};
 use super::kind::Kind;
+use super::layout::PageHeader;
+use super::leaf::Found;
 use super::tree::Step;
 use super::{Keyspace, leaf};
 use crate::latch;
@@ -23,6 +26,14 @@ impl Due {
     }
 }
 
+/// An entry that is about to be removed because it has expired.
+struct Gone {
+    found: Found,
+    entry: Entry,
+    key: Vec<u8>,
+    hash: u64,
+}
+
 /// A key that was removed because it had expired, and its hash.
 pub type Expired = (Vec<u8>, u64);
 
@@ -30,7 +41,19 @@ impl Keyspace {
     /// Returns the leaf of a database whose first key or field expired earliest; `None` if none has
     /// expired.
     pub fn first_due<M: Memory>(&self, memory: &mut M, database: usize) -> Option<Due> {
-        self.tree(database).first_due(memory, self.now_ms).map(Due)
+        self.due(memory, database, 1).pop()
+    }
+
+    /// Returns the leaves of a database whose first keys or fields expired earliest, in the order of
+    /// time, at most `most`.
+    pub fn due<M: Memory>(&self, memory: &mut M, database: usize, most: usize) -> Vec<Due> {
+        let records = self.tree(database).due_records(memory, self.now_ms, most);
+        records.into_iter().map(Due).collect()
+    }
+
+    /// Hints the page of a leaf that is due, so that it is fetched ahead.
+    pub fn fetch_due_ahead<M: Memory>(&self, memory: &mut M, database: usize, due: Due) {
+        self.tree(database).hint(memory, due.hash());
     }
 
     /// Returns the hashes of the expired keys in the leaf of this hash.
@@ -118,27 +141,55 @@ impl Keyspace {
                 return Step::Done(Vec::new());
             }
             named.push(record);
-            let over = |(hash, bytes): &leaf::Taken| {
-                due::is_over(bytes, self.now_ms) && hashes.contains(hash)
-            };
-            let all = leaf::read(memory, page, header, &tree.order);
-            let (gone, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(over);
-            tree.name_due(memory, header, &kept, &mut named);
+            let (gone, first) = self.split_expired(memory, page, header, hashes);
+            tree.name_first_due(memory, header, first, &mut named);
             tree.unname_due(memory, &named);
-            header.sparse |= !gone.is_empty() && leaf::is_sparse(&kept);
-            leaf::write(memory, page, header, &kept);
+            // The entries that stay are not moved, because every byte that is stored is logged.
+            let found: SmallVec<[Found; 8]> = gone.iter().map(|gone| gone.found).collect();
+            leaf::remove_all(memory, page, header, &found);
             Step::Done(gone)
         });
         let gone = written.unwrap_or_default();
         let mut expired = Vec::with_capacity(gone.len());
-        for (hash, bytes) in gone {
-            if let Some(entry) = Entry::decode(&bytes) {
-                self.count(memory, database, hash, Some(&entry), None);
-                self.give_pages(memory, &entry);
-            }
-            expired.push((key_in(&bytes).to_vec(), hash));
+        for Gone { entry, key, hash, .. } in gone {
+            self.count(memory, database, hash, Some(&entry), None);
+            self.give_pages(memory, &entry);
+            expired.push((key, hash));
         }
         expired
+    }
+
+    /// Finds the expired entries of a leaf whose hashes are among `hashes`. Also returns when the
+    /// first key or field of the others expires.
+    fn split_expired<M: Memory>(
+        &self,
+        memory: &mut M,
+        page: Addr,
+        header: &PageHeader,
+        hashes: &[u64],
+    ) -> (Vec<Gone>, Option<u64>) {
+        let (mut gone, mut first, end) = (Vec::new(), None::<u64>, leaf::end(page));
+        leaf::each_found(memory, page, header, |memory, found| {
+            let Some(entry) = Entry::load_without_value(memory, found.at, end) else { return };
+            let mut value = Vec::new();
+            if entry.kind() == Kind::Hash {
+                Entry::load(memory, found.at, end, &mut value);
+            }
+            let is_over = entry.expires_at_ms.is_some_and(|at| at <= self.now_ms)
+                || all_over(&value, self.now_ms);
+            let due_at = entry.expires_at_ms.into_iter().chain(first_expiry(&value)).min();
+            if is_over {
+                let mut key = Vec::new();
+                load_key(memory, found.at, end, &mut key);
+                let hash = self.key(&key).hash;
+                if hashes.contains(&hash) {
+                    gone.push(Gone { found, entry, key, hash });
+                    return;
+                }
+            }
+            first = first.into_iter().chain(due_at).min();
+        });
+        (gone, first)
     }
 
     /// Removes expired keys from the leaf of a hash, if it may have some. Two kinds stay: keys

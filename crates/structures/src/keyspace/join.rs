@@ -17,6 +17,10 @@ use crate::latch;
 /// many bytes of entries on average.
 const JOINED_BYTES_MAX: usize = LEAF_BYTES / 16 * 15;
 
+/// As [`JOINED_BYTES_MAX`], while at least half of the pages are free. Fuller leaves would have to be
+/// divided again when the next keys come.
+const ROOMY_BYTES_MAX: usize = LEAF_BYTES / 8 * 5;
+
 /// Inner pages become one if it then has at most this many children.
 const JOINED_CHILDREN_MAX: u16 = inner::CHILDREN_MAX / 4 * 3;
 
@@ -36,7 +40,18 @@ struct Attempt {
 impl Tree {
     /// Returns true if the leaf of `hash` is worth [joining](Tree::join).
     pub(super) fn is_sparse<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
-        self.read(memory, hash, |_, _, header| header.sparse).unwrap_or(false)
+        let leaf =
+            self.read(memory, hash, |_, _, header| (header.sparse, leaf::used_bytes(header)));
+        let (sparse, bytes) = leaf.unwrap_or_default();
+        sparse && bytes <= self.joined_bytes_max(memory)
+    }
+
+    /// Returns how many bytes of entries joined leaves may have on average.
+    fn joined_bytes_max<M: Memory>(&self, memory: &mut M) -> usize {
+        match self.pages.are_ample(memory) {
+            true => ROOMY_BYTES_MAX,
+            false => JOINED_BYTES_MAX,
+        }
     }
 
     /// Joins the leaf of `hash` with its neighbours if their entries fit together. Then does the
@@ -133,7 +148,7 @@ impl Tree {
     fn join_leaves<M: Memory>(&self, memory: &mut M, leaves: &mut [Held]) -> Option<usize> {
         let kept = leaves.len() - 1;
         let bytes: usize = leaves.iter().map(|(_, header)| leaf::used_bytes(header)).sum();
-        if bytes > kept * JOINED_BYTES_MAX {
+        if bytes > kept * self.joined_bytes_max(memory) {
             return None;
         }
         let entries = self.entries(memory, leaves);

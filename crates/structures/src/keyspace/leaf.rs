@@ -104,6 +104,19 @@ pub(super) fn each_entry<M: Memory>(
     });
 }
 
+/// Calls `each` with the place of every entry, in the order of their slots.
+pub(super) fn each_found<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &PageHeader,
+    mut each: impl FnMut(&mut M, Found),
+) {
+    each_slot(memory, page, header, |memory, index, _, at| {
+        each(memory, Found { index, at });
+        None::<()>
+    });
+}
+
 /// Finds the entry of `key`.
 pub(super) fn find<M: Memory>(
     memory: &mut M,
@@ -159,17 +172,41 @@ pub(super) fn remove<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
     header.store(memory, page);
 }
 
+/// Removes entries that were found, in the order of their slots, and stores the header. The page's
+/// latch is held. The other entries stay where they are.
+pub(super) fn remove_all<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &mut PageHeader,
+    found: &[Found],
+) {
+    let mut left = found.iter().peekable();
+    let mut slots: Vec<u32> = Vec::new();
+    each_slot(memory, page, header, |_, index, slot, _| {
+        if left.next_if(|found| found.index == index).is_none() {
+            slots.push(slot);
+        }
+        None::<()>
+    });
+    if let Some(first) = found.first().map(|found| usize::from(found.index)) {
+        let bytes: usize = found.iter().map(|found| entry_bytes(memory, found.at, end(page))).sum();
+        let moved = page + PAGE_HEADER_BYTES + (first * SLOT_BYTES) as u64;
+        copy_in(memory, moved, bytemuck::cast_slice(&slots[first..]));
+        header.count = slots.len() as u16;
+        header.garbage += bytes as u16;
+        if slots.is_empty() {
+            (header.heap, header.garbage) = (PAGE_BYTES as u16, 0);
+        }
+        header.sparse |= used_bytes(header) <= SPARSE_BYTES_MAX;
+    }
+    header.store(memory, page);
+}
+
 /// True if a leaf that had `before` bytes of entries and has `after` now must be compared with its
 /// neighbours. It must have lost another eighth, because the comparison may read their pages.
 fn is_worth_joining(before: usize, after: usize) -> bool {
     const STEP: usize = LEAF_BYTES / 8;
     after <= SPARSE_BYTES_MAX && (after == 0 || after / STEP < before / STEP)
-}
-
-/// Returns true if a leaf of these entries is emptier than one that is not joined.
-pub(super) fn is_sparse(entries: &[Taken]) -> bool {
-    let bytes: usize = entries.iter().map(|(_, bytes)| bytes.len() + SLOT_BYTES).sum();
-    bytes <= SPARSE_BYTES_MAX
 }
 
 /// Replaces an entry that was found by one of the same hash.

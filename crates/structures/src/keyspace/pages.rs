@@ -134,6 +134,11 @@ impl Pages {
         self.pages - memory.load::<u64>(self.state + NEXT) + given_back
     }
 
+    /// True if at least half of the pages are free.
+    pub(super) fn are_ample<M: Memory>(&self, memory: &mut M) -> bool {
+        self.free(memory) >= self.pages / 2
+    }
+
     /// Takes a page. Its first word is a free latch, and its other contents are arbitrary. Leaves
     /// at least `spare` pages free.
     ///

@@ -150,6 +150,67 @@ fn few_keys_that_expire_among_many_take_few_looks() {
 }
 
 #[test]
+fn leaves_that_are_due_come_in_the_order_of_time() {
+    let mut store = Store::new(4_000);
+    for number in 0..2_000u64 {
+        let at = NOW_MS + number * 7_919 % 60_000;
+        store.set(NOW_MS, &number.to_string(), 1_000, Some(at)).expect("room");
+    }
+    let keys = store.keys.at(NOW_MS + 30_000);
+    let all = keys.due(&mut store.memory, DATABASE, 10_000);
+    assert!((300..2_000).contains(&all.len()), "{} leaves", all.len());
+    for most in [1, 16, 300] {
+        assert_eq!(keys.due(&mut store.memory, DATABASE, most)[..], all[..most]);
+    }
+    assert_eq!(keys.first_due(&mut store.memory, DATABASE), all.first().copied());
+    let keys = store.keys.at(NOW_MS - 1);
+    assert_eq!(keys.due(&mut store.memory, DATABASE, 10_000), []);
+}
+
+/// Every byte that is stored is logged, so the keys that stay are not written again.
+#[test]
+fn a_key_that_expires_leaves_the_others_where_they_are() {
+    let mut store = Store::new(300);
+    for number in 0..60u64 {
+        let at = NOW_MS + if number == 20 { 1_000 } else { 5_000_000 };
+        store.set(NOW_MS, &number.to_string(), 1_000, Some(at)).expect("room");
+    }
+    let keys = store.keys.at(NOW_MS + 3_000);
+    let due = keys.first_due(&mut store.memory, DATABASE).expect("one is due");
+    let hashes = keys.expired(&mut store.memory, DATABASE, due.hash());
+    let before = store.memory.accesses;
+    let gone = keys.expire(&mut store.memory, DATABASE, due, &hashes);
+    assert_eq!(gone.len(), 1);
+    let accesses = store.memory.accesses - before;
+    assert!(accesses <= 120, "{accesses} accesses to remove a key");
+    for number in (0..60u64).filter(|number| *number != 20) {
+        let (name, mut value) = (number.to_string(), Vec::new());
+        keys.find(&mut store.memory, DATABASE, &keys.key(name.as_bytes()), &mut value);
+        assert_eq!(value, vec![1; 1_000], "{name}");
+    }
+}
+
+/// Leaves that were just joined would be divided again by the next keys.
+#[test]
+fn leaves_are_seldom_joined_and_divided_again_while_most_pages_are_free() {
+    let mut store = Store::new(4_000);
+    let (mut now_ms, mut changes, mut count) = (NOW_MS, 0, 0);
+    for second in 0..20u64 {
+        for number in 0..600 {
+            let (before, _) = store.keys.free_pages(&mut store.memory);
+            let name = format!("{second}:{number}");
+            store.set(now_ms, &name, 1_000, Some(now_ms + 3_000)).expect("room");
+            let (after, _) = store.keys.free_pages(&mut store.memory);
+            changes += u64::from(after != before && second > 4);
+            count += u64::from(second > 4);
+        }
+        now_ms += 1_000;
+        store.expire(now_ms);
+    }
+    assert!(changes * 3 <= count, "{changes} of {count} keys took or freed a page");
+}
+
+#[test]
 fn keys_that_expire_and_come_again_take_no_more_and_more_room() {
     let mut store = Store::new(1_000);
     let mut now_ms = NOW_MS;
