@@ -32,7 +32,7 @@ pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keysp
 /// Frees pages for a command that found none and holds no stripe. Returns true if it freed any.
 pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     reclaim(memory, state, keyspace)
-        || expire(memory, state, keyspace)
+        || expire(memory, state, keyspace, 1)
         || join(memory, state, |memory, database, from| {
             let join = |memory: &mut M| keyspace.join_from(memory, database, from);
             keyspace.exclusive(memory, &[from], join).ok().map(|(joined, _)| joined)
@@ -91,33 +91,51 @@ fn join<M: Memory>(
     any
 }
 
-/// For each database, removes expired keys and fields from the leaf with the earliest expiry.
-/// Returns true if there was one.
-pub(crate) fn expire<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+/// For each database, removes expired keys and fields from the `most` leaves with the earliest
+/// expiry. The leaves are fetched together. Returns true if there was one.
+pub(crate) fn expire<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    keyspace: &Keyspace,
+    most: usize,
+) -> bool {
     let keyspace = keyspace.at(crate::clock::now_ms());
     let mut any = false;
     for database in 0..DATABASES {
-        let Some(due) = keyspace.first_due(memory, database) else { continue };
-        let Ok(fields) = expire_fields(memory, state, &keyspace, (database, due)) else {
-            return any;
-        };
-        if fields >= FIELDS {
-            any = true;
-            continue;
+        let leaves = keyspace.due(memory, database, most);
+        if leaves.len() > 1 {
+            leaves.iter().for_each(|due| keyspace.fetch_due_ahead(memory, database, *due));
         }
-        let hashes = keyspace.expired(memory, database, due.hash());
-        let leaf = [due.hash()];
-        let held = if hashes.is_empty() { &leaf } else { &hashes[..] };
-        let removed = state.exclusive(memory, &keyspace, held, |memory| {
-            let expired = keyspace.expire(memory, database, due, held);
-            expired.iter().for_each(|(key, _)| state.changed(database, key));
-            expired.len() as u64
-        });
-        let Ok((removed, _)) = removed else { return any };
-        state.statistics().expired.add(removed);
-        any = true;
+        for due in leaves {
+            if expire_leaf(memory, state, &keyspace, (database, due)).is_err() {
+                return any;
+            }
+            any = true;
+        }
     }
     any
+}
+
+/// Removes expired fields from the hashes of a leaf. When few are left, removes the expired keys.
+fn expire_leaf<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    keyspace: &Keyspace,
+    (database, due): (usize, Due),
+) -> Result<(), TransactionError> {
+    if expire_fields(memory, state, keyspace, (database, due))? >= FIELDS {
+        return Ok(());
+    }
+    let hashes = keyspace.expired(memory, database, due.hash());
+    let leaf = [due.hash()];
+    let held = if hashes.is_empty() { &leaf } else { &hashes[..] };
+    let (removed, _) = state.exclusive(memory, keyspace, held, |memory| {
+        let expired = keyspace.expire(memory, database, due, held);
+        expired.iter().for_each(|(key, _)| state.changed(database, key));
+        expired.len() as u64
+    })?;
+    state.statistics().expired.add(removed);
+    Ok(())
 }
 
 /// Removes [`FIELDS`] expired fields from the hashes of a leaf, or all if there are fewer. Returns

@@ -1,5 +1,9 @@
 //! Upkeep: removes expired keys and frees pages of cleared databases and removed large values, in
 //! short turns.
+//!
+//! Every key that expires is removed once. So a pause between two turns would save no work, and the
+//! keys would heap up. Upkeep therefore makes no pause while keys are due, and lets other jobs run
+//! after a few leaves. Pages of large values can wait, so it pauses between those.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,10 +14,14 @@ use ebbtide_structures::keyspace::Keyspace;
 use crate::space;
 use crate::state::State;
 
-/// Duration of a turn of upkeep. Other jobs of the core wait that long.
+/// Leaves with expired keys that are fetched together. Other jobs of the core wait for one such
+/// group.
+const LEAVES: usize = 16;
+
+/// Duration of a turn that frees pages. Other jobs of the core wait that long.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Pause after a turn, in turns, while commands run. Upkeep gets a quarter of the time.
+/// Pause after a turn, in turns, while commands run. It gets a quarter of the time.
 const PAUSE_TURNS: u32 = 3;
 
 /// The pause after a turn that leaves nothing to do.
@@ -22,31 +30,49 @@ const REST: Duration = Duration::from_millis(100);
 /// State of upkeep.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// Commands run before its last turn.
+    /// Commands run before pages were last freed.
     commands: Cell<u64>,
+    /// When pages are freed again; `None` for at once.
+    free_at: Cell<Option<Instant>>,
 }
 
 impl Upkeep {
     /// Runs a turn. Returns the pause after it.
     pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State) -> Duration {
         let Some(keyspace) = state.keys() else { return REST };
+        let any_expired = space::expire(memory, state, &keyspace, LEAVES);
+        let now = Instant::now();
+        let pause = match self.free_at.get().and_then(|at| at.checked_duration_since(now)) {
+            Some(pause) => pause,
+            None => {
+                let pause = self.free_pages(memory, state, &keyspace);
+                self.free_at.set(Instant::now().checked_add(pause));
+                pause
+            }
+        };
+        if any_expired { Duration::ZERO } else { pause }
+    }
+
+    /// Frees pages of large values and of cleared databases. Returns the pause until the next time.
+    fn free_pages<M: Memory>(
+        &self,
+        memory: &mut M,
+        state: &State,
+        keyspace: &Keyspace,
+    ) -> Duration {
         let commands = state.shared.total(|core| &core.commands);
         let is_idle = self.commands.replace(commands) == commands;
         let began = Instant::now();
-        while work(memory, state, &keyspace) {
+        loop {
+            let large = space::reclaim_large(memory, state, keyspace);
+            let cleared = space::reclaim_cleared(memory, keyspace);
             let took = began.elapsed();
+            if !large && !cleared {
+                return REST;
+            }
             if took >= TURN {
                 return if is_idle { Duration::ZERO } else { took * PAUSE_TURNS };
             }
         }
-        REST
     }
-}
-
-/// Does a little of each kind of work. Returns true if there was any.
-fn work<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
-    let expired = space::expire(memory, state, keyspace);
-    let large = space::reclaim_large(memory, state, keyspace);
-    let cleared = space::reclaim_cleared(memory, keyspace);
-    expired || large || cleared
 }

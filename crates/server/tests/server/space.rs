@@ -102,6 +102,35 @@ fn space_comes_back_after_a_restart() {
     assert!(second * 100 > first * 98, "{second} keys after {first}");
 }
 
+/// Keys that expire are removed as quickly as commands run.
+#[test]
+fn upkeep_makes_no_pause_while_keys_are_due() {
+    const KEYS: u64 = 8_000;
+    let server = start(40 << 20, None);
+    let mut client = server.client();
+    for from in (0..KEYS).step_by(BATCH as usize) {
+        batch(&mut client, from..from + BATCH, |number| {
+            let mut words = set("k", number, 1_000);
+            words.extend([b"PXAT".to_vec(), b"9999999999999".to_vec()]);
+            words
+        });
+    }
+    let expire = |number| {
+        let name = format!("k:{number}").into_bytes();
+        vec![b"PEXPIRE".to_vec(), name, b"1000".to_vec()]
+    };
+    for from in (0..KEYS).step_by(BATCH as usize) {
+        batch(&mut client, from..from + BATCH, expire);
+    }
+    // From the first key that is gone, the others follow.
+    while client.call("dbsize") == Reply::Integer(KEYS as i64) {}
+    let mut commands = 0;
+    while client.call("dbsize") != Reply::Integer(0) {
+        commands += 1;
+        assert!(commands <= KEYS * 2, "some keys are there after {commands} commands");
+    }
+}
+
 #[test]
 fn keys_that_have_expired_are_gone_soon_and_make_room() {
     let server = start(40 << 20, None);

@@ -44,8 +44,8 @@ impl Keyspace {
         self.due(memory, database, 1).pop()
     }
 
-    /// Returns the leaves of a database whose first keys or fields expired earliest, in the order of
-    /// time, at most `most`.
+    /// Returns the leaves of a database whose first keys or fields expired earliest, in the order
+    /// of time, at most `most`.
     pub fn due<M: Memory>(&self, memory: &mut M, database: usize, most: usize) -> Vec<Due> {
         let records = self.tree(database).due_records(memory, self.now_ms, most);
         records.into_iter().map(Due).collect()

@@ -17,8 +17,8 @@ use crate::latch;
 /// many bytes of entries on average.
 const JOINED_BYTES_MAX: usize = LEAF_BYTES / 16 * 15;
 
-/// As [`JOINED_BYTES_MAX`], while at least half of the pages are free. Fuller leaves would have to be
-/// divided again when the next keys come.
+/// As [`JOINED_BYTES_MAX`], while at least half of the pages are free. Fuller leaves would have to
+/// be divided again when the next keys come.
 const ROOMY_BYTES_MAX: usize = LEAF_BYTES / 8 * 5;
 
 /// Inner pages become one if it then has at most this many children.
