@@ -85,7 +85,7 @@ pub use open::{open, open_as};
 pub use output::Output;
 pub use paged::Paged;
 pub use read_ahead::ReadAhead;
-pub use recording::{Enough, Recorder, Recording, Replayed, line_access};
+pub use recording::{Enough, Recorder, Recording, Replayed, Translated, line_access};
 pub use sink::Sink;
 pub use source::{Accesses, Source};
 pub use statistics::{Hottest, Statistics};

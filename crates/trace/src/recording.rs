@@ -110,6 +110,77 @@ impl Recording {
     }
 }
 
+impl Recording {
+    /// The accesses as the tracer and the translator of the CXL-flash study give them. The traced
+    /// run is `slowdown` times as slow. Times are cut to whole microseconds, and each becomes the
+    /// same whole number of nanoseconds. The first access of a microsecond is kept.
+    ///
+    /// # Panics
+    /// Unless `slowdown` is from 1 to 1,000.
+    pub fn translated(&self, slowdown: u64) -> Translated<'_> {
+        self.traced(slowdown, MESSAGE_NS)
+    }
+
+    /// The same if the tracer takes `message_ns` to print an access.
+    fn traced(&self, slowdown: u64, message_ns: f64) -> Translated<'_> {
+        assert!((1..=1000).contains(&slowdown), "{slowdown} times as slow");
+        let scale_ns = 1000 / slowdown;
+        let (accesses, references) = (self.entries.len() as f64, self.references.max(1) as f64);
+        let of_references_ns = self.interval_ns / scale_ns as f64 * 1e3 - message_ns;
+        Translated {
+            recording: self,
+            next: 0,
+            references: 0,
+            message_ns,
+            ns_per_reference: (of_references_ns * accesses / references).max(0.0),
+            scale_ns,
+            last_us: None,
+        }
+    }
+}
+
+/// Time that Valgrind takes to print an access: CPU time of its memory tracer over its lines,
+/// measured with Valgrind 3.19.
+const MESSAGE_NS: f64 = 1_250.0;
+
+/// A [`Recording`] as a trace at the times of the study's translator.
+pub struct Translated<'a> {
+    recording: &'a Recording,
+    next: usize,
+    references: u64,
+    /// Times of a message and of a reference in the traced run.
+    message_ns: f64,
+    ns_per_reference: f64,
+    /// Nanoseconds that a microsecond of the traced run becomes.
+    scale_ns: u64,
+    /// The microsecond of the last access that was kept.
+    last_us: Option<u64>,
+}
+
+impl Source for Translated<'_> {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        batch.clear();
+        while let (true, Some(entry)) = (batch.len() < BATCH, self.recording.entries.get(self.next))
+        {
+            self.references += entry >> GAP_SHIFT;
+            let of_references_ns = self.references as f64 * self.ns_per_reference;
+            let us = ((of_references_ns + self.next as f64 * self.message_ns) / 1e3) as u64;
+            self.next += 1;
+            if self.last_us != Some(us) {
+                self.last_us = Some(us);
+                batch.push(access_of(us * self.scale_ns * 1_000, *entry));
+            }
+        }
+        Ok(!batch.is_empty())
+    }
+}
+
+/// The access of an entry, at `at_ps` picoseconds.
+fn access_of(at_ps: u64, entry: u64) -> Access {
+    let op = if entry & WRITE != 0 { Op::Write } else { Op::Read };
+    line_access(at_ps, entry & (WRITE - 1), op)
+}
+
 /// A [`Recording`] as a trace.
 pub struct Replayed<'a> {
     recording: &'a Recording,
@@ -128,9 +199,7 @@ impl Source for Replayed<'_> {
         let entries = &entries[..entries.len().min(BATCH)];
         batch.extend(entries.iter().map(|entry| {
             self.references += entry >> GAP_SHIFT;
-            let line = entry & (WRITE - 1);
-            let op = if entry & WRITE != 0 { Op::Write } else { Op::Read };
-            line_access((self.references as f64 * self.ps_per_reference) as u64, line, op)
+            access_of((self.references as f64 * self.ps_per_reference) as u64, *entry)
         }));
         self.next += batch.len();
         Ok(!batch.is_empty())
@@ -177,6 +246,46 @@ mod tests {
             count += batch.len() as u64;
         }
         assert!((last.as_ns() as f64 / count as f64 - 100.0).abs() < 1.0);
+    }
+
+    /// The times of `trace` in picoseconds.
+    fn times(mut trace: Translated<'_>) -> Vec<u64> {
+        let (mut batch, mut times) = (Vec::new(), Vec::new());
+        while trace.fill(&mut batch).unwrap() {
+            times.extend(batch.iter().map(|access| access.at.as_ps()));
+        }
+        times
+    }
+
+    /// A recording of stores in order, `interval_ns` apart.
+    fn in_order(interval_ns: f64) -> Recording {
+        let mut recorder = Recorder::new(llc(), 1 << 20, interval_ns);
+        (0..1 << 17).for_each(|word| assert!(recorder.touch(word * 8, true).is_ok()));
+        recorder.finish()
+    }
+
+    #[test]
+    fn translated_times_are_multiples_of_a_whole_number_and_each_has_one_access() {
+        // 1,000 over 142 is 7. A message takes 1.25 us, and no access comes sooner.
+        for (interval_ns, mean_ns) in [(100.0, 100.0), (5.0, 8.75)] {
+            let recording = in_order(interval_ns);
+            let times = times(recording.translated(142));
+            assert_eq!(times.len(), recording.entries.len());
+            assert!(times.iter().all(|ps| ps % 7_000 == 0));
+            assert!(times.is_sorted_by(|one, next| one < next), "one access a time");
+            let mean = times[times.len() - 1] as f64 / 1e3 / times.len() as f64;
+            assert!((mean / mean_ns - 1.0).abs() < 0.01, "{mean} ns, expected {mean_ns}");
+        }
+    }
+
+    #[test]
+    fn of_accesses_in_the_same_microsecond_the_first_is_kept() {
+        // 3.5 ns are half a microsecond of the traced run, and a message takes 0.25.
+        let recording = in_order(3.5);
+        let times = times(recording.traced(142, 250.0));
+        assert!(times.is_sorted_by(|one, next| one < next), "one access a time");
+        let kept = times.len() as f64 / recording.entries.len() as f64;
+        assert!((0.45..0.55).contains(&kept), "{kept} of the accesses");
     }
 
     #[test]

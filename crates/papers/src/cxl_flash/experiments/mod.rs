@@ -417,8 +417,7 @@ fn cuts(scale: Scale) -> Vec<Run> {
         run.cache(scale, 8192).flash("slc", (32, 32)).next_line(4, offset)
     };
     // By virtual addresses, or in one of Table 3's memories.
-    let table_3 = |program, kept, memory: usize| {
-        let cut = Cut::Memset(kept);
+    let table_3 = |program, cut: Cut, memory: usize| {
         let setup = format!("{}, {memory}", cut.name());
         let run = Run::new("Cuts", Trace::Synthetic(program, cut), setup);
         let run = run.cache(scale, 512).flash("ull", (8, 8)).next_line(4, 16);
@@ -431,9 +430,10 @@ fn cuts(scale: Scale) -> Vec<Run> {
     let thin = ONE_IN
         .into_iter()
         .flat_map(|(program, kept)| [4, 16, 64].map(|offset| figure_8(program, kept, offset)));
-    let random = [0, 1, 4].map(|memory| table_3(3, MEMSET, memory));
-    let stride = table_3(4, MEMSET, 0);
-    longer.into_iter().chain(thin).chain(random).chain([stride]).collect()
+    let memset = |program, memory| table_3(program, Cut::Memset(MEMSET), memory);
+    let random = [0, 1, 4].map(|memory| memset(3, memory));
+    let untranslated = (0..SYNTHETIC.len()).map(|program| table_3(program, Cut::Untranslated, 0));
+    longer.into_iter().chain(thin).chain(random).chain([memset(4, 0)]).chain(untranslated).collect()
 }
 
 /// Longer traces: the program, and the factor of its length. The last one of each program ends at

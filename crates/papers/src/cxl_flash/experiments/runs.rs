@@ -227,7 +227,7 @@ impl Run {
             Trace::Synthetic(program, cut) => {
                 let recording = recordings.of(program, cut).expect("every run's is there");
                 let record = || PROGRAMS[program].record(cut, scale.synthetic);
-                Box::new(recording.get_or_init(record).replay())
+                PROGRAMS[program].replay(cut, recording.get_or_init(record))
             }
             Trace::Real(program, open) => {
                 let stand_in = STAND_INS[program];

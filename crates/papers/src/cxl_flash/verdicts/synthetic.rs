@@ -355,7 +355,12 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
             .all(|(share, printed)| virtually(program) - share >= LEAST_DROP * printed);
         let shown: Vec<String> = shares.iter().map(|share| format!("{share:.1}")).collect();
         let runs = FRAGMENTS.map(|pages| pages.to_string()).join(", ");
-        let virtual_share = claim.finding(&format!("{program}, virtual"), virtually(program));
+        let untranslated = format!("{}, 0", Cut::Untranslated.name());
+        let virtual_share =
+            claim.finding(&format!("{program}, virtual"), virtually(program)).note(format!(
+                "Before the study's translation of times it is {:.1}%.",
+                percent(study.at("Cuts", program, &untranslated))
+            ));
         findings.push(match program {
             RANDOM => virtual_share.note(after_memset(study, program)),
             STRIDE => virtual_share.note(other_chips(study)).note(after_memset(study, program)),
