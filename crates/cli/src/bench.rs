@@ -25,17 +25,19 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Workloads to run (--list describes them) [default: the seven workloads of AstriFlash]
+    /// Workloads to run (--list describes them) [default: the seven workloads of AstriFlash; with
+    /// --durability, five that have transactions; with --graph, those on graphs]
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Kind>,
-    /// Memories to compare: dram, paging, sync, ebbtide. dram always runs [default: all]
+    /// Memories to compare: dram, paging, sync, ebbtide, mapped. dram always runs [default: all but
+    /// mapped]
     #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
     /// Data file, created if it does not exist, or a block device
     #[arg(long, value_name = "FILE|BLOCKDEV", default_value = "ebbtide.data")]
     data: PathBuf,
-    /// Ebbtide's way to the drive: file, block (polled where the drive has polled queues) or nvme
-    /// (passthrough) [default: by what --data is]
+    /// Ebbtide's way to the drive: file, block (polled where the drive has polled queues), nvme
+    /// (passthrough) or aio. Where io_uring is refused, it is aio [default: by what --data is]
     #[arg(long, value_name = "PATH")]
     device_path: Option<DevicePath>,
     /// Storage of Ebbtide's and sync's pages: data (the data file), or ram: and a latency. Such

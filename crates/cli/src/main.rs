@@ -51,8 +51,8 @@ enum Verb {
     ///
     /// Runs the same jobs in DRAM, under OS paging, with blocking reads and in Ebbtide. Prints the
     /// throughput of each as a share of DRAM-only. All but DRAM-only have the same small DRAM
-    /// budget. Without arguments it takes a few minutes and writes a data file into the current
-    /// folder.
+    /// budget. Without arguments it takes a few minutes and writes up to 9 GiB of data files into
+    /// the current folder, where they stay for the next run.
     Bench(bench::Arguments),
     /// Check the permissions of this machine and the speed of its flash, and print what to fix
     Doctor(doctor::Arguments),
@@ -86,8 +86,8 @@ enum Verb {
     /// Reproduce the claims of the papers
     ///
     /// Runs a paper's experiments on the simulator and evaluates its formulas. Prints the paper's
-    /// value of every claim and ours, with a verdict: within its tolerance, outside, an input of
-    /// the model, or not testable.
+    /// value of every claim and ours, with a verdict. It is within its tolerance, outside, decided
+    /// by an input of the model (by construction), or says why there is no judgement.
     Reproduce(reproduce::Arguments),
     /// Serve keys and values from flash to clients of Redis
     ///

@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
     /// File or block device of the keys
     #[arg(long, value_name = "PATH", default_value = "ebbtide-store")]
     data: PathBuf,
-    /// Way to the drive: file, block (polled where the drive has polled queues) or nvme
-    /// (passthrough) [default: by what --data is]
+    /// Way to the drive: file, block (polled where the drive has polled queues), nvme (passthrough)
+    /// or aio. Where io_uring is refused, it is aio [default: by what --data is]
     #[arg(long, value_name = "PATH")]
     device_path: Option<DevicePath>,
     /// Flash for keys, values and the index. A larger value than the file's grows the file
