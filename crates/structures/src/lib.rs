@@ -11,7 +11,7 @@
 //! | [`Region`] | an allocator of address ranges for these | users |
 //! | [`OrderedMap`] | words by byte strings, in order, in a [`BTree`] | users |
 //! | [`Catalogue`] | any of these, found again by name | users |
-//! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the server |
+//! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the crate `ebbtide`, the server |
 //! | [`red_black_tree::TreeShape`] | the computed shape of a large red-black tree | programs |
 //!
 //! They use a few parts that a new structure can use too:

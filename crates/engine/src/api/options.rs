@@ -29,9 +29,9 @@ pub struct Options {
     /// The DRAM budget in bytes. It includes frames, page states, the policy's memory, stacks and
     /// buffers.
     pub dram_bytes: usize,
-    /// Cores to run jobs on, each a pinned kernel thread.
+    /// Cores to run jobs on, each a kernel thread.
     pub cores: usize,
-    /// The CPUs to pin them to, one a core. If empty, the kernel decides.
+    /// The CPUs to pin the cores to, one for each. If empty, the kernel places them.
     pub cpus: Vec<usize>,
     /// Stack of a job in bytes. The default is 64 KiB, three times the deepest use of the shipped
     /// programs. [`Counters::stack_used_bytes`](crate::Counters::stack_used_bytes) returns how much

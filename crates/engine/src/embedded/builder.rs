@@ -79,7 +79,7 @@ impl Builder {
     ///
     /// The file takes about 1.5 times that, with the order, a quarter of spare places and the log.
     /// All of it is reserved on the disk when the store is made. So a disk that others fill cannot
-    /// stop a store. The DRAM budget has 6 bytes for each 4 KiB. Begin with a small size and let
+    /// stop a store. Each 4 KiB takes 11 bytes of the DRAM budget. Begin with a small size and let
     /// the store grow.
     pub fn size(self, size: impl ToString) -> Builder {
         Builder { size: Some(size.to_string()), ..self }
