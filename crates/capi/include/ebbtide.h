@@ -85,8 +85,8 @@ typedef struct {
   // `sizeof(EbbtideNewStore)`.
   size_t size;
   // Size of the address space in bytes. The file also reserves half as much for spare pages, and
-  // the log. A page takes 6.5 bytes of the DRAM budget: 1.6 GiB for 1 TiB. `ebbtide store
-  // grow` enlarges a store with a log that is closed.
+  // the log. A page takes 6.5 bytes of the DRAM budget, and 11 with a log: 1.6 or 2.8 GiB for 1
+  // TiB. `ebbtide store grow` enlarges a store with a log that is closed.
   uint64_t bytes;
   // Size of the log in bytes. A store with a log survives crashes. A store without a log is
   // memory expansion: its contents are lost when the engine is closed.
