@@ -60,7 +60,7 @@ impl Tree {
         entries: &[Taken],
         named: &mut Named,
     ) {
-        let first = entries.iter().filter_map(|(_, bytes)| due_in(bytes)).min();
+        let first = entries.iter().filter_map(|taken| due_in(&taken.bytes)).min();
         self.name_first_due(memory, header, first, named);
     }
 

@@ -43,7 +43,8 @@ impl Tree {
         let leaf =
             self.read(memory, hash, |_, _, header| (header.sparse, leaf::used_bytes(header)));
         let (sparse, bytes) = leaf.unwrap_or_default();
-        sparse && bytes <= self.joined_bytes_max(memory)
+        // While there is room, only pairs are joined. One of a pair has at most half of the bytes.
+        sparse && (!self.pages.are_ample(memory) || bytes <= ROOMY_BYTES_MAX / 2)
     }
 
     /// Returns how many bytes of entries joined leaves may have on average.

@@ -335,10 +335,11 @@ impl Tree {
         }
         let mut rest = entries;
         for (number, header) in leaves {
-            let (own, later) = rest.split_at(rest.partition_point(|(hash, _)| *hash < header.high));
+            let (own, later) =
+                rest.split_at(rest.partition_point(|taken| taken.hash < header.high));
             self.name_due(memory, header, own, &mut named);
             header.sparse = false;
-            leaf::write(memory, self.pages.address(*number), header, own);
+            leaf::set_entries(memory, self.pages.address(*number), header, own);
             rest = later;
         }
         self.unname_due(memory, &named);
@@ -437,7 +438,7 @@ fn next<M: Memory>(memory: &mut M, page: Addr, hash: u64, level: u8) -> Next {
 
 /// Returns the hashes and sizes of entries in a leaf.
 pub(super) fn sizes(entries: &[Taken]) -> Vec<(u64, usize)> {
-    entries.iter().map(|(hash, bytes)| (*hash, bytes.len() + SLOT_BYTES)).collect()
+    entries.iter().map(|taken| (taken.hash, taken.bytes.len() + SLOT_BYTES)).collect()
 }
 
 /// True if `leaves` leaves may share entries of these sizes, one of them `more` bytes larger. Room
