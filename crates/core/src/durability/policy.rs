@@ -18,7 +18,8 @@ pub enum Policy {
     /// Once it is on the device.
     #[default]
     Always,
-    /// At once while all older than this time is on the device. Otherwise once that is so.
+    /// At once, unless a transaction older than this time is not on the device yet. Then it waits
+    /// for that one. So a crash loses the transactions of at most this time.
     Every(Span),
 }
 

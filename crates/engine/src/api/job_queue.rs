@@ -31,8 +31,9 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 ///
 /// Jobs wait in one queue, first in, first out, for the next core with a free user-level thread.
 /// The queue holds as many as can be under way ([`cores`](crate::Options::cores) ×
-/// [`threads_per_core`](crate::Options::threads_per_core)). The queue, and what jobs carry and give
-/// back, are not part of the DRAM budget.
+/// [`threads_per_core`](crate::Options::threads_per_core)). The DRAM budget has 256 bytes for each
+/// of these jobs with its ticket and result. Larger data that jobs carry or return are not part of
+/// the budget.
 ///
 /// Dropping it does what [`stop`](Jobs::stop) does.
 pub struct Jobs {

@@ -1,5 +1,5 @@
-//! The device over plain `pread` and `pwrite` on a few kernel threads, for systems that refuse
-//! io_uring, as many containers do. Also the blocking device, whose reads run on the caller.
+//! The device over plain `pread` and `pwrite` on a few kernel threads, for systems that refuse both
+//! io_uring and Linux AIO. Also the blocking device, whose reads run on the caller.
 
 use std::collections::VecDeque;
 use std::fs::File;

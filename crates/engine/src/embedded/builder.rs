@@ -96,7 +96,8 @@ impl Builder {
         Builder { structures: Some(size.to_string()), ..self }
     }
 
-    /// Sets the DRAM budget. The default is 64 MiB. It covers everything.
+    /// Sets the DRAM budget. The default is 64 MiB. It covers the cache, the states of pages,
+    /// stacks and buffers. Values that calls take and return are not part of it.
     pub fn dram(self, budget: impl ToString) -> Builder {
         Builder { dram: Some(budget.to_string()), ..self }
     }
@@ -106,8 +107,11 @@ impl Builder {
         Builder { cores, ..self }
     }
 
-    /// Sets when a change returns: `always` (the default), `every:TIME` or `none`. Also takes a
-    /// [`Policy`](ebbtide_core::durability::Policy).
+    /// Sets when a change returns, as a text or a [`Policy`](ebbtide_core::durability::Policy).
+    ///
+    /// * `always`, the default: once the change survives a crash.
+    /// * `every:TIME`, such as `every:1s`: at once. A crash loses the changes of at most that time.
+    /// * `none`: at once. A crash loses what was not flushed yet. The log is flushed every second.
     pub fn durability(self, policy: impl ToString) -> Builder {
         Builder { durability: Some(policy.to_string()), ..self }
     }

@@ -75,7 +75,7 @@ impl Store {
         Ok(Entries::new(self.shared.clone(), number, kind == Kind::OrderedMap))
     }
 
-    /// The names of all maps, in order.
+    /// The names of all maps and lists, in order.
     ///
     /// # Errors
     /// [`Error`] when they cannot be read.
