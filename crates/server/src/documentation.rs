@@ -18,7 +18,8 @@ pub fn commands_page() -> String {
         "# Commands of `ebbtide serve`\n\n\
          This page is generated from the table that dispatches commands. A test compares the two. Other\n\
          commands get the error of an unknown command. The number of arguments includes the command's name.\n\
-         A negative number is a minimum: -3 means at least 3.\n",
+         A negative number is a minimum: -3 means at least 3. The last column counts arguments without the\n\
+         name.\n",
     );
     for (group, specs) in groups {
         let _ =
@@ -29,7 +30,7 @@ pub fn commands_page() -> String {
         }
     }
     page.push_str(
-        "\n## Limits\n\nA command that exceeds a limit fails with an error that names the limit.\n\n",
+        "\n## Limits\n\nA command that exceeds a limit fails with an error, unless the table says otherwise.\n\n",
     );
     page.push_str("| what | at most |\n|---|---|\n");
     for (what, most) in limits() {

@@ -24,7 +24,7 @@ pub fn limits() -> Vec<Limit> {
 fn data() -> Vec<Limit> {
     vec![
         ("key", format!("{KEY_BYTES_MAX} bytes")),
-        ("value", format!("{VALUE_BYTES_MAX} bytes")),
+        ("value", format!("{VALUE_BYTES_MAX} bytes, {} MiB", VALUE_BYTES_MAX >> 20)),
         (
             "element of a hash, set or list between `MULTI` and `EXEC`; of a hash it is a field with its value and 20 bytes",
             format!("{ELEMENT_BYTES_MAX} bytes"),
@@ -37,20 +37,20 @@ fn data() -> Vec<Limit> {
             ),
         ),
         (
-            "elements of collections that a command passes between `MULTI` and `EXEC`",
-            "replies of half of the memory of a core's connections, and the total of stores below"
+            "elements of collections that a command reads or copies between `MULTI` and `EXEC`",
+            "half of the memory of a core's connections as a reply, and the total of stores below"
                 .into(),
         ),
         ("databases", DATABASES.to_string()),
         (
             "argument or value that a command needs as a whole in DRAM",
-            "half of the memory of a core's connections, and 64 MiB".into(),
+            "half of the memory of a core's connections, at most 64 MiB".into(),
         ),
         (
             "total stores of a script, or between `MULTI` and `EXEC`, unless `--durability` is `none`",
             format!(
-                "4 MiB, a sixteenth of the log and a 32nd of `--dram`, on pages of an eighth of the cache; \
-                 arguments of `SET` above {WHOLE_BYTES_MAX} bytes between `MULTI` and `EXEC` do not count"
+                "the least of 4 MiB, a sixteenth of the log and a 32nd of `--dram`, on as many pages as an \
+                 eighth of the cache holds; arguments of `SET` above {WHOLE_BYTES_MAX} bytes between `MULTI` and `EXEC` do not count"
             ),
         ),
     ]
@@ -62,13 +62,17 @@ fn connections() -> Vec<Limit> {
         (
             "commands that wait for `EXEC`",
             format!(
-                "{QUEUED_MAX}, of {QUEUED_BYTES_MAX} bytes together or half of the memory of a core's connections"
+                "{QUEUED_MAX}, and {QUEUED_BYTES_MAX} bytes together, or half of the memory of a core's \
+                 connections if that is less"
             ),
         ),
         ("watched keys of a connection", WATCHED_MAX.to_string()),
         (
             "channels and patterns of a connection",
-            format!("{SUBSCRIPTIONS_MAX}, of half of the memory of a core's connections"),
+            format!(
+                "{SUBSCRIPTIONS_MAX}, which together take at most half of the memory of a core's \
+                 connections"
+            ),
         ),
         ("name of a client", format!("{NAME_BYTES_MAX} bytes")),
         (
@@ -83,11 +87,11 @@ fn replies() -> Vec<Limit> {
     vec![
         (
             "collection that `DUMP` or `MIGRATE` sends, and string that comes compressed to `RESTORE`",
-            "half of the memory of a core's connections, and 64 MiB".into(),
+            "half of the memory of a core's connections, at most 64 MiB".into(),
         ),
         (
             "`KEYS`, `SCAN` and `MGET` whose replies are longer than the room on flash, and `KEYS` and `SCAN` in `EXEC`",
-            "replies of half of the memory of a core's connections".into(),
+            "half of the memory of a core's connections as a reply".into(),
         ),
         (
             "overwriting a value of more than 32,704 bytes",
@@ -98,7 +102,9 @@ fn replies() -> Vec<Limit> {
         ),
         (
             "memory of all connections",
-            "an eighth of `--dram`; beyond it, the connection that holds most is closed".into(),
+            "an eighth of `--dram`, and at least 2 MiB a core (4 MiB with TLS); beyond it, the \
+             connection that holds most is closed"
+                .into(),
         ),
     ]
 }

@@ -314,8 +314,8 @@ macro_rules! for_each_command {
     Bitpos "bitpos" -3 Read (1 1 1) "bitmap" "2.8.7" bits::bitpos,
         "Finds the first 1 or 0 bit in a value or a range of it.";
     Blmove "blmove" 6 Write (1 2 1) "list" "6.2.0" blocking::blmove,
-        "Moves a value as LMOVE does, and waits for one. A client that waits is served in its \
-         turn after the change.";
+        "Moves a value as LMOVE does, and waits for one. Clients that wait are served in the order \
+         in which they came, each in a step after the change.";
     Blmpop "blmpop" -5 Write (0 0 0) "list" "7.0.0" blocking::blmpop,
         "Pops values as LMPOP does, and waits for one.";
     Blpop "blpop" -3 Write (1 -2 1) "list" "2.0.0" blocking::blpop,
@@ -339,8 +339,8 @@ macro_rules! for_each_command {
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
-        "GET returns settings. SET changes timeout, tcp-keepalive and the settings of SLOWLOG and LATENCY. \
-         RESETSTAT sets counters to zero.";
+        "GET returns settings. SET changes timeout, tcp-keepalive, busy-reply-threshold and the settings of \
+         SLOWLOG and LATENCY. RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
         "Copies the value and expiry of a key to another key. A crash may keep a part of a large collection.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
@@ -398,7 +398,7 @@ macro_rules! for_each_command {
     Hello "hello" -1 Nothing (0 0 0) "connection" "6.0.0" clients::hello,
         "Selects the version of the protocol. May send the password and a name.";
     Hexists "hexists" 3 Read (1 1 1) "hash" "2.0.0" hashes::hexists,
-        "Returns 1 if a field exists.";
+        "Returns 1 if a field exists, else 0.";
     Hexpire "hexpire" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hexpire,
         "Sets the expiry of fields in seconds. NX, XX, GT and LT as in Redis 7.4.";
     Hexpireat "hexpireat" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hexpireat,
@@ -587,13 +587,13 @@ macro_rules! for_each_command {
     Sinterstore "sinterstore" -3 Write (1 -1 1) "set" "1.0.0" sets::sinterstore,
         "Stores the result of SINTER.";
     Sismember "sismember" 3 Read (1 1 1) "set" "1.0.0" sets::sismember,
-        "Returns 1 if the argument is a member.";
+        "Returns 1 if the argument is a member, else 0.";
     Slowlog "slowlog" -2 Nothing (0 0 0) "server" "2.2.12" slow::slowlog,
         "GET, LEN and RESET concern slow commands. Waits for flash count as time.";
     Smembers "smembers" 2 Read (1 1 1) "set" "1.0.0" sets::smembers,
         "Returns all members.";
     Smismember "smismember" -3 Read (1 1 1) "set" "6.2.0" sets::smismember,
-        "Returns for each argument if it is a member.";
+        "Returns for each argument 1 if it is a member, else 0.";
     Smove "smove" 4 Write (1 2 1) "set" "1.0.0" sets::smove,
         "Moves a member to another set.";
     Spop "spop" -2 Write (1 1 1) "set" "1.0.0" sets::spop,
@@ -629,7 +629,7 @@ macro_rules! for_each_command {
     Unsubscribe "unsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::unsubscribe,
         "Ends subscriptions to channels.";
     Unwatch "unwatch" 1 Nothing (0 0 0) "transactions" "2.2.0" transactions::unwatch,
-        "Forgets the watched keys.";
+        "Ends the watching of all keys of the connection.";
     Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
         "Makes the next EXEC fail if one of these keys changes before it.";
     Zadd "zadd" -4 Write (1 1 1) "sorted-set" "1.2.0" sorted_sets::zadd,
