@@ -52,10 +52,10 @@ class Cores(Section):
     """Instructions retired per cycle, at most 8. A wider core would fill its reorder buffer sooner
     than this model lets it compute."""
     rob_entries: int
-    """Reorder buffer: hides rob_entries / width cycles of a load."""
+    """Entries of the reorder buffer. It hides rob_entries / width cycles of a load."""
     store_buffer: int
-    """Store buffer: stores that can be pending while the core goes on. With 0 a core waits for each
-    store."""
+    """Entries of the store buffer: stores that can be pending while the core goes on. With 0 a core
+    waits for each store."""
     miss_registers: int
     """Miss registers of the private cache: lines that can be in flight at a time."""
     prefetch_lines: int
@@ -133,7 +133,8 @@ class DramCache(Section):
     fill: Fill
     """How much of a page is fetched."""
     mshr: int
-    """Entries of the miss status table."""
+    """Entries of the miss status table. In a byte-addressable device, 0 means that a page in flight
+    is read again."""
     mshr_ways: int
     """Associativity of the miss status table."""
     tag_bytes: int
@@ -259,7 +260,7 @@ class Dataset(Section):
     """The data."""
 
     size: Size
-    """Upper bound of the image."""
+    """Size of the data. The image of a program takes at most this."""
 
 
 class Workload(Section):
@@ -313,13 +314,15 @@ class Promotion(Section):
     meets: Meets
     """Which counts promote a page."""
     lower_ratio: float
-    """See Parameters::lower_ratio."""
+    """For Algorithm 1: if at most this share of an epoch's accesses went to pages that it promoted,
+    the threshold rises."""
     higher_ratio: float
-    """See Parameters::higher_ratio."""
+    """For Algorithm 1: at this share or more, a promotion lowers the threshold."""
     threshold_max: int
-    """See Parameters::threshold_max."""
+    """For Algorithm 1: the highest threshold, with which an epoch begins. The threshold is the
+    number of accesses that promote a page."""
     epoch: int
-    """See Parameters::epoch."""
+    """For Algorithm 1: accesses in an epoch. At its end threshold and shares begin anew."""
     look_aside: int
     """Entries of the promotion look-aside buffer."""
     move_ns: int

@@ -95,10 +95,10 @@ pub struct Cores {
     /// Instructions retired per cycle, at most 8. A wider core would fill its reorder buffer sooner
     /// than this model lets it compute.
     pub width: u64,
-    /// Reorder buffer: hides `rob_entries / width` cycles of a load.
+    /// Entries of the reorder buffer. It hides `rob_entries / width` cycles of a load.
     pub rob_entries: u64,
-    /// Store buffer: stores that can be pending while the core goes on. With 0 a core waits for
-    /// each store.
+    /// Entries of the store buffer: stores that can be pending while the core goes on. With 0 a
+    /// core waits for each store.
     pub store_buffer: usize,
     /// Miss registers of the private cache: lines that can be in flight at a time.
     pub miss_registers: usize,
@@ -210,7 +210,8 @@ pub struct DramCache {
     /// How much of a page is fetched.
     #[serde(default)]
     pub fill: Fill,
-    /// Entries of the miss status table.
+    /// Entries of the miss status table. In a byte-addressable device, 0 means that a page in
+    /// flight is read again.
     pub mshr: usize,
     /// Associativity of the miss status table.
     pub mshr_ways: usize,
@@ -353,7 +354,7 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dataset {
-    /// Upper bound of the image.
+    /// Size of the data. The image of a program takes at most this.
     pub size: Bytes,
 }
 
@@ -427,7 +428,7 @@ pub(crate) fn needed<'a, T>(
     section: &'a Option<T>,
     name: &'static str,
 ) -> Result<&'a T, ConfigError> {
-    let reason = || format!("the design needs a section [{name}], as cxl-flash has");
+    let reason = || format!("the design needs a section [{name}], as flatflash has");
     section
         .as_ref()
         .ok_or_else(|| ConfigError::Malformed { file: "design".to_string(), reason: reason() })

@@ -21,13 +21,15 @@ pub struct Promotion {
     pub reset: Reset,
     /// Which counts promote a page.
     pub meets: Meets,
-    /// See [`Parameters::lower_ratio`].
+    /// For Algorithm 1: if at most this share of an epoch's accesses went to pages that it
+    /// promoted, the threshold rises.
     pub lower_ratio: f64,
-    /// See [`Parameters::higher_ratio`].
+    /// For Algorithm 1: at this share or more, a promotion lowers the threshold.
     pub higher_ratio: f64,
-    /// See [`Parameters::threshold_max`].
+    /// For Algorithm 1: the highest threshold, with which an epoch begins. The threshold is the
+    /// number of accesses that promote a page.
     pub threshold_max: u64,
-    /// See [`Parameters::epoch`].
+    /// For Algorithm 1: accesses in an epoch. At its end threshold and shares begin anew.
     pub epoch: u64,
     /// Entries of the promotion look-aside buffer.
     pub look_aside: usize,
