@@ -116,7 +116,7 @@ pub enum ServeError {
     #[error("{}: {reason}", path.display())]
     Tls { path: PathBuf, reason: String },
     #[error(
-        "--metrics asks the server without TLS: expected --unix PATH beside --tls-cert, for it to ask there"
+        "--metrics needs a socket of the server without TLS: expected --unix PATH beside --tls-cert"
     )]
     MetricsOverTls,
     #[error("cannot listen on {at}: {source}")]
@@ -131,8 +131,8 @@ pub enum ServeError {
     )]
     Capacity { given_bytes: u64, least_bytes: u64, most_bytes: u64 },
     #[error(
-        "--capacity of {given_bytes} bytes: {} has {found_bytes}; a file can grow and nothing shrinks, expected at \
-         least that or no --capacity",
+        "--capacity of {given_bytes} bytes: {} has {found_bytes}; nothing shrinks, and only a store in a file grows: \
+         expected more than that for a file, or no --capacity",
         path.display()
     )]
     OtherCapacity { path: PathBuf, given_bytes: u64, found_bytes: u64 },
@@ -142,12 +142,12 @@ pub enum ServeError {
         "sockets need io_uring or Linux AIO, and both are refused here; `ebbtide doctor` says how to permit io_uring"
     )]
     NoRing,
-    #[error("the keyspace cannot be made: {0}")]
+    #[error("the keys cannot be opened: {0}")]
     Keyspace(String),
     #[error("not all changes are saved: {0}")]
     Unsaved(String),
     #[error(
-        "told to stop, and {within:?} later jobs have not ended, so their clients have no answer: {jobs}"
+        "jobs have not ended within {within:?} of the stop, so their clients have no answer: {jobs}"
     )]
     Stuck { within: Duration, jobs: String },
     #[error(transparent)]
