@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Also compare the trace with the statements of AstriFlash's paper on services
     #[arg(long)]
     claims: bool,
-    /// Additional replacement policies to draw curves for
+    /// Additional replacement policies to draw miss ratios by size of DRAM for, with commas between
     #[arg(long, value_delimiter = ',', default_value = "mini-sim")]
     policy: Vec<PolicyKind>,
     #[command(flatten)]

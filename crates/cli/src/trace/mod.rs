@@ -62,7 +62,7 @@ struct Capture {
     /// Last-level cache: size and ways
     #[arg(long, value_name = "SIZE,WAYS", value_parser = cache, default_value = "1MiB,16")]
     llc: CacheShape,
-    /// Cycles per instruction. The time of an entry is the number of instructions executed
+    /// Cycles per instruction. With --ghz it turns the instructions before an entry into its time
     #[arg(long, value_parser = positive, default_value = "1")]
     cpi: f64,
     /// Clock rate of the core in GHz
