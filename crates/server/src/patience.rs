@@ -2,7 +2,7 @@
 
 use ebbtide_core::Memory;
 
-/// The error of a command that has given up, or that comes meanwhile.
+/// The error of a command that gives up, or that comes while the script runs.
 pub(crate) const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 

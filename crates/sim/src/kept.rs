@@ -58,8 +58,8 @@ pub(crate) fn calibration(
 #[derive(Default)]
 pub(crate) struct LastWarm(Option<(String, Vec<u8>)>);
 
-/// Warms `machine` of `plan` as [`warmed_up`] does. Restores the `last` state instead if it is that
-/// of such a machine after its warm-up.
+/// Warms `machine` of `plan` as [`warmed_up`] does. If the `last` state is of such a machine after
+/// its warm-up, restores it instead.
 ///
 /// # Errors
 /// [`SimError`].

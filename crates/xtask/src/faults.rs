@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: faults planted in a copy of the simulator, each of which a test must find.
+//! `cargo xtask faults`: plants faults in a copy of the simulator. A test must find each.
 //!
 //! A patch plants one fault. The fault shows only while [`CHOICE`] names it, so one build has all.
 //! The second line of a patch names the package, the test program and the test that must fail.

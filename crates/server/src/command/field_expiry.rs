@@ -16,8 +16,8 @@ const NO_FIELDS: &str = "ERR Mandatory argument FIELDS is missing or not at the 
 const OTHER_COUNT: &str = "ERR The `numfields` parameter must match the number of arguments";
 const BAD_COUNT: &str = "ERR Number of fields must be a positive integer";
 
-/// Replies for a field: it does not exist, has no expiry, stays because of a condition, was
-/// changed, or was removed because the time has passed.
+/// Replies for a field. It does not exist, has no expiry, or stays because of a condition. Or it
+/// was changed, or removed because the time has passed.
 const NO_FIELD: i64 = -2;
 const NO_EXPIRY: i64 = -1;
 const KEPT: i64 = 0;

@@ -51,7 +51,7 @@ impl Request {
         self.write && !self.keeps
     }
 
-    /// The number of the line among those of all pages.
+    /// The number of the line among the lines of all pages.
     #[inline]
     pub(crate) fn line_id(&self) -> LineId {
         self.page.0 * (PAGE_BYTES / LINE_BYTES) as u64 + u64::from(self.line)
