@@ -291,7 +291,7 @@ impl Backside {
     /// Starts to read `page` before a job needs it, if it is on flash only. False if no frame can
     /// be spared.
     pub(crate) fn fetch_ahead(&mut self, page: PageId, now: Time) -> bool {
-        // Misses come first: most of the reserve is theirs.
+        // Misses come first: the last quarter of the reserve is theirs.
         let spare = self.free.len() > self.limits.reserve / 4 && self.starved.is_empty();
         if !spare || !self.prefetch.has_room() {
             return false;
