@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// The map of that name, which is made empty if there is none. A store has at most 15 maps of
-    /// all kinds.
+    /// all kinds. Keys can be removed from a map, but the map itself stays.
     ///
     /// # Errors
     /// [`Error`] when a map of another kind has the name, or there is no room for another map.
