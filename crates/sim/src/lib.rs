@@ -1,4 +1,8 @@
 //! The simulated machine, and the published systems as compositions of its parts.
+//!
+//! [`designs`] has the systems, and [`config::Config`] their parameters. [`simulate`] runs one
+//! [`Plan`] and returns its [`Outcome`]. [`Machine`] is the loop behind it, over a
+//! [`memory_side::MemorySide`]. [`replay()`] drives a memory side by a trace, without cores.
 
 #![forbid(unsafe_code)]
 
