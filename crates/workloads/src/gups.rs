@@ -1,11 +1,13 @@
 //! [`Gups`]: random updates of a large table, HPC Challenge's RandomAccess (FlatFlash, ASPLOS'19,
 //! Fig. 9).
 
-use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
+use std::ops::Range;
+
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::share;
 use crate::shape::{Named, Shape};
-use crate::{Corrupt, PageBytes, Workload};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 
 /// Updates in a job.
 const UPDATES: u64 = 64;
@@ -216,10 +218,17 @@ impl Workload for Gups {
     }
 
     fn image(&self, page: PageId, out: &mut PageBytes) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
-        for (index, bytes) in (page.start().0 / 8..).zip(out.as_chunks_mut::<8>().0) {
+        let bytes = lines.start * LINE_BYTES..lines.end * LINE_BYTES;
+        let first = (page.start().0 + bytes.start as u64) / 8;
+        for (index, bytes) in (first..).zip(out[bytes].as_chunks_mut::<8>().0) {
             *bytes = index.to_ne_bytes();
         }
+        lines
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
@@ -267,6 +276,10 @@ impl Workload for GupsFromOne {
 
     fn image(&self, page: PageId, out: &mut PageBytes) {
         self.0.image(page, out);
+    }
+
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
+        self.0.image_lines(page, lines, out)
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {

@@ -1,11 +1,13 @@
 //! [`Lines`]: FlatFlash's microbenchmark, which touches 64 bytes at a time, in order or at random
 //! (ASPLOS'19 §5.1).
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::{Corrupt, Workload};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 
 /// Lines that a job touches, as many as a page has.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
@@ -45,10 +47,17 @@ impl Workload for Lines {
         self.file_pages * PAGE_BYTES as u64
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        for (word, bytes) in (0..).zip(out.chunks_exact_mut(8)) {
-            bytes.copy_from_slice(&(page.start().0 + word * 8).to_le_bytes());
+    fn image(&self, page: PageId, out: &mut PageBytes) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
+        let bytes = lines.start * LINE_BYTES..lines.end * LINE_BYTES;
+        let first = page.start().0 + bytes.start as u64;
+        for (at, bytes) in (first..).step_by(8).zip(out[bytes].as_chunks_mut::<8>().0) {
+            *bytes = at.to_le_bytes();
         }
+        lines
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {

@@ -257,12 +257,18 @@ impl StoredGraph {
         memory.compare_exchange(at, current, new).is_ok()
     }
 
-    /// Writes the initial contents of `page` into `out`. `value(place, out_degree)` is the initial
-    /// value of the vertex with this place and out-degree.
+    /// Writes the initial contents of `lines` of `page` to their places in `out`. `value(place,
+    /// out_degree)` is the initial value of the vertex with this place and out-degree.
     ///
     /// # Panics
     /// When the graph is [`elsewhere`](StoredGraph::elsewhere), or `page` lies beyond it.
-    pub(super) fn image(&self, page: PageId, out: &mut PageBytes, value: impl Fn(u64, u64) -> u64) {
+    pub(super) fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut PageBytes,
+        value: impl Fn(u64, u64) -> u64,
+    ) {
         let sizes = self.sizes;
         assert!(page.0 < sizes.pages(), "{page:?} of {}", sizes.pages());
         let number: &dyn Fn(u64) -> Option<u64> = if page.0 < sizes.row_pages() {
@@ -279,7 +285,9 @@ impl StoredGraph {
                 (entry < sizes.entries).then(|| self.neighbour(entry))
             }
         };
-        for (word, bytes) in (0..).zip(out.as_chunks_mut::<8>().0) {
+        let bytes = lines.start * LINE_BYTES..lines.end * LINE_BYTES;
+        let first = bytes.start as u64 / 8;
+        for (word, bytes) in (first..).zip(out[bytes].as_chunks_mut::<8>().0) {
             let at = page.start() + word * 8;
             let word = number(word).map_or(0, |number| self.checksums.number_word(at, number));
             *bytes = word.to_ne_bytes();

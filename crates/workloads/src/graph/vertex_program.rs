@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use ebbtide_core::{Addr, Memory, PageId};
 
@@ -10,7 +11,7 @@ use super::stored_graph::{MIN_BYTES, StoredGraph};
 use crate::keys::share;
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{Corrupt, PageBytes, Workload};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 
 /// The update of a vertex by a job.
 pub trait Rule: Debug + Clone + Send + Sync + 'static {
@@ -123,7 +124,12 @@ impl<R: Rule> Workload for VertexProgram<R> {
     /// When `page` lies beyond the image, or the graph is
     /// [`elsewhere`](VertexProgram::elsewhere).
     fn image(&self, page: PageId, out: &mut PageBytes) {
-        self.graph.image(page, out, R::first);
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
+        self.graph.image_lines(page, lines.clone(), out, R::first);
+        lines
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {

@@ -16,6 +16,7 @@ mod table;
 mod tags;
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 pub use client::{Client, Mix, Operation, Verb};
 pub use core_workloads::{CoreWorkload, YcsbA, YcsbB, YcsbB64, YcsbC, YcsbD, YcsbD64, YcsbF};
@@ -108,6 +109,10 @@ impl<C: CoreWorkload> Workload for Ycsb<C> {
 
     fn image(&self, page: PageId, out: &mut PageBytes) {
         self.table.image(page, out);
+    }
+
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
+        self.table.image_lines(page, lines, out)
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {

@@ -1,6 +1,6 @@
 //! [`Names`]: the keys of items, in hashed tables and in sorted ones.
 
-use super::key::Key;
+use super::key::{Key, fnv64};
 use crate::keys::Scatter;
 use crate::permutation::Permutation;
 
@@ -14,6 +14,15 @@ pub(super) enum Names {
 }
 
 impl Names {
+    /// The number in the name of `item`, which is cheaper than the whole name.
+    #[inline]
+    pub(super) fn number(&self, item: u64) -> u64 {
+        match self {
+            Names::Hashed => fnv64(item),
+            Names::Sorted(sorted) => sorted.number(item),
+        }
+    }
+
     /// The key of `item`.
     #[inline]
     pub(super) fn key(&self, item: u64) -> Key {
@@ -53,9 +62,15 @@ impl Sorted {
     /// The key of `item`.
     #[inline]
     pub(super) fn key(&self, item: u64) -> Key {
+        Key::sorted(item, self.number(item))
+    }
+
+    /// The number in the name of `item`.
+    #[inline]
+    fn number(&self, item: u64) -> u64 {
         let residue = item % self.window;
         let part = self.order.as_ref().map_or(residue, |order| order.apply(residue));
-        Key::sorted(item, part * self.part + self.within(item))
+        part * self.part + self.within(item)
     }
 
     /// The initial item whose name has the rank `rank`.

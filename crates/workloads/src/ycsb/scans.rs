@@ -1,6 +1,6 @@
 //! [`YcsbE`]: core workload E, short ranges, over a [`Table`] with an ordered index.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 
@@ -13,7 +13,7 @@ use super::table::{Inserted, Table};
 use crate::keys::share;
 use crate::masstree::Tree;
 use crate::shape::{Named, Shape};
-use crate::{Corrupt, PageBytes, Workload};
+use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 use ebbtide_structures::hash::mix;
 
 /// The index has room for one split for each of this many keys, far more than change at once.
@@ -216,14 +216,18 @@ impl Workload for YcsbE {
     }
 
     fn image(&self, page: PageId, out: &mut PageBytes) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         if page < self.table.pages().start {
             let entry = |rank| {
                 let item = self.names.at_first(rank);
                 (self.names.key(item).number, item)
             };
-            self.index.image(page, entry, out);
+            self.index.image_lines(page, lines, entry, out)
         } else {
-            self.table.image(page, out);
+            self.table.image_lines(page, lines, out)
         }
     }
 

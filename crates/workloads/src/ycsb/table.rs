@@ -15,7 +15,7 @@ use super::spread::Spread;
 use super::tags::{TAGS, Tags};
 use crate::keys::Scatter;
 use crate::kind::Kind;
-use crate::{Corrupt, PageBytes};
+use crate::{ALL_LINES, Corrupt, PageBytes};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::Line;
@@ -137,22 +137,60 @@ impl<R: Record> Table<R> {
     /// # Panics
     /// When `page` lies beyond the table.
     pub fn image(&self, page: PageId, out: &mut PageBytes) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    /// Writes at least the lines `lines` of the initial contents of `page` to their places in
+    /// `out`. Returns the lines that it wrote, which are those of whole records.
+    ///
+    /// # Panics
+    /// As [`image`](Table::image).
+    pub fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut PageBytes,
+    ) -> Range<usize> {
         assert!(self.pages().contains(&page), "{page:?} of {:?}", self.pages());
-        let lines: &mut [Line] = bytemuck::cast_slice_mut(out);
-        lines.fill([0; LINE_BYTES / 8]);
-        let line = |at: Addr| at.page_offset() / LINE_BYTES;
-        for number in 0..R::BUCKETS {
-            let bucket = Self::bucket_of(page, number);
-            let first = (page.0 - self.first_page.0) * Self::PER_PAGE + number * Self::PER_BUCKET;
+        let all: &mut [Line] = bytemuck::cast_slice_mut(out);
+        let in_record = R::LINES as usize;
+        let head = Self::records_before_head(page) as usize * in_record;
+        let (mut first, mut line) = (lines.start, lines.start);
+        while line < lines.end {
+            let heads = usize::from(line > head);
+            let record = (line - heads) / in_record;
+            if line == head || record as u64 >= Self::PER_PAGE {
+                let is_head = line == head;
+                all[line] = if is_head { self.image_of_head(page) } else { [0; LINE_BYTES / 8] };
+                line += 1;
+                continue;
+            }
+            let from = record * in_record + heads;
+            let key = self.names.key(self.initial_item(page, record as u64));
+            line = from + in_record;
+            all[from..line].copy_from_slice(R::lines(self.salt, &key, 0).as_ref());
+            first = first.min(from);
+        }
+        first..line
+    }
+
+    /// The initial head of `page`: a free latch, and the tags of every bucket.
+    fn image_of_head(&self, page: PageId) -> Line {
+        let mut head = [0; LINE_BYTES / 8];
+        for (number, word) in (0..R::BUCKETS).zip(&mut head[1..]) {
             let mut tags = Tags::default();
             for slot in 0..R::PER_BUCKET {
-                let key = self.names.key(self.spread.invert(first + slot as u64));
-                tags.set(slot, &key);
-                lines[line(Self::record(bucket, slot))..][..R::LINES as usize]
-                    .copy_from_slice(R::lines(self.salt, &key, 0).as_ref());
+                let record = number * Self::PER_BUCKET + slot as u64;
+                tags.set(slot, self.names.number(self.initial_item(page, record)));
             }
-            lines[line(bucket.head)][1 + number as usize] = tags.0;
+            *word = tags.0;
         }
+        head
+    }
+
+    /// The initial item of record `record` of `page`.
+    fn initial_item(&self, page: PageId, record: u64) -> u64 {
+        self.spread.invert((page.0 - self.first_page.0) * Self::PER_PAGE + record)
     }
 
     /// The number of the bucket to which `key` hashes. Keys of one bucket replace each other.
@@ -175,7 +213,7 @@ impl<R: Record> Table<R> {
         let bucket = self.bucket_at(key.item);
         latch::read(memory, bucket.head, |memory| {
             let tags = Tags(memory.load(bucket.tags()));
-            let mut slots = tags.matches(key, R::PER_BUCKET);
+            let mut slots = tags.matches(key.number, R::PER_BUCKET);
             slots.any(|slot| record::copy::<R, M>(memory, Self::record(bucket, slot), key, lines))
         })
     }
@@ -263,7 +301,7 @@ impl<R: Record> Table<R> {
         if key.item < oldest {
             return Ok(Inserted::TooOld);
         }
-        tags.set(slot, key);
+        tags.set(slot, key.number);
         memory.store(bucket.tags(), tags.0);
         record::store::<R, M>(memory, Self::record(bucket, slot), self.salt, key);
         Ok(Inserted::InPlaceOf(oldest))
@@ -273,7 +311,7 @@ impl<R: Record> Table<R> {
     #[inline]
     fn find<M: Memory>(&self, memory: &mut M, bucket: Bucket, key: &Key) -> Option<(Addr, u64)> {
         let tags = Tags(memory.load(bucket.tags()));
-        tags.matches(key, R::PER_BUCKET).find_map(|slot| {
+        tags.matches(key.number, R::PER_BUCKET).find_map(|slot| {
             let at = Self::record(bucket, slot);
             record::version(memory, at, self.salt, key).map(|version| (at, version))
         })
@@ -315,7 +353,7 @@ impl<R: Record> Table<R> {
             if line != first_line(self.salt, &key, version) || self.bucket_at(told) != bucket {
                 return Err(not_as_expected(at));
             }
-            tags.set(slot, &key);
+            tags.set(slot, key.number);
             *item = told;
         }
         if memory.load::<u64>(bucket.tags()) != tags.0 {

@@ -1,7 +1,5 @@
 //! [`Tags`]: seven bits of each name in a bucket, in a word that is compared at once.
 
-use super::key::Key;
-
 const TAG_BITS: usize = 7;
 
 /// Tags in a word.
@@ -26,23 +24,23 @@ const HIGHEST: u64 = LOWEST << (TAG_BITS - 1);
 pub(super) struct Tags(pub(super) u64);
 
 impl Tags {
-    /// Seven bits of a key's name.
+    /// Seven bits of a name, by the number in it.
     #[inline]
-    fn tag(key: &Key) -> u64 {
-        key.number >> 40 & ((1 << TAG_BITS) - 1)
+    fn tag(number: u64) -> u64 {
+        number >> 40 & ((1 << TAG_BITS) - 1)
     }
 
-    /// Sets the tag of record `slot` to `key`'s.
+    /// Sets the tag of record `slot` to that of the name with `number`.
     #[inline]
-    pub(super) fn set(&mut self, slot: usize, key: &Key) {
+    pub(super) fn set(&mut self, slot: usize, number: u64) {
         let shift = slot * TAG_BITS;
-        self.0 = self.0 & !(((1 << TAG_BITS) - 1) << shift) | Tags::tag(key) << shift;
+        self.0 = self.0 & !(((1 << TAG_BITS) - 1) << shift) | Tags::tag(number) << shift;
     }
 
-    /// The records among the first `slots` that have `key`'s tag.
+    /// The records among the first `slots` that have the tag of the name with `number`.
     #[inline]
-    pub(super) fn matches(self, key: &Key, slots: usize) -> impl Iterator<Item = usize> + use<> {
-        let differences = self.0 ^ (Tags::tag(key) * LOWEST);
+    pub(super) fn matches(self, number: u64, slots: usize) -> impl Iterator<Item = usize> + use<> {
+        let differences = self.0 ^ (Tags::tag(number) * LOWEST);
         // A tag's highest bit is set if it was set or if the bits below, one of them set, carry
         // into it.
         let carried = (differences & !HIGHEST).wrapping_add(HIGHEST - LOWEST);
@@ -58,8 +56,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn key(tag: u64) -> Key {
-        Key { number: tag << 40, ..Key::hashed(0) }
+    /// A number in a name with the tag `tag`.
+    fn number(tag: u64) -> u64 {
+        tag << 40
     }
 
     proptest! {
@@ -73,10 +72,10 @@ mod tests {
         ) {
             let mut word = Tags(u64::from(free) << 63);
             for (slot, tag) in tags.iter().enumerate() {
-                word.set(slot, &key(77));
-                word.set(slot, &key(tag + shift));
+                word.set(slot, number(77));
+                word.set(slot, number(tag + shift));
             }
-            let found: Vec<usize> = word.matches(&key(sought + shift), slots).collect();
+            let found: Vec<usize> = word.matches(number(sought + shift), slots).collect();
             let equal: Vec<usize> = (0..slots).filter(|&slot| tags[slot] == sought).collect();
             prop_assert_eq!(found, equal);
         }
