@@ -19,7 +19,7 @@ type Image = dyn Fn(PageId, Range<usize>, &mut [u8; PAGE_BYTES]) -> Range<usize>
 /// The image of a program, overlaid with the stored lines.
 ///
 /// Contents regenerate a line from the image when it is touched, and keep it in a direct-mapped
-/// cache of pages in host memory. When a page leaves that cache, only its stored lines stay. So 256
+/// cache of pages in host memory. When a page leaves that cache, its stored lines are kept. So 256
 /// GiB of data take as much host memory as a run touches. Results do not depend on the cache.
 pub struct Contents {
     image: Box<Image>,
@@ -38,7 +38,7 @@ struct Slot {
     tag: u64,
     /// Lines that are present, one bit each.
     present: u64,
-    /// Lines that were stored to, one bit each.
+    /// Lines that were stored to since the page has the slot, one bit each.
     written: u64,
 }
 
@@ -74,7 +74,7 @@ impl Contents {
             slots: vec![Slot::EMPTY; slots as usize],
             mask: slots - 1,
             made: Box::new([0; PAGE_BYTES / 8]),
-            stored: Stored::new(),
+            stored: Stored::default(),
         }
     }
 
@@ -166,8 +166,8 @@ impl Contents {
         if written != 0 {
             self.stored.keep(PageId(tag - 1), written, all);
         }
-        let written = self.stored.take(page, all);
-        self.slots[index] = Slot { tag: page.0 + 1, present: written, written };
+        let present = self.stored.read(page, all);
+        self.slots[index] = Slot { tag: page.0 + 1, present, written: 0 };
     }
 
     /// Regenerates `line` of `page`, with the lines that the image generates together.

@@ -1,4 +1,4 @@
-//! [`Stored`]: the stored lines of pages that are in no slot.
+//! [`Stored`]: the stored lines of pages, as they were when the pages left their slots.
 
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
@@ -6,76 +6,95 @@ use serde::{Deserialize, Serialize};
 
 use super::{Line, Lines, set_bits};
 
-/// Stored lines by page. All lines are in one block of host memory, so a line needs no allocation.
-#[derive(Serialize, Deserialize)]
+/// Stored lines by page. The lines of a page lie in one block, so that reading them takes the host
+/// hardly longer than copying them.
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Stored {
-    pages: FxHashMap<PageId, Chain>,
-    places: Vec<Place>,
-    /// The first free place, or [`END`].
-    free: u32,
+    pages: FxHashMap<PageId, Kept>,
+    /// Blocks by size: pool `n` has those of 2ⁿ lines.
+    pools: [Pool; CLASSES],
 }
 
-/// The stored lines of a page, one bit each. They are in order from place `first` on.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Chain {
+/// Sizes of blocks, up to a page.
+const CLASSES: usize = u64::BITS.trailing_zeros() as usize + 1;
+
+/// The stored lines of a page, one bit each. They are in order in block `block` of their pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Kept {
     lines: u64,
-    first: u32,
+    block: u32,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Place {
-    line: Line,
-    /// The place of the page's next line, or the next free place, or [`END`].
-    next: u32,
+impl Kept {
+    /// The pool of the block.
+    fn class(lines: u64) -> usize {
+        lines.count_ones().next_power_of_two().trailing_zeros() as usize
+    }
 }
 
-const END: u32 = u32::MAX;
+/// Blocks of one size, one after the other.
+#[derive(Default, Serialize, Deserialize)]
+struct Pool {
+    lines: Vec<Line>,
+    free: Vec<u32>,
+}
+
+impl Pool {
+    fn block(&self, class: usize, block: u32) -> &[Line] {
+        let first = (block as usize) << class;
+        &self.lines[first..first + (1 << class)]
+    }
+
+    fn block_mut(&mut self, class: usize, block: u32) -> &mut [Line] {
+        let first = (block as usize) << class;
+        &mut self.lines[first..first + (1 << class)]
+    }
+
+    /// A free block, or a new one.
+    fn take(&mut self, class: usize) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            let block = self.lines.len() >> class;
+            self.lines.resize((block + 1) << class, Line::default());
+            u32::try_from(block).expect("host memory ends before 256 GiB")
+        })
+    }
+}
 
 impl Stored {
-    pub(super) fn new() -> Stored {
-        Stored { pages: FxHashMap::default(), places: Vec::new(), free: END }
-    }
-
-    /// Keeps the lines of `page` whose bits in `lines` are set. `all` holds all lines of the page.
-    pub(super) fn keep(&mut self, page: PageId, lines: u64, all: &Lines) {
-        let mut first = END;
-        let mut after = None;
-        for line in set_bits(lines) {
-            let place = self.place(all[line]);
-            match after.replace(place) {
-                Some(before) => self.places[before as usize].next = place,
-                None => first = place,
+    /// Keeps the lines of `page` whose bits in `written` are set. `all` holds them, and all lines
+    /// of the page that are kept already.
+    pub(super) fn keep(&mut self, page: PageId, written: u64, all: &Lines) {
+        let before = self.pages.get(&page).copied();
+        let lines = before.map_or(0, |kept| kept.lines) | written;
+        let class = Kept::class(lines);
+        let (block, changed) = match before {
+            Some(kept) if kept.lines == lines => (kept.block, written),
+            Some(kept) if Kept::class(kept.lines) == class => (kept.block, lines),
+            before => {
+                if let Some(Kept { lines, block }) = before {
+                    self.pools[Kept::class(lines)].free.push(block);
+                }
+                (self.pools[class].take(class), lines)
+            }
+        };
+        let kept = self.pools[class].block_mut(class, block);
+        for (line, kept) in set_bits(lines).zip(kept) {
+            if changed >> line & 1 == 1 {
+                *kept = all[line];
             }
         }
-        if first != END {
-            self.pages.insert(page, Chain { lines, first });
+        if before != Some(Kept { lines, block }) {
+            self.pages.insert(page, Kept { lines, block });
         }
     }
 
-    /// Moves the kept lines of `page` into `all`. Returns a bit for each of them.
-    pub(super) fn take(&mut self, page: PageId, all: &mut Lines) -> u64 {
-        let Some(Chain { lines, first }) = self.pages.remove(&page) else { return 0 };
-        let mut place = first;
-        for line in set_bits(lines) {
-            let Place { line: contents, next } = &mut self.places[place as usize];
-            all[line] = *contents;
-            let after = std::mem::replace(next, self.free);
-            self.free = place;
-            place = after;
-        }
+    /// Copies the kept lines of `page` into `all`. Returns a bit for each of them.
+    pub(super) fn read(&self, page: PageId, all: &mut Lines) -> u64 {
+        let Some(&Kept { lines, block }) = self.pages.get(&page) else { return 0 };
+        let class = Kept::class(lines);
+        let kept = self.pools[class].block(class, block);
+        set_bits(lines).zip(kept).for_each(|(line, kept)| all[line] = *kept);
         lines
-    }
-
-    /// A new place that holds `line` as the last of its page.
-    fn place(&mut self, line: Line) -> u32 {
-        let filled = Place { line, next: END };
-        if self.free == END {
-            self.places.push(filled);
-            return u32::try_from(self.places.len() - 1).expect("host memory ends before 256 GiB");
-        }
-        let place = self.free;
-        self.free = std::mem::replace(&mut self.places[place as usize], filled).next;
-        place
     }
 }
 
@@ -89,27 +108,34 @@ mod tests {
     proptest! {
         #[test]
         fn it_gives_back_what_it_keeps(
-            steps in prop::collection::vec((0..8u64, any::<u64>(), any::<u64>()), 1..100),
+            steps in prop::collection::vec((0..8u64, any::<u64>(), any::<u64>(), any::<u64>()), 1..100),
         ) {
-            let mut stored = Stored::new();
+            let mut stored = Stored::default();
             let mut model: BTreeMap<u64, (u64, Box<Lines>)> = BTreeMap::new();
-            let mut most = 0;
-            for (page, lines, content) in steps {
+            let mut most = [0; CLASSES];
+            for (page, lines, sparse, content) in steps {
+                // Few lines and many alike.
+                let written = [lines, lines & sparse, lines & sparse & content][page as usize % 3];
                 let mut all = Box::new([[0; 8]; 64]);
-                let had = stored.take(PageId(page), &mut all);
+                let had = stored.read(PageId(page), &mut all);
                 let nothing = || (0, Box::new([[0; 8]; 64]));
                 let (expected, contents) = model.remove(&page).unwrap_or_else(nothing);
                 prop_assert_eq!((had, &all), (expected, &contents));
-                let all = Box::new(std::array::from_fn(|line| [content ^ line as u64; 8]));
-                stored.keep(PageId(page), lines, &all);
-                if lines != 0 {
-                    let mut kept = Box::new([[0; 8]; 64]);
-                    set_bits(lines).for_each(|line| kept[line] = all[line]);
-                    model.insert(page, (lines, kept));
+                if written == 0 {
+                    if expected != 0 {
+                        model.insert(page, (expected, contents));
+                    }
+                    continue;
                 }
-                let held: u32 = model.values().map(|(lines, _)| lines.count_ones()).sum();
-                most = most.max(held as usize);
-                prop_assert_eq!(stored.places.len(), most, "free places are used again");
+                set_bits(written).for_each(|line| all[line] = [content ^ line as u64; 8]);
+                stored.keep(PageId(page), written, &all);
+                model.insert(page, (had | written, all));
+                for (class, most) in most.iter_mut().enumerate() {
+                    let held = model.values().filter(|(lines, _)| Kept::class(*lines) == class);
+                    *most = held.count().max(*most);
+                    let blocks = stored.pools[class].lines.len() >> class;
+                    prop_assert_eq!(blocks, *most, "free blocks are used again");
+                }
             }
         }
     }
