@@ -5,7 +5,7 @@ use ebbtide_core::Time;
 /// The end of each plane's stage.
 ///
 /// A tournament tree: planes are the leaves of a binary tree, and every node holds the earlier of
-/// its two children. A change takes one walk to the root, so an end can also be postponed or
+/// its two children. A change takes one walk towards the root, so an end can also be postponed or
 /// cancelled. Of equal times the lowest plane comes first, which makes runs reproducible.
 #[derive(Debug, Clone)]
 pub(crate) struct Agenda {
@@ -43,7 +43,12 @@ impl Agenda {
         self.nodes[node] = (at, plane);
         while node > 1 {
             node /= 2;
-            self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
+            let first = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
+            if self.nodes[node] == first {
+                // So are all nodes above it.
+                return;
+            }
+            self.nodes[node] = first;
         }
     }
 }

@@ -7,6 +7,7 @@ use ebbtide_flash::Kind;
 
 use super::device::{Device, LINES, Transfer};
 use super::dram::{Controllers, Moved};
+use super::earlier;
 
 /// A flash device, and the arrived pages that are being installed.
 pub(super) struct Fetch {
@@ -52,8 +53,7 @@ impl Fetch {
     /// Time of the next event.
     pub(super) fn next_event(&self, controllers: &Controllers) -> Option<Time> {
         let install = self.installs.front().map(|(at, _)| *at);
-        let others = [self.device.next_event(), controllers.next_move()];
-        install.into_iter().chain(others.into_iter().flatten()).min()
+        earlier(install, earlier(self.device.next_event(), controllers.next_move()))
     }
 
     /// The next transfer that ends by `now`, with its time.

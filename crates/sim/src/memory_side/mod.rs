@@ -110,6 +110,15 @@ pub trait MemorySide: Warm + Observe {
     }
 }
 
+/// The earlier of two events that may be due.
+#[inline]
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// Capabilities beyond those of every memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {

@@ -25,7 +25,7 @@ use super::miss_table::{Begin, MissTable};
 use super::residency::Residency;
 use super::{
     Answer, Capabilities, Counters, Event, MemorySide, NOBODY, Noted, Observe, Request, Stage,
-    Waiter, Warm,
+    Waiter, Warm, earlier,
 };
 use crate::config::{Config, ConfigError, needed, require};
 
@@ -565,7 +565,7 @@ impl MemorySide for DeviceCache {
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.backend.next_event().into_iter().chain(self.room_from()).min()
+        earlier(self.backend.next_event(), self.room_from())
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {

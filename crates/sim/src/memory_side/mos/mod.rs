@@ -16,7 +16,9 @@ use ebbtide_flash::Flash;
 pub use manager::{Found, Manager, Sizes};
 pub use queue::{Command, Copy, Kind, MosPage};
 
-use super::{Answer, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter, Warm};
+use super::{
+    Answer, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter, Warm, earlier,
+};
 use crate::config::{Config, ConfigError, Mode, require};
 use nvdimm::Nvdimm;
 use nvme::{Burst, Nvme, Over};
@@ -165,7 +167,7 @@ impl MemorySide for MosCache {
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.nvdimm.next_event().into_iter().chain(self.nvme.next_event()).min()
+        earlier(self.nvdimm.next_event(), self.nvme.next_event())
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {

@@ -18,7 +18,7 @@ use super::dram::{Controllers, Moved};
 use super::residency::Residency;
 use super::{
     Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, NOBODY, Noted,
-    Observe, Request, Seen, Stage, Waiter, Warm,
+    Observe, Request, Seen, Stage, Waiter, Warm, earlier,
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
@@ -335,7 +335,7 @@ impl MemorySide for Promotion {
         }
         let arrival = self.arrivals.front().map(|(at, _)| *at);
         let (moved, upkeep) = (self.controllers.next_move(), self.upkeep.next_event());
-        [arrival, moved, upkeep, self.device.next_event()].into_iter().flatten().min()
+        earlier(earlier(arrival, moved), earlier(upkeep, self.device.next_event()))
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
