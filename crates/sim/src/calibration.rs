@@ -72,18 +72,25 @@ const ROUNDS_MAX: u32 = 8;
 /// The measured interval differs from the wanted one by no more than this share.
 const INTERVAL_ERROR_MAX: f64 = 0.005;
 
+/// The machine of `plan` with all data in DRAM, before its first job of `program`.
+///
+/// # Errors
+/// [`SimError`] when it cannot be built.
+pub(crate) fn in_dram(plan: &Plan, program: &Program) -> Result<Machine, SimError> {
+    let memory_side = Box::new(AllDram::new(&plan.config));
+    let parts = Parts { core_side: CoreSide::Block, memory_side };
+    Machine::of_program(&plan.config, parts, program.clone())
+}
+
 impl Calibration {
-    /// Runs `program` in DRAM on the cores of `plan`.
+    /// Measures the jobs of `machine`, the machine of `plan` [in DRAM](in_dram). It is warm, and
+    /// `lru_misses_per_job` was counted while it warmed up.
     pub(crate) fn new(
         plan: &Plan,
-        program: &Program,
+        mut machine: Machine,
+        lru_misses_per_job: f64,
         watch: Watch<'_>,
     ) -> Result<Calibration, SimError> {
-        let memory_side = Box::new(AllDram::new(&plan.config));
-        let parts = Parts { core_side: CoreSide::Block, memory_side };
-        let mut machine = Machine::of_program(&plan.config, parts, program.clone())?;
-        let lru_misses_per_job =
-            watch.within(0.0, stages::COUNTED, |watch| plain_lru(plan, &mut machine, watch))?;
         let workload = &plan.config.workload;
         let cores = plan.config.cores.count as f64;
         let wanted_ns = lru_misses_per_job * workload.miss_interval_us * 1e3;
@@ -117,7 +124,14 @@ impl Calibration {
 
 /// Runs untimed jobs on `machine` and on a plain LRU cache until that cache is in steady state.
 /// Returns the misses of that cache per job.
-fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
+///
+/// # Errors
+/// [`SimError`].
+pub(crate) fn plain_lru(
+    plan: &Plan,
+    machine: &mut Machine,
+    watch: Watch<'_>,
+) -> Result<f64, SimError> {
     let mut lru = PlainLru::new(&plan.config);
     let enough = window_misses(lru.frames());
     let mut filled = 0;

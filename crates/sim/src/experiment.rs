@@ -60,7 +60,7 @@ impl Simulation {
     ) -> Result<Simulation, SimError> {
         let clock = Instant::now();
         let program = plan.program()?;
-        let calibration = kept::calibration(plan, &program, watch)?;
+        let calibration = kept::calibration(plan, &program, None, watch)?;
         let mut machine = Machine::of_program(&plan.config, parts, program)?;
         let steady = warm(&mut machine)?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)

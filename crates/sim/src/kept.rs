@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbtide_core::{Archive, Watch};
 use ebbtide_workloads::Program;
 
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, in_dram, plain_lru};
 use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
-use crate::warm::{Steady, warmed_up};
+use crate::stages;
+use crate::warm::Steady;
 
 /// A calibration that is in progress or complete.
 type Making = Arc<Mutex<Option<Calibration>>>;
@@ -23,13 +24,14 @@ static CALIBRATIONS: Mutex<Vec<(Plan, Making)>> = Mutex::new(Vec::new());
 const CALIBRATIONS_MAX: usize = 64;
 
 /// The calibration of `plan`, whose program is `program`. A second caller for the same plan waits
-/// for the first.
+/// for the first. `last` is the last count of misses, if the caller keeps it.
 ///
 /// # Errors
 /// [`SimError`].
 pub(crate) fn calibration(
     plan: &Plan,
     program: &Program,
+    last: Option<&mut LastCount>,
     watch: Watch<'_>,
 ) -> Result<Calibration, SimError> {
     let basis = plan.calibration_basis();
@@ -51,43 +53,78 @@ pub(crate) fn calibration(
     if let Some(known) = &*known {
         return Ok(known.clone());
     }
-    Ok(known.insert(Calibration::new(plan, program, watch)?).clone())
+    let mut machine = in_dram(plan, program)?;
+    let lru_misses_per_job =
+        watch.within(0.0, stages::COUNTED, |watch| counted(&mut machine, last, plan, watch))?;
+    Ok(known.insert(Calibration::new(plan, machine, lru_misses_per_job, watch)?).clone())
+}
+
+/// The last count of misses under plain LRU, with the state of the machine that counted them.
+#[derive(Default)]
+pub(crate) struct LastCount(Option<Count>);
+
+struct Count {
+    of: Plan,
+    misses_per_job: f64,
+    state: Vec<u8>,
+}
+
+/// Counts the misses of a job under plain LRU on `machine` of `plan`. The count does not depend on
+/// the computing of jobs. If the `last` count is of the same jobs, returns it, and restores its
+/// machine.
+///
+/// # Errors
+/// [`SimError`].
+fn counted(
+    machine: &mut Machine,
+    last: Option<&mut LastCount>,
+    plan: &Plan,
+    watch: Watch<'_>,
+) -> Result<f64, SimError> {
+    let Some(LastCount(last)) = last else { return plain_lru(plan, machine, watch) };
+    let of = plan.count_basis();
+    if let Some(Count { of: last_of, misses_per_job, state }) = last
+        && *last_of == of
+    {
+        let whole = Archive::restore(state, |archive| machine.state(archive));
+        assert!(whole, "a state fits the machines that it is of");
+        return Ok(*misses_per_job);
+    }
+    let misses_per_job = plain_lru(plan, machine, watch)?;
+    let state = Archive::bytes_of(|archive| machine.state(archive));
+    *last = Some(Count { of, misses_per_job, state });
+    Ok(misses_per_job)
 }
 
 /// The state of the last warm machine, kept in memory.
 #[derive(Default)]
 pub(crate) struct LastWarm(Option<(String, Vec<u8>)>);
 
-/// Warms `machine` of `plan` as [`warmed_up`] does. If the `last` state is of such a machine after
-/// its warm-up, restores it instead.
+/// Warms `machine` up by `warmed_up`. If the `last` state is of such a machine after its warm-up,
+/// restores it instead. `basis` is all that decides the state, apart from the kind of memory.
 ///
 /// # Errors
 /// [`SimError`].
 pub(crate) fn warm(
     machine: &mut Machine,
     last: &mut LastWarm,
-    plan: &Plan,
-    watch: Watch<'_>,
+    basis: &str,
+    warmed_up: impl FnOnce(&mut Machine) -> Result<Steady, SimError>,
 ) -> Result<Steady, SimError> {
-    let Some(of) = warm_machine(machine, plan) else {
-        return warmed_up(machine, plan, watch);
+    let Some(types) = Archive::types_of(|archive| machine.state(archive)) else {
+        // Its state cannot be kept.
+        return warmed_up(machine);
     };
+    let of = format!("{basis} {types}");
     if let LastWarm(Some((last_of, state))) = last
         && *last_of == of
     {
         return Ok(restored(machine, state));
     }
-    let mut steady = warmed_up(machine, plan, watch)?;
+    let mut steady = warmed_up(machine)?;
     let state = Archive::bytes_of(|archive| warm_state(machine, &mut steady, archive));
     *last = LastWarm(Some((of, state)));
     Ok(steady)
-}
-
-/// All that decides the state of `machine` of `plan` after its warm-up, or `None` if it cannot be
-/// kept.
-fn warm_machine(machine: &mut Machine, plan: &Plan) -> Option<String> {
-    let types = Archive::types_of(|archive| machine.state(archive))?;
-    Some(format!("{:?} {types}", plan.warm_up_basis()))
 }
 
 fn warm_state(machine: &mut Machine, steady: &mut Steady, archive: &mut Archive<'_>) {
@@ -115,6 +152,7 @@ mod tests {
     use crate::designs::{Overrides, compose, resolve};
     use crate::experiment::Simulation;
     use crate::offered::Offered;
+    use crate::warm::warmed_up;
 
     fn plan(design: &str, set: Overrides<'_>, workload: Kind) -> Plan {
         let config = resolve(design, set).unwrap().scaled(1, 1024);
@@ -128,7 +166,10 @@ mod tests {
             by_jobs.fetch_or(stage == "warming up", Ordering::Relaxed);
         };
         let (parts, watch) = (compose(&plan.config).unwrap(), Watch::new(&show, &stop));
-        let warmed = |machine: &mut Machine| warm(machine, last, plan, watch);
+        let basis = format!("{:?}", plan.warm_up_basis());
+        let warmed = |machine: &mut Machine| {
+            warm(machine, last, &basis, |machine| warmed_up(machine, plan, watch))
+        };
         let mut outcome =
             Simulation::by(plan, parts, watch, warmed).unwrap().measure(watch).unwrap();
         (outcome.wall_s, outcome.accesses_per_wall_s) = (0.0, 0.0);
@@ -180,6 +221,32 @@ mod tests {
                 does_the_same(&plan("flatflash", &set, Kind::Tatp), own[0].0);
             }
         });
+    }
+
+    #[test]
+    fn a_count_of_misses_serves_all_intervals_between_them() {
+        let mut last = LastCount::default();
+        let calibrated = |interval_us: &str, last: Option<&mut LastCount>| {
+            let plan =
+                plan("astriflash", &[("workload.miss_interval_us", interval_us)], Kind::Tatp);
+            let (stop, by_jobs) = (Stop::new(), AtomicBool::new(false));
+            let show = |stage: &str, _: f64| {
+                by_jobs.fetch_or(stage == "counting misses", Ordering::Relaxed);
+            };
+            let watch = Watch::new(&show, &stop);
+            let mut machine = in_dram(&plan, &plan.program().unwrap()).unwrap();
+            let misses = counted(&mut machine, last, &plan, watch).unwrap();
+            let calibration = Calibration::new(&plan, machine, misses, watch).unwrap();
+            (calibration, by_jobs.into_inner())
+        };
+        let (_, counted) = calibrated("5", Some(&mut last));
+        assert!(counted);
+        for interval_us in ["20", "5"] {
+            let (own, _) = calibrated(interval_us, None);
+            let (shared, counted) = calibrated(interval_us, Some(&mut last));
+            assert_eq!(shared, own, "{interval_us} us");
+            assert!(!counted, "the count is kept");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! [`Plan`]: one simulation, and the bases that plans can share.
 
+use std::sync::LazyLock;
+
 use ebbtide_core::Bytes;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 
@@ -43,44 +45,10 @@ impl Plan {
     }
 
     /// The plan with every parameter that does not affect the state after the untimed warm-up set
-    /// to DRAM-only's value. That state depends on the jobs, the caches on the chip, and the
-    /// placement of pages in DRAM. It does not identify the kind of memory, as several kinds can
-    /// restore the same state.
+    /// to a fixed value. See [`warm_up_basis`].
     pub(crate) fn warm_up_basis(&self) -> Plan {
-        let fixed = resolve("dram-only", &[]).expect("a shipped design resolves");
-        let mut basis = self.clone();
-        basis.jobs = 0;
-        basis.arrivals = Offered::Saturating;
-        let config = &mut basis.config;
-        config.design = fixed.design;
-        config.parts = fixed.parts;
-        config.switch = fixed.switch;
-        let Os { read_ahead, read_ahead_misses, fault_around, .. } = config.os;
-        config.os = Os { read_ahead, read_ahead_misses, fault_around, ..fixed.os };
-        // Nothing is prefetched in a warm-up.
-        config.prefetch = None;
-        config.mos = config.mos.as_ref().map(|mos| Mos {
-            page: mos.page,
-            wanted_first: false,
-            attachment: Attachment::Pcie,
-            mode: Mode::Extend,
-            lookup_ns: 0,
-            lock_ns: 0,
-            ssd_dram: Bytes(0),
-            ssd_dram_gb_per_s: 0,
-        });
-        config.link = fixed.link;
-        config.flash = fixed.flash;
-        config.workload.miss_interval_us = fixed.workload.miss_interval_us;
-        config.workload.work_us = None;
-        config.dram_cache = DramCache {
-            size: config.dram_cache.size,
-            ways: config.dram_cache.ways,
-            policy: config.dram_cache.policy,
-            fill: config.dram_cache.fill,
-            ..fixed.dram_cache
-        };
-        basis
+        let config = warm_up_basis(&self.config);
+        Plan { config, jobs: 0, arrivals: Offered::Saturating, ..self.clone() }
     }
 
     /// The plan with every parameter that does not affect its calibration set to a fixed value.
@@ -90,8 +58,7 @@ impl Plan {
         let config = &mut basis.config;
         config.workload = self.config.workload.clone();
         // The plain LRU cache has `workload.lru_share` of the data.
-        config.dram_cache =
-            resolve("dram-only", &[]).expect("a shipped design resolves").dram_cache;
+        config.dram_cache = DRAM_ONLY.dram_cache.clone();
         (config.device, config.mos, config.promotion) = (None, None, None);
         (config.os.read_ahead, config.os.fault_around) = (Bytes(0), Bytes(0));
         config.os.read_ahead_misses = 0;
@@ -99,4 +66,58 @@ impl Plan {
         config.tlb.page_tables = PageTables::Flat;
         basis
     }
+
+    /// The plan with every parameter that does not affect the count of misses under plain LRU set
+    /// to a fixed value.
+    pub(crate) fn count_basis(&self) -> Plan {
+        let mut basis = self.calibration_basis();
+        let workload = &mut basis.config.workload;
+        (workload.miss_interval_us, workload.work_us) = (0.0, None);
+        basis
+    }
+}
+
+/// DRAM-only, whose values stand for those that do not matter.
+static DRAM_ONLY: LazyLock<Config> =
+    LazyLock::new(|| resolve("dram-only", &[]).expect("a shipped design resolves"));
+
+/// `config` with every parameter that does not affect the state after the untimed warm-up set to
+/// DRAM-only's value, or to zero. That state depends on the jobs, the caches on the chip, and the
+/// placement of pages in DRAM. It does not identify the kind of memory, as several kinds can
+/// restore the same state.
+pub(crate) fn warm_up_basis(config: &Config) -> Config {
+    let fixed = DRAM_ONLY.clone();
+    let mut config = config.clone();
+    config.design = fixed.design;
+    config.parts = fixed.parts;
+    config.switch = fixed.switch;
+    let Os { read_ahead, read_ahead_misses, fault_around, .. } = config.os;
+    config.os = Os { read_ahead, read_ahead_misses, fault_around, ..fixed.os };
+    // Nothing is prefetched in a warm-up, and no command goes to flash.
+    config.prefetch = None;
+    if let Some(device) = &mut config.device {
+        device.flash_commands = 0;
+    }
+    config.mos = config.mos.as_ref().map(|mos| Mos {
+        page: mos.page,
+        wanted_first: false,
+        attachment: Attachment::Pcie,
+        mode: Mode::Extend,
+        lookup_ns: 0,
+        lock_ns: 0,
+        ssd_dram: Bytes(0),
+        ssd_dram_gb_per_s: 0,
+    });
+    config.link = fixed.link;
+    config.flash = fixed.flash;
+    config.workload.miss_interval_us = fixed.workload.miss_interval_us;
+    config.workload.work_us = None;
+    config.dram_cache = DramCache {
+        size: config.dram_cache.size,
+        ways: config.dram_cache.ways,
+        policy: config.dram_cache.policy,
+        fill: config.dram_cache.fill,
+        ..fixed.dram_cache
+    };
+    config
 }

@@ -4,11 +4,13 @@ use std::time::Instant;
 
 use ebbtide_core::Watch;
 
+use crate::config::Config;
 use crate::designs;
 use crate::experiment::Simulation;
-use crate::kept::{self, LastWarm};
+use crate::kept::{self, LastCount, LastWarm};
 use crate::machine::{Machine, SimError};
-use crate::plan::Plan;
+use crate::plan::{Plan, warm_up_basis};
+use crate::warm::{Steady, warm_up, warmed_up};
 
 /// The warm machine of a run, kept for the next run of the same jobs. A run returns exactly the
 /// results of [`Simulation::warmed`], but sooner.
@@ -18,6 +20,7 @@ use crate::plan::Plan;
 #[derive(Default)]
 pub struct Shared {
     last: LastWarm,
+    last_count: LastCount,
 }
 
 impl Shared {
@@ -28,11 +31,34 @@ impl Shared {
     pub fn warmed(&mut self, plan: &Plan, watch: Watch<'_>) -> Result<Simulation, SimError> {
         let clock = Instant::now();
         let program = plan.program()?;
-        let calibration = kept::calibration(plan, &program, watch)?;
+        let calibration = kept::calibration(plan, &program, Some(&mut self.last_count), watch)?;
         let parts = designs::compose(&plan.config)?;
         let mut machine = Machine::of_program(&plan.config, parts, program)?;
-        let steady = kept::warm(&mut machine, &mut self.last, plan, watch)?;
+        let basis = format!("{:?}", plan.warm_up_basis());
+        let warm = |machine: &mut Machine| warmed_up(machine, plan, watch);
+        let steady = kept::warm(&mut machine, &mut self.last, &basis, warm)?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
+    }
+
+    /// As [`warm_up`] for a `machine` of `config` that has run nothing. `jobs` identifies the
+    /// program and its seed.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn warm_up(
+        &mut self,
+        machine: &mut Machine,
+        (jobs, config): (&str, &Config),
+        watch: Watch<'_>,
+    ) -> Result<Steady, SimError> {
+        let basis = Shared::basis(jobs, config);
+        kept::warm(machine, &mut self.last, &basis, |machine| warm_up(machine, config, watch))
+    }
+
+    /// All that decides the state of a machine of `config` after the untimed warm-up, apart from
+    /// the kind of memory. `jobs` identifies the program and its seed.
+    pub fn basis(jobs: &str, config: &Config) -> String {
+        format!("{jobs} {:?}", warm_up_basis(config))
     }
 
     /// Whether two plans are warmed to the same state. Such plans should follow one another.

@@ -11,7 +11,7 @@ use super::{Line, Lines, set_bits};
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Stored {
     pages: FxHashMap<PageId, Kept>,
-    /// Blocks by size: pool `n` has those of 2ⁿ lines.
+    /// Blocks by size. Pool `n` has blocks of 2ⁿ lines.
     pools: [Pool; CLASSES],
 }
 

@@ -141,7 +141,7 @@ impl<R: Record> Table<R> {
     }
 
     /// Writes at least the lines `lines` of the initial contents of `page` to their places in
-    /// `out`. Returns the lines that it wrote, which are those of whole records.
+    /// `out`. Writes whole records, and returns the lines that it wrote.
     ///
     /// # Panics
     /// As [`image`](Table::image).

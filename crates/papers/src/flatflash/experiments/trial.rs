@@ -1,11 +1,13 @@
 //! [`Trial`]: a program on a machine, with warm-up and measurement.
 
+use std::collections::BTreeMap;
+
 use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::{compose, resolve};
-use ebbtide_sim::{Machine, SimError, WORK_UNITS, warm_up};
+use ebbtide_sim::{Machine, SimError, WORK_UNITS};
 use ebbtide_study::runs::RunError;
-use ebbtide_study::side_by_side::side_by_side;
+use ebbtide_study::side_by_side::side_by_side_by_cost;
 use ebbtide_workloads::{Kind, Lines, Scatter, Shape};
 use serde::Serialize;
 
@@ -136,9 +138,16 @@ impl Trial {
         Ok(resolve(base, &settings)?.scaled(1, options.scale_denominator()))
     }
 
+    /// The program and its seed. They identify the jobs of the trial.
+    fn jobs(&self) -> String {
+        format!("{:?} {}", self.runs, self.seed)
+    }
+
+    /// Runs it on a machine of `config`. `warm` has the warm machine of an earlier trial.
     fn run(
         &self,
         config: &Config,
+        warm: &mut ebbtide_sim::Shared,
         options: &ReproduceOptions,
         watch: Watch<'_>,
     ) -> Result<Measure, ReproduceError> {
@@ -161,7 +170,7 @@ impl Trial {
                 Machine::of_program(config, parts, kind.build(&shape)?)
             }
         });
-        let outcome = machine.and_then(|machine| self.measure(config, machine, watch));
+        let outcome = machine.and_then(|machine| self.measure(config, machine, warm, watch));
         let name = match self.runs {
             Runs::Program(kind) => kind.name(),
             Runs::Lines { .. } => "lines",
@@ -173,9 +182,12 @@ impl Trial {
         &self,
         config: &Config,
         mut machine: Machine,
+        warm: &mut ebbtide_sim::Shared,
         watch: Watch<'_>,
     ) -> Result<Measure, SimError> {
-        watch.within(0.0, WARM_SHARE, |watch| warm_up(&mut machine, config, watch))?;
+        watch.within(0.0, WARM_SHARE, |watch| {
+            warm.warm_up(&mut machine, (&self.jobs(), config), watch)
+        })?;
         let threads = machine.threads() as u64;
         machine.run(SETTLING_JOBS * threads)?;
         let settled = machine.take_measured();
@@ -228,7 +240,8 @@ pub(crate) const TRADITIONAL_STACK: &str = "traditional-stack";
 pub(crate) const DRAM_ONLY: &str = "dram-only";
 
 /// Runs `trials` and returns the measurements of each, in their order. Trials of the same program
-/// on the same machine run once, such as those on DRAM-only.
+/// on the same machine run once, such as those on DRAM-only. Trials that begin with the same warm
+/// machine share it.
 ///
 /// # Errors
 /// The error of the first failed trial, or the user's stop.
@@ -237,11 +250,24 @@ pub(super) fn measure_all(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<Vec<Measure>, ReproduceError> {
-    let Distinct { configs, trials: distinct, run_as } = Distinct::of(trials, options)?;
-    let measures = side_by_side(distinct.len(), options.threads, watch, |number, watch| {
-        trials[distinct[number]].run(&configs[distinct[number]], options, watch)
+    let distinct = Distinct::of(trials, options)?;
+    let groups = distinct.groups(trials);
+    let counts: Vec<f64> = groups.iter().map(|group| group.len() as f64).collect();
+    let measures = side_by_side_by_cost(&counts, options.threads, watch, |number, watch| {
+        let group = &groups[number];
+        let mut warm = ebbtide_sim::Shared::default();
+        let share = |done: usize| done as f64 / group.len() as f64;
+        let run = |(done, &number): (usize, &usize)| {
+            let trial = distinct.trials[number];
+            let measure = watch.within(share(done), share(done + 1), |watch| {
+                trials[trial].run(&distinct.configs[trial], &mut warm, options, watch)
+            });
+            Ok::<_, ReproduceError>((number, measure?))
+        };
+        group.iter().enumerate().map(run).collect::<Result<Vec<_>, _>>()
     })?;
-    Ok(run_as.into_iter().map(|number| measures[number]).collect())
+    let measures: BTreeMap<usize, Measure> = measures.into_iter().flatten().collect();
+    Ok(distinct.run_as.iter().map(|number| measures[number]).collect())
 }
 
 /// Distinct trials: each program on each machine once.
@@ -272,5 +298,52 @@ impl Distinct {
             })
             .collect();
         Ok(Distinct { configs, trials: distinct, run_as })
+    }
+
+    /// The indices in `trials` of those that begin with the same warm machine, together.
+    fn groups(&self, all: &[Trial]) -> Vec<Vec<usize>> {
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        for (number, &trial) in self.trials.iter().enumerate() {
+            let config = &self.configs[trial];
+            let basis = ebbtide_sim::Shared::basis(&all[trial].jobs(), config);
+            let key = format!("{:?} {basis}", config.parts);
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, group)) => group.push(number),
+                None => groups.push((key, vec![number])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    #[test]
+    fn trials_that_differ_only_in_flash_begin_with_one_warm_machine() {
+        let shared = Shared { data_mib: 4096, dram_mib: 256, ssd_cache: (20, 20), cores: 4 };
+        let trial = |design| Trial::new(design, Runs::Program(Kind::Gups), shared);
+        let trials = [
+            trial(FLATFLASH),
+            trial(UNIFIED_MMAP),
+            trial(FLATFLASH).with("flash.read_us", 10),
+            trial(FLATFLASH).with("device.flash_commands", 16),
+            trial(FLATFLASH).with("promotion.meets", "equal"),
+            trial(UNIFIED_MMAP).with("flash.read_us", 10),
+            trial(DRAM_ONLY),
+            trial(FLATFLASH).seeded(1),
+        ];
+        let options = ReproduceOptions {
+            selection: Selection::All,
+            quick: true,
+            real: false,
+            seed: 1,
+            threads: 1,
+            traces: None,
+        };
+        let groups = Distinct::of(&trials, &options).unwrap().groups(&trials);
+        assert_eq!(groups, [vec![0, 2, 3], vec![1, 5], vec![4], vec![6], vec![7]]);
     }
 }
