@@ -22,6 +22,7 @@
 //! * [`Placement`]: where on flash a dirty page goes.
 //! * [`durability`]: memory that survives a crash.
 //! * [`promotion`]: which pages of a byte-addressable SSD move to host DRAM.
+//! * [`WriteLog`]: which written lines a device keeps apart from their pages.
 //! * [`schedule`]: which job runs next.
 //!
 //! ```
@@ -54,6 +55,7 @@ pub mod schedule;
 mod time;
 mod watch;
 mod write_health;
+mod write_log;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
 pub use archive::Archive;
@@ -69,3 +71,4 @@ pub use serde;
 pub use time::{NotSpan, Span, Time};
 pub use watch::{Stop, Stopped, Watch};
 pub use write_health::WriteHealth;
+pub use write_log::WriteLog;
