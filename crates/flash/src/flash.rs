@@ -88,6 +88,15 @@ impl Flash {
         }
     }
 
+    /// The expected time of a read of `page` that is submitted at `now`. Commands that come later
+    /// can delay it.
+    pub fn expected_read(&self, now: Time, page: PageId) -> Span {
+        match &self.device {
+            Device::Flat(flat) => flat.expected_read(),
+            Device::Ssd(ssd) => ssd.expected_read(now, page),
+        }
+    }
+
     /// Time of the next event or completion, or `None` if the device is idle. It is never before
     /// the time of an earlier call.
     pub fn next_event(&self) -> Option<Time> {

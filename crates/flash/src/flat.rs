@@ -41,6 +41,10 @@ impl Flat {
         self.under_way[kind as usize].push_back(done);
     }
 
+    pub(crate) fn expected_read(&self) -> Span {
+        self.latencies[Kind::Read as usize]
+    }
+
     pub(crate) fn next_event(&self) -> Option<Time> {
         self.under_way.iter().filter_map(|lane| lane.front()).map(|done| done.at).min()
     }

@@ -198,6 +198,22 @@ impl Ssd {
         }
     }
 
+    /// The expected time of a read of `page` from `now` on. It counts the stage of the page's plane
+    /// and the reads that wait there, and leaves out a wait for the channel.
+    pub(crate) fn expected_read(&self, now: Time, page: PageId) -> Span {
+        if self.buffered.contains_key(&page) {
+            return self.timing.buffered_read;
+        }
+        let plane = &self.planes[self.place(page).0];
+        let each = self.timing.read + self.timing.page_out;
+        let stage = match plane.stage {
+            Stage::Idle => Span::ZERO,
+            _ => plane.end.since(now),
+        };
+        let reads = u64::from(plane.reads.len()) + 1;
+        stage + Span::from_ps(reads * each.as_ps())
+    }
+
     /// Time of the next event.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let plane = self.agenda.first().map(|(at, _)| at);

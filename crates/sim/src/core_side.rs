@@ -34,6 +34,8 @@ pub struct Switching {
     /// Whether a resumed thread that misses again blocks its core: AstriFlash's forward-progress
     /// bit.
     pub forward_progress: bool,
+    /// Whether stores go past an absent page, through the store buffer, as on a core that waits.
+    pub stores_go_past: bool,
 }
 
 impl CoreSide {
@@ -60,7 +62,26 @@ impl CoreSide {
             switch_out: cost,
             switch_in: cost,
             forward_progress: true,
+            stores_go_past: false,
         }))
+    }
+
+    /// Threads that the operating system switches when the device tells that an access takes long
+    /// (SkyByte, HPCA'25). A core waits for other accesses. There is one switch a long access. If
+    /// the device tells nothing, a miss blocks its core.
+    ///
+    /// # Errors
+    /// As [`user_switch`](CoreSide::user_switch).
+    pub fn told_switch(config: &Config) -> Result<CoreSide, ConfigError> {
+        let told = config.device.as_ref().is_some_and(|device| device.switch_after_ns.is_some());
+        Ok(match CoreSide::user_switch(config)? {
+            CoreSide::Switch(switching) if told => CoreSide::Switch(Switching {
+                switch_in: Span::ZERO,
+                stores_go_past: true,
+                ..switching
+            }),
+            _ => CoreSide::Block,
+        })
     }
 
     /// The operating system's threads, woken by the interrupt of a completed read. There is one
@@ -76,6 +97,7 @@ impl CoreSide {
             switch_in: Span::ZERO,
             // The kernel holds the page for the access that is repeated.
             forward_progress: true,
+            stores_go_past: false,
         })
     }
 

@@ -262,7 +262,7 @@ impl Door {
     fn is_accepted(&mut self, access: &Access, answer: Answer) -> bool {
         match answer {
             Answer::Hit(ready) | Answer::Posted(ready) => self.hit(access, ready),
-            Answer::Miss(_) => {
+            Answer::Miss(_) | Answer::Brief(_) => {
                 let slot = self.free.pop().expect("the access entered with a free slot");
                 let page = access.address.page();
                 self.waiting[slot as usize] = Waiting { due: access.at, entered: self.now, page };

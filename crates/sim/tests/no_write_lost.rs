@@ -10,7 +10,7 @@ use common::machine;
 use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use ebbtide_sim::config::Config;
-use ebbtide_sim::designs::{self, Parts};
+use ebbtide_sim::designs::{self, Parts, resolve};
 use ebbtide_sim::memory_side::{
     Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Warm,
 };
@@ -126,7 +126,10 @@ fn small(design: &str, overrides: &[(&str, &str)]) -> Config {
         ("dataset.size", "64MiB"),
         ("switch.threads", "8"),
     ];
-    machine(design, &[&size, overrides].concat(), "2MiB", "1MiB")
+    let own = resolve(design, &[]).expect("a design");
+    let log: &[(&str, &str)] =
+        if own.write_log.is_some() { &[("write_log.size", "64KiB")] } else { &[] };
+    machine(design, &[&size, log, overrides].concat(), "2MiB", "1MiB")
 }
 
 /// Runs `jobs` jobs on a cold machine. Returns the written pages that left, counted here and by the
@@ -151,9 +154,13 @@ fn written(config: &Config, workload: Kind, jobs: u64) -> (u64, u64) {
     let mut machine = Machine::of_program(config, parts, program).expect("a machine");
     machine.set_work(Span::from_us(if blocks { 1 } else { 20 }));
     machine.run(jobs).expect("jobs end");
-    let Counters { cache, promotion, .. } = machine.take_counters();
+    let Counters { cache, promotion, log, .. } = machine.take_counters();
     let left = written.borrow().left;
-    (left, cache.evictions_dirty + promotion.demotions_written)
+    // With a log, a page is on its way to flash when its lines are merged.
+    match &config.write_log {
+        Some(_) => (left, log.log_pages_written),
+        None => (left, cache.evictions_dirty + promotion.demotions_written),
+    }
 }
 
 #[test]
@@ -186,6 +193,9 @@ fn no_write_is_lost_among_lines_few_frames_and_read_ahead() {
         ("flash-sync", footprint),
         ("lhams-e", &[("dram_cache.mshr", "2"), ("dram_cache.backside_queue", "1")]),
         ("cxl-flash", &[("dram_cache.mshr", "0")]),
+        ("skybyte-w", &[("write_log.size", "8KiB"), ("write_log.merges", "1")]),
+        ("skybyte-w", &[("write_log.size", "8KiB"), ("write_log.stores", "fetched")]),
+        ("skybyte-wp", &[("write_log.size", "8KiB")]),
         ("cxl-flash", &[("device.dram_queue", "1"), ("device.mshr_requests", "1")]),
     ] {
         let (seen, counted) = written(&small(design, keys), Kind::ArraySwap, 3_000);

@@ -197,6 +197,7 @@ impl Prediction<'_> {
                     switch_out: Span::ZERO,
                     switch_in: Span::ZERO,
                     forward_progress: true,
+                    stores_go_past: false,
                 })
             }
         };

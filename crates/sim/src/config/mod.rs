@@ -4,6 +4,7 @@ mod flash;
 mod mos;
 mod promotion;
 mod scale;
+mod write_log;
 
 use ebbtide_core::prefetch::{PrefetcherKind, Preset};
 use ebbtide_core::replacement::PolicyKind;
@@ -16,6 +17,7 @@ pub(crate) use flash::malformed_flash;
 pub use mos::{Attachment, Mode, Mos};
 pub use promotion::{Promotion, WriteBack};
 pub use scale::{NoScale, Scale};
+pub use write_log::{Stores, WriteLog};
 
 /// The parameters of a design. Its TOML file has exactly these fields as keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,9 @@ pub struct Config {
     /// A byte-addressable device with a cache in its own DRAM, for designs that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
+    /// The log of written lines in that device's DRAM, for designs that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_log: Option<WriteLog>,
     /// Prefetching by a device, for designs that do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
@@ -230,6 +235,8 @@ pub struct DramCache {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
+    /// Time to find where a line that is read lies. Requests look up side by side.
+    pub index_ns: u64,
     /// Time of a line in a bank of its DRAM.
     pub dram_ns: u64,
     /// Banks of its DRAM, over which lines are interleaved. 1: it serves one line after another.
@@ -245,6 +252,10 @@ pub struct Device {
     pub mshr_requests: usize,
     /// Flash commands in flight at once. At this number the device accepts no request.
     pub flash_commands: u64,
+    /// The least expected wait for flash at which the device tells the core to run another thread.
+    /// By default it never does. Only some core sides then switch (SkyByte, HPCA'25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_after_ns: Option<u64>,
     /// Whether prefetches go to flash before the demand read that caused them.
     pub prefetches_first: bool,
     /// Whether address bits 32 and up are combined with bits 31 and up. MQSim_CXL, the simulator of
@@ -455,6 +466,9 @@ impl Config {
         let sane = interval.is_finite() && interval > 0.0;
         require(sane, "workload.miss_interval_us", interval, "more than 0")?;
         self.mos.as_ref().map_or(Ok(()), Mos::check)?;
+        if let Some(log) = &self.write_log {
+            log.check(dram_cache)?;
+        }
         if let Some(promotion) = &self.promotion {
             promotion.check(self.dataset.size)?;
         }
@@ -529,6 +543,8 @@ impl Config {
         require((0.0..=1e6).contains(&ripe), "switch.ripe_after_us", ripe, "0 to 1000000")?;
         if let Some(device) = &self.device {
             for (key, value, least, most) in [
+                ("device.index_ns", device.index_ns, 0, 1_000_000),
+                ("device.switch_after_ns", device.switch_after_ns.unwrap_or(0), 0, 1_000_000_000),
                 ("device.dram_ns", device.dram_ns, 1, 1_000_000),
                 ("device.dram_banks", device.dram_banks, 1, 4096),
                 ("device.dram_bus_ns", device.dram_bus_ns, 1, device.dram_ns),
@@ -580,7 +596,8 @@ impl Config {
     }
 
     /// The same machine with smaller capacities. Multiplies the sizes of the dataset, DRAM cache,
-    /// promotion's DRAM and last-level cache by `numerator / denominator`, so their ratios stay.
+    /// write log, promotion's DRAM and last-level cache by `numerator / denominator`. Their ratios
+    /// stay.
     #[must_use]
     pub fn scaled(mut self, numerator: u64, denominator: u64) -> Config {
         let promotion = self.promotion.iter_mut();
@@ -589,6 +606,7 @@ impl Config {
         for size in [&mut self.dataset.size, &mut self.dram_cache.size, &mut self.llc.size]
             .into_iter()
             .chain(promoted)
+            .chain(self.write_log.iter_mut().map(|log| &mut log.size))
         {
             size.0 = (u128::from(size.0) * u128::from(numerator) / u128::from(denominator)) as u64;
         }

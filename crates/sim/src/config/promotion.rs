@@ -37,6 +37,9 @@ pub struct Promotion {
     pub move_ns: u64,
     /// Time to update the page-table entry and the TLB.
     pub map_ns: u64,
+    /// Whether a store to the device is posted over the link. Otherwise the link is coherent: the
+    /// chip fetches the line and keeps it.
+    pub posts_stores: bool,
     /// Core time of a posted write over the link.
     pub posted_write_ns: u64,
     /// Size of the persist region at the end of the data. Its pages stay in the SSD, and its stores

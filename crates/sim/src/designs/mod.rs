@@ -10,6 +10,7 @@ mod hams;
 mod load;
 mod os_swap;
 mod own_parts;
+mod skybyte;
 mod sources;
 mod traditional_stack;
 mod unified_mmap;
@@ -112,7 +113,7 @@ fn put_together(
 }
 
 /// Every design.
-pub const ALL: [&Design; 20] = [
+pub const ALL: [&Design; 27] = [
     &dram_only::DRAM_ONLY,
     &astriflash::ASTRIFLASH,
     &astriflash::IDEAL,
@@ -121,6 +122,13 @@ pub const ALL: [&Design; 20] = [
     &os_swap::OS_SWAP,
     &flash_sync::FLASH_SYNC,
     &cxl_flash::CXL_FLASH,
+    &skybyte::BASE,
+    &skybyte::P,
+    &skybyte::C,
+    &skybyte::W,
+    &skybyte::CP,
+    &skybyte::WP,
+    &skybyte::FULL,
     &hams::NVDIMM,
     &hams::OPTANE_P,
     &hams::MMAP,

@@ -45,8 +45,8 @@ pub(crate) struct Chip {
     page_table: PageTable,
     /// Pages whose stores are flushed one by one.
     durable: Range<PageId>,
-    /// Whether a core continues past a miss: it waits for memory, and memory does not fault.
-    goes_past: bool,
+    /// Which accesses go past an absent page.
+    past: Past,
     /// Whether a miss is a fault. A page that leaves memory then takes its lines on the chip with
     /// it.
     faults: bool,
@@ -80,6 +80,17 @@ impl Op {
     }
 }
 
+/// Which accesses of a core go past an absent page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// Stores and the loads of a batch: the core waits for memory.
+    Batches,
+    /// Stores: a load switches threads if its page takes long.
+    Stores,
+    /// None: each miss switches threads.
+    Nothing,
+}
+
 /// The clock and the translations of a core.
 pub(crate) struct Core {
     pub(crate) now: Time,
@@ -87,6 +98,8 @@ pub(crate) struct Core {
     pub(crate) limit: Time,
     /// AstriFlash's forward-progress bit: the repeated access must complete now (§IV-C3).
     pub(crate) progress: bool,
+    /// Whether the page of the last miss is expected soon.
+    pub(crate) brief: bool,
     /// The page of the last miss.
     pub(crate) missed: PageId,
     /// The page that the core waited for, once it has arrived. The repeated access gets its line
@@ -145,12 +158,13 @@ pub(crate) enum Reach {
 }
 
 impl Chip {
-    /// The chip of `config` over `memory`. `blocks` is true if a core waits for a miss.
+    /// The chip of `config` over `memory`. The accesses `past` go past an absent page, unless
+    /// memory faults.
     pub(crate) fn new(
         config: &Config,
         contents: Contents,
         memory: Box<dyn MemorySide>,
-        blocks: bool,
+        past: Past,
     ) -> Result<Chip, ConfigError> {
         let count = config.cores.count;
         let pages = contents.size_bytes() / PAGE_BYTES as u64;
@@ -162,6 +176,7 @@ impl Chip {
                 now: Time::ZERO,
                 limit: Time::ZERO,
                 progress: false,
+                brief: false,
                 missed: PageId(0),
                 granted: None,
                 issued: None,
@@ -185,7 +200,7 @@ impl Chip {
             contents,
             cores: (0..count).map(|_| core()).collect::<Result<_, ConfigError>>()?,
             caches: Caches::new(config)?,
-            goes_past: blocks && !capabilities.faults && window.buffers(),
+            past: if capabilities.faults || !window.buffers() { Past::Nothing } else { past },
             faults: capabilities.faults,
             left: Vec::new(),
             durable: capabilities.durable,
@@ -347,7 +362,11 @@ impl Chip {
             // A line that was fetched ahead may still be in flight.
             self.cores[number].window.arrival(line, words, looked).unwrap_or(looked)
         } else {
-            let goes_past = self.goes_past && !op.is_awaited();
+            let goes_past = match self.past {
+                Past::Batches => !op.is_awaited(),
+                Past::Stores => op == Op::Store,
+                Past::Nothing => false,
+            };
             let mut start = start;
             if !op.is_awaited() {
                 let Core { now, window, .. } = &mut self.cores[number];
@@ -539,13 +558,16 @@ impl Chip {
     /// was issued at `start`. Returns when the line arrives, or the outcome of the access if it
     /// does not.
     fn ask(&mut self, request: Request, start: Time, looked: Time) -> Result<Ready, Reach> {
-        let reach = match self.memory_access(request, looked) {
+        let answer = self.memory_access(request, looked);
+        let reach = match answer {
             Answer::Hit(at) => return Ok(Ready { at, posted: false }),
             Answer::Posted(at) => return Ok(Ready { at, posted: true }),
-            Answer::Miss(reply) => Reach::Missed(reply),
+            Answer::Miss(reply) | Answer::Brief(reply) => Reach::Missed(reply),
             Answer::Stalled => Reach::Stalled,
         };
-        self.cores[request.waiter.core as usize].issued.get_or_insert(start);
+        let core = &mut self.cores[request.waiter.core as usize];
+        core.issued.get_or_insert(start);
+        core.brief = matches!(answer, Answer::Brief(_));
         Err(reach)
     }
 

@@ -30,7 +30,7 @@ use crate::contents::Contents;
 use crate::core_side::{CoreSide, Switching};
 use crate::designs::Parts;
 use crate::memory_side::{Counters, Event, NOBODY, Noted, PlainLru, Waiter};
-use chip::Chip;
+use chip::{Chip, Past};
 use job_memory::{Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
 use spent::WaitsFor;
@@ -132,8 +132,12 @@ impl Machine {
         program: impl Workload + Clone + 'static,
     ) -> Result<Machine, SimError> {
         let contents = Contents::new(program.clone());
-        let blocks = parts.core_side == CoreSide::Block;
-        let chip = Rc::new(RefCell::new(Chip::new(config, contents, parts.memory_side, blocks)?));
+        let past = match &parts.core_side {
+            CoreSide::Block => Past::Batches,
+            CoreSide::Switch(switching) if switching.stores_go_past => Past::Stores,
+            CoreSide::Switch(_) => Past::Nothing,
+        };
+        let chip = Rc::new(RefCell::new(Chip::new(config, contents, parts.memory_side, past)?));
         let jobs: Rc<dyn Jobs> = Rc::new(program);
         let (cores, threads) = (config.cores.count, parts.core_side.threads());
         let mut stacks = StackPool::new(cores * threads, STACK_BYTES).map_err(SimError::Stacks)?;
@@ -372,7 +376,7 @@ impl Machine {
         let mut chip = self.chip.borrow_mut();
         let clock = &mut chip.cores[core];
         clock.now = clock.now.max(reply);
-        let must_progress = std::mem::take(&mut clock.progress);
+        let must_progress = std::mem::take(&mut clock.progress) || clock.brief;
         let lane = &mut self.lanes[core];
         match &self.switching {
             Some(switching) if !must_progress => {

@@ -69,6 +69,9 @@ pub enum Answer {
     /// The page is absent, and the core learns that at this time. [`Event::Arrived`] notifies the
     /// waiter when to repeat the access.
     Miss(Time),
+    /// The page is absent, and the core learns that at this time. The page is expected soon, so a
+    /// core that switches threads at a miss waits for it.
+    Brief(Time),
     /// Memory accepts no access now. [`Event::Unstalled`] notifies the waiter when to repeat it,
     /// unless the waiter is [`NOBODY`].
     Stalled,

@@ -16,6 +16,9 @@ pub struct Counters {
     /// Host DRAM, the device's DRAM and the link between them.
     #[serde(flatten)]
     pub traffic: TrafficCounters,
+    /// A log of written lines.
+    #[serde(flatten)]
+    pub log: LogCounters,
     /// Promotion to host DRAM.
     #[serde(flatten)]
     pub promotion: PromotionCounters,
@@ -81,6 +84,23 @@ pub struct TrafficCounters {
     pub dram_page_lines_out: u64,
     /// Bytes of data over the link between host and flash, in both directions.
     pub link_bytes: u64,
+}
+
+/// Counters of a log of written lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LogCounters {
+    /// Lines appended.
+    pub log_appends: u64,
+    /// Appended lines that replace an older version in the log.
+    pub log_rewrites: u64,
+    /// Reads of lines whose page was not cached and that the log held.
+    pub log_reads: u64,
+    /// Pages that compaction read from flash, to merge lines into them.
+    pub log_pages_read: u64,
+    /// Pages that compaction wrote to flash.
+    pub log_pages_written: u64,
+    /// Lines merged into `log_pages_written`.
+    pub log_lines_merged: u64,
 }
 
 /// Counters of promotion to host DRAM.

@@ -30,7 +30,7 @@ use ebbtide_trace::{Access, Op};
 pub use access::{Answer, Event, NOBODY, Noted, Request, Stage, Waiter};
 pub use all_dram::AllDram;
 pub use counters::{
-    CacheCounters, Counters, DurabilityCounters, FootprintCounters, PromotionCounters,
+    CacheCounters, Counters, DurabilityCounters, FootprintCounters, LogCounters, PromotionCounters,
     RelocationCounters, TrafficCounters,
 };
 pub use device_cache::{DeviceCache, Happened, Seen};

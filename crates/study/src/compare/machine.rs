@@ -1,6 +1,6 @@
 //! [`Machines`]: each design with the common parameters.
 
-use ebbtide_core::{Bytes, PAGE_BYTES};
+use ebbtide_core::{Bytes, LINE_BYTES, PAGE_BYTES, WriteLog};
 use ebbtide_sim::config::{Config, ConfigError, DramCache};
 use ebbtide_sim::designs;
 use ebbtide_sim::designs::resolve;
@@ -17,6 +17,9 @@ const IN_COMMON: [&str; 7] =
 
 /// The key of a design's DRAM. With promotion, it is the key of its device's cache.
 const DRAM: &str = "dram_cache.size";
+
+/// The smallest log of written lines.
+const LOG_MIN: Bytes = Bytes(WriteLog::LINES_MIN * LINE_BYTES as u64);
 
 /// A design on the common machine.
 pub(super) struct Machine {
@@ -87,21 +90,29 @@ fn machine(
     let CompareOptions { set, energy: table, market, .. } = options;
     let own = resolve(design, &[])?;
     let dram = reference.dram_cache.size.to_string();
-    let of_dram = match &own.promotion {
+    // The cache of a device and its log keep their share of the data.
+    let share = |part: Bytes| {
+        let bytes = u128::from(part.0) * u128::from(reference.dataset.size.0);
+        Bytes((bytes / u128::from(own.dataset.size.0)) as u64)
+    };
+    let mut of_dram = match &own.promotion {
         None => vec![(DRAM.to_string(), dram)],
         Some(_) => {
-            // The cache of the device keeps its share of the data.
-            let bytes = u128::from(own.dram_cache.size.0) * u128::from(reference.dataset.size.0);
-            let cache = bytes / u128::from(own.dataset.size.0);
-            vec![("promotion.size".to_string(), dram), (DRAM.to_string(), cache.to_string())]
+            let cache = share(own.dram_cache.size).to_string();
+            vec![("promotion.size".to_string(), dram), (DRAM.to_string(), cache)]
         }
     };
+    let log = own.write_log.iter().map(|log| share(log.size).max(LOG_MIN).to_string());
+    of_dram.extend(log.map(|size| ("write_log.size".to_string(), size)));
     let set = set.iter().filter(|(key, _)| key != DRAM).cloned();
     let settings: Vec<Setting> = set.chain(common(reference)).chain(of_dram).collect();
     let whole = resolve_with(design, &own, &settings)?;
     let mut config = options.scale().of(whole.clone());
     if own.promotion.is_some() {
         config.dram_cache.size = in_whole_sets(&config.dram_cache);
+    }
+    if let Some(log) = &mut config.write_log {
+        log.size = log.size.max(LOG_MIN);
     }
     config.check()?;
     let has_flash = designs::has_flash(&config)?;

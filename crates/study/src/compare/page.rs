@@ -7,13 +7,14 @@ use super::{BASELINE, ComparedDesign, Comparison};
 
 /// The systems of designs, by the start of their names. Any other name is a design of the user's
 /// own.
-const FAMILIES: [(&str, &[&str]); 6] = [
+const FAMILIES: [(&str, &[&str]); 7] = [
     ("DRAM", &["dram-only"]),
     ("AstriFlash", &["astriflash"]),
     ("AstriFlash's baselines", &["os-swap", "flash-sync"]),
     ("FlatFlash and its baselines", &["flatflash", "unified-mmap", "traditional-stack"]),
     ("HAMS and its baselines", &["lhams", "thams", "hams-mmap", "nvdimm", "optane"]),
     ("CXL-flash", &["cxl-flash"]),
+    ("SkyByte", &["skybyte"]),
 ];
 
 /// The name of designs that are not shipped.

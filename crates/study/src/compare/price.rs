@@ -25,7 +25,8 @@ impl Price {
         let data = config.dataset.size.0;
         let in_ssd = config.mos.as_ref().map_or(0, |mos| mos.ssd_dram.0);
         let promoted = config.promotion.as_ref().map_or(0, |promotion| promotion.size.0);
-        let dram = config.dram_cache.size.0 + in_ssd + promoted;
+        let log = config.write_log.as_ref().map_or(0, |log| log.size.0);
+        let dram = config.dram_cache.size.0 + in_ssd + promoted + log;
         let (dram, flash) = if has_flash { (dram, data) } else { (data, 0) };
         let (dram_gib, flash_gib) = (dram as f64 / GIB, flash as f64 / GIB);
         let dollars = prices.dram * dram_gib + prices.flash * flash_gib;
@@ -50,5 +51,7 @@ mod tests {
         assert_eq!(price("lhams-e", true).dram_gib, 9.5);
         // 2 GiB of promoted pages and 40 MiB in the SSD.
         assert_eq!(price("flatflash", true).dram_gib, 2.0390625);
+        // 2 GiB of promoted pages, and 448 MiB of cache and 64 of log in the SSD.
+        assert_eq!(price("skybyte-wp", true).dram_gib, 2.5);
     }
 }

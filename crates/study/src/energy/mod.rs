@@ -111,13 +111,16 @@ impl Meter {
             None if in_device => cache as f64 / GIB,
             None => table.ssd.dram_gib,
         };
+        let log = config.write_log.as_ref().map_or(0, |log| log.size.0);
+        let ssd_dram_gib = ssd_dram_gib + log as f64 / GIB;
         let on_dram_bus = config.mos.as_ref().is_some_and(|mos| mos.attachment == Attachment::Ddr);
         let lines_alone = in_device && promoted.is_none();
+        let coherent = config.promotion.as_ref().is_some_and(|promotion| !promotion.posts_stores);
         Ok(Some(Meter {
             table: table.clone(),
             flash: flash.map(|flash| flash.operations()),
             home: if lines_alone { Home::Device } else { Home::HostDram },
-            link_pj_per_byte: match (on_dram_bus, lines_alone) {
+            link_pj_per_byte: match (on_dram_bus, lines_alone || coherent) {
                 (true, _) => 0.0,
                 (false, true) => table.link.cxl_pj_per_byte,
                 (false, false) => table.link.pcie_pj_per_byte,

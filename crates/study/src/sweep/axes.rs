@@ -262,6 +262,13 @@ fn seeds(count: i64) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_sweep_of_skybyte_names_designs_programs_and_keys_that_exist() {
+        let text = include_str!("../../configs/skybyte.toml");
+        let sweep = Sweep::parse("configs/skybyte.toml", text).unwrap();
+        assert_eq!(sweep.plans().unwrap().len(), 7 * 3);
+    }
+
     fn refused(text: &str) -> String {
         let error = match Sweep::parse("file", text) {
             Err(error) => error,

@@ -28,6 +28,8 @@ const MEMORY: &[(&str, &[&str], More)] = &[
     ("dram.cas_cycles_per_8_bytes", &["1", "3", "8", "16"], Slower),
     ("device.dram_ns", &["20", "46", "200", "1000"], Slower),
     ("device.dram_banks", &["1", "4", "16"], Faster),
+    ("device.index_ns", &["0", "72", "300", "1000"], Slower),
+    ("write_log.size", &["8KiB", "64KiB", "512KiB"], Faster),
     ("mos.lookup_ns", &["0", "100", "1000", "10000"], Slower),
 ];
 
@@ -63,7 +65,8 @@ fn held(design: &str, key: &str) -> &'static [(&'static str, &'static str)] {
 fn has_its_direction(parameters: &[(&str, &[&str], More)]) {
     for design in tried() {
         for (key, values, more) in parameters {
-            if *key == "dram_cache.size" && design == "flatflash" {
+            let promotes = resolve(design, &[]).expect("a design").promotion.is_some();
+            if *key == "dram_cache.size" && promotes {
                 continue;
             }
             let ends = [values[0], values[values.len() - 1]];

@@ -45,7 +45,8 @@ fn machine(design: &str, keys: Keys<'_>) -> Option<Config> {
         true => &[("dram_cache.size", "160KiB"), ("promotion.size", "1MiB")],
         false => &[("dram_cache.size", "1MiB")],
     };
-    resolve(design, &[&size[..], dram, keys].concat()).ok()
+    let log: Keys<'_> = if own.write_log.is_some() { &[("write_log.size", "64KiB")] } else { &[] };
+    resolve(design, &[&size[..], dram, log, keys].concat()).ok()
 }
 
 /// Jobs of a run.

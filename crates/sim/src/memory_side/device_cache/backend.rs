@@ -1,6 +1,6 @@
 //! [`Backend`]: flash behind a bounded number of commands.
 
-use ebbtide_core::{PageId, Time};
+use ebbtide_core::{PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
 /// The flash of a device, with a limit on its commands in flight.
@@ -25,6 +25,11 @@ impl Backend {
     #[inline]
     pub(super) fn room(&self) -> u64 {
         self.commands_max.saturating_sub(self.flash.outstanding())
+    }
+
+    /// The expected time of a read of `page`.
+    pub(super) fn expected_read(&self, now: Time, page: PageId) -> Span {
+        self.flash.expected_read(now.max(self.now), page)
     }
 
     /// Reads `page`. The completion carries `tag`.

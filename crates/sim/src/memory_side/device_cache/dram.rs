@@ -18,8 +18,8 @@ use crate::config::Device;
 pub(super) struct DramServer {
     line: Span,
     on_bus: Span,
-    /// Time of a page on the bus. Zero if pages take none.
-    page: Span,
+    /// Time of each line of a page on the bus. Zero if pages take none.
+    of_page: Span,
     /// When each bank is free.
     banks: Vec<Time>,
     bus: Bus,
@@ -32,11 +32,11 @@ impl DramServer {
     /// The DRAM of `device`.
     pub(super) fn new(device: &Device) -> DramServer {
         let on_bus = Span::from_ns(device.dram_bus_ns);
-        let lines = if device.pages_take_bus { LINES } else { 0 };
+        let of_page = if device.pages_take_bus { on_bus } else { Span::ZERO };
         DramServer {
             line: Span::from_ns(device.dram_ns),
             on_bus,
-            page: Span::from_ps(lines * on_bus.as_ps()),
+            of_page,
             banks: vec![Time::ZERO; device.dram_banks as usize],
             bus: Bus::default(),
             ends: VecDeque::new(),
@@ -61,8 +61,14 @@ impl DramServer {
     /// Moves a page between DRAM and flash from `now` on. Returns when the move begins. Its lines
     /// then move at the speed of flash.
     pub(super) fn move_page(&mut self, now: Time) -> Time {
-        let end = self.bus.page(now, self.page);
-        Time::from_ps(end.as_ps() - self.page.as_ps())
+        self.move_lines(now, LINES)
+    }
+
+    /// Moves `count` lines like those of a page.
+    pub(super) fn move_lines(&mut self, now: Time, count: u64) -> Time {
+        let span = Span::from_ps(count * self.of_page.as_ps());
+        let end = self.bus.page(now, span);
+        Time::from_ps(end.as_ps() - span.as_ps())
     }
 
     /// The time from which the queue has room for another line.

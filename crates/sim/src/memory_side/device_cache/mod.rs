@@ -5,12 +5,14 @@ mod backend;
 mod bus;
 mod dram;
 mod link;
+mod log;
+mod patience;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching};
-use ebbtide_core::{Archive, FrameId, LINE_BYTES, PAGE_BYTES, PageId, Time};
+use ebbtide_core::{Archive, FrameId, LINE_BYTES, Lines, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
 
@@ -18,6 +20,8 @@ use self::backend::Backend;
 use self::dram::DramServer;
 use self::link::Link;
 pub(super) use self::link::Towards;
+use self::log::Log;
+use self::patience::Patience;
 use super::ahead::Ahead;
 use super::device::flash;
 use super::dram::Controllers;
@@ -42,12 +46,19 @@ use crate::config::{Config, ConfigError, needed, require};
 ///
 /// Without a cache (`dram_cache.size = 0`) every request is a flash command. Without registers
 /// (`dram_cache.mshr = 0`) a miss reads its page even if the page is already in flight.
+///
+/// With a [`Log`] written lines go there, and pages of the cache are clean (SkyByte, HPCA'25).
 pub struct DeviceCache {
     cache: Option<Cache>,
+    log: Option<Log>,
     misses: Misses,
     dram: DramServer,
     backend: Backend,
     link: Link,
+    /// Time to find where a line that is read lies.
+    index: Span,
+    /// When the device tells cores to run other threads, if it does.
+    patience: Option<Patience>,
     prefetches_first: bool,
     takes_hints: bool,
     fold_addresses: bool,
@@ -100,8 +111,15 @@ struct Cache {
     ahead: Ahead,
 }
 
-/// A waiter, and whether it stores.
-type Waiting = (Waiter, bool);
+/// A waiter for a page.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    waiter: Waiter,
+    /// Whether it stores.
+    write: bool,
+    /// Whether it runs another thread, and repeats its access later. Then no line is sent to it.
+    leaves: bool,
+}
 
 /// Requests that wait for flash.
 enum Misses {
@@ -146,12 +164,16 @@ impl DeviceCache {
             (Some(_), 0) => Misses::Repeated(FxHashMap::default()),
             (Some(_), rows) => Misses::Merged(MissTable::new(rows, device.mshr_requests)),
         };
+        let caches = cache.is_some();
         Ok(DeviceCache {
             cache,
+            log: Log::new(config)?,
             misses,
             dram: DramServer::new(device),
             backend: Backend::new(flash(config)?, device.flash_commands),
             link: Link::new(config),
+            index: Span::from_ns(device.index_ns),
+            patience: if caches { Patience::new(config, device) } else { None },
             prefetches_first: device.prefetches_first,
             takes_hints: needed(&config.prefetch, "prefetch")?.hints,
             fold_addresses: device.fold_addresses,
@@ -180,10 +202,17 @@ impl DeviceCache {
         self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Removes `page` from the cache. Returns its frame, and whether it was dirty, or `None` if it
-    /// is absent.
-    pub(super) fn forget(&mut self, page: PageId) -> Option<(FrameId, bool)> {
-        self.cache.as_mut()?.residency.remove(page)
+    /// Removes `page` from the cache and its lines from the log. Returns its frame, if it had one,
+    /// and whether flash lacks any of its lines.
+    pub(super) fn forget(&mut self, page: PageId) -> (Option<FrameId>, bool) {
+        let logged = self.log.as_mut().is_some_and(|log| log.forget(page));
+        let cached = self.cache.as_mut().and_then(|cache| cache.residency.remove(page));
+        (cached.map(|(frame, _)| frame), logged || cached.is_some_and(|(_, dirty)| dirty))
+    }
+
+    /// Whether written lines go to a log.
+    pub(super) fn logs(&self) -> bool {
+        self.log.is_some()
     }
 
     /// Pages that moved in flash since the last call. Empty unless they are
@@ -199,9 +228,10 @@ impl DeviceCache {
         cache.is_some_and(|cache| cache.residency.clean(page))
     }
 
-    /// Dirty pages of the cache.
+    /// Pages of which flash lacks lines.
     pub(super) fn dirty(&self) -> impl Iterator<Item = PageId> {
-        self.cache.iter().flat_map(|cache| cache.residency.dirty())
+        let logged = self.log.iter().flat_map(Log::pages);
+        self.cache.iter().flat_map(|cache| cache.residency.dirty()).chain(logged)
     }
 
     /// Reads `page` from flash without the cache.
@@ -209,17 +239,22 @@ impl DeviceCache {
         self.backend.read(now, page, FLUSH);
     }
 
-    /// Writes `page` to flash without the cache.
+    /// Writes `page`, which the host has sent or the cache keeps: to the log if there is one, and
+    /// to flash otherwise.
     pub(super) fn write_page(&mut self, now: Time, page: PageId) {
-        self.backend.write(now, page, FLUSH);
+        match self.log {
+            Some(_) => self.append_page(now, page),
+            None => self.backend.write(now, page, FLUSH),
+        }
     }
 
-    /// The time from which the device accepts requests. `None` if flash or an arrived page must
-    /// make room first.
+    /// The time from which the device accepts requests. `None` if flash, compaction or an arrived
+    /// page must make room first.
     #[inline]
     fn open_from(&self) -> Option<Time> {
         let full = matches!(&self.misses, Misses::Merged(table) if table.is_full());
-        let open = !full && self.backend.room() > 0 && self.came.is_empty();
+        let logs = self.log.as_ref().is_none_or(Log::has_room);
+        let open = !full && logs && self.backend.room() > 0 && self.came.is_empty();
         open.then(|| self.dram.open_from())
     }
 
@@ -259,9 +294,19 @@ impl DeviceCache {
 
     /// Enters `request`, which the device accepts.
     fn enter(&mut self, now: Time, request: Request) -> Answer {
-        match self.cache.as_ref().and_then(|cache| cache.residency.find(request.page)) {
-            Some(frame) => self.hit(now, frame, request),
-            None => self.miss(now, request),
+        if self.log.as_ref().is_some_and(|log| log.takes(&request)) {
+            return self.append(now, request);
+        }
+        let found = now + self.index;
+        let Request { page, line, .. } = request;
+        match self.cache.as_ref().and_then(|cache| cache.residency.find(page)) {
+            Some(frame) => self.hit(found, frame, request),
+            None if self.log.as_ref().is_some_and(|log| log.holds(page, line)) => {
+                self.counters.cache.hits += 1;
+                self.counters.log.log_reads += 1;
+                Answer::Hit(self.serve(found, page, u64::from(line), false))
+            }
+            None => self.miss(found, request),
         }
     }
 
@@ -282,11 +327,17 @@ impl DeviceCache {
     fn miss(&mut self, now: Time, request: Request) -> Answer {
         let (Request { page, waiter, .. }, write) = (request, request.dirties());
         self.counters.cache.write_back_misses += u64::from(write && waiter.slot == NOBODY);
+        let expected = |page| self.backend.expected_read(now, page);
+        let (answer, leaves) = match &mut self.patience {
+            Some(patience) => patience.answer(now, request, expected),
+            None => (Answer::Miss(now), false),
+        };
+        let waiting = Waiting { waiter, write, leaves };
         match &mut self.misses {
-            Misses::Merged(table) => match table.begin(page, (waiter, write)) {
+            Misses::Merged(table) => match table.begin(page, waiting) {
                 Begin::Merged => {
                     self.counters.cache.hits_under_miss += 1;
-                    return Answer::Miss(now);
+                    return answer;
                 }
                 begun => {
                     assert_eq!(
@@ -299,12 +350,12 @@ impl DeviceCache {
             Misses::Repeated(reads) => {
                 let reads = reads.entry(page).or_default();
                 self.counters.cache.repeated_reads += u64::from(!reads.is_empty());
-                reads.push_back((waiter, write));
+                reads.push_back(waiting);
             }
             Misses::Single { .. } => {}
         }
         self.begin(now, request);
-        Answer::Miss(now)
+        answer
     }
 
     /// Starts the first request for a page that is not in the cache.
@@ -312,7 +363,7 @@ impl DeviceCache {
         let (Request { page, waiter, .. }, write) = (request, request.dirties());
         let Some(cache) = &mut self.cache else {
             self.counters.cache.misses += 1;
-            let tag = self.misses.place((waiter, write));
+            let tag = self.misses.place(Waiting { waiter, write, leaves: false });
             if write {
                 return self.backend.write(now, page, tag);
             }
@@ -373,9 +424,12 @@ impl DeviceCache {
         if done.tag == FLUSH {
             return;
         }
+        if log::is_merge(done.tag) {
+            return self.merge_ended(done);
+        }
         if let Misses::Single { waiting, free } = &mut self.misses {
             free.push(done.tag);
-            let (waiter, write) = waiting[done.tag as usize];
+            let Waiting { waiter, write, .. } = waiting[done.tag as usize];
             let arrives = self.cross(done.at, done.at, write);
             return events.push(Event::Arrived(waiter, arrives));
         }
@@ -392,6 +446,9 @@ impl DeviceCache {
     /// Moves `page`, which flash has read, into the DRAM.
     fn arrived(&mut self, now: Time, page: PageId, events: &mut Vec<Event>) {
         let mut waiting = std::mem::take(&mut self.waiting);
+        if let Some(patience) = &mut self.patience {
+            patience.arrived(page);
+        }
         match &mut self.misses {
             Misses::Single { .. } => unreachable!("without a cache no page enters the DRAM"),
             Misses::Repeated(reads) => {
@@ -413,12 +470,16 @@ impl DeviceCache {
     /// Delivers the arrived `page` to all of `waiting`. The DRAM serves each of them, or the page
     /// once if none waits.
     fn deliver(&mut self, now: Time, page: PageId, waiting: &[Waiting], events: &mut Vec<Event>) {
-        let writes = waiting.first().is_some_and(|(_, write)| *write);
+        let writes = waiting.first().is_some_and(|first| first.write);
         let (frame, moves) = self.install(now, page, writes, !waiting.is_empty());
         if waiting.is_empty() {
             self.dram.serve(now, page, 0);
         }
-        for (number, &(waiter, write)) in waiting.iter().enumerate() {
+        for (number, &Waiting { waiter, write, leaves }) in waiting.iter().enumerate() {
+            if leaves {
+                events.push(Event::Arrived(waiter, moves));
+                continue;
+            }
             if number > 0 {
                 let cache = self.cache.as_mut().expect("pages arrive in a cache");
                 cache.residency.hit(frame, write);
@@ -450,9 +511,13 @@ impl DeviceCache {
         self.counters.traffic.device_dram_bytes += PAGE_BYTES as u64;
         self.counters.cache.evicted(victim);
         let moves = self.dram.move_page(now);
+        // Lines of the log replace those from flash.
+        let newer = self.log.as_ref().map_or(Lines::NONE, |log| log.lines(page)).count();
+        self.counters.traffic.device_dram_bytes += newer * LINE_BYTES as u64;
+        self.dram.move_lines(now, newer);
         if let Some(victim) = victim {
             self.tell(frame, victim.page, Happened::Evicted);
-            if let Some(notes) = &mut self.notes {
+            if let (Some(notes), None) = (&mut self.notes, &self.log) {
                 notes.push(Noted { page: victim.page, stage: Stage::Left, at: now });
             }
             if victim.dirty {
@@ -608,6 +673,17 @@ impl MemorySide for DeviceCache {
 impl Warm for DeviceCache {
     fn warm(&mut self, request: Request) {
         let (page, write) = (request.page, request.dirties());
+        if let Some(log) = &self.log {
+            if log.takes(&request) {
+                return self.warm_append(request);
+            }
+            let is_cached = self.cache.as_ref().is_some_and(|c| c.residency.find(page).is_some());
+            if !is_cached && log.holds(page, request.line) {
+                self.counters.cache.hits += 1;
+                self.counters.log.log_reads += 1;
+                return;
+            }
+        }
         let Some(cache) = &mut self.cache else { return };
         let frame = if let Some(frame) = cache.residency.find(page) {
             self.counters.cache.hits += 1;
@@ -633,6 +709,9 @@ impl Warm for DeviceCache {
         if let Some(cache) = &mut self.cache {
             cache.residency.state(archive);
         }
+        if let Some(log) = &mut self.log {
+            log.state(archive);
+        }
     }
 }
 
@@ -647,7 +726,7 @@ impl Observe for DeviceCache {
         counters
     }
 
-    /// Notes only [`Stage::Left`].
+    /// Notes only [`Stage::Left`]. With a log, the lines of a page leave it when it is merged.
     fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
         std::mem::replace(&mut self.notes, keep.then(Vec::new)).unwrap_or_default()
     }

@@ -59,6 +59,7 @@ pub struct Promotion {
     write_back: WriteBack,
     move_time: Span,
     map_time: Span,
+    posts_stores: bool,
     /// A read of a line that the device's cache holds.
     read: Span,
     posted_write: Span,
@@ -115,6 +116,7 @@ impl Promotion {
             write_back: promotion.write_back,
             move_time: Span::from_ns(promotion.move_ns),
             map_time: Span::from_ns(promotion.map_ns),
+            posts_stores: promotion.posts_stores,
             read,
             posted_write,
             verified_write: posted_write + read,
@@ -223,7 +225,8 @@ impl Promotion {
 
     fn demote(&mut self, now: Time, page: PageId, dirty: bool) {
         self.counters.promotion.demotions += 1;
-        if let Some(notes) = &mut self.notes {
+        // With a log in the device, the page leaves later, when it is merged.
+        if let (Some(notes), false) = (&mut self.notes, self.device.logs()) {
             notes.push(Noted { page, stage: Stage::Left, at: now });
         }
         if dirty || self.write_back == WriteBack::All {
@@ -248,11 +251,11 @@ impl Promotion {
         self.send(at, page);
         let moving = self.moving.remove(&page).expect("the page is in flight");
         let frame = self.look_aside.finish(page);
-        let slot = self.device.forget(page);
-        if let Some((slot, _)) = slot {
+        let (slot, newer) = self.device.forget(page);
+        if let Some(slot) = slot {
             self.adaptive.evict(slot);
         }
-        let dirty = moving.dirty || slot.is_some_and(|(_, dirty)| dirty);
+        let dirty = moving.dirty || newer;
         self.host.install(frame, page, dirty);
         self.told.push(Event::Unmapped(page));
         self.told.push(Event::Interrupted(None));
@@ -274,13 +277,15 @@ impl Promotion {
 impl MemorySide for Promotion {
     fn access(&mut self, now: Time, request: Request) -> Answer {
         self.now = self.now.max(now);
-        let Request { page, write, waiter, .. } = request;
+        let Request { page, waiter, .. } = request;
+        let posts = request.write && (self.posts_stores || self.is_persist(page));
         if let Some(frame) = self.host.find(page) {
             self.host.hit(frame, request.dirties());
             return self.in_dram(now, page);
         }
         if self.look_aside.contains(page) {
-            if let Some(answer) = self.in_flight(now, request) {
+            let write = posts || request.dirties();
+            if let Some(answer) = self.in_flight(now, Request { write, ..request }) {
                 return answer;
             }
             if waiter.slot == NOBODY && self.moves_by(page, request.line) <= now + self.read {
@@ -292,7 +297,10 @@ impl MemorySide for Promotion {
             self.counters.relocation.redirected += 1;
             asked += self.redirect;
         }
-        if !write {
+        if !posts {
+            if request.dirties() {
+                self.upkeep.written(self.now, page);
+            }
             let answer = self.device.access(asked, request);
             self.observe(now);
             return answer;
@@ -378,7 +386,8 @@ impl Warm for Promotion {
         if let Some(frame) = self.host.find(page) {
             return self.host.hit(frame, request.dirties());
         }
-        self.device.warm(Request { keeps: false, ..request });
+        let keeps = request.keeps && !self.posts_stores;
+        self.device.warm(Request { keeps, ..request });
         for Seen { frame, page, what } in self.device.take_seen() {
             match what {
                 Happened::Evicted => self.adaptive.evict(frame),
@@ -387,9 +396,14 @@ impl Warm for Promotion {
                     if self.adaptive.access(frame) {
                         self.adaptive.evict(frame);
                         self.counters.promotion.promotions += 1;
-                        let dirty = self.device.forget(page).is_some_and(|(_, dirty)| dirty);
+                        let dirty = self.device.forget(page).1;
                         let evicted = self.host.bring(page, dirty).1;
                         self.counters.promotion.demotions += u64::from(evicted.is_some());
+                        if let Some(victim) = evicted
+                            && (victim.dirty || self.write_back == WriteBack::All)
+                        {
+                            self.device.warm_write_page(victim.page);
+                        }
                     }
                 }
             }

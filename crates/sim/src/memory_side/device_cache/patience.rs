@@ -1,0 +1,48 @@
+//! [`Patience`]: which absent pages a device expects late (SkyByte, HPCA'25).
+
+use ebbtide_core::{PageId, Span, Time};
+use rustc_hash::FxHashMap;
+
+use super::super::{Answer, Request};
+use crate::config::{Config, Device};
+
+/// Compares the expected wait for flash with a threshold. A core runs another thread during a long
+/// wait, and waits itself during a brief one.
+pub(super) struct Patience {
+    after: Span,
+    /// The way to the core that is told.
+    reply: Span,
+    /// When pages in flight are expected.
+    expected: FxHashMap<PageId, Time>,
+}
+
+impl Patience {
+    /// The patience of `device`, if it tells cores to run other threads.
+    pub(super) fn new(config: &Config, device: &Device) -> Option<Patience> {
+        let after = Span::from_ns(device.switch_after_ns?);
+        let reply = Span::from_ns(2 * config.link.latency_ns);
+        Some(Patience { after, reply, expected: FxHashMap::default() })
+    }
+
+    /// The answer to `request`, whose page is absent, and whether its thread leaves its core. A
+    /// read of a page that is not in flight takes as long as `read` says.
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        request: Request,
+        read: impl FnOnce(PageId) -> Span,
+    ) -> (Answer, bool) {
+        let page = request.page;
+        let due = *self.expected.entry(page).or_insert_with(|| now + read(page));
+        match due.since(now) < self.after {
+            true => (Answer::Brief(now + self.reply), false),
+            // A miss register of the core and a write-back wait without a thread.
+            false => (Answer::Miss(now + self.reply), request.waiter.slot == 0),
+        }
+    }
+
+    /// Notes that `page` has come from flash.
+    pub(super) fn arrived(&mut self, page: PageId) {
+        self.expected.remove(&page);
+    }
+}
