@@ -91,26 +91,48 @@ fn join<M: Memory>(
     any
 }
 
+/// Leaves with expired keys that are fetched ahead of the one in turn.
+const AHEAD: usize = 32;
+
+/// Leaves after which other jobs run while none is [late](LATE_MS), and while one is.
+const LEAVES_A_TURN: [usize; 2] = [16, 256];
+
+/// A leaf is late if its first key expired this long ago. Keys then come faster than they go.
+const LATE_MS: u64 = 1_000;
+
 /// For each database, removes expired keys and fields from the `most` leaves with the earliest
-/// expiry. The leaves are fetched together. Returns true if there was one.
+/// expiry. Lets other jobs run in between. Returns true if there was a leaf.
 pub(crate) fn expire<M: Memory>(
     memory: &mut M,
     state: &State,
     keyspace: &Keyspace,
     most: usize,
 ) -> bool {
-    let keyspace = keyspace.at(crate::clock::now_ms());
+    let now_ms = crate::clock::now_ms();
+    let keyspace = keyspace.at(now_ms);
     let mut any = false;
     for database in 0..DATABASES {
         let leaves = keyspace.due(memory, database, most);
-        if leaves.len() > 1 {
-            leaves.iter().for_each(|due| keyspace.fetch_due_ahead(memory, database, *due));
+        let late = leaves.first().is_some_and(|first| first.late_ms(now_ms) >= LATE_MS);
+        let turn = LEAVES_A_TURN[usize::from(late)];
+        for due in leaves.iter().take(AHEAD).skip(1) {
+            keyspace.fetch_due_ahead(memory, database, *due);
         }
-        for due in leaves {
-            if expire_leaf(memory, state, &keyspace, (database, due)).is_err() {
+        for (at, due) in leaves.iter().enumerate() {
+            // Its page has come when half of those before it are done.
+            if let Some(next) = leaves.get(at + AHEAD) {
+                keyspace.fetch_due_ahead(memory, database, *next);
+            }
+            if let Some(near) = leaves.get(at + AHEAD / 2) {
+                keyspace.fetch_beside_ahead(memory, database, *near);
+            }
+            if expire_leaf(memory, state, &keyspace, (database, *due)).is_err() {
                 return any;
             }
             any = true;
+            if (at + 1).is_multiple_of(turn) {
+                memory.let_others_run();
+            }
         }
     }
     any

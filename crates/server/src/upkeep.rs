@@ -3,7 +3,9 @@
 //!
 //! Every key that expires is removed once. So a pause between two turns would save no work, and the
 //! keys would heap up. Upkeep therefore makes no pause while keys are due, and lets other jobs run
-//! after a few leaves. Pages of large values can wait, so it pauses between those.
+//! after a few leaves. In a turn it looks at as many leaves as commands have run since the last.
+//! So it keeps up with any number of connections. Pages of large values can wait, so it pauses
+//! between those.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -14,9 +16,9 @@ use ebbtide_structures::keyspace::Keyspace;
 use crate::space;
 use crate::state::State;
 
-/// Leaves with expired keys that are fetched together. Other jobs of the core wait for one such
-/// group.
-const LEAVES: usize = 16;
+/// Least and most leaves with expired keys of a turn.
+const LEAVES_MIN: u64 = 64;
+const LEAVES_MAX: u64 = 1_024;
 
 /// Duration of a turn that frees pages. Other jobs of the core wait that long.
 const TURN: Duration = Duration::from_millis(1);
@@ -30,8 +32,10 @@ const REST: Duration = Duration::from_millis(100);
 /// State of upkeep.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// Commands run before pages were last freed.
+    /// Commands run before the last turn.
     commands: Cell<u64>,
+    /// Commands run before pages were last freed.
+    commands_at_free: Cell<u64>,
     /// When pages are freed again; `None` for at once.
     free_at: Cell<Option<Instant>>,
 }
@@ -40,7 +44,10 @@ impl Upkeep {
     /// Runs a turn. Returns the pause after it.
     pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State) -> Duration {
         let Some(keyspace) = state.keys() else { return REST };
-        let any_expired = space::expire(memory, state, &keyspace, LEAVES);
+        let commands = state.shared.total(|core| &core.commands);
+        let ran = commands.saturating_sub(self.commands.replace(commands));
+        let leaves = ran.clamp(LEAVES_MIN, LEAVES_MAX) as usize;
+        let any_expired = space::expire(memory, state, &keyspace, leaves);
         let now = Instant::now();
         let pause = match self.free_at.get().and_then(|at| at.checked_duration_since(now)) {
             Some(pause) => pause,
@@ -61,7 +68,7 @@ impl Upkeep {
         keyspace: &Keyspace,
     ) -> Duration {
         let commands = state.shared.total(|core| &core.commands);
-        let is_idle = self.commands.replace(commands) == commands;
+        let is_idle = self.commands_at_free.replace(commands) == commands;
         let began = Instant::now();
         loop {
             let large = space::reclaim_large(memory, state, keyspace);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::collection::{all_over, first_expiry};
 use super::due;
 use super::due_record::{Named, Record};
-use super::entry::{Entry, load_key};
+use super::entry::{Entry, entry_bytes, load_key};
 use super::kind::Kind;
 use super::layout::PageHeader;
 use super::leaf::Found;
@@ -20,6 +20,11 @@ use crate::latch;
 pub struct Due(Record);
 
 impl Due {
+    /// Milliseconds since its first key or field had expired for certain.
+    pub fn late_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(u64::from(self.0.0) * 1000)
+    }
+
     /// The hash at which the leaf begins.
     pub fn hash(&self) -> u64 {
         self.0.1
@@ -54,6 +59,26 @@ impl Keyspace {
     /// Hints the page of a leaf that is due, so that it is fetched ahead.
     pub fn fetch_due_ahead<M: Memory>(&self, memory: &mut M, database: usize, due: Due) {
         self.tree(database).hint(memory, due.hash());
+    }
+
+    /// Hints the neighbours of a leaf that is due, if it will be joined with them.
+    pub fn fetch_beside_ahead<M: Memory>(&self, memory: &mut M, database: usize, due: Due) {
+        let tree = self.tree(database);
+        let bytes = tree.read(memory, due.hash(), |memory, page, header| {
+            let mut bytes = 0;
+            leaf::each_entry(memory, page, header, |memory, at| {
+                let end = leaf::end(page);
+                let entry = Entry::load_without_value(memory, at, end);
+                let expires_at_ms = entry.and_then(|entry| entry.expires_at_ms);
+                if expires_at_ms.is_none_or(|at| at > self.now_ms) {
+                    bytes += entry_bytes(memory, at, end);
+                }
+            });
+            bytes
+        });
+        if bytes.is_some_and(|bytes| bytes <= tree.sparse_bytes_max(memory)) {
+            tree.hint_beside(memory, due.hash());
+        }
     }
 
     /// Returns the hashes of the expired keys in the leaf of this hash.

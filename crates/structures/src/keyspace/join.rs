@@ -4,7 +4,7 @@
 //! have to wait, because other writers latch children before the page above. A reader that still
 //! knows a freed page finds its latch changed.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, Hint, Memory};
 use smallvec::SmallVec;
 
 use super::inner::{self, Child};
@@ -43,8 +43,29 @@ impl Tree {
         let leaf =
             self.read(memory, hash, |_, _, header| (header.sparse, leaf::used_bytes(header)));
         let (sparse, bytes) = leaf.unwrap_or_default();
-        // While there is room, only pairs are joined. One of a pair has at most half of the bytes.
-        sparse && (!self.pages.are_ample(memory) || bytes <= ROOMY_BYTES_MAX / 2)
+        sparse && bytes <= self.sparse_bytes_max(memory)
+    }
+
+    /// Returns the most bytes of entries of a leaf that is joined with its neighbours.
+    pub(super) fn sparse_bytes_max<M: Memory>(&self, memory: &mut M) -> usize {
+        match self.pages.are_ample(memory) {
+            // Only pairs are joined. One of a pair has at most half of the bytes.
+            true => ROOMY_BYTES_MAX / 2,
+            false => LEAF_BYTES,
+        }
+    }
+
+    /// Hints the leaves that a join of the leaf of `hash` looks at.
+    pub(super) fn hint_beside<M: Memory>(&self, memory: &mut M, hash: u64) {
+        let Some(above) = self.descend(memory, hash, 1) else { return };
+        // If the page changes during this, the hints name wrong pages.
+        let header = PageHeader::load(memory, above.page);
+        if header.level == 1 {
+            let first = inner::index(memory, above.page, &header, hash).saturating_sub(1);
+            for (_, leaf) in inner::slice(memory, above.page, &header, first..first + 4) {
+                memory.hint(Hint::WillNeed(self.pages.address_of_any(leaf)));
+            }
+        }
     }
 
     /// Returns how many bytes of entries joined leaves may have on average.
