@@ -1,28 +1,27 @@
 //! [`Blocks`]: which bytes of a heap are in use. It knows offsets only, and never touches the
 //! bytes.
 
-use super::classes::{CHUNK_BYTES, CLASSES, Class};
 use super::runs::FreeRuns;
+use super::small::{GRANULES, Shape, SmallBlocks};
+
+/// Bytes of a chunk: the unit in which a heap divides its region.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+
+/// A chunk is in the list of those with room once this many of its granules are free.
+const ROOM: usize = GRANULES / 8;
+
+/// A block of at most this many bytes stays where it is when it shrinks.
+const SHRINKS_FROM: usize = 512;
 
 /// What a chunk holds.
 enum Chunk {
     Free,
-    /// Blocks of one class.
-    Small(Slab),
+    /// Blocks that are smaller than a chunk.
+    Small(SmallBlocks),
     /// The first of so many chunks of one block.
     Large(u32),
     /// A later chunk of a block.
     Rest,
-}
-
-/// A chunk of blocks of one class.
-struct Slab {
-    class: Class,
-    /// A set bit for each block in use.
-    used: Box<[u64]>,
-    free: u32,
-    /// Where the chunk is in the list of chunks of its class with free blocks.
-    listed_at: Option<u32>,
 }
 
 /// Why a block cannot be freed.
@@ -38,12 +37,14 @@ pub(super) enum BadFree {
 pub(super) struct Blocks {
     chunks: Vec<Chunk>,
     free: FreeRuns,
-    /// By class: chunks with free blocks.
-    with_room: [Vec<u32>; CLASSES],
+    /// The chunk that small blocks are taken from.
+    open: Option<u32>,
+    /// Other chunks with room for small blocks.
+    with_room: Vec<u32>,
     /// Chunks so aligned that chunk 0 is this many chunks behind a multiple of every alignment.
     phase: u32,
-    /// Bytes of DRAM for slabs.
-    slab_bytes: usize,
+    /// Bytes of DRAM for the notes of small blocks.
+    note_bytes: usize,
 }
 
 impl Blocks {
@@ -52,21 +53,22 @@ impl Blocks {
         Blocks {
             chunks: (0..chunks).map(|_| Chunk::Free).collect(),
             free: FreeRuns::new(chunks),
-            with_room: std::array::from_fn(|_| Vec::new()),
+            open: None,
+            with_room: Vec::new(),
             phase,
-            slab_bytes: 0,
+            note_bytes: 0,
         }
     }
 
     /// Bytes of DRAM in use.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.chunks.len() * size_of::<Chunk>() + self.slab_bytes
+        self.chunks.len() * size_of::<Chunk>() + self.note_bytes
     }
 
     /// Takes a block of `bytes` bytes at a multiple of `align`. Returns its offset.
     pub(super) fn allocate(&mut self, bytes: usize, align: usize) -> Option<usize> {
-        match Class::of(bytes, align) {
-            Some(class) => self.allocate_small(class),
+        match Shape::of(bytes, align) {
+            Some(shape) => self.allocate_small(shape),
             None => {
                 let count = u32::try_from(bytes.max(1).div_ceil(CHUNK_BYTES)).ok()?;
                 let align = u32::try_from(align.div_ceil(CHUNK_BYTES)).ok()?;
@@ -83,40 +85,45 @@ impl Blocks {
         self.chunks[first + 1..first + count as usize].fill_with(|| Chunk::Rest);
     }
 
-    fn allocate_small(&mut self, class: Class) -> Option<usize> {
-        let number = match self.with_room[class.index()].last() {
-            Some(&number) => number,
-            None => self.new_slab(class)?,
-        };
-        let Chunk::Small(slab) = &mut self.chunks[number as usize] else {
-            unreachable!("chunk {number} is in a list of small blocks");
-        };
-        let word = slab.used.iter().position(|word| *word != u64::MAX).expect("a free block");
-        let bit = slab.used[word].trailing_ones();
-        slab.used[word] |= 1 << bit;
-        slab.free -= 1;
-        if slab.free == 0 {
-            slab.listed_at = None;
-            self.with_room[class.index()].pop();
+    /// Takes a small block: from the open chunk, one with room, a new one, or any.
+    fn allocate_small(&mut self, shape: Shape) -> Option<usize> {
+        let open = self.open;
+        if let Some(at) = open.and_then(|open| self.take_small(open, shape)) {
+            return Some(at);
         }
-        Some(number as usize * CHUNK_BYTES + (word * 64 + bit as usize) * class.bytes())
+        self.open = None;
+        let found = self.take_from_others(shape);
+        open.into_iter().for_each(|closed| self.note_room(closed));
+        found
     }
 
-    fn new_slab(&mut self, class: Class) -> Option<u32> {
-        let number = self.free.take(1, 1, 0)?;
-        let blocks = class.blocks();
-        let mut used = vec![0u64; blocks.div_ceil(64)].into_boxed_slice();
-        if !blocks.is_multiple_of(64) {
-            // There are no blocks behind the last one.
-            used[blocks / 64] = u64::MAX << (blocks % 64);
+    /// Takes a small block from a chunk that is not open, and opens that one.
+    fn take_from_others(&mut self, shape: Shape) -> Option<usize> {
+        // A chunk whose room is in too small pieces comes back with its next free block.
+        while let Some(&number) = self.with_room.last() {
+            self.unlist(number);
+            if let Some(at) = self.take_small(number, shape) {
+                self.open = Some(number);
+                return Some(at);
+            }
         }
-        self.slab_bytes += size_of_val(&*used);
-        let list = &mut self.with_room[class.index()];
-        let listed_at = Some(list.len() as u32);
-        list.push(number);
-        let slab = Slab { class, used, free: blocks as u32, listed_at };
-        self.chunks[number as usize] = Chunk::Small(slab);
-        Some(number)
+        if let Some(new) = self.free.take(1, 1, 0) {
+            let blocks = SmallBlocks::new();
+            self.note_bytes += blocks.memory_bytes();
+            self.chunks[new as usize] = Chunk::Small(blocks);
+            self.open = Some(new);
+            return self.take_small(new, shape);
+        }
+        (0..self.chunks.len() as u32).find_map(|number| self.take_small(number, shape))
+    }
+
+    /// Takes a block from chunk `number` if that has small blocks and room.
+    fn take_small(&mut self, number: u32, shape: Shape) -> Option<usize> {
+        let Chunk::Small(blocks) = &mut self.chunks[number as usize] else { return None };
+        let before = blocks.memory_bytes();
+        let at = blocks.allocate(shape);
+        self.note_bytes = self.note_bytes + blocks.memory_bytes() - before;
+        Some(number as usize * CHUNK_BYTES + at?)
     }
 
     /// Frees the block at `offset`.
@@ -133,57 +140,48 @@ impl Blocks {
                 self.free.put(number as u32, count);
                 Ok(())
             }
-            Chunk::Small(slab) => {
-                let within = offset % CHUNK_BYTES;
-                let block = within / slab.class.bytes();
-                if !within.is_multiple_of(slab.class.bytes()) || block >= slab.class.blocks() {
-                    return Err(BadFree::NoBlock);
-                }
-                let bit = 1 << (block % 64);
-                if slab.used[block / 64] & bit == 0 {
-                    return Err(BadFree::Freed);
-                }
-                slab.used[block / 64] &= !bit;
-                slab.free += 1;
+            Chunk::Small(blocks) => {
+                let before = blocks.memory_bytes();
+                let freed = blocks.free(offset % CHUNK_BYTES);
+                self.note_bytes = self.note_bytes + blocks.memory_bytes() - before;
                 self.note_room(number as u32);
-                Ok(())
+                freed
             }
         }
     }
 
-    /// A block of chunk `number` was freed: the chunk joins its list, or is free as a whole.
+    /// Lists chunk `number` if it has room. A chunk without blocks is free as a whole.
     fn note_room(&mut self, number: u32) {
-        let Chunk::Small(slab) = &mut self.chunks[number as usize] else { return };
-        let list = &mut self.with_room[slab.class.index()];
-        if slab.free as usize == slab.class.blocks() {
-            let at = slab.listed_at.take();
-            self.slab_bytes -= size_of_val(&*slab.used);
-            if let Some(at) = at {
-                list.swap_remove(at as usize);
-                if let Some(&moved) = list.get(at as usize)
-                    && let Chunk::Small(moved) = &mut self.chunks[moved as usize]
-                {
-                    moved.listed_at = Some(at);
-                }
-            }
+        let Chunk::Small(blocks) = &mut self.chunks[number as usize] else { return };
+        let free = blocks.free_granules();
+        if free == GRANULES {
+            self.note_bytes -= blocks.memory_bytes();
+            self.unlist(number);
+            self.open = self.open.filter(|open| *open != number);
             self.chunks[number as usize] = Chunk::Free;
             self.free.put(number, 1);
-        } else if slab.listed_at.is_none() {
-            slab.listed_at = Some(list.len() as u32);
-            list.push(number);
+        } else if free >= ROOM && blocks.listed_at.is_none() && self.open != Some(number) {
+            blocks.listed_at = Some(self.with_room.len() as u32);
+            self.with_room.push(number);
+        }
+    }
+
+    /// Takes chunk `number` off the list of those with room.
+    fn unlist(&mut self, number: u32) {
+        let Chunk::Small(blocks) = &mut self.chunks[number as usize] else { return };
+        let Some(at) = blocks.listed_at.take() else { return };
+        self.with_room.swap_remove(at as usize);
+        if let Some(&moved) = self.with_room.get(at as usize)
+            && let Chunk::Small(moved) = &mut self.chunks[moved as usize]
+        {
+            moved.listed_at = Some(at);
         }
     }
 
     /// The bytes that the block at `offset` holds, or `None` if no block in use begins there.
     pub(super) fn usable_bytes(&self, offset: usize) -> Option<usize> {
         match self.chunks.get(offset / CHUNK_BYTES)? {
-            Chunk::Small(slab) => {
-                let (within, bytes) = (offset % CHUNK_BYTES, slab.class.bytes());
-                let (word, bit) = (within / bytes / 64, within / bytes % 64);
-                let used = slab.used.get(word)? >> bit & 1 == 1;
-                let is_block = within.is_multiple_of(bytes) && within / bytes < slab.class.blocks();
-                (is_block && used).then_some(bytes)
-            }
+            Chunk::Small(blocks) => blocks.usable_bytes(offset % CHUNK_BYTES),
             Chunk::Large(count) => {
                 offset.is_multiple_of(CHUNK_BYTES).then_some(*count as usize * CHUNK_BYTES)
             }
@@ -196,9 +194,9 @@ impl Blocks {
         let number = offset / CHUNK_BYTES;
         match self.chunks.get(number) {
             // A block that shrinks to less than half should move.
-            Some(Chunk::Small(slab)) => {
-                bytes <= slab.class.bytes() && 2 * bytes.max(16) > slab.class.bytes()
-            }
+            Some(Chunk::Small(blocks)) => blocks
+                .usable_bytes(offset % CHUNK_BYTES)
+                .is_some_and(|usable| bytes <= usable && 2 * bytes.max(SHRINKS_FROM) > usable),
             Some(&Chunk::Large(count)) => {
                 let wanted = bytes.div_ceil(CHUNK_BYTES) as u32;
                 let first = number as u32;
@@ -273,9 +271,35 @@ mod tests {
             for at in model.into_keys() {
                 prop_assert_eq!(heap.free(at), Ok(()));
             }
-            prop_assert_eq!(heap.slab_bytes, 0);
+            prop_assert_eq!(heap.note_bytes, 0);
+            prop_assert_eq!((heap.open, heap.with_room.len()), (None, 0));
             prop_assert_eq!(heap.allocate(CHUNKS as usize * CHUNK_BYTES, 1), Some(0));
         }
+    }
+
+    /// Blocks of many sizes replace each other. The heap takes little more than what is in use.
+    #[test]
+    fn a_heap_of_changing_sizes_does_not_grow() {
+        let mut heap = Blocks::new(400, 0);
+        let (mut blocks, mut in_use, mut random) = (Vec::new(), 0, 7u64);
+        for step in 0..200_000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            // Sizes grow and shrink over time.
+            let most = if step / 20_000 % 2 == 0 { 300 } else { 3_000 };
+            let bytes = (random >> 20) as usize % most + 1;
+            while in_use + bytes > 12 << 20 {
+                let (at, bytes) = blocks.swap_remove((random >> 40) as usize % blocks.len());
+                assert_eq!(heap.free(at), Ok(()));
+                in_use -= bytes;
+            }
+            blocks.push((heap.allocate(bytes, 1).expect("there is room"), bytes));
+            in_use += bytes;
+        }
+        let chunks = heap.chunks.iter().filter(|chunk| !matches!(chunk, Chunk::Free)).count();
+        let share = (chunks * CHUNK_BYTES) as f64 / in_use as f64;
+        assert!(share < 1.35, "{share} bytes for each byte in use");
     }
 
     #[test]
@@ -287,7 +311,7 @@ mod tests {
             assert!(heap.free(wrong).is_err(), "{wrong}");
             assert_eq!(heap.usable_bytes(wrong), None, "{wrong}");
         }
-        assert_eq!(heap.free(small + 112), Err(BadFree::Freed));
+        assert_eq!(heap.free(small + 128), Err(BadFree::Freed));
         assert_eq!(heap.allocate(usize::MAX, 1), None);
         assert_eq!(heap.allocate(3 * CHUNK_BYTES, 1), None);
     }

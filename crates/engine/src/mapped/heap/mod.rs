@@ -5,8 +5,8 @@
 //! pages that are mapped at once.
 
 mod blocks;
-mod classes;
 mod runs;
+mod small;
 
 use std::alloc::Layout;
 use std::fmt;
@@ -19,8 +19,7 @@ use parking_lot::Mutex;
 
 use super::fatal::fatal;
 use super::region::Region;
-use blocks::{BadFree, Blocks};
-use classes::CHUNK_BYTES;
+use blocks::{BadFree, Blocks, CHUNK_BYTES};
 
 /// The alignment of a block from [`Heap::allocate`] without another one.
 pub const ALIGNMENT: usize = 16;
