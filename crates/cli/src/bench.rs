@@ -85,7 +85,8 @@ pub(crate) struct Arguments {
     /// Scheduling discipline: priority, or fifo (for comparison)
     #[arg(long, default_value = "priority")]
     scheduler: Discipline,
-    /// Replacement policy: mini-sim, s3-fifo, clock, fifo or random
+    /// Replacement policy: mini-sim, clock, s3-fifo, fifo, random, srrip-hp, srrip-fp, brrip or
+    /// drrip
     #[arg(long, default_value = "mini-sim")]
     replacement: PolicyKind,
     /// Admission to the replacement policy: always (every page), or adaptive (pages that

@@ -213,9 +213,7 @@ fn restore_large<M: Memory>(
         at += count;
         call.memory.let_others_run();
     }
-    if u16::from_le_bytes([foot[0], foot[1]]) > VERSION
-        || foot[2..] != crc64(sum, &foot[..2]).to_le_bytes()
-    {
+    if !ends_right(sum, &foot) {
         return Err(WRONG.into());
     }
     let head = read(call, 0, end.min(HEAD_BYTES_MAX));
@@ -275,11 +273,18 @@ fn with_footer(mut bytes: Vec<u8>) -> Vec<u8> {
 /// Returns a dump of this server or of Redis without its version and its checksum.
 fn checked(dump: &[u8]) -> Result<&[u8], Failure> {
     let Some(at) = dump.len().checked_sub(FOOTER_BYTES) else { return Err(WRONG.into()) };
-    let version = u16::from_le_bytes([dump[at], dump[at + 1]]);
-    if version > VERSION_READ_MAX || dump[at + 2..] != crc64(0, &dump[..at + 2]).to_le_bytes() {
+    if !ends_right(crc64(0, &dump[..at]), &dump[at..]) {
         return Err(WRONG.into());
     }
     Ok(&dump[..at])
+}
+
+/// True if `foot` has a version that can be read, and the checksum of a dump whose other bytes have
+/// the checksum `sum`.
+fn ends_right(sum: u64, foot: &[u8]) -> bool {
+    let (version, stored) = foot.split_at(size_of::<u16>());
+    u16::from_le_bytes([version[0], version[1]]) <= VERSION_READ_MAX
+        && stored == crc64(sum, version).to_le_bytes()
 }
 
 /// Parses a string of at most `bytes_max` bytes.
