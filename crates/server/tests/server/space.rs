@@ -1,7 +1,7 @@
 //! A full store takes new values of any size as soon as the old ones are removed.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::client::{Client, Reply, Server, bulk, encode, ok};
 
@@ -115,9 +115,12 @@ fn upkeep_makes_no_pause_while_keys_are_due() {
             words
         });
     }
+    // All expire in the same moment, so that none is due later than the others.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a date");
+    let at_ms = (now + Duration::from_secs(5)).as_millis().to_string();
     let expire = |number| {
         let name = format!("k:{number}").into_bytes();
-        vec![b"PEXPIRE".to_vec(), name, b"1000".to_vec()]
+        vec![b"PEXPIREAT".to_vec(), name, at_ms.clone().into_bytes()]
     };
     for from in (0..KEYS).step_by(BATCH as usize) {
         batch(&mut client, from..from + BATCH, expire);
