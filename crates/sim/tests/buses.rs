@@ -12,8 +12,9 @@ use ebbtide_workloads::Kind;
 
 /// A machine whose buses are the narrowest part: fast flash, no computing, one slow controller.
 fn narrow(design: &str) -> Config {
-    // CXL-flash has a modelled SSD, with other names for its times.
-    let flash = if design == "cxl-flash" { "flash.program_us" } else { "flash.write_us" };
+    // CXL-flash and SkyByte have a modelled SSD, with other names for its times.
+    let is_modelled = design == "cxl-flash" || design.starts_with("skybyte");
+    let flash = if is_modelled { "flash.program_us" } else { "flash.write_us" };
     machine(
         design,
         &[&NARROW[..], &[("flash.read_us", "2"), (flash, "2")]].concat(),
