@@ -309,6 +309,7 @@ proptest! {
                 Answer::Hit(ready) | Answer::Posted(ready) => { prop_assert!(ready > now); hits += 1; }
                 Answer::Miss(_) => missed[number as usize] = true,
                 Answer::Stalled => {}
+                Answer::Brief(_) => unreachable!("this device tells of no brief wait"),
             }
         }
         events.extend(settle(&mut device));

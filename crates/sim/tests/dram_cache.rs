@@ -141,6 +141,7 @@ proptest! {
                 Answer::Hit(ready) | Answer::Posted(ready) => { prop_assert!(ready > now); hits += 1; }
                 Answer::Miss(reply) => { prop_assert!(reply > now); missed[number as usize] = true; }
                 Answer::Stalled => {}
+                Answer::Brief(_) => unreachable!("this memory tells of no brief wait"),
             }
         }
         events.extend(settle(&mut cache));

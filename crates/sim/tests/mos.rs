@@ -266,6 +266,7 @@ proptest! {
                 Answer::Hit(ready) | Answer::Posted(ready) => { prop_assert!(ready > now); hits += 1; }
                 Answer::Miss(reply) => { prop_assert!(reply > now); missed[number as usize] = true; }
                 Answer::Stalled => stalls += 1,
+                Answer::Brief(_) => unreachable!("this memory tells of no brief wait"),
             }
         }
         events.extend(settle(&mut cache));
