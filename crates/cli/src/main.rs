@@ -92,8 +92,9 @@ enum Verb {
     /// Serve keys and values from flash to clients of Redis
     ///
     /// Speaks the protocol of Redis. Keys, index, values and their expiry all lie on flash behind a
-    /// DRAM cache with a hard budget. Nothing is evicted. Without arguments it makes the file
-    /// ebbtide-store in the current folder and listens on 127.0.0.1:6379.
+    /// DRAM cache with a hard budget. A full store refuses writes, or as a cache gives up keys.
+    /// Without arguments it makes the file ebbtide-store in the current folder and listens on
+    /// 127.0.0.1:6379.
     Serve(serve::Arguments),
     /// Send commands to a server that speaks the protocol of Redis, and check every value it
     /// returns

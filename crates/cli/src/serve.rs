@@ -8,7 +8,7 @@ use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
 use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_server::log::Log as ServerLog;
-use ebbtide_server::{KEEPALIVE_S, ServeOptions, Started, TlsFiles, serve};
+use ebbtide_server::{EvictionPolicy, KEEPALIVE_S, ServeOptions, Started, TlsFiles, serve};
 use serde_json::json;
 
 use crate::exit::{Failure, print, say};
@@ -27,6 +27,10 @@ pub(crate) struct Arguments {
     /// [default: 4GiB for a new file, else the file's]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
+    /// What a full store gives up: noeviction, or as a cache allkeys-lru, allkeys-lfu,
+    /// allkeys-random, volatile-lru, volatile-lfu, volatile-random or volatile-ttl
+    #[arg(long, value_name = "POLICY", default_value = "noeviction")]
+    maxmemory_policy: EvictionPolicy,
     /// DRAM for everything: cache, index, buffers of connections
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     dram: Bytes,
@@ -112,6 +116,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         data,
         device_path,
         capacity_bytes: arguments.capacity.map(|bytes| bytes.0),
+        policy: arguments.maxmemory_policy,
         dram_bytes: arguments.dram.0,
         bind: arguments.bind,
         port: arguments.port,

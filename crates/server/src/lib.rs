@@ -21,6 +21,8 @@ pub mod command;
 mod copying;
 mod documentation;
 mod engine_storage;
+mod evict;
+pub mod eviction;
 pub mod failure;
 mod glob;
 pub mod large;
@@ -51,5 +53,6 @@ pub mod waiting;
 pub mod watched;
 
 pub use documentation::commands_page;
+pub use eviction::EvictionPolicy;
 pub use options::{CAPACITY_BYTES, KEEPALIVE_S, ServeError, ServeOptions, TlsFiles};
 pub use run::{STORE_TAG, Started, serve};

@@ -11,6 +11,7 @@ use ebbtide_engine::device::path::DevicePath;
 use ebbtide_engine::store::StoreError;
 use thiserror::Error;
 
+use crate::eviction::EvictionPolicy;
 use crate::log::Log;
 
 /// The capacity in bytes of a new store.
@@ -36,6 +37,8 @@ pub struct ServeOptions {
     /// `None` keeps the capacity of an existing store and gives a new one [`CAPACITY_BYTES`]. A
     /// store in a file grows to a larger capacity.
     pub capacity_bytes: Option<u64>,
+    /// The keys that a full store gives up.
+    pub policy: EvictionPolicy,
     /// The DRAM budget in bytes, buffers and metadata included.
     pub dram_bytes: u64,
     /// The address to listen on.
@@ -80,6 +83,7 @@ impl Default for ServeOptions {
             data: "ebbtide-store".into(),
             device_path: None,
             capacity_bytes: None,
+            policy: EvictionPolicy::NoEviction,
             dram_bytes: 256 << 20,
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 6379,

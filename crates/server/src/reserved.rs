@@ -28,7 +28,8 @@ impl Reserved {
         Stripes { reserved: self, keyspace, hashes }
     }
 
-    fn has(&self, stripe: u64) -> bool {
+    /// True if a stripe is reserved.
+    pub(crate) fn has(&self, stripe: u64) -> bool {
         self.0[stripe as usize].load(Ordering::SeqCst)
     }
 }

@@ -19,6 +19,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::clock::now_ms;
 use crate::engine_storage::EngineStorage;
+use crate::eviction::table_bytes;
 use crate::log;
 use crate::metrics::{Asked, Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
@@ -292,6 +293,8 @@ fn settings(
         argument_bytes_max: (buffers_bytes / 2).min(ARGUMENT_BYTES_MAX) as usize,
         dram_bytes: options.dram_bytes,
         capacity_bytes,
+        policy: options.policy,
+        uses_bytes: table_bytes(options.policy, capacity_bytes, options.dram_bytes),
         port,
         durability: options.durability.to_string(),
         data: options.data.display().to_string(),
@@ -344,7 +347,8 @@ fn open(
     let kept = found.filter(|_| keeps);
     let capacity_bytes = given.or(kept).unwrap_or(CAPACITY_BYTES);
     let pages = capacity_bytes / PAGE_BYTES as u64;
-    let beside = (buffers_bytes + Network::BUFFERS_BYTES as u64) * options.cores as u64;
+    let beside = (buffers_bytes + Network::BUFFERS_BYTES as u64) * options.cores as u64
+        + table_bytes(options.policy, capacity_bytes, options.dram_bytes);
     let dram_bytes = options.dram_bytes.saturating_sub(beside);
     let mut engine = Options::new(dram_bytes as usize);
     engine.cores = options.cores;

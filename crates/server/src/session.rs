@@ -79,6 +79,8 @@ pub struct Session {
     pub written: Lsn,
     /// Place in the log that must be durable before its replies are sent, under every policy.
     pub saved: Lsn,
+    /// True if the use of a key by its commands does not count for eviction (`CLIENT NO-TOUCH`).
+    pub no_touch: bool,
     /// True if the connection closes after its replies.
     pub closing: bool,
     /// Replies that the client does not want (`CLIENT REPLY`).

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
 use crate::client_id::ClientId;
+use crate::eviction::{Eviction, EvictionPolicy};
 use crate::log::Journal;
 use crate::protocol::Protocol;
 use crate::reserved::Reserved;
@@ -49,6 +50,10 @@ pub struct Settings {
     pub dram_bytes: u64,
     /// The bytes of flash for keys and values.
     pub capacity_bytes: u64,
+    /// The policy of eviction at the start.
+    pub policy: EvictionPolicy,
+    /// DRAM bytes for the uses of keys.
+    pub uses_bytes: u64,
     /// The TCP port; 0 if there is none.
     pub port: u16,
     /// The durability policy as text.
@@ -173,6 +178,8 @@ pub struct Shared {
     pub failure: OnceLock<String>,
     /// Large values that a connection reads or writes.
     pub holds: Arc<Holds>,
+    /// Which keys a full store gives up.
+    pub eviction: Eviction,
     /// Stripes whose keys do not change while a long command uses them.
     pub reserved: Reserved,
     /// The keys that clients watch.
@@ -230,6 +237,7 @@ impl Shared {
             journal,
             timeout_s: AtomicU64::new(settings.timeout_s),
             keepalive_s: AtomicU64::new(settings.keepalive_s),
+            eviction: Eviction::new(settings.policy, settings.uses_bytes, now_ms),
             settings,
             storage,
             keys: OnceLock::new(),

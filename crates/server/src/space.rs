@@ -4,6 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_core::durability::TransactionError;
 use ebbtide_structures::keyspace::{DATABASES, Due, HASHES, Keyspace};
 
+use crate::evict::{Locks, evict};
 use crate::state::State;
 
 /// Maximum number of pages of cleared databases that one call frees.
@@ -12,6 +13,16 @@ const PAGES: usize = 32;
 /// Free pages that a client's transaction should find at its start.
 const PREPARED_PAGES: u64 = 256;
 
+/// The share of all pages that a cache has free for transactions at most.
+const PREPARED_SHARE: u64 = 16;
+
+/// Free pages that upkeep of a cache keeps: a share of all pages, within these bounds.
+const AHEAD_SHARE: u64 = 64;
+const AHEAD_PAGES: std::ops::RangeInclusive<u64> = PREPARED_PAGES..=1024;
+
+/// Bytes of commands for which a transaction of a cache should find a free page.
+const BYTES_OF_A_PAGE: usize = 1_000;
+
 /// Leaves that one call examines for joins. Between two that can be joined there may be many.
 const LEAVES: usize = 32;
 
@@ -19,20 +30,34 @@ const LEAVES: usize = 32;
 /// transactions, none of them long.
 const FIELDS: usize = 32;
 
-/// Frees pages before a command that cannot run again.
-pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) {
-    for _ in 0..PREPARED_PAGES {
+/// Frees pages before a command that cannot run again, and whose arguments have `bytes` bytes.
+pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace, bytes: usize) {
+    let (_, all) = keyspace.free_pages(memory);
+    let wanted = match state.shared.eviction.policy().evicts() {
+        true => PREPARED_PAGES.min(all / PREPARED_SHARE) + (bytes / BYTES_OF_A_PAGE) as u64,
+        false => PREPARED_PAGES,
+    };
+    for _ in 0..wanted {
         let (free, _) = keyspace.free_pages(memory);
-        if free >= PREPARED_PAGES || !make(memory, state, keyspace) {
+        if free >= wanted || !make(memory, state, keyspace) {
             break;
         }
     }
+}
+
+/// Removes keys of a cache before it is full, so that commands find free pages. Returns true if it
+/// removed any.
+pub(crate) fn evict_ahead<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    let (free, all) = keyspace.free_pages(memory);
+    let ahead = (all / AHEAD_SHARE).clamp(*AHEAD_PAGES.start(), *AHEAD_PAGES.end());
+    free < ahead.min(all / PREPARED_SHARE) && evict(memory, state, keyspace, Locks::Wait)
 }
 
 /// Frees pages for a command that found none and holds no stripe. Returns true if it freed any.
 pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     reclaim(memory, state, keyspace)
         || expire(memory, state, keyspace, 1)
+        || evict(memory, state, keyspace, Locks::Wait)
         || join(memory, state, |memory, database, from| {
             let join = |memory: &mut M| keyspace.join_from(memory, database, from);
             keyspace.exclusive(memory, &[from], join).ok().map(|(joined, _)| joined)
@@ -42,6 +67,7 @@ pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace
 /// As [`make`], for a command that holds stripes.
 pub(crate) fn make_held<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     reclaim(memory, state, keyspace)
+        || evict(memory, state, keyspace, Locks::Free)
         || join(memory, state, |memory, database, from| {
             let join = |memory: &mut M| keyspace.join_from(memory, database, from);
             memory.transaction(join).ok().map(|(joined, _)| joined)
@@ -153,7 +179,7 @@ fn expire_leaf<M: Memory>(
     let held = if hashes.is_empty() { &leaf } else { &hashes[..] };
     let (removed, _) = state.exclusive(memory, keyspace, held, |memory| {
         let expired = keyspace.expire(memory, database, due, held);
-        expired.iter().for_each(|(key, _)| state.changed(database, key));
+        expired.iter().for_each(|(key, _)| state.removed(database, key));
         expired.len() as u64
     })?;
     state.statistics().expired.add(removed);
@@ -175,7 +201,7 @@ fn expire_fields<M: Memory>(
             let expired = keyspace.expire_fields(memory, database, &key, FIELDS - done);
             let expired = expired.unwrap_or_default();
             if expired.fields > 0 {
-                state.changed(database, &name);
+                state.removed(database, &name);
             }
             expired
         };

@@ -13,6 +13,7 @@ use parking_lot::MutexGuard;
 
 use crate::channels::{Message, Subscriber};
 use crate::client_id::ClientId;
+use crate::eviction::Order;
 use crate::failure::Failure;
 use crate::log::Journal;
 use crate::patience::{BUSY, limit_patience};
@@ -177,8 +178,26 @@ impl State {
         self.shared.watched.unwatch(client, keys);
     }
 
-    /// Reports that a key changes. The caller holds its stripe.
+    /// Reports that a client changes a key. The caller holds its stripe.
     pub fn changed(&self, database: usize, key: &[u8]) {
+        if let (Some(_), Some(keys)) = (self.shared.eviction.uses(), self.keys()) {
+            self.used(database, keys.key(key).hash);
+        }
+        self.removed(database, key);
+    }
+
+    /// Reports that a key is used, for the policy of eviction.
+    pub fn used(&self, database: usize, hash: u64) {
+        let Some((uses, order)) = self.shared.eviction.uses() else { return };
+        let place = uses.place(database, hash);
+        match order {
+            Order::Frequency => uses.count(place, self.random()),
+            _ => uses.use_now(place, self.now_ms.get()),
+        }
+    }
+
+    /// Reports that the server removes a key. The caller holds its stripe.
+    pub fn removed(&self, database: usize, key: &[u8]) {
         self.statistics().changes.add(1);
         self.shared.watched.changed(database, key);
         if let Some(waiter) = self.shared.waiting.first(database, key) {

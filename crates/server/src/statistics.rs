@@ -45,6 +45,8 @@ pub struct Statistics {
     pub expired: Counter,
     /// Fields of hashes that upkeep removed after their expiry.
     pub expired_fields: Counter,
+    /// Keys removed because the store was full.
+    pub evicted: Counter,
     /// Changes of keys. A transaction that runs again counts again.
     pub changes: Counter,
     /// Error replies.
@@ -70,6 +72,7 @@ impl Statistics {
             misses,
             expired,
             expired_fields,
+            evicted,
             changes: _,
             errors,
             input_bytes: _,
@@ -77,7 +80,7 @@ impl Statistics {
             clients: _,
             buffers: _,
         } = self;
-        let looked_up = [hits, misses, expired, expired_fields];
+        let looked_up = [hits, misses, expired, expired_fields, evicted];
         for counter in [commands, connections, rejected, errors].into_iter().chain(looked_up) {
             counter.set(0);
         }

@@ -1,5 +1,5 @@
-//! Upkeep: removes expired keys and frees pages of cleared databases and removed large values, in
-//! short turns.
+//! Upkeep: removes expired keys, evicts keys of a cache before it is full, and frees pages of
+//! cleared databases and removed large values, in short turns.
 //!
 //! Every key that expires is removed once. So a pause between two turns would save no work, and the
 //! keys would heap up. Upkeep therefore makes no pause while keys are due, and lets other jobs run
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
+use crate::clock::now_ms;
+use crate::eviction::Order;
 use crate::space;
 use crate::state::State;
 
@@ -44,6 +46,9 @@ impl Upkeep {
     /// Runs a turn. Returns the pause after it.
     pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State) -> Duration {
         let Some(keyspace) = state.keys() else { return REST };
+        if let Some((uses, Order::Frequency)) = state.shared.eviction.uses() {
+            uses.decay(now_ms());
+        }
         let commands = state.shared.total(|core| &core.commands);
         let ran = commands.saturating_sub(self.commands.replace(commands));
         let leaves = ran.clamp(LEAVES_MIN, LEAVES_MAX) as usize;
@@ -73,8 +78,10 @@ impl Upkeep {
         loop {
             let large = space::reclaim_large(memory, state, keyspace);
             let cleared = space::reclaim_cleared(memory, keyspace);
+            // What is under way may free enough.
+            let evicted = !large && !cleared && space::evict_ahead(memory, state, keyspace);
             let took = began.elapsed();
-            if !large && !cleared {
+            if !large && !cleared && !evicted {
                 return REST;
             }
             if took >= TURN {

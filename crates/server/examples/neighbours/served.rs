@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use ebbtide_core::Stop;
-use ebbtide_server::{ServeOptions, serve};
+use ebbtide_server::{EvictionPolicy, ServeOptions, serve};
 
 /// The first argument of the server's process.
 const SERVE: &str = "serve";
@@ -22,12 +22,22 @@ pub(crate) struct Served {
 
 impl Served {
     /// Starts a server of the store `data`.
+    #[allow(dead_code, reason = "one of the examples starts caches only")]
     pub(crate) fn start(data: &Path, capacity_bytes: u64, dram_bytes: u64) -> Served {
+        Served::start_cache(data, (capacity_bytes, dram_bytes), EvictionPolicy::NoEviction)
+    }
+
+    /// Starts a server of the store `data`, with this capacity, DRAM and policy of eviction.
+    pub(crate) fn start_cache(
+        data: &Path,
+        (capacity_bytes, dram_bytes): (u64, u64),
+        policy: EvictionPolicy,
+    ) -> Served {
         let program = std::env::current_exe().expect("a program");
         let mut process = Command::new(program)
             .arg(SERVE)
             .arg(data)
-            .args([capacity_bytes.to_string(), dram_bytes.to_string()])
+            .args([capacity_bytes.to_string(), dram_bytes.to_string(), policy.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -41,7 +51,7 @@ impl Served {
     }
 
     /// Stops or kills the server, and waits until it has ended.
-    #[allow(dead_code, reason = "one of the examples does not restart it")]
+    #[allow(dead_code, reason = "two of the examples do not restart it")]
     pub(crate) fn end(&mut self, kill: bool) {
         if kill {
             self.process.kill().expect("killed");
@@ -63,7 +73,7 @@ impl Drop for Served {
 
 /// Serves until the input ends, if the arguments ask for that. Returns false otherwise.
 pub(crate) fn serve_if_asked(arguments: &[String]) -> bool {
-    let [serve_word, data, capacity, dram] = arguments else { return false };
+    let [serve_word, data, capacity, dram, policy] = arguments else { return false };
     if serve_word != SERVE {
         return false;
     }
@@ -75,6 +85,7 @@ pub(crate) fn serve_if_asked(arguments: &[String]) -> bool {
     let options = ServeOptions {
         data: data.into(),
         capacity_bytes: Some(capacity.parse().expect("a number")),
+        policy: policy.parse().expect("a policy"),
         dram_bytes: dram.parse().expect("a number"),
         clients_max: CLIENTS_MAX,
         port: 0,

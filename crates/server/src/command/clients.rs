@@ -193,8 +193,12 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             let name = String::from_utf8_lossy(call.arguments[2]);
             return Err(format!("ERR Unrecognized option '{name}'").into());
         }
-        // Nothing is evicted, and times of use are not kept.
-        (b"NO-EVICT" | b"NO-TOUCH", 3) if call.is(2, "ON") || call.is(2, "OFF") => call.reply.ok(),
+        (b"NO-TOUCH", 3) if call.is(2, "ON") || call.is(2, "OFF") => {
+            call.session.no_touch = call.is(2, "ON");
+            call.reply.ok();
+        }
+        // No client is ever closed in favour of keys.
+        (b"NO-EVICT", 3) if call.is(2, "ON") || call.is(2, "OFF") => call.reply.ok(),
         (b"NO-EVICT" | b"NO-TOUCH", 3) => return Err(SYNTAX.into()),
         (b"REPLY", 3) => {
             call.session.silent = match call.arguments[2].to_ascii_uppercase().as_slice() {

@@ -6,6 +6,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
 use super::{Call, Failure, Outcome};
+use crate::eviction::EvictionPolicy;
 use crate::glob;
 use crate::number::integer;
 use crate::slow::{KEPT_MAX, Slow};
@@ -19,6 +20,7 @@ const TIMEOUT: &str = "timeout";
 const SCRIPT_LIMIT: &str = "busy-reply-threshold";
 const SCRIPT_LIMIT_BEFORE: &str = "lua-time-limit";
 const KEEPALIVE: &str = "tcp-keepalive";
+const POLICY: &str = "maxmemory-policy";
 
 /// The settings that `CONFIG GET` returns.
 fn settings(state: &State) -> Vec<(&'static str, String)> {
@@ -34,8 +36,8 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
         ("dir", settings.data.clone()),
         ("durability", settings.durability.clone()),
         ("maxclients", settings.clients_max.to_string()),
-        ("maxmemory", settings.dram_bytes.to_string()),
-        ("maxmemory-policy", "noeviction".into()),
+        ("maxmemory", settings.capacity_bytes.to_string()),
+        (POLICY, state.shared.eviction.policy().to_string()),
         ("port", settings.port.to_string()),
         ("proto-max-bulk-len", VALUE_BYTES_MAX.to_string()),
         ("save", String::new()),
@@ -49,6 +51,7 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
 fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     let name = String::from_utf8_lossy(call.arguments[2]).to_lowercase();
     let most = match name.as_str() {
+        POLICY => return change_policy(call).map(|()| true),
         SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
         SLOWLOG_LENGTH => KEPT_MAX as i64,
         TIMEOUT | KEEPALIVE => i64::from(i32::MAX),
@@ -78,6 +81,25 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
         _ => shared.slow.change(|slow| slow.kept_max = value as usize),
     }
     Ok(true)
+}
+
+/// Changes the policy of eviction.
+fn change_policy<M: Memory>(call: &Call<'_, M>) -> Outcome {
+    let failed = |reason: String| {
+        format!("ERR CONFIG SET failed (possibly related to argument '{POLICY}') - {reason}")
+    };
+    let name = String::from_utf8_lossy(call.arguments[3]).to_lowercase();
+    let policy: EvictionPolicy = name.parse().map_err(|_| {
+        let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
+        failed(format!("argument must be one of the following: {names}"))
+    })?;
+    match call.state.shared.eviction.set_policy(policy) {
+        true => Ok(()),
+        false => Err(failed(format!(
+            "{policy} needs DRAM from the start: restart with --maxmemory-policy {policy}"
+        ))
+        .into()),
+    }
 }
 
 pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {

@@ -123,7 +123,7 @@ pub(super) fn pexpiretime<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 fn tell<M: Memory>(call: &mut Call<'_, M>, of: impl Fn(i64, i64) -> i64) -> Outcome {
     let key = call.key(1);
     let now_ms = call.state.now_ms.get() as i64;
-    let time = match call.find(&key, &mut Vec::new()) {
+    let time = match call.peek(&key, &mut Vec::new()) {
         None => -2,
         Some(entry) => entry.expires_at_ms.map_or(-1, |at| of(at as i64, now_ms)),
     };

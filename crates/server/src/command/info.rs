@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ebbtide_core::Memory;
+use ebbtide_core::{Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::server::COMPATIBLE_VERSION;
@@ -17,6 +17,9 @@ const COMMANDS: &str = "Commandstats";
 /// There are no replicas.
 const REPLICATION: &str = "role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n";
 
+/// There is one machine.
+const CLUSTER: &str = "cluster_enabled:0\r\n";
+
 /// Writes a section of `INFO`.
 type Section<'a, M> = fn(&mut Call<'a, M>) -> String;
 
@@ -28,7 +31,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
     // As in Redis, the long section is included only on request.
     let wanted = |section: &str| all || usual && section != COMMANDS || names(section);
     let mut text = String::new();
-    let sections: [(&str, Section<'a, M>); 10] = [
+    let sections: [(&str, Section<'a, M>); 11] = [
         ("Server", server_section),
         ("Clients", clients_section),
         ("Memory", memory_section),
@@ -37,6 +40,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
         ("Replication", |_| REPLICATION.into()),
         ("CPU", |_| cpu_section()),
         (COMMANDS, commands_section),
+        ("Cluster", |_| CLUSTER.into()),
         ("Keyspace", keyspace_section),
         ("Ebbtide", ebbtide_section),
     ];
@@ -77,15 +81,34 @@ fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let resident = resident.unwrap_or(0) * rustix::param::page_size() as u64;
-    let settings = call.state.settings();
+    let (settings, eviction) = (call.state.settings(), &call.state.shared.eviction);
     let (free, all) = call.keyspace().free_pages(call.memory);
+    let [free, all] = [free, all].map(|pages| pages * PAGE_BYTES as u64);
+    let used = all - free;
     format!(
-        "used_memory:{0}\r\nused_memory_rss:{resident}\r\nmaxmemory:{0}\r\nmaxmemory_policy:noeviction\r\nflash_bytes:{1}\r\n\
-         flash_bytes_free:{2}\r\n",
+        "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{resident}\r\n\
+         used_memory_rss_human:{}\r\nmaxmemory:{all}\r\nmaxmemory_human:{}\r\n\
+         maxmemory_policy:{}\r\nflash_bytes:{all}\r\nflash_bytes_free:{free}\r\n\
+         dram_bytes:{}\r\ndram_uses_bytes:{}\r\n",
+        human(used),
+        human(resident),
+        human(all),
+        eviction.policy(),
         settings.dram_bytes,
-        all * 4096,
-        free * 4096,
+        eviction.table_bytes(),
     )
+}
+
+/// Returns an amount of bytes as Redis writes it for people.
+fn human(bytes: u64) -> String {
+    let (unit, divisor) = match bytes {
+        0..0x400 => return format!("{bytes}B"),
+        0x400..0x10_0000 => ("K", 1u64 << 10),
+        0x10_0000..0x4000_0000 => ("M", 1 << 20),
+        0x4000_0000..0x100_0000_0000 => ("G", 1 << 30),
+        _ => ("T", 1 << 40),
+    };
+    format!("{:.2}{unit}", bytes as f64 / divisor as f64)
 }
 
 fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
@@ -157,7 +180,7 @@ fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n\
          instantaneous_ops_per_sec:{}\r\ntotal_net_input_bytes:{}\r\n\
          total_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\n\
-         expired_subkeys:{}\r\nevicted_keys:0\r\n\
+         expired_subkeys:{}\r\nevicted_keys:{}\r\n\
          keyspace_hits:{}\r\nkeyspace_misses:{}\r\ntotal_error_replies:{}\r\n",
         total(|core| &core.connections),
         total(|core| &core.commands),
@@ -167,6 +190,7 @@ fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
         total(|core| &core.rejected),
         total(|core| &core.expired),
         total(|core| &core.expired_fields),
+        total(|core| &core.evicted),
         total(|core| &core.hits),
         total(|core| &core.misses),
         total(|core| &core.errors),

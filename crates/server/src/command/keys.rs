@@ -5,6 +5,7 @@ use ebbtide_structures::keyspace::{HASHES, Kind, Scanned};
 
 use super::collections::{self, kind_named, name_of};
 use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
+use crate::eviction::Order;
 use crate::glob;
 use crate::number::integer;
 use crate::resp::Reply;
@@ -29,7 +30,22 @@ pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     for index in 1..call.arguments.len() {
         call.pace(index, 1)?;
         let key = call.key(index);
-        found += i64::from(call.find(&key, &mut Vec::new()).is_some());
+        found += i64::from(call.peek(&key, &mut Vec::new()).is_some());
+    }
+    call.reply.integer(found);
+    Ok(())
+}
+
+/// Counts keys as [`exists`] does, and uses them, for every client.
+pub(super) fn touch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let mut found = 0;
+    for index in 1..call.arguments.len() {
+        call.pace(index, 1)?;
+        let key = call.key(index);
+        if call.peek(&key, &mut Vec::new()).is_some() {
+            call.state.used(call.session.database, key.hash);
+            found += 1;
+        }
     }
     call.reply.integer(found);
     Ok(())
@@ -37,7 +53,7 @@ pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn type_of<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    let found = call.find(&key, &mut Vec::new());
+    let found = call.peek(&key, &mut Vec::new());
     call.reply.status(found.map_or("none", |entry| name_of(entry.kind())));
     Ok(())
 }
@@ -326,7 +342,7 @@ pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     }
     let key = call.key(2);
     let mut value = Vec::new();
-    let Some(entry) = call.find(&key, &mut value) else {
+    let Some(entry) = call.peek(&key, &mut value) else {
         call.reply.null();
         return Ok(());
     };
@@ -338,15 +354,37 @@ pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             kind => collections::encoding(call, kind, &key)?,
         };
         call.reply.bulk(encoding.as_bytes());
-    } else if call.is(1, "FREQ") {
-        return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
-                    Please note that when switching between policies at runtime LRU and LFU data \
-                    will take some time to adjust."
-            .into());
+    } else if call.is(1, "REFCOUNT") {
+        call.reply.integer(1);
     } else {
-        call.reply.integer(i64::from(call.is(1, "REFCOUNT")));
+        let used = use_of(call, call.is(1, "FREQ"), key.hash)?;
+        call.reply.integer(used as i64);
     }
     Ok(())
+}
+
+/// Returns how often a key was used, or for how many seconds it was not used.
+fn use_of<M: Memory>(call: &Call<'_, M>, how_often: bool, hash: u64) -> Result<u64, Failure> {
+    const NOTE: &str = "Please note that when switching between policies at runtime LRU and LFU \
+                        data will take some time to adjust.";
+    let database = call.session.database;
+    match (call.state.shared.eviction.uses(), how_often) {
+        (Some((uses, Order::Frequency)), true) => {
+            Ok(uses.frequency(uses.place(database, hash)).into())
+        }
+        (_, true) => {
+            let text = "An LFU maxmemory policy is not selected, access frequency not tracked.";
+            Err(format!("ERR {text} {NOTE}").into())
+        }
+        (Some((_, Order::Frequency)), false) => {
+            let text = "An LFU maxmemory policy is selected, idle time not tracked.";
+            Err(format!("ERR {text} {NOTE}").into())
+        }
+        (Some((uses, _)), false) => {
+            Ok(uses.idle_ms(uses.place(database, hash), call.state.now_ms.get()) / 1_000)
+        }
+        (None, false) => Ok(0),
+    }
 }
 
 /// Returns the encoding that Redis would choose for a new value.
@@ -379,7 +417,7 @@ pub(super) fn memory<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if call.is(1, "USAGE") {
         check_samples(call)?;
         let key = call.key(2);
-        match call.find(&key, &mut Vec::new()) {
+        match call.peek(&key, &mut Vec::new()) {
             None => call.reply.null(),
             Some(entry) if entry.kind() != Kind::String => {
                 let bytes = collections::estimated_bytes(call, entry.kind(), &key)?;

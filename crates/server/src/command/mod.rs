@@ -130,6 +130,19 @@ impl<'a, M: Memory> Call<'a, M> {
     }
 
     fn find_in(&mut self, database: usize, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
+        let entry = self.peek_in(database, key, value);
+        if entry.is_some() && !self.session.no_touch {
+            self.state.used(database, key.hash);
+        }
+        entry
+    }
+
+    /// As [`find`](Call::find), of a command that does not use the key.
+    fn peek(&mut self, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
+        self.peek_in(self.session.database, key, value)
+    }
+
+    fn peek_in(&mut self, database: usize, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
         let entry = self.keyspace().find(self.memory, database, key, value);
         let now_ms = self.state.now_ms.get();
         let keyspace = self.keyspace();
@@ -340,7 +353,7 @@ impl<'a, M: Memory> Call<'a, M> {
             self.state.statistics().expired.add(1);
             return Ok(false);
         }
-        self.state.changed(database, key.bytes);
+        self.state.removed(database, key.bytes);
         Ok(true)
     }
 
@@ -360,7 +373,7 @@ impl<'a, M: Memory> Call<'a, M> {
         large::step(self, &[from.1.hash, to.1.hash], |call| {
             keyspace.rename(call.memory, from, to)
         })?;
-        self.state.changed(from.0, from.1.bytes);
+        self.state.removed(from.0, from.1.bytes);
         self.state.changed(to.0, to.1.bytes);
         Ok(())
     }
@@ -658,6 +671,9 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() > KEYS_AT_ONCE_MAX && !hashes.is_empty() {
         return large::run(spec, call, &hashes);
     }
+    if spec.id == Id::Msetnx && call.state.shared.eviction.policy().evicts() {
+        space::prepare(call.memory, call.state, &keyspace, bytes_of(call.arguments));
+    }
     let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let steps = None;
@@ -692,6 +708,11 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the bytes of all arguments together.
+fn bytes_of(arguments: &[&[u8]]) -> usize {
+    arguments.iter().map(|argument| argument.len()).sum()
 }
 
 /// Runs a command that reads keys of these hashes.

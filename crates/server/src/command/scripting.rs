@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::pubsub::send_published;
 use super::server::COMPATIBLE_VERSION;
 use super::table::{self, Access, Id};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of};
 use crate::patience::limit_patience;
 use crate::protocol::Protocol;
 use crate::resp::Reply;
@@ -103,7 +103,8 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
         let mut hashes: SmallVec<[u64; 4]> =
             script.keys.iter().map(|key| keyspace.key(key).hash).collect();
         warm(call, &script)?;
-        space::prepare(call.memory, call.state, &keyspace);
+        let bytes = bytes_of(call.arguments);
+        space::prepare(call.memory, call.state, &keyspace, bytes);
         let can_drop = call.state.settings().durability != "none";
         if !can_drop || script.source.is_wide() {
             hashes.clear();

@@ -339,8 +339,8 @@ macro_rules! for_each_command {
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
-        "GET returns settings. SET changes timeout, tcp-keepalive, busy-reply-threshold and the settings of \
-         SLOWLOG and LATENCY. RESETSTAT sets counters to zero.";
+        "GET returns settings. SET changes timeout, tcp-keepalive, busy-reply-threshold, \
+         maxmemory-policy and the settings of SLOWLOG and LATENCY. RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
         "Copies the value and expiry of a key to another key. A crash may keep a part of a large collection.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
@@ -509,7 +509,8 @@ macro_rules! for_each_command {
     Multi "multi" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::multi,
         "Begins a transaction. Later commands wait for EXEC.";
     Object "object" -2 Read (2 2 1) "generic" "2.2.3" keys::object,
-        "ENCODING, REFCOUNT, IDLETIME and FREQ return what Redis returns for a value of that form.";
+        "ENCODING and REFCOUNT return what Redis returns for a value of that form. IDLETIME and FREQ tell of uses under a \
+         policy of eviction that keeps them; IDLETIME is 0 otherwise.";
     Persist "persist" 2 Write (1 1 1) "generic" "2.2.0" expiry::persist,
         "Removes the expiry of a key.";
     Pexpire "pexpire" -3 Write (1 1 1) "generic" "2.6.0" expiry::pexpire,
@@ -618,7 +619,7 @@ macro_rules! for_each_command {
         "Exchanges the keys of two databases.";
     Time "time" 1 Nothing (0 0 0) "server" "2.6.0" server::time,
         "Returns the server's time.";
-    Touch "touch" -2 Read (1 -1 1) "generic" "3.2.1" keys::exists,
+    Touch "touch" -2 Read (1 -1 1) "generic" "3.2.1" keys::touch,
         "Returns how many of the keys exist, as EXISTS does.";
     Ttl "ttl" 2 Read (1 1 1) "generic" "1.0.0" expiry::ttl,
         "Returns the seconds until a key expires.";

@@ -8,7 +8,7 @@ use ebbtide_structures::keyspace::KEY_BYTES_MAX;
 use super::pubsub::send_published;
 use super::scripting::with_session_interpreter;
 use super::table::{self, Access};
-use super::{Call, Outcome};
+use super::{Call, Outcome, bytes_of};
 use crate::large::Staged;
 use crate::session::{Queued, QueuedCommand, Session};
 use crate::space;
@@ -140,7 +140,8 @@ fn run_held<M: Memory>(
         send_published(state, session, reply);
         return Ok(());
     }
-    space::prepare(*memory, state, &keyspace);
+    let bytes = commands.iter().map(|(arguments, _)| bytes_of(arguments)).sum();
+    space::prepare(*memory, state, &keyspace, bytes);
     let ran = state.unless_busy(*memory, |memory| {
         state.exclusive(memory, &keyspace, hashes, body).map_err(|error| error.to_string())
     });

@@ -13,6 +13,8 @@ mod connections;
 mod cores;
 mod differential;
 mod documentation;
+mod eviction;
+mod eviction_crash;
 mod facts;
 mod field_expiry;
 mod full_disk;

@@ -67,6 +67,11 @@ fn info_has_the_fields_that_monitoring_reads() {
         assert!(value(name).parse::<u64>().is_ok(), "{name} is {}", value(name));
     }
     assert_eq!(value("aof_last_write_status"), "ok");
+    assert_eq!((value("cluster_enabled"), value("maxmemory_policy")), ("0", "noeviction"));
+    assert_eq!((value("maxmemory"), value("maxmemory_human")), ("67108864", "64.00M"));
+    assert_eq!(value("evicted_keys"), "0");
+    let used: u64 = value("used_memory").parse().expect("a number");
+    assert_eq!(value("used_memory_human"), format!("{:.2}K", used as f64 / 1024.0));
     assert!(value("run_id").len() == 40 && value("run_id").bytes().all(|c| c.is_ascii_hexdigit()));
     assert!(value("uptime_in_seconds").parse::<u64>().expect("a number") < 10_000);
 }

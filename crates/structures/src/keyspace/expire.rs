@@ -17,7 +17,7 @@ use crate::latch;
 
 /// A leaf with a key or a field that has expired, as found in the index of due leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due(Record);
+pub struct Due(pub(super) Record);
 
 impl Due {
     /// Milliseconds since its first key or field had expired for certain.
@@ -28,6 +28,11 @@ impl Due {
     /// The hash at which the leaf begins.
     pub fn hash(&self) -> u64 {
         self.0.1
+    }
+
+    /// The second, since the Unix epoch, at whose start its first key or field has expired.
+    pub fn second(&self) -> u32 {
+        self.0.0
     }
 }
 

@@ -58,6 +58,7 @@ mod leaf;
 mod order;
 mod pages;
 mod reclaim;
+mod sample;
 mod tree;
 mod values;
 mod varint;
@@ -77,6 +78,7 @@ pub use kind::Kind;
 pub use large::Large;
 pub use layout::HASHES;
 pub use pages::Full;
+pub use sample::Sampled;
 
 use crate::latch;
 use entry::{load_key, load_kind};
