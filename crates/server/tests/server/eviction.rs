@@ -120,6 +120,27 @@ fn a_full_store_of_the_lru_policy_takes_twenty_times_its_capacity_in_steady_spac
 }
 
 #[test]
+fn every_policy_over_all_keys_takes_more_than_the_capacity_and_keeps_most_of_it_used() {
+    for policy in [EvictionPolicy::AllKeysRandom, EvictionPolicy::AllKeysLfu] {
+        let server = start(policy, 6 << 20);
+        let mut client = server.client();
+        write_mixed(&mut client, "a", 12 << 20, None);
+        assert!(told(&mut client, "evicted_keys") > 0, "{policy}");
+        assert!(told(&mut client, "used_memory") > 5 << 20, "{policy}");
+        // Values of one size only, smaller and larger ones.
+        for value_bytes in [20, 500, 1_800, 3_000, 20_000] {
+            for first in (0..(4 << 20) / (value_bytes + 100)).step_by(PIPELINE) {
+                let batch: Vec<_> = (first..first + PIPELINE)
+                    .map(|number| set(&format!("{value_bytes}:{number}"), value_bytes, None))
+                    .collect();
+                let refused = all(&mut client, &batch).into_iter().find(|reply| *reply != ok());
+                assert_eq!(refused, None, "{policy}, values of {value_bytes} bytes");
+            }
+        }
+    }
+}
+
+#[test]
 fn keys_in_use_stay_and_others_go() {
     for policy in [EvictionPolicy::AllKeysLru, EvictionPolicy::AllKeysLfu] {
         let server = start(policy, 12 << 20);
@@ -165,6 +186,68 @@ fn volatile_policies_give_up_keys_that_expire_and_refuse_writes_without_any() {
         assert!(info.contains("expires=0,"), "{policy}: {info}");
         assert_eq!(existing(&mut client, (0..500).map(kept)), 500, "{policy}");
     }
+}
+
+#[test]
+fn the_policy_by_time_gives_up_what_expires_soonest() {
+    let server = start(EvictionPolicy::VolatileTtl, 12 << 20);
+    let mut client = server.client();
+    let mut rng = Pcg64Mcg::seed_from_u64(5);
+    // A hash whose fields expire sooner than all keys, and that has no expiry itself.
+    client.call("hset fields a 1 b 2");
+    assert_eq!(client.call("hexpire fields 500 fields 1 a"), Reply::Array(vec![Reply::Integer(1)]));
+    let mut ttls = BTreeMap::new();
+    for first in (0..20_000).step_by(PIPELINE) {
+        let batch: Vec<_> = (first..first + PIPELINE)
+            .map(|number| {
+                let ttl_s = rng.random_range(1_000..1_000_000);
+                ttls.insert(ttl_s, format!("k{number}"));
+                set(&format!("k{number}"), 900, Some(ttl_s))
+            })
+            .collect();
+        assert!(all(&mut client, &batch).into_iter().all(|reply| reply == ok()));
+    }
+    let left = keys(&mut client) as usize - 1;
+    assert!(left < 14_000, "{left} keys are left");
+    assert_eq!(client.call("hlen fields"), Reply::Integer(2));
+    // Those that expire last are those that are left. Some were given up when it was not known yet
+    // which would follow.
+    let names: Vec<String> = ttls.into_values().rev().collect();
+    let last = existing(&mut client, names[..left / 2].iter().cloned());
+    assert!(last * 100 >= left / 2 * 97, "{last} of the {} that expire last", left / 2);
+    let first = existing(&mut client, names[left * 3 / 2..].iter().cloned());
+    assert!(first * 20 < names.len() - left * 3 / 2, "{first} of those that expire first");
+}
+
+#[test]
+fn collections_of_any_size_are_given_up_and_their_space_comes_back() {
+    let server = start(EvictionPolicy::AllKeysLru, 8 << 20);
+    let mut client = server.client();
+    for round in 0..25 {
+        let element = |number: usize| format!("element {round} {number} {}", "x".repeat(50));
+        for first in (0..2_000).step_by(100) {
+            let words = |command: &str, score: bool| {
+                let mut words =
+                    vec![command.as_bytes().to_vec(), format!("{command}:{round}").into_bytes()];
+                for number in first..first + 100 {
+                    if score {
+                        words.push(number.to_string().into_bytes());
+                    }
+                    words.push(element(number).into_bytes());
+                }
+                words
+            };
+            let batch = [words("zadd", true), words("rpush", false), words("sadd", false)];
+            for reply in all(&mut client, &batch) {
+                assert!(matches!(reply, Reply::Integer(_)), "round {round}: {reply:?}");
+            }
+        }
+        assert_eq!(client.call(&format!("zcard zadd:{round}")), Reply::Integer(2_000));
+        assert_eq!(client.call(&format!("llen rpush:{round}")), Reply::Integer(2_000));
+    }
+    let left = keys(&mut client);
+    assert!((6..65).contains(&left), "{left} collections");
+    assert!(told(&mut client, "evicted_keys") >= 75 - left);
 }
 
 #[test]
