@@ -121,12 +121,25 @@ impl Evictor<'_> {
         if !self.policy.is_volatile() {
             return Some((database, self.keyspace.random_leaf(memory, database, random)?, None));
         }
-        let place = self.keyspace.random_expiring(memory, database, random)?;
-        let mut expiring = Vec::new();
-        self.keyspace.expiring(memory, database, place, &mut expiring);
+        let expiring = self.some_expiring(memory, database, random);
         let index = self.state.random() as usize % expiring.len().max(1);
-        // A page of the index may be empty for a moment. Another try then chooses another.
-        Some((database, expiring.get(index).map_or(0, Due::hash), None))
+        Some((database, expiring.get(index)?.hash(), None))
+    }
+
+    /// Returns the leaves of the index of what expires that are in a random page of it, or in the
+    /// next one that is not empty.
+    fn some_expiring<M: Memory>(&self, memory: &mut M, database: usize, random: u64) -> Vec<Due> {
+        let mut expiring = Vec::new();
+        let start = self.keyspace.random_expiring(memory, database, random).unwrap_or(0);
+        let mut from = start;
+        while expiring.is_empty() && from < HASHES {
+            from = self.keyspace.expiring(memory, database, from, &mut expiring);
+        }
+        let mut from = 0;
+        while expiring.is_empty() && from < start {
+            from = self.keyspace.expiring(memory, database, from, &mut expiring);
+        }
+        expiring
     }
 
     /// Returns the leaf, of all databases, whose first key expires soonest.
@@ -194,9 +207,11 @@ impl Evictor<'_> {
 
     fn worth_removing(&self, database: usize, sampled: &Sampled) -> u64 {
         let place = |uses: &Uses| uses.place(database, sampled.hash);
+        // Keys that are equal in this are in random order, and not in that of their hashes.
+        let by = |worth: u8| u64::from(worth) << 32 | self.state.random() >> 32;
         match (self.policy.order(), self.state.shared.eviction.uses()) {
-            (Order::Recency, Some((uses, _))) => u64::from(uses.age(place(uses))),
-            (Order::Frequency, Some((uses, _))) => u64::from(u8::MAX - uses.frequency(place(uses))),
+            (Order::Recency, Some((uses, _))) => by(uses.age(place(uses))),
+            (Order::Frequency, Some((uses, _))) => by(u8::MAX - uses.frequency(place(uses))),
             (Order::Expiry, _) => u64::MAX - sampled.expires_at_ms.unwrap_or(u64::MAX),
             _ => self.state.random(),
         }

@@ -19,9 +19,6 @@ use ebbtide_structures::hash;
 /// Generations in which as many cells are used as there are keys.
 const GENERATIONS: u64 = 16;
 
-/// The fewest uses of a generation.
-const USES_MIN: u64 = 16;
-
 /// Numbers of generations: 1 to this one, and then 1 again. A cell of 0 was not used.
 const NUMBERS: u8 = 255;
 
@@ -31,6 +28,9 @@ const AGE_MAX: u8 = 128;
 /// Each new generation looks for cells of [`AGE_MAX`] in this part of all cells. So none gets as
 /// old as [`NUMBERS`].
 const SWEPT_PART: usize = 64;
+
+/// A use looks at this many cells at most, in the mean. So a generation has a fewest uses.
+const SWEPT_A_USE: u64 = 64;
 
 /// The counter of a new key, as in Redis (`LFU_INIT_VAL`).
 const NEW: u8 = 5;
@@ -70,7 +70,7 @@ impl Uses {
             generation: AtomicU8::new(1),
             began_ms: (0..=NUMBERS).map(|_| AtomicU64::new(now_ms)).collect(),
             used: AtomicU64::new(0),
-            used_max: AtomicU64::new(USES_MIN),
+            used_max: AtomicU64::new(0),
             swept: AtomicUsize::new(0),
             decayed: AtomicU64::new(0),
         };
@@ -96,8 +96,9 @@ impl Uses {
 
     /// Sets the number of keys, which determines the length of a generation.
     pub fn note_keys(&self, keys: u64) {
-        let most = keys.min(self.cells.len() as u64) / GENERATIONS;
-        self.used_max.store(most.max(USES_MIN), Ordering::Relaxed);
+        let cells = self.cells.len() as u64;
+        let least = (cells / SWEPT_PART as u64 / SWEPT_A_USE).max(1);
+        self.used_max.store((keys.min(cells) / GENERATIONS).max(least), Ordering::Relaxed);
     }
 
     /// Records that a key is used now.
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn a_key_gets_older_while_others_are_used_and_young_when_it_is_used() {
         let uses = Uses::new(1_000, 5_000);
-        uses.note_keys(160);
+        uses.note_keys(256);
         assert_eq!(uses.age(7), AGE_MAX, "it was not used yet");
         uses.use_now(7, 5_000);
         assert_eq!(uses.age(7), 0);
@@ -220,6 +221,16 @@ mod tests {
         assert_eq!(uses.idle_ms(7, 6_000), 1_000);
         uses.use_now(7, 6_000);
         assert_eq!((uses.age(7), uses.idle_ms(7, 6_000) < 300), (0, true));
+    }
+
+    #[test]
+    fn of_a_few_large_keys_the_last_used_is_known_exactly() {
+        let uses = Uses::new(1_000, 0);
+        uses.note_keys(5);
+        (0..5).for_each(|place| uses.use_now(place, 0));
+        uses.use_now(1, 0);
+        let ages = [1, 4, 3, 2, 0].map(|place| uses.age(place));
+        assert!(ages.is_sorted_by(|one, other| one < other), "{ages:?}");
     }
 
     #[test]

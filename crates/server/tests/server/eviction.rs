@@ -155,7 +155,9 @@ fn keys_in_use_stay_and_others_go() {
         let hot = existing(&mut client, (0..500).map(hot));
         assert!(hot >= 450, "{policy}: {hot} of 500 keys in use");
         let first = existing(&mut client, (0..500).map(|number| format!("cold:0:{number}")));
-        assert!(first < 50, "{policy}: {first} of the first 500 others");
+        // By frequency, all keys that were used once are equal. So an eighth of these are left.
+        let most = if policy == EvictionPolicy::AllKeysLru { 50 } else { 125 };
+        assert!(first < most, "{policy}: {first} of the first 500 others");
     }
 }
 
