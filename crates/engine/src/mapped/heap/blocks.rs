@@ -2,10 +2,7 @@
 //! bytes.
 
 use super::runs::FreeRuns;
-use super::small::{GRANULES, Shape, SmallBlocks};
-
-/// Bytes of a chunk: the unit in which a heap divides its region.
-pub(super) const CHUNK_BYTES: usize = 64 << 10;
+use super::small::{BadFree, CHUNK_BYTES, GRANULES, Shape, SmallBlocks};
 
 /// A chunk is in the list of those with room once this many of its granules are free.
 const ROOM: usize = GRANULES / 8;
@@ -22,15 +19,6 @@ enum Chunk {
     Large(u32),
     /// A later chunk of a block.
     Rest,
-}
-
-/// Why a block cannot be freed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum BadFree {
-    /// No block begins there.
-    NoBlock,
-    /// The block is free.
-    Freed,
 }
 
 /// The blocks of a heap.

@@ -19,7 +19,8 @@ use parking_lot::Mutex;
 
 use super::fatal::fatal;
 use super::region::Region;
-use blocks::{BadFree, Blocks, CHUNK_BYTES};
+use blocks::Blocks;
+use small::{BadFree, CHUNK_BYTES};
 
 /// The alignment of a block from [`Heap::allocate`] without another one.
 pub const ALIGNMENT: usize = 16;

@@ -3,8 +3,10 @@
 //! Blocks of all sizes lie side by side in the order of their allocation. So what a program
 //! allocates together, such as a node with its key and value, mostly shares a page and a miss.
 
-use super::blocks::{BadFree, CHUNK_BYTES};
 use ebbtide_core::PAGE_BYTES;
+
+/// Bytes of a chunk: the unit in which a heap divides its region.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// The unit of blocks.
 const GRANULE_BYTES: usize = 32;
@@ -20,6 +22,15 @@ const IN_PAGE_MAX: usize = PAGE_BYTES / GRANULE_BYTES / 4;
 
 /// A bit for each granule of a chunk.
 type Bits = [u64; GRANULES / 64];
+
+/// Why a block cannot be freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BadFree {
+    /// No block begins there.
+    NoBlock,
+    /// The block is free.
+    Freed,
+}
 
 /// The granules of a block, and those from whose multiples it may begin.
 #[derive(Clone, Copy, Debug)]
