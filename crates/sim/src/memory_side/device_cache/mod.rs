@@ -47,7 +47,7 @@ use crate::config::{Config, ConfigError, needed, require};
 /// Without a cache (`dram_cache.size = 0`) every request is a flash command. Without registers
 /// (`dram_cache.mshr = 0`) a miss reads its page even if the page is already in flight.
 ///
-/// With a [`Log`] written lines go there, and pages of the cache are clean (SkyByte, HPCA'25).
+/// With a log, written lines go there, and pages of the cache are clean (SkyByte, HPCA'25).
 pub struct DeviceCache {
     cache: Option<Cache>,
     log: Option<Log>,
