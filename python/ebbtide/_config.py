@@ -28,6 +28,7 @@ PolicyKind = Literal[
 PrefetcherKind = Literal["none", "next-n-line", "feedback-directed", "best-offset", "leap"]
 Preset = Literal["original", "atc23"]
 Reset = Literal["strict", "windowed"]
+Stores = Literal["fetched", "logged"]
 Wakeup = Literal["guessed", "notified"]
 WriteBack = Literal["dirty", "all"]
 
@@ -151,6 +152,8 @@ class DramCache(Section):
 class Device(Section):
     """A byte-addressable device with a cache in its own DRAM."""
 
+    index_ns: int
+    """Time to find where a line that is read lies. Requests look up side by side."""
     dram_ns: int
     """Time of a line in a bank of its DRAM."""
     dram_banks: int
@@ -166,6 +169,9 @@ class Device(Section):
     request."""
     flash_commands: int
     """Flash commands in flight at once. At this number the device accepts no request."""
+    switch_after_ns: int | None
+    """The least expected wait for flash at which the device tells the core to run another thread.
+    By default it never does. Only some core sides then switch (SkyByte, HPCA'25)."""
     prefetches_first: bool
     """Whether prefetches go to flash before the demand read that caused them."""
     fold_addresses: bool
@@ -329,6 +335,9 @@ class Promotion(Section):
     """Time to move a page to DRAM."""
     map_ns: int
     """Time to update the page-table entry and the TLB."""
+    posts_stores: bool
+    """Whether a store to the device is posted over the link. Otherwise the link is coherent: the
+    chip fetches the line and keeps it."""
     posted_write_ns: int
     """Core time of a posted write over the link."""
     persist: Size
@@ -344,6 +353,17 @@ class Promotion(Section):
     """Pages of 4 KiB in a block."""
     mend_batch: int
     """Page-table entries that one interrupt updates after their pages moved in flash."""
+
+
+class WriteLog(Section):
+    """A log of written lines in the DRAM of a byte-addressable device (SkyByte, HPCA'25)."""
+
+    size: Size
+    """Size of the log. 0: none."""
+    merges: int
+    """Pages that compaction merges at a time."""
+    stores: Stores
+    """The way of a store to a line that the chip does not have."""
 
 
 class Config(Root):
@@ -370,6 +390,8 @@ class Config(Root):
     """The DRAM cache of pages."""
     device: Device | None
     """A byte-addressable device with a cache in its own DRAM, for designs that have one."""
+    write_log: WriteLog | None
+    """The log of written lines in that device's DRAM, for designs that have one."""
     prefetch: Prefetch | None
     """Prefetching by a device, for designs that do it."""
     mos: Mos | None
