@@ -477,7 +477,10 @@ impl DeviceCache {
         }
         for (number, &Waiting { waiter, write, leaves }) in waiting.iter().enumerate() {
             if leaves {
-                events.push(Event::Arrived(waiter, moves));
+                match &mut self.patience {
+                    Some(patience) if moves > now => patience.returns(moves, waiter),
+                    _ => events.push(Event::Arrived(waiter, now)),
+                }
                 continue;
             }
             if number > 0 {
@@ -630,13 +633,21 @@ impl MemorySide for DeviceCache {
     }
 
     fn next_event(&self) -> Option<Time> {
-        earlier(self.backend.next_event(), self.room_from())
+        let returns = self.patience.as_ref().and_then(Patience::next_event);
+        earlier(earlier(self.backend.next_event(), self.room_from()), returns)
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         loop {
             let flash = self.backend.next_event().filter(|at| *at <= now);
             let room = self.room_from().filter(|from| *from <= now);
+            let until = earlier(flash, room).unwrap_or(now);
+            if let Some(patience) = &mut self.patience
+                && let Some(event) = patience.pop_due(until)
+            {
+                events.push(event);
+                continue;
+            }
             match (flash, room) {
                 (flash, Some(from)) if flash.is_none_or(|at| from < at) => {
                     self.room(from.max(self.backend.now()), events);
