@@ -16,7 +16,7 @@ const WARM_UP_WRITES_A_PLANE: u64 = 10_000;
 /// A mean queue of this many commands per plane means that the device cannot keep up.
 const BACKLOG_A_PLANE: u64 = 256;
 
-/// The load of a device, and the share of requests that garbage collection blocked.
+/// The load of a device, and the percentage of requests that garbage collection blocked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GcShare {
     /// Requests a second.
@@ -25,7 +25,7 @@ pub struct GcShare {
     pub write_percent: f64,
     /// Percent of them that collections blocked; `None` if the device could not keep up.
     pub blocked_percent: Option<f64>,
-    /// The same percentage for reads only.
+    /// Percent of the reads that collections blocked; `None` if the device could not keep up.
     pub reads_blocked_percent: Option<f64>,
 }
 
@@ -40,14 +40,14 @@ pub struct AgedSsd {
 }
 
 impl AgedSsd {
-    /// The device of the preset `preset`, with `valid_percent` of its raw capacity holding valid
-    /// data.
+    /// Returns the device of the flash preset `preset` after random overwrites. Valid data takes
+    /// `valid_percent` of its raw capacity.
     ///
     /// # Errors
     /// [`ConfigError`] when the preset does not exist or the device cannot hold that much.
     ///
     /// # Panics
-    /// When the device has no planes.
+    /// When the preset is a device without modelled planes.
     pub fn new(preset: &str, valid_percent: f64) -> Result<AgedSsd, ConfigError> {
         let Config::Ssd(config) = Config::preset(preset)? else {
             panic!("{preset} has no planes");
@@ -85,12 +85,13 @@ impl AgedSsd {
         self.amplification = self.flash.counters().write_amplification();
     }
 
-    /// Pages programmed for each page written.
+    /// Returns the pages programmed per page written by the host during the overwrites.
     pub fn amplification(&self) -> f64 {
         self.amplification
     }
 
-    /// Measures at `requests_per_s`, over `writes` writes.
+    /// Measures a copy of the device at `requests_per_s`. Writes are `write_percent` of the
+    /// requests. The measurement ends after `writes` writes, so `write_percent` must be above 0.
     pub fn run(&self, requests_per_s: u64, write_percent: f64, writes: u64) -> GcShare {
         let counters = self.counted(requests_per_s, write_percent, writes);
         let percent = |share: fn(&Counters) -> f64| counters.as_ref().map(|c| 100.0 * share(c));

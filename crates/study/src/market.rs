@@ -9,16 +9,17 @@ use crate::analytic::lifetime::Cells;
 /// Prices of memory, and the drives that hold the data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Market {
-    /// Dollars a GB. Only the data's part of a drive is paid for.
+    /// Prices in dollars a GB. Flash is priced by the size of the data, not by whole drives.
     pub prices: Prices,
-    /// The kind of flash cells. It determines the number of writes that they endure.
+    /// The kind of flash cell, which sets the endurance.
     pub cells: Cells,
-    /// Capacity of a drive in bytes. The number of drives is the least that holds the data.
+    /// Capacity of a drive in bytes, above 0. Lifetimes assume the fewest drives that hold the
+    /// data.
     pub drive_bytes: u64,
 }
 
 impl Default for Market {
-    /// TLC drives of 3.84 TB, a common size of drives for servers.
+    /// Returns the default prices and TLC drives of 3.84 TB, a common size for servers.
     fn default() -> Market {
         let drive_bytes = 3_840_000_000_000;
         Market { prices: Prices::default(), cells: Cells::Tlc, drive_bytes }
@@ -29,7 +30,7 @@ impl Default for Market {
 #[derive(Debug, Error, PartialEq)]
 #[error("{option} {given}: expected {expected}")]
 pub struct MarketError {
-    /// The option of the command line.
+    /// The option of the command line, such as `--ssd`.
     pub option: &'static str,
     /// The given value.
     pub given: String,
@@ -38,14 +39,16 @@ pub struct MarketError {
 }
 
 impl Market {
-    /// Capacity of the drives that hold `data_bytes`, in bytes.
+    /// Returns the capacity in bytes of the fewest drives that hold `data_bytes`, at least one.
     pub fn flash_bytes(&self, data_bytes: u64) -> u64 {
         let drives = data_bytes.div_ceil(self.drive_bytes.max(1)).max(1);
         drives.saturating_mul(self.drive_bytes)
     }
 
+    /// Checks the prices and the drive's capacity.
+    ///
     /// # Errors
-    /// When a price or a capacity is not above 0.
+    /// [`MarketError`] when a price is not finite and above 0, or the capacity is 0.
     pub fn check(&self) -> Result<(), MarketError> {
         let expected = "dollars a GB, more than 0";
         let prices = [("--dram-price", self.prices.dram), ("--flash-price", self.prices.flash)];

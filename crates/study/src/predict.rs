@@ -36,11 +36,12 @@ impl From<SimError> for PredictError {
     }
 }
 
-/// Adds a prediction to each outcome of `measured`, and the simulated effect to each tested
-/// technique.
+/// Adds the simulator's prediction to each outcome of `measured`, and the simulated effect to each
+/// tested technique. Modes without measured costs of a miss get no prediction.
 ///
 /// # Errors
-/// [`PredictError`] when the simulator cannot reproduce the bench's setup.
+/// [`PredictError`] when the simulator cannot reproduce a bench's setup, or when `watch` requests a
+/// stop.
 pub fn predict(measured: &mut BenchRun, watch: Watch<'_>) -> Result<(), PredictError> {
     let BenchRun { report, conditions } = measured;
     let (mut expected, count) = (Vec::new(), conditions.len() as f64);

@@ -28,7 +28,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The error of a run of `workload` on `design`.
+    /// Returns the error of a run of `workload` on `design`. A stop stays a stop.
     pub fn new(design: &str, workload: &'static str, error: SimError) -> RunError {
         match error {
             SimError::Stopped(stopped) => stopped.into(),
@@ -38,14 +38,14 @@ impl RunError {
         }
     }
 
-    /// The error of a run of `plan`.
+    /// Returns the error of a run of `plan`.
     pub fn of(plan: &Plan, error: SimError) -> RunError {
         RunError::new(&plan.config.design, plan.workload.name(), error)
     }
 }
 
-/// The outcomes of `plans`, in their order, on up to `threads` host threads. Equal plans run once,
-/// and plans over the same jobs share their warm-up.
+/// Runs `plans` on up to `threads` host threads and returns the outcomes in the order of `plans`.
+/// Equal plans run once. Plans over the same jobs share work, such as an equal warm-up.
 ///
 /// # Errors
 /// The error of the first failed plan, or [`RunError::Stopped`] if `watch` requests a stop.

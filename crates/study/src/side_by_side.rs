@@ -7,12 +7,12 @@ use std::thread;
 
 use ebbtide_core::Watch;
 
-/// The number of host cores that this process may use.
+/// Returns the number of host cores that this process may use. Returns 1 if it is unknown.
 pub fn host_threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// [`side_by_side_by_cost`] of `count` runs that take equally long.
+/// Calls `run` with each number below `count`, as [`side_by_side_by_cost`] with equal costs.
 ///
 /// # Errors
 /// As [`side_by_side_by_cost`].
@@ -28,12 +28,14 @@ pub fn side_by_side<T: Send, E: Send>(
     side_by_side_by_cost(&vec![1.0; count], threads, watch, run)
 }
 
-/// Calls `run` with the number of each of `costs`, on up to `threads` threads, and returns the
-/// results in the order of their numbers. The watch given to a run reports the progress of all
-/// runs. Each run counts by its cost, its time in any unit.
+/// Calls `run` with the index of each of `costs`, on up to `threads` threads. Returns the results
+/// in the order of the indices.
+///
+/// The watch given to a run reports the progress of all runs together. A run's weight in it is its
+/// cost: its expected time, in any unit.
 ///
 /// # Errors
-/// The error with the lowest number. After an error no run begins, and the current runs finish.
+/// The error of the lowest index. After an error no further run begins, and running ones finish.
 ///
 /// # Panics
 /// When `run` does.

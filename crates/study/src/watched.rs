@@ -3,8 +3,8 @@
 use ebbtide_core::Watch;
 use ebbtide_trace::{Access, Source, TraceError};
 
-/// A trace that ends early when its watch requests a stop. A reader must check
-/// [`stopped`](Watched::stopped) at the end.
+/// A trace that ends early when its watch requests a stop. The end looks like that of a whole
+/// trace, so a reader must check [`stopped`](Watched::stopped) there.
 pub struct Watched<'a, S> {
     trace: S,
     watch: Watch<'a>,
@@ -17,7 +17,7 @@ impl<'a, S: Source> Watched<'a, S> {
         Watched { trace, watch, stopped: false }
     }
 
-    /// Whether the watch stopped the trace before its end.
+    /// Returns true if the watch stopped the trace before its end.
     pub fn stopped(&self) -> bool {
         self.stopped
     }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-/// How a core uses memory.
+/// The memory traffic of one core.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Traffic {
     /// Bytes a second that one core takes from DRAM.
@@ -22,27 +22,32 @@ pub const ASTRIFLASH: Traffic =
     Traffic { dram_bytes_per_second: 0.5e9, block_bytes: 64.0, page_bytes: 4096.0 };
 
 impl Traffic {
-    /// Bytes a second that one core takes from flash when `miss_ratio` of its accesses miss.
+    /// Returns the bytes a second that one core reads from flash when `miss_ratio` of its accesses
+    /// miss. `miss_ratio` is from 0 to 1.
     pub fn flash_bytes_per_second(&self, miss_ratio: f64) -> f64 {
         self.dram_bytes_per_second / self.block_bytes * miss_ratio * self.page_bytes
     }
 
-    /// The miss ratio at which one core takes `bytes_per_second` from flash.
+    /// Returns the miss ratio at which one core reads `bytes_per_second` from flash.
     pub fn miss_ratio_at(&self, bytes_per_second: f64) -> f64 {
         bytes_per_second / self.flash_bytes_per_second(1.0)
     }
 
-    /// The time between two accesses to DRAM by one core.
+    /// Returns the mean time between two DRAM accesses of one core.
     pub fn access_interval(&self) -> Duration {
         Duration::from_secs_f64(self.block_bytes / self.dram_bytes_per_second)
     }
 
-    /// The time between two misses of one core.
+    /// Returns the mean time between two misses of one core.
+    ///
+    /// # Panics
+    /// When `miss_ratio` is 0 or negative.
     pub fn miss_interval(&self, miss_ratio: f64) -> Duration {
         self.access_interval().div_f64(miss_ratio)
     }
 
-    /// The miss ratio at which a core misses every `interval`.
+    /// Returns the miss ratio at which a core misses once per `interval`. Infinite if `interval` is
+    /// zero.
     pub fn miss_ratio_every(&self, interval: Duration) -> f64 {
         self.access_interval().as_secs_f64() / interval.as_secs_f64()
     }

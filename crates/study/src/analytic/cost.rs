@@ -3,38 +3,42 @@
 
 use serde::Serialize;
 
-/// The factor by which memory is cheaper with all data on flash and `dram_share` of it in DRAM as
-/// well. A byte of flash costs `1 / price_ratio` of a byte of DRAM (AstriFlash §II-A).
+/// Returns the price of all-DRAM memory divided by the price of flash with a DRAM cache (AstriFlash
+/// §II-A).
+///
+/// Flash holds all data, and DRAM caches `dram_share` of it. A byte of DRAM costs `price_ratio`
+/// times as much as a byte of flash.
 pub fn saving(dram_share: f64, price_ratio: f64) -> f64 {
     1.0 / (dram_share + 1.0 / price_ratio)
 }
 
-/// Two ways to hold a dataset, with the prices of FlatFlash §5.7: all in DRAM, or in a little DRAM
-/// and an SSD.
+/// Two ways to hold the same dataset: all in DRAM, or on an SSD behind a smaller DRAM. Prices are
+/// from FlatFlash §5.7.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Purchase {
-    /// GB of DRAM for all data, the paper's X.
+    /// DRAM that holds all data, in GB (the paper's X).
     pub all_dram_gb: f64,
-    /// GB of DRAM in front of the SSD, D.
+    /// DRAM in front of the SSD, in GB (the paper's D).
     pub dram_gb: f64,
-    /// GB of SSD, S.
+    /// Capacity of the SSD, in GB (the paper's S).
     pub ssd_gb: f64,
-    /// Extra price of a server for that amount of DRAM, beyond the price of its memory, in dollars.
+    /// Extra price of a server that can hold `all_dram_gb`, in dollars. The price of the DRAM
+    /// itself is not included.
     pub extra_dollars: f64,
 }
 
 /// Prices of memory in dollars a GB.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Prices {
-    /// Of DRAM.
+    /// Price of DRAM.
     pub dram: f64,
-    /// Of flash.
+    /// Price of flash.
     pub flash: f64,
 }
 
 impl Default for Prices {
-    /// Approximate prices of memory modules for servers and NVMe drives in 2024: an assumption,
-    /// which options replace.
+    /// Returns approximate prices of server DRAM modules and NVMe drives in 2024. They are an
+    /// assumption; options replace them.
     fn default() -> Prices {
         Prices { dram: 3.0, flash: 0.1 }
     }
@@ -46,32 +50,32 @@ pub(crate) const DRAM_DOLLARS_PER_GB: f64 = 30.0;
 /// Dollars for a GB of SSD (FlatFlash §5.7).
 pub(crate) const SSD_DOLLARS_PER_GB: f64 = 2.0;
 
-/// Extra price in dollars of a server that can hold that amount of DRAM (FlatFlash §5.7).
+/// Extra price in dollars of a server that can hold all data in DRAM (FlatFlash §5.7).
 pub const BIG_SERVER_DOLLARS: f64 = 1500.0;
 
 impl Purchase {
-    /// An SSD of `ratio` times the DRAM, `dram_gb`, against as much DRAM as the SSD holds. The
-    /// price of the larger server is not included.
+    /// Returns the choice between an SSD with `dram_gb` of DRAM and as much DRAM as the SSD holds.
+    /// The SSD has `ratio` times `dram_gb`. The extra price of a larger server is 0.
     pub fn ssd_to_dram(ratio: f64, dram_gb: f64) -> Purchase {
         let ssd_gb = ratio * dram_gb;
         Purchase { all_dram_gb: ssd_gb, dram_gb, ssd_gb, extra_dollars: 0.0 }
     }
 
-    /// The price of all data in DRAM over the price of this purchase.
+    /// Returns the price of all data in DRAM divided by the price of the SSD and its DRAM.
     pub fn saving(&self) -> f64 {
         let all_dram = DRAM_DOLLARS_PER_GB * self.all_dram_gb + self.extra_dollars;
         all_dram / (DRAM_DOLLARS_PER_GB * self.dram_gb + SSD_DOLLARS_PER_GB * self.ssd_gb)
     }
 }
 
-/// Performance per dollar relative to DRAM-only: the saving divided by the slowdown (FlatFlash,
-/// Table 3).
+/// Returns performance per dollar relative to DRAM-only: the saving divided by the slowdown
+/// (FlatFlash, Table 3).
 pub fn effectiveness(saving: f64, slowdown: f64) -> f64 {
     saving / slowdown
 }
 
-/// Performance for the money relative to DRAM-only. `share` of the requests are as fast as DRAM,
-/// and the rest count as nothing (CXL-flash, ATC'23, observation 3).
+/// Returns performance per dollar relative to DRAM-only (CXL-flash, ATC'23, observation 3). The
+/// requests in `share`, from 0 to 1, are as fast as DRAM. The others count as zero performance.
 pub fn performance_per_dollar(
     share: f64,
     dram_dollars_per_gb: f64,

@@ -12,14 +12,15 @@ use serde::Serialize;
 
 use super::queueing::Queue;
 
-/// How long a simulation runs.
+/// The length of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Independent replications, at least two.
     pub replications: u32,
-    /// Counted jobs of each replication. A tenth as many run before them and are not counted.
+    /// Counted jobs of each replication, at least 100. A tenth as many run before them as a
+    /// warm-up.
     pub jobs: u32,
-    /// The seed of the first replication. Each has its own seed.
+    /// The seed of the first replication. The next ones use the following numbers.
     pub seed: u64,
 }
 
@@ -61,7 +62,11 @@ fn exponential(mean: f64, random: &mut Pcg64) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// The simulated p99 response of `queue` at `arrivals` jobs in a unit of time.
+/// Returns the simulated p99 response of `queue` at `arrivals` jobs per unit of time.
+///
+/// # Panics
+/// When `arrivals` is not above 0 and below the queue's capacity. Also when `effort` has fewer than
+/// 2 replications or 100 jobs.
 pub fn p99(queue: Queue, arrivals: f64, effort: Effort) -> Replicated {
     assert!(arrivals > 0.0 && arrivals < queue.capacity(), "{arrivals} arrivals at {queue:?}");
     effort.p99(|mut random| {
@@ -82,7 +87,7 @@ pub fn p99(queue: Queue, arrivals: f64, effort: Effort) -> Replicated {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Returned jobs before new ones, which is the result of priority with ageing.
+    /// Jobs returned from flash before new ones. Priority with ageing leads to this order.
     ReturnedFirst,
     /// Oldest ready job first, new or returned from flash.
     OneQueue,
@@ -90,7 +95,7 @@ pub enum Order {
     NewFirst,
 }
 
-/// The distribution of flash's time.
+/// The distribution of the time of a flash read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlashTime {
     /// Exponentially distributed.
@@ -102,10 +107,10 @@ pub enum FlashTime {
 /// The number of misses of a job.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Misses {
-    /// One, between two parts.
+    /// One miss, between two parts of equal mean length.
     Once,
-    /// This number on average, at random moments of its execution. After each part a job either
-    /// ends or misses, independent of its past.
+    /// This mean number, at random moments of the execution. After each part a job ends or misses,
+    /// independent of its past.
     Random(f64),
 }
 
@@ -119,35 +124,38 @@ impl Misses {
     }
 }
 
-/// A core that runs jobs in parts with a read of flash between them. It switches to another job
-/// during a read, and runs each part to its end.
+/// A core that runs jobs in parts with a flash read between them. During a read it runs other jobs.
+/// It runs each part to its end. All times are in one unit, chosen by the caller.
 ///
-/// A core that waits for flash is modelled in the same way. There the time of the read is part of
-/// the cost of a miss, and a read takes no further time.
+/// To model a core that waits for flash, add the read's time to `overhead` and set `flash` to 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Core {
     /// Mean execution time of a job, the sum of its parts. Each part is exponentially distributed.
     pub execution: f64,
     /// The number of misses of a job.
     pub misses: Misses,
-    /// Core time that a miss costs in addition.
+    /// Core time of a miss in addition to execution, such as two switches.
     pub overhead: f64,
-    /// Mean time of a read.
+    /// Mean time of a flash read.
     pub flash: f64,
-    /// The distribution of that time.
+    /// The distribution of the read's time.
     pub flash_time: FlashTime,
-    /// The next job to run.
+    /// The order of ready jobs.
     pub order: Order,
 }
 
 impl Core {
-    /// The maximum throughput, relative to DRAM-only.
+    /// Returns the maximum throughput relative to DRAM-only.
     pub fn capacity(&self) -> f64 {
         self.execution / (self.execution + (self.misses.parts() - 1.0) * self.overhead)
     }
 
-    /// The simulated p99 response at `load`, a share of DRAM-only's throughput. `load` must be
-    /// below the core's [capacity](Core::capacity).
+    /// Returns the simulated p99 response at `load`, a share of DRAM-only's throughput. The
+    /// response has the unit of `execution`.
+    ///
+    /// # Panics
+    /// When `load` is not above 0 and below the core's [capacity](Core::capacity). Also when
+    /// `effort` has fewer than 2 replications or 100 jobs.
     pub fn p99(self, load: f64, effort: Effort) -> Replicated {
         assert!(load > 0.0 && load < self.capacity(), "load {load} of {self:?}");
         effort.p99(|random| {

@@ -6,9 +6,9 @@ use super::systems::System;
 /// A curve of the figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// The system.
+    /// The system's name in the paper.
     pub name: &'static str,
-    /// The points, from left to right.
+    /// The points `(x, y)`, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -18,8 +18,8 @@ pub(crate) const P99_MAX: f64 = 200.0;
 /// Points along each curve.
 const POINTS: u32 = 100;
 
-/// The p99 response of one core over load. The response is in mean services of DRAM-only, the load
-/// relative to DRAM-only's capacity. Each curve ends where it leaves the figure at `P99_MAX`.
+/// Returns the p99 response of one core over load. The load is relative to DRAM-only's capacity.
+/// The response is in mean service times of DRAM-only. Each curve ends at a response of 200.
 pub fn p99_over_load(systems: &[System]) -> Vec<Series> {
     let points = |system: System| {
         let queue = system.queue(1);
@@ -30,8 +30,9 @@ pub fn p99_over_load(systems: &[System]) -> Vec<Series> {
     systems.iter().map(|&s| Series { name: s.name(), points: points(s) }).collect()
 }
 
-/// Throughput on `cores` cores with the p99 response within each of `limits`. The throughput is
-/// relative to DRAM-only's capacity, the limits are in mean services of DRAM-only.
+/// Returns the throughput of `cores` cores whose p99 response is within each of `limits`. The
+/// throughput is relative to DRAM-only's capacity. The limits are in mean service times of
+/// DRAM-only.
 pub fn throughput_over_limit(systems: &[System], cores: u32, limits: &[f64]) -> Vec<Series> {
     let points = |system: System| {
         let queue = system.queue(cores);

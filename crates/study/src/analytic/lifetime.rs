@@ -30,7 +30,8 @@ choice! {
 }
 
 impl Cells {
-    /// Program and erase cycles that a block survives (ATC'23, Table 1; QLC: an assumption).
+    /// Returns the program and erase cycles that a block survives (ATC'23, Table 1; QLC: an
+    /// assumption).
     pub const fn endurance_cycles(self) -> f64 {
         match self {
             Cells::Ull | Cells::Slc => 100_000.0,
@@ -56,17 +57,18 @@ pub struct Wear {
 }
 
 impl Wear {
-    /// Years of 2,080 hours, as the paper prints them.
+    /// Returns the lifetime in years of 2,080 hours, as the paper prints it. Infinite if no page
+    /// was written.
     pub fn working_years(&self) -> f64 {
         self.hours() / WORKING_HOURS
     }
 
-    /// Years of continuous use.
+    /// Returns the lifetime in years of continuous use. Infinite if no page was written.
     pub fn years(&self) -> f64 {
         self.hours() / HOURS
     }
 
-    /// The number of pages that each such run writes if the device lasts exactly `working_years`.
+    /// Returns the pages that such a run may write for the device to last exactly `working_years`.
     pub fn pages_for(&self, working_years: f64) -> f64 {
         self.pages_written * self.working_years() / working_years
     }

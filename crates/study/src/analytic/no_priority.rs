@@ -5,13 +5,16 @@
 //! behind every other thread. So a miss takes one round of all threads, or the flash read if that
 //! is longer.
 
-/// Time of a job without priority from one miss to the next, in µs. It is the job's own execution
-/// plus the longer of two times: the flash read, and a round of the other `threads`.
+/// Returns the time from one miss of a job to the next, in µs, without priority.
+///
+/// It is the job's own execution plus the longer of two times: the flash read, and one round of the
+/// other `threads - 1` threads.
 pub fn miss_us(execution_us: f64, flash_us: f64, threads: u32) -> f64 {
     execution_us + flash_us.max(f64::from(threads.saturating_sub(1)) * execution_us)
 }
 
-/// Service time relative to Flash-Sync's, where the core waits for flash alone.
+/// Returns the service time relative to Flash-Sync's. There the core waits for each flash read and
+/// runs no other job.
 pub fn slowdown(execution_us: f64, flash_us: f64, threads: u32) -> f64 {
     miss_us(execution_us, flash_us, threads) / (execution_us + flash_us)
 }

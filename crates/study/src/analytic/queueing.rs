@@ -11,13 +11,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Jobs completed in a unit of time when every server is busy.
+    /// Returns the jobs completed per unit of time when every server is busy.
     pub fn capacity(&self) -> f64 {
         f64::from(self.servers) * self.rate
     }
 
-    /// The probability that a job finds every server busy at `arrivals` jobs in a unit of time, by
-    /// Erlang's formula C. Only valid below capacity.
+    /// Returns the probability that a job finds every server busy at `arrivals` jobs per unit of
+    /// time (Erlang's formula C). It is valid only below the capacity.
     pub fn waits(&self, arrivals: f64) -> f64 {
         let offered = arrivals / self.rate;
         let servers = f64::from(self.servers);
@@ -30,7 +30,8 @@ impl Queue {
         servers * blocked / (servers - offered * (1.0 - blocked))
     }
 
-    /// The probability that a response takes longer than `time` (waiting and service).
+    /// Returns the probability that a response, waiting and service, takes longer than `time`. It
+    /// is 1 at the capacity and above.
     ///
     /// `(1 − C)·e^(−μt) + C·(μe^(−θt) − θe^(−μt))/(μ − θ)` with θ = kμ − λ. It is computed as
     /// `e^(−μt) + C·μ·(e^(−θt) − e^(−μt))/(μ − θ)`, so nothing cancels where θ is near μ.
@@ -45,7 +46,7 @@ impl Queue {
         served + self.waits(arrivals) * self.rate * (-slow * time).exp() * growth
     }
 
-    /// The time that 99% of responses stay below. Infinite at capacity and above.
+    /// Returns the response time that 99% of jobs stay below. Infinite at the capacity and above.
     pub fn p99(&self, arrivals: f64) -> f64 {
         if arrivals >= self.capacity() {
             return f64::INFINITY;

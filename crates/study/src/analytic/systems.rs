@@ -34,7 +34,7 @@ pub enum System {
 }
 
 impl System {
-    /// The four in the order of the figure. AstriFlash has no overhead.
+    /// All four systems in the order of Fig. 3. AstriFlash has no overhead.
     pub const ALL: [System; 4] = [
         System::DramOnly,
         System::AstriFlash { overhead_us: 0.0 },
@@ -42,7 +42,7 @@ impl System {
         System::FlashSync,
     ];
 
-    /// The name used in the paper.
+    /// Returns the system's name in the paper.
     pub fn name(self) -> &'static str {
         match self {
             System::DramOnly => "DRAM-only",
@@ -52,7 +52,8 @@ impl System {
         }
     }
 
-    /// One queue of `cores` cores that run jobs this way.
+    /// Returns the queue of `cores` cores that run jobs this way. Its unit of time is the mean
+    /// execution of a job.
     pub fn queue(self, cores: u32) -> Queue {
         let one = match self {
             System::DramOnly => Queue { servers: 1, rate: 1.0 },
@@ -75,19 +76,20 @@ pub(crate) fn overlapping(execution: f64, overhead: f64, flash: f64) -> Queue {
     Queue { servers: servers as u32, rate: execution / busy / servers }
 }
 
-/// The share of DRAM-only's throughput that `system` does not reach on `cores` cores. Both keep the
-/// p99 response within `limit` (in units of `EXECUTION_US`). 1 if `system` reaches nothing.
+/// Returns the share of DRAM-only's throughput that `system` does not reach on `cores` cores. Both
+/// keep the p99 response within `limit`, in mean executions of a job. Returns 1 if `system` cannot
+/// meet `limit`.
 ///
 /// # Panics
-/// When the limit is ln 100 or less, as DRAM-only then reaches nothing either.
+/// When `limit` is at most ln 100 (4.6). DRAM-only cannot meet it either.
 pub fn gap(system: System, cores: u32, limit: f64) -> f64 {
     assert!(limit > 100_f64.ln(), "a p99 limit of {limit} mean services admits nothing");
     let throughput = |system: System| system.queue(cores).throughput_within(limit);
     1.0 - throughput(system) / throughput(System::DramOnly)
 }
 
-/// The tightest p99 limit (in units of `EXECUTION_US`) with one core of `system` within `wanted` of
-/// DRAM-only. `None` if even a limit of 1000 is too tight.
+/// Returns the tightest p99 limit at which the [`gap`] of one core is at most `wanted`. The limit
+/// is in mean executions of a job. `None` if a limit of 1000 is too tight.
 pub fn limit_for_gap(system: System, wanted: f64) -> Option<f64> {
     let (mut tight, mut loose) = (100_f64.ln(), 1000.0);
     if gap(system, 1, loose) > wanted {

@@ -1,18 +1,19 @@
 //! Throughput, relative to DRAM-only, of a core that loses time at every miss (AstriFlash §III-A).
 
-/// Throughput relative to DRAM-only of a core that executes `execution_us` between misses and loses
-/// `lost_us` at each miss.
+/// Returns throughput relative to DRAM-only. The core executes `execution_us` between misses and
+/// loses `lost_us` at each miss.
 pub fn share(execution_us: f64, lost_us: f64) -> f64 {
     execution_us / (execution_us + lost_us)
 }
 
-/// The mean of [`share`] over executions spread evenly from `shortest_us` to `longest_us`.
+/// Returns the mean of [`share`] over executions spread evenly from `shortest_us` to `longest_us`.
+/// The two must differ.
 pub fn mean_share(shortest_us: f64, longest_us: f64, lost_us: f64) -> f64 {
     let spread = longest_us - shortest_us;
     1.0 - lost_us / spread * ((longest_us + lost_us) / (shortest_us + lost_us)).ln()
 }
 
-/// The time lost at each miss, in µs, for which [`mean_share`] is `wanted`. `wanted` is a share
+/// Returns the time lost at each miss, in µs, for which [`mean_share`] is `wanted`. `wanted` is
 /// above 0 and below 1.
 pub fn loss_for(shortest_us: f64, longest_us: f64, wanted: f64) -> f64 {
     let (mut least, mut most) = (0.0, 2.0 * longest_us / wanted);

@@ -5,22 +5,23 @@ use std::fmt;
 use ebbtide_report::Compared;
 use serde::Serialize;
 
-/// The tolerance of a claim. Numbers are in the unit of the claim's part.
+/// The tolerance of a claim. Numbers are in the unit of the claim's part, except shares.
 ///
-/// A loss never meets a gain. If the claimed number is above one, ours must be one or more, even if
-/// a relative tolerance goes below one.
+/// In `Relative` and `Ends`, a number above 1 claims a gain. Our number must then be at least 1,
+/// even if the tolerance reaches below 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Accept {
     /// The number. Ours must round to it with this many decimals.
     Rounds(f64, i32),
     /// The number, plus or minus this much (percentage points where the unit is %).
     Near(f64, f64),
-    /// The number, plus or minus this share of it.
+    /// The number, plus or minus this share of it (0.1 is 10%).
     Relative(f64, f64),
-    /// A range from the first number to the second. Our least number must be within this share of
-    /// the first, and our largest within this share of the second. One number counts as both.
+    /// A range from the first number to the second, and a share. Our least number must be within
+    /// the share of the first, our largest within the share of the second. A single number of ours
+    /// counts as both.
     Ends(f64, f64, f64),
-    /// From the first number to the second.
+    /// From the first number to the second, both included.
     Between(f64, f64),
     /// The number or more.
     AtLeast(f64),
@@ -33,7 +34,8 @@ pub enum Accept {
     /// The order of magnitude: from the first number to the second, plus half a decade at either
     /// end.
     Order(f64, f64),
-    /// The claim's statement must hold. The word names its kind: a sign, a shape or a rank.
+    /// The claim's statement must hold. The text names the kind of statement, such as "sign",
+    /// "shape" or "rank".
     Holds(&'static str),
     /// No tolerance: the claim is an input of the models.
     Input,
@@ -49,14 +51,14 @@ pub enum Accept {
 pub enum Ours {
     /// A number.
     Number(f64),
-    /// The least and the most of several numbers. Both are judged.
+    /// The least and the largest of several numbers. Both must be within the tolerance.
     Range(f64, f64),
-    /// Whether the claim's statement holds.
+    /// True if the claim's statement holds.
     Holds(bool),
 }
 
 impl Ours {
-    /// The range of `numbers`.
+    /// Returns the range of `numbers`. Both ends are NaN if a number is NaN or there are none.
     pub fn range(numbers: impl IntoIterator<Item = f64>) -> Ours {
         let (mut from, mut to) = (f64::NAN, f64::NAN);
         for number in numbers {
@@ -91,8 +93,8 @@ pub enum Verdict {
     /// Our result is outside of the tolerance.
     #[serde(rename = "outside")]
     Outside,
-    /// Our result is within the tolerance, but no other result is possible. It is an input, it
-    /// follows from inputs, or both sides are the same formula.
+    /// Our result is within the tolerance, but it could not be otherwise. It is an input, follows
+    /// from inputs, or both sides are the same formula.
     #[serde(rename = "by construction")]
     ByConstruction,
     /// The paper's own numbers exclude its claimed value.
@@ -101,7 +103,7 @@ pub enum Verdict {
     /// Our result is not exact enough for a verdict.
     #[serde(rename = "not converged")]
     NotConverged,
-    /// A trace or a number that we do not have decides the claim.
+    /// The claim depends on a trace or a number that we do not have.
     #[serde(rename = "needs input")]
     NeedsInput,
     /// The claim is an input, and has no result of ours.
@@ -137,10 +139,10 @@ fn near(ours: f64, of: f64, by: f64) -> bool {
 }
 
 impl Accept {
-    /// The verdict on `ours`. NaN is outside of every tolerance.
+    /// Returns the verdict on `ours`. NaN is outside of every tolerance.
     ///
     /// # Panics
-    /// When a number is judged by a statement or the reverse.
+    /// When one side is a number and the other a statement.
     pub fn judge(self, ours: impl Into<Ours>) -> Verdict {
         let within = match (self, ours.into()) {
             (Accept::Input | Accept::Context, _) => return Verdict::Input,
@@ -157,8 +159,9 @@ impl Accept {
         if within { Verdict::Within } else { Verdict::Outside }
     }
 
-    /// Whether several choices permit the claim. It is within if one result is, or if the claimed
-    /// number lies between two results.
+    /// Returns the verdict on results for several choices of an open parameter. It is
+    /// [`Verdict::Within`] if one result is, or if the claimed number lies between two results.
+    /// Otherwise it is [`Verdict::Outside`].
     ///
     /// # Panics
     /// As [`Accept::judge`].
@@ -176,7 +179,8 @@ impl Accept {
         if within || around { Verdict::Within } else { Verdict::Outside }
     }
 
-    /// The verdict on an input or on a claim that cannot be tested.
+    /// Returns the verdict that needs no result: on an input or a claim that cannot be tested.
+    /// `None` for all other claims.
     pub fn verdict_beforehand(self) -> Option<Verdict> {
         match self {
             Accept::Input | Accept::Context => Some(Verdict::Input),
@@ -216,8 +220,8 @@ impl Accept {
         }
     }
 
-    /// Our numbers beside the claimed ones, which the text `theirs` prints. Empty for statements,
-    /// and for numbers without a logarithm.
+    /// Returns pairs of our number and the claimed one. The text `theirs` has the claimed number if
+    /// the tolerance has none. Empty for statements, and for numbers without a logarithm.
     pub(super) fn compared(self, ours: Ours, theirs: &str) -> Vec<Compared> {
         let (from, to) = match ours {
             Ours::Number(number) => (number, number),
@@ -262,7 +266,7 @@ impl Accept {
         })
     }
 
-    /// The tolerance in words, for numbers in `unit`.
+    /// Returns the tolerance in words, such as "±10%", for numbers in `unit`.
     pub fn tolerance(self, unit: &str) -> String {
         match self {
             Accept::Rounds(..) => "exact".to_string(),

@@ -9,16 +9,16 @@ pub enum Method {
     Simulation,
     /// By formula.
     Analytic,
-    /// On a real machine with an ordinary SSD, at least in order or sign.
+    /// On a real machine with an ordinary SSD. The result may only show an order or a sign.
     Real,
 }
 
 /// A claim of a paper.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Claim {
-    /// Its id. It never changes.
+    /// The id, such as `AS3`. It never changes.
     pub id: &'static str,
-    /// The place in the paper.
+    /// The place in the paper, such as a section or a figure.
     pub source: &'static str,
     /// The quantity.
     pub quantity: &'static str,
@@ -27,7 +27,7 @@ pub struct Claim {
     values: Values,
     /// The ways to test it. Empty for inputs and for claims that cannot be tested.
     pub by: &'static [Method],
-    /// The experiment in one line.
+    /// The experiment in one line. Empty if there is none.
     pub experiment: &'static str,
     /// A note, such as on a contradiction in the paper. Often empty.
     pub note: &'static str,
@@ -40,7 +40,7 @@ pub struct Claim {
 pub struct Part {
     /// Its name, such as a workload. Empty if the claim has one value.
     pub name: &'static str,
-    /// The value as printed.
+    /// The value as the paper prints it.
     pub theirs: &'static str,
     /// The unit of our number, with a space before it if it needs one.
     pub unit: &'static str,
@@ -53,12 +53,14 @@ pub struct Part {
 }
 
 impl Part {
-    /// The part, which a program of ours decides that is not the paper's. It counts nowhere.
+    /// Returns the part marked as decided by a program that is not the paper's. Its findings are
+    /// listed apart and not counted.
     pub const fn aside(self) -> Part {
         Part { aside: true, ..self }
     }
 
-    /// The part, for which only the claimed result is possible, because of `why`.
+    /// Returns the part marked as unable to have another result than the claimed one. `why` is the
+    /// reason.
     pub const fn by_construction(self, why: &'static str) -> Part {
         Part { constructed: Some(why), ..self }
     }
@@ -73,7 +75,10 @@ enum Values {
     Many(&'static [Part]),
 }
 
-/// One of several values of a claim.
+/// Returns one of several values of a claim.
+///
+/// `theirs` is the value as printed. `unit` belongs to our number, and begins with a space if it
+/// needs one.
 pub const fn part(
     name: &'static str,
     theirs: &'static str,
@@ -83,7 +88,7 @@ pub const fn part(
     Part { name, theirs, unit, accept, constructed: None, aside: false }
 }
 
-/// A claim. Its values and tests follow.
+/// Returns a claim without values and tests. The methods of [`Claim`] add them.
 pub const fn claim(id: &'static str, source: &'static str, quantity: &'static str) -> Claim {
     Claim {
         id,
@@ -98,7 +103,7 @@ pub const fn claim(id: &'static str, source: &'static str, quantity: &'static st
     }
 }
 
-/// A claim that is an input of models and experiments.
+/// Returns a claim that is an input of models and experiments.
 pub const fn input(
     id: &'static str,
     source: &'static str,
@@ -108,7 +113,7 @@ pub const fn input(
     claim(id, source, quantity).value(theirs, "", Accept::Input)
 }
 
-/// A claim that cannot be tested, because of `reason`.
+/// Returns a claim that cannot be tested, because of `reason`.
 pub const fn not_testable(
     id: &'static str,
     source: &'static str,
@@ -120,44 +125,45 @@ pub const fn not_testable(
 }
 
 impl Claim {
-    /// The claim, with what the paper claims in a sentence.
+    /// Returns the claim with `statement`: what the paper claims, in a sentence.
     pub const fn states(self, statement: &'static str) -> Claim {
         Claim { statement, ..self }
     }
 
-    /// The claim with the value `theirs`. `unit` belongs to our number and begins with a space if
-    /// it needs one.
+    /// Returns the claim with the single value `theirs`. `unit` belongs to our number, and begins
+    /// with a space if it needs one.
     pub const fn value(self, theirs: &'static str, unit: &'static str, accept: Accept) -> Claim {
         Claim { values: Values::One(part("", theirs, unit, accept)), ..self }
     }
 
-    /// The claim with several values.
+    /// Returns the claim with several values, each with a name.
     pub const fn values(self, parts: &'static [Part]) -> Claim {
         Claim { values: Values::Many(parts), ..self }
     }
 
-    /// The claim, tested `by` these methods in this `experiment`.
+    /// Returns the claim, tested `by` these methods in this `experiment`.
     pub const fn tested(self, by: &'static [Method], experiment: &'static str) -> Claim {
         Claim { by, experiment, ..self }
     }
 
-    /// The claim with a note.
+    /// Returns the claim with a note.
     pub const fn note(self, note: &'static str) -> Claim {
         Claim { note, ..self }
     }
 
-    /// The claim, for which only the claimed result is possible, because of `why`. It is an input
-    /// of ours, it follows from inputs, or both sides are the same formula.
+    /// Returns the claim marked as unable to have another result than the claimed one. `why` is the
+    /// reason: our result is an input, follows from inputs, or is the same formula.
     pub const fn by_construction(self, why: &'static str) -> Claim {
         Claim { constructed: Some(why), ..self }
     }
 
-    /// The reason why `part`, a part of this claim, can only have the claimed result, if so.
+    /// Returns the reason why `part` of this claim can only have the claimed result. `None` if it
+    /// can have another.
     pub fn constructed(&self, part: &Part) -> Option<&'static str> {
         part.constructed.or(self.constructed)
     }
 
-    /// Its values.
+    /// Returns the values, one for each part.
     pub fn parts(&self) -> &[Part] {
         match &self.values {
             Values::One(part) => std::slice::from_ref(part),
@@ -165,12 +171,12 @@ impl Claim {
         }
     }
 
-    /// The part called `name`. A single part has the name "".
+    /// Returns the part called `name`. A single part has the name "".
     pub fn part(&self, name: &str) -> Option<&Part> {
         self.parts().iter().find(|part| part.name == name)
     }
 
-    /// The verdict on `ours` for the part called `part`.
+    /// Returns the verdict on `ours` for the part called `part`. A single part has the name "".
     ///
     /// # Panics
     /// When there is no such part, or when one side is a number and the other a statement.
@@ -178,7 +184,8 @@ impl Claim {
         self.known_part(part).accept.judge(ours)
     }
 
-    /// The joint verdict on all of `ours` for the part called `part`, as [`Accept::judge_range`].
+    /// Returns the joint verdict on all of `ours` for the part called `part`, as
+    /// [`Accept::judge_range`].
     ///
     /// # Panics
     /// When there is no such part, or when one side is a number and the other a statement.

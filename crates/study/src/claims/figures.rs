@@ -5,7 +5,7 @@ use ebbtide_report::{BarChart, Page, Range, Table};
 
 use super::finding::Findings;
 
-/// A number of a [`Grid`], with its form on the page and its form in plain text.
+/// A cell of a [`Grid`]: a number for the page, and its plain text.
 #[derive(Clone, Debug)]
 pub struct Cell {
     range: Option<Range>,
@@ -16,22 +16,24 @@ impl Cell {
     /// A cell without a number.
     pub const EMPTY: Cell = Cell { range: None, text: String::new() };
 
-    /// `value`, with the form `text` in plain text.
+    /// Returns a cell with `value`, shown as `text` in plain text.
     pub fn new(value: f64, text: String) -> Cell {
         Cell { range: Some(Range::single(value)), text }
     }
 
-    /// `value` with `decimals` decimals.
+    /// Returns a cell with `value`, shown with `decimals` decimals.
     pub fn number(value: f64, decimals: usize) -> Cell {
         Cell::new(value, format!("{value:.decimals$}"))
     }
 
-    /// `share` in percent with `decimals` decimals. The page shows the share itself.
+    /// Returns a cell with `share`, shown in percent with `decimals` decimals. The page shows the
+    /// share itself.
     pub fn percent(share: f64, decimals: usize) -> Cell {
         Cell::new(share, format!("{:.decimals$}", 100.0 * share))
     }
 
-    /// `estimate` with `decimals` decimals and half the width of its interval.
+    /// Returns a cell with the mean of `estimate`, shown with `decimals` decimals. Half the width
+    /// of the 95% interval follows after "±", if there is one.
     pub fn estimate(estimate: Estimate, decimals: usize) -> Cell {
         let Estimate { mean, ci95 } = estimate;
         let Some([min, max]) = ci95 else { return Cell::number(mean, decimals) };
@@ -40,13 +42,13 @@ impl Cell {
         Cell { range, text: format!("{mean:.decimals$} ±{half:.decimals$}") }
     }
 
-    /// The cell with `more` behind its text.
+    /// Returns the cell with a space and `more` after its plain text.
     pub fn with(self, more: String) -> Cell {
         Cell { text: format!("{} {more}", self.text), ..self }
     }
 }
 
-/// Rows of numbers, each under one label or several.
+/// A table of numbers. Each row begins with one label or several.
 #[derive(Clone, Debug)]
 pub struct Grid {
     caption: String,
@@ -55,13 +57,13 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// An empty grid. `header` names the labels, then the columns of numbers.
+    /// Returns an empty grid. `header` names all columns: labels first, then numbers.
     pub fn new<S: ToString>(caption: &str, header: impl IntoIterator<Item = S>) -> Grid {
         let header = header.into_iter().map(|name| name.to_string()).collect();
         Grid { caption: caption.to_string(), header, rows: Vec::new() }
     }
 
-    /// The grid with a further row.
+    /// Returns the grid with a further row. All rows need the same number of labels.
     pub fn row<S: ToString>(
         mut self,
         labels: impl IntoIterator<Item = S>,
@@ -72,7 +74,7 @@ impl Grid {
         self
     }
 
-    /// The grid as a table of a page.
+    /// Returns the grid as a table of a page.
     pub fn table(&self) -> Table {
         let table = Table::new(&self.caption, self.header.iter().map(String::as_str));
         self.rows.iter().fold(table, |table, (labels, cells)| {
@@ -80,7 +82,8 @@ impl Grid {
         })
     }
 
-    /// A group of bars for each row, with a bar for each number. `label` describes the numbers.
+    /// Returns a bar chart with a group for each row and a bar for each number. `label` describes
+    /// the numbers.
     pub fn bars(&self, label: &str) -> BarChart {
         let chart = BarChart::new(&self.caption, label);
         self.rows.iter().fold(chart, |chart, (labels, cells)| {
@@ -122,7 +125,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Figures under `title`, with a paragraph about what was run.
+    /// Returns figures under `title`, with the paragraph `about` on the runs.
     pub fn new(title: &str, about: &str, findings: &Findings) -> Figures {
         let page = findings.on_page(Page::new(title), about);
         Figures { text: format!("{title}\n{about}\n"), page }
@@ -145,17 +148,17 @@ impl Figures {
         self.text(&grid.text()).page(|page| page.table(grid.table()))
     }
 
-    /// Adds a table. The page keeps only its CSV file.
+    /// Adds a table. The page has it only as a CSV file.
     pub fn data(self, grid: &Grid) -> Figures {
         self.text(&grid.text()).page(|page| page.data(grid.table()))
     }
 
-    /// Adds a table in plain text. On the page, `draw` adds it.
+    /// Adds a table to the plain text. `draw` adds its form on the page.
     pub fn drawn(self, grid: &Grid, draw: impl FnOnce(Page) -> Page) -> Figures {
         self.text(&grid.text()).page(draw)
     }
 
-    /// Adds the parameters of the design called `design` to the page.
+    /// Adds the parameters of the shipped design called `design` to the page.
     pub fn parameters(self, design: &str) -> Figures {
         let config = ebbtide_sim::designs::find(design).map_or("", |design| design.config);
         self.page(|page| page.section(&format!("Parameters: {design}")).preformatted(config))
@@ -172,7 +175,7 @@ impl Figures {
         Figures { page: add(self.page), ..self }
     }
 
-    /// The plain text and the page.
+    /// Returns the plain text, with the findings at its end, and the page.
     pub fn finish(self, findings: &Findings) -> (String, Page) {
         (format!("{}\n{findings}", self.text), self.page)
     }

@@ -15,21 +15,21 @@ pub struct Finding {
     pub source: &'static str,
     /// The quantity, and the name of the part.
     pub quantity: String,
-    /// The value as printed.
+    /// The value as the paper prints it.
     pub theirs: &'static str,
     /// Our value with its unit. `None` for inputs, for claims that cannot be tested, and for values
     /// that have not converged.
     pub ours: Option<String>,
-    /// The tolerance.
+    /// The tolerance in words.
     pub tolerance: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether it is of a stand-in or of a captured program, which are not the paper's. It then
-    /// counts nowhere.
+    /// True if the result is of a stand-in or a captured program instead of the paper's. It is then
+    /// not counted.
     pub aside: bool,
     /// A note. Often empty.
     pub note: String,
-    /// Our numbers beside the claimed ones. Empty for statements.
+    /// Pairs of our number and the claimed one. Empty for statements.
     #[serde(skip)]
     pub compared: Vec<Compared>,
     /// The finding of a stand-in for the input that decides this one.
@@ -68,8 +68,8 @@ impl Finding {
         }
     }
 
-    /// The finding, for which only the claimed result is possible, because of `why`. A finding
-    /// outside of the tolerance stays outside.
+    /// Returns the finding marked as unable to have another result than the claimed one, with the
+    /// reason `why`. Only a finding within the tolerance changes.
     pub fn by_construction(self, why: &str) -> Finding {
         match self.verdict {
             Verdict::Within => Finding { verdict: Verdict::ByConstruction, ..self }.note(why),
@@ -77,8 +77,8 @@ impl Finding {
         }
     }
 
-    /// The finding without a value and a verdict, because of `why`. Inputs and claims that cannot
-    /// be tested stay unchanged.
+    /// Returns the finding without its value and with [`Verdict::NotConverged`]. `why` is the
+    /// reason. Inputs and claims that cannot be tested stay unchanged.
     pub fn not_converged(self, why: &str) -> Finding {
         match self.verdict {
             Verdict::Input | Verdict::NotTestable => self,
@@ -86,8 +86,8 @@ impl Finding {
         }
     }
 
-    /// The finding of a value that the paper's own numbers exclude, as `bound` explains. A finding
-    /// within the tolerance stays within.
+    /// Returns the finding with [`Verdict::Inconsistent`]. The paper's own numbers exclude its
+    /// value, as `bound` explains. Only a finding outside of the tolerance changes.
     pub fn inconsistent(self, bound: &str) -> Finding {
         match self.verdict {
             Verdict::Outside => Finding { verdict: Verdict::Inconsistent, ..self }.note(bound),
@@ -95,14 +95,14 @@ impl Finding {
         }
     }
 
-    /// The finding of a claim that `input` decides, which we do not have. Our result without it
-    /// gets no verdict.
+    /// Returns the finding with [`Verdict::NeedsInput`] and the note `input`, on the missing trace
+    /// or number. Our value stays, without a verdict.
     pub fn needs_input(self, input: &str) -> Finding {
         Finding { verdict: Verdict::NeedsInput, ..self }.note(input)
     }
 
-    /// The finding of a claim that `input` decides, which we do not have. The value is that of a
-    /// stand-in. It gets a finding aside, to which later notes go.
+    /// Returns the finding with [`Verdict::NeedsInput`], the note `input` and no value. The value
+    /// of the stand-in moves to a finding of its own, marked `aside`. Later notes go to that one.
     pub fn stand_in(self, input: &str) -> Finding {
         let beside = Finding { aside: true, ..self.clone() };
         let decides = Finding { note: String::new(), ..self };
@@ -120,13 +120,14 @@ impl Finding {
         (self, beside)
     }
 
-    /// The finding without `beginning` at the start of its note, if it is there.
+    /// Returns the finding without `beginning` at the start of its note. Other notes stay
+    /// unchanged.
     pub fn without(self, beginning: &str) -> Finding {
         let rest = self.note.strip_prefix(beginning).map(|rest| rest.trim_start().to_string());
         Finding { note: rest.unwrap_or_else(|| self.note.clone()), ..self }
     }
 
-    /// The finding with another sentence at the end of its note.
+    /// Returns the finding with another sentence at the end of its note.
     pub fn note(mut self, sentence: impl AsRef<str>) -> Finding {
         let sentence = sentence.as_ref();
         if let Some(beside) = self.stand_in.take() {
@@ -141,7 +142,7 @@ impl Finding {
 }
 
 impl Claim {
-    /// The finding for the part called `part`, with the result `ours`.
+    /// Returns the finding for the part called `part`, with the result `ours` and its verdict.
     ///
     /// # Panics
     /// When there is no such part, or when one side is a number and the other a statement.
@@ -149,7 +150,7 @@ impl Claim {
         Finding::new(self, self.known_part(part), Some(ours.into()))
     }
 
-    /// A finding for each part that is an input or cannot be tested.
+    /// Returns a finding without a value for each part that is an input or cannot be tested.
     pub fn findings_beforehand(&self) -> impl Iterator<Item = Finding> {
         let settled = |part: &&Part| part.accept.verdict_beforehand().is_some();
         self.parts().iter().filter(settled).map(|part| Finding::new(self, part, None))
@@ -180,18 +181,18 @@ fn digits(number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
-/// Findings in the order of their claims. `Display` is a table of plain text.
+/// Findings in the order of their claims. `Display` prints a table of plain text.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Findings {
     /// The findings.
     pub claims: Vec<Finding>,
-    /// The findings of stand-ins and of captured programs, which count nowhere.
+    /// The findings of stand-ins and captured programs. No count includes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asides: Vec<Finding>,
 }
 
 impl Findings {
-    /// The number of findings with the verdict `verdict`.
+    /// Returns the number of findings with the verdict `verdict`, without asides.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|finding| finding.verdict == verdict).count()
     }
@@ -209,14 +210,15 @@ const COUNTED: [Verdict; 7] = [
 ];
 
 impl Findings {
-    /// The number of parts of claims with each verdict, in one line. Inputs are left out.
+    /// Returns one line with the number of parts of claims with each verdict. Inputs and asides are
+    /// left out.
     pub fn summary(&self) -> String {
         let counts = COUNTED.map(|verdict| format!("{} {verdict}", self.count(verdict)));
         let of = COUNTED.map(|verdict| self.count(verdict)).iter().sum::<usize>();
         format!("{of} parts of claims: {}.", counts.join(", "))
     }
 
-    /// The findings of the claims with ids that `wanted` accepts.
+    /// Returns the findings of the claims whose ids `wanted` accepts.
     pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Findings {
         for findings in [&mut self.claims, &mut self.asides] {
             findings.retain(|finding| wanted(finding.id));
@@ -224,7 +226,7 @@ impl Findings {
         self
     }
 
-    /// All findings of `papers` together.
+    /// Returns all findings of `papers`, in their order.
     pub fn joined<'a>(papers: impl IntoIterator<Item = &'a Findings>) -> Findings {
         papers.into_iter().fold(Findings::default(), |mut all, findings| {
             all.claims.extend_from_slice(&findings.claims);

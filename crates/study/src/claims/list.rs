@@ -5,8 +5,7 @@ use ebbtide_report::statistics::Estimate;
 use super::claim::Claim;
 use super::finding::{Finding, Findings};
 
-/// A tail has converged if its 95% interval over seeds reaches at most this share of its mean to
-/// either side.
+/// The largest half-width of a converged tail's 95% interval over seeds, as a share of the mean.
 pub const CONVERGED: f64 = 0.10;
 
 /// The claims of one paper, in the order of their ids.
@@ -14,12 +13,12 @@ pub const CONVERGED: f64 = 0.10;
 pub struct Claims(pub &'static [Claim]);
 
 impl Claims {
-    /// Every claim.
+    /// Returns an iterator over the claims.
     pub fn iter(self) -> impl Iterator<Item = &'static Claim> {
         self.0.iter()
     }
 
-    /// The claim called `id`, such as `AS3`.
+    /// Returns the claim called `id`, such as `AS3`.
     ///
     /// # Panics
     /// When the paper has no such claim.
@@ -28,8 +27,8 @@ impl Claims {
         found.unwrap_or_else(|| panic!("no claim is called '{id}'"))
     }
 
-    /// The findings of every claim, in the order of the claims. They are the `decided` ones. A
-    /// claim without a decided finding gets the finding that is known without an experiment.
+    /// Returns the `decided` findings in the order of the claims. A claim with none gets the
+    /// findings that need no experiment: its inputs and parts that cannot be tested.
     pub fn findings(self, decided: impl IntoIterator<Item = Finding>) -> Findings {
         let decided: Vec<Finding> = decided.into_iter().collect();
         let mut all = Vec::new();
@@ -51,8 +50,8 @@ impl Claims {
 }
 
 impl Claim {
-    /// The finding for a tail, the part called `part`, with the result `ours` over several seeds.
-    /// It has not converged unless the interval over the seeds is within [`CONVERGED`] of the mean.
+    /// Returns the finding for a tail latency, the part called `part`, with the result `ours` over
+    /// several seeds. It has not converged if the 95% interval exceeds [`CONVERGED`].
     ///
     /// # Panics
     /// As [`Claim::finding`].

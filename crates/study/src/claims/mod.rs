@@ -1,4 +1,4 @@
-//! Claims of papers as data, and the verdicts on our results.
+//! Claims of papers as data, and the verdicts on our results. Read [`Claim`] and [`Finding`] first.
 //!
 //! * [`Claims`]: the claims of one paper.
 //! * [`Claim`]: one claim of a paper, with an id that never changes.

@@ -85,8 +85,8 @@ impl fmt::Display for Claims {
 }
 
 impl Findings {
-    /// Adds to `page` the score, a chart of the numbers, and every finding. `about` says what was
-    /// run.
+    /// Returns `page` with the counts of verdicts, a chart of the numbers, and every finding.
+    /// `about` is a paragraph on the runs; it may be empty.
     pub fn on_page(&self, page: Page, about: &str) -> Page {
         let page = page.paragraph(&self.summary());
         let chart = self.chart();

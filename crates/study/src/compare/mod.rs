@@ -1,9 +1,12 @@
-//! `ebbtide compare`: every design on the same work and the same machine.
+//! `ebbtide compare`: every design on the same work and the same machine. [`compare()`] returns a
+//! [`Comparison`].
 //!
 //! Each published system has a machine of its own. A comparison gives all of them the cores,
 //! caches, data and amount of DRAM of one design, [`REFERENCE`]. A design keeps its core side, its
-//! memory side, its link and its flash device. Jobs compute the same amount on all designs. With
-//! it, plain LRU would miss at the given interval on the reference.
+//! memory side, its link and its flash device.
+//!
+//! Jobs compute for the same time on all designs. The time is chosen so that plain LRU on the
+//! reference misses at the configured interval.
 
 mod machine;
 mod page;
@@ -36,7 +39,7 @@ use crate::watched::Watched;
 use machine::{Machine, Machines};
 use price::GIB;
 
-/// The design whose machine all designs get.
+/// The design whose cores, caches, data and amount of DRAM all designs get.
 pub const REFERENCE: &str = "astriflash";
 
 /// The design that throughput is relative to.
@@ -45,14 +48,15 @@ const BASELINE: &str = "dram-only";
 /// The options of a comparison.
 #[derive(Debug, Clone)]
 pub struct CompareOptions {
-    /// Names of designs, or TOML files of parameters; all designs if there are none.
+    /// Names of designs, or TOML files of parameters. Empty for all designs. DRAM-only always runs
+    /// too.
     pub designs: Vec<String>,
     /// The work.
     pub work: Work,
-    /// Parameters set for every design that has them.
+    /// Keys and values of parameters, set for every design that has them.
     pub set: Vec<(String, String)>,
-    /// Scale of capacities in the runs. Prices are those of the full size. By default, programs run
-    /// at [`USUAL_SCALE`], and a trace runs on as much data as it touches.
+    /// Scale of capacities in the runs. Prices are those of the full size. With `None`, programs
+    /// run at [`USUAL_SCALE`], and the machine is fitted to the pages that a trace touches.
     pub scale: Option<Scale>,
     /// Number of concurrent runs, which does not change the result.
     pub threads: usize,
@@ -72,7 +76,7 @@ impl CompareOptions {
     }
 }
 
-/// The scale of programs.
+/// The default scale of programs: 1/64.
 pub const USUAL_SCALE: Scale = Scale { numerator: 1, denominator: 64 };
 
 /// The least data of a machine that is fitted to a trace, in pages. With less, some designs have
@@ -86,35 +90,36 @@ pub enum Work {
     Program {
         /// The program.
         workload: Kind,
-        /// Jobs measured.
+        /// Jobs to measure after the warm-up.
         jobs: u64,
         /// Seed of layout and job stream.
         seed: u64,
     },
-    /// Replays a trace directly into the memory side.
+    /// Replays the trace in this file directly into the memory side. Without a format, the ending
+    /// of the file's name determines it.
     Trace(PathBuf, Option<Format>),
 }
 
 /// Every design on the same work.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// The program, or the trace.
+    /// The name of the program, or the path of the trace.
     pub work: String,
-    /// The unit of throughput.
+    /// The unit of work: "jobs" or "accesses".
     pub unit: &'static str,
-    /// Scale of capacities.
+    /// Scale of capacities, such as "1/64".
     pub scale: String,
-    /// The pages that a trace touches. By default, the machine is fitted to them.
+    /// The pages that the trace touches. `None` for a program.
     pub touched_pages: Option<u64>,
     /// The prices of memory, and the drives for lifetimes by formula.
     pub market: Market,
-    /// Computing time of a job in addition to its accesses, in microseconds. `None` for a trace.
+    /// Computing time of a job, in microseconds, in addition to its accesses. `None` for a trace.
     pub work_us: Option<f64>,
-    /// The results, in the order of [`designs::ALL`].
+    /// The results, in the order of [`designs::ALL`]. Designs from files come last.
     pub designs: Vec<ComparedDesign>,
     /// Designs that are incompatible with the common machine or with a parameter that was set.
     pub left_out: Vec<LeftOut>,
-    /// Parts of the trace that are not read.
+    /// Warnings about parts of the trace that were not read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -133,40 +138,41 @@ pub struct LeftOut {
 pub struct ComparedDesign {
     /// Its name.
     pub design: String,
-    /// Jobs or accesses a second.
+    /// Jobs or accesses per simulated second.
     pub throughput_per_s: f64,
     /// Throughput relative to DRAM-only.
     pub ratio_to_dram: f64,
-    /// Median service time of a job, or latency of an access.
+    /// Median service time of a job or latency of an access, in microseconds.
     pub p50_us: f64,
-    /// The 99th percentile of that time.
+    /// The 99th percentile of the same time, in microseconds.
     pub p99_us: f64,
-    /// Read from flash, in MB a second.
+    /// Data read from flash, in MB (10⁶ bytes) per simulated second.
     pub flash_read_mb_per_s: f64,
-    /// Written to flash by the host, in MB a second.
+    /// Data written to flash by the host, in MB (10⁶ bytes) per simulated second.
     pub flash_write_mb_per_s: f64,
     /// Lifetime of its flash. `None` without flash or without writes.
     pub lifetime: Option<Life>,
     /// Energy of a job or an access, if the table covers the design.
     pub energy: Option<Energy>,
-    /// Price of its memory.
+    /// Price of its memory at full size.
     pub price: Price,
     /// Price of DRAM-only divided by this price.
     pub saving: f64,
-    /// Performance per dollar relative to DRAM-only (FlatFlash, Table 3).
+    /// Performance per dollar relative to DRAM-only: the saving times `ratio_to_dram` (FlatFlash,
+    /// Table 3).
     pub effectiveness: f64,
-    /// The full outcome of the run, as `ebbtide sim --json` prints it.
+    /// The full outcome of the run, with the keys of `ebbtide sim --json`.
     pub outcome: Value,
 }
 
 /// The lifetime of a design's flash.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Life {
-    /// In years round the clock and in working years.
+    /// The lifetime in years of continuous use and in working years.
     #[serde(flatten)]
     pub years: Lifetime,
-    /// Whether the lifetime comes from the device's model of wear. Otherwise it comes from the
-    /// formula of [`crate::analytic::lifetime`], for cells of the chosen kind.
+    /// True if the device's model of wear gave the lifetime. Otherwise the formula of
+    /// [`crate::analytic::lifetime`] did, for cells of the chosen kind.
     pub modelled: bool,
 }
 
@@ -176,15 +182,15 @@ pub enum CompareError {
     /// A design does not exist.
     #[error(transparent)]
     Unknown(#[from] UnknownName),
-    /// No design can be built.
+    /// None of the requested designs fits the common machine.
     #[error("{design}: {reason}")]
     NoneFits {
-        /// The first of them.
+        /// The first of the designs.
         design: String,
         /// The reason.
         reason: String,
     },
-    /// The parameters of the machine are invalid.
+    /// The parameters of the common machine are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A price or a drive is impossible.
@@ -206,7 +212,7 @@ pub enum CompareError {
         /// The reason.
         error: Box<ReplayError>,
     },
-    /// The trace cannot be opened.
+    /// The trace cannot be opened or read.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The comparison was stopped.
@@ -215,7 +221,7 @@ pub enum CompareError {
 }
 
 impl CompareError {
-    /// Whether the user's input, rather than the run, is at fault.
+    /// Returns true if the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
             CompareError::Run { error, .. } => {
@@ -228,10 +234,11 @@ impl CompareError {
     }
 }
 
-/// Runs every design.
+/// Runs DRAM-only, then the other designs on up to `options.threads` host threads.
 ///
 /// # Errors
-/// [`CompareError`]. There is no result unless every run ended.
+/// [`CompareError`] when a run fails or `watch` requests a stop. A design that does not fit the
+/// common machine is no error: it is left out.
 pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison, CompareError> {
     options.market.check()?;
     let (footprint, remark) = footprint(options, watch)?.unzip();

@@ -11,11 +11,13 @@ pub(super) const GIB: f64 = (1u64 << 30) as f64;
 /// A design's memory and its price.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Price {
-    /// All DRAM, in front of flash and inside the SSD. Memory that replaces DRAM is priced as DRAM.
+    /// All DRAM, in front of flash and inside the SSD, in GiB. Memory that replaces DRAM is priced
+    /// as DRAM.
     pub dram_gib: f64,
-    /// Flash. If there is any, it holds all data.
+    /// Flash, in GiB. If there is any, it holds all data.
     pub flash_gib: f64,
-    /// The price in dollars at the prices of the comparison, without the server around it.
+    /// The price in dollars, at the comparison's prices, without the server. A GiB costs as much as
+    /// a GB.
     pub dollars: f64,
 }
 

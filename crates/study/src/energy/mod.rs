@@ -1,9 +1,9 @@
 //! The energy of a run: the counts of its operations, multiplied by the energies of an
 //! [`EnergyTable`].
 //!
-//! Nothing is simulated here, so another table yields other energies of the same run. The papers'
-//! own values are not published, and the shipped table has others. So HAMS §I cannot be tested, and
-//! the result is only a breakdown.
+//! Nothing is simulated here, so another table yields other energies of the same run. The papers do
+//! not publish their values, and the shipped table has values from other sources. So the energy
+//! claim of HAMS §I cannot be tested.
 
 mod table;
 
@@ -20,7 +20,7 @@ pub use table::{EnergyTable, SHIPPED, TableError};
 
 use ebbtide_report::figure;
 
-/// Reads the energy of runs of one machine.
+/// Computes the energy of runs of one machine.
 #[derive(Debug, Clone)]
 pub struct Meter {
     table: EnergyTable,
@@ -42,7 +42,7 @@ enum Home {
 /// The energy of a unit of work in microjoules, by component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Energy {
-    /// The unit of work: a job, or an access.
+    /// The unit of work: "job" or "access".
     pub per: &'static str,
     /// The total.
     pub total_uj: f64,
@@ -83,8 +83,8 @@ struct Activity<'a> {
 const GIB: f64 = (1u64 << 30) as f64;
 
 impl Meter {
-    /// A meter for the design of `config`. The capacities of `config` draw power, because a run at
-    /// a smaller scale stands for the whole. `None` if `table` is not for this design.
+    /// Returns a meter for the design of `config`, whose capacities draw power. For runs at a
+    /// smaller scale, pass the full size. `None` if `table` is not for this design.
     ///
     /// # Errors
     /// [`ConfigError`] for an impossible flash device.
@@ -130,7 +130,7 @@ impl Meter {
         }))
     }
 
-    /// The energy of a job of `outcome`.
+    /// Returns the mean energy of a job of `outcome`, in microjoules.
     pub fn of_program(&self, outcome: &Outcome) -> Energy {
         let seconds = outcome.simulated_ns as f64 / 1e9;
         let cores_s = seconds * outcome.config.cores.count as f64;
@@ -146,7 +146,7 @@ impl Meter {
         })
     }
 
-    /// The energy of an access of `replay`. A replay has no cores.
+    /// Returns the mean energy of an access of `replay`, in microjoules. A replay has no cores.
     pub fn of_trace(&self, replay: &Replay) -> Energy {
         self.read(&Activity {
             unit: "access",
@@ -230,7 +230,7 @@ impl Meter {
 }
 
 impl Energy {
-    /// Every part with its name.
+    /// Returns every part of the total with its name, in microjoules.
     pub fn parts(&self) -> [(&'static str, f64); 10] {
         [
             ("cores at work", self.cores_busy_uj),

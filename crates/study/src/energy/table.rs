@@ -6,14 +6,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The default table, with the source of every number.
+/// The default table in TOML, with the source of every number.
 pub const SHIPPED: &str = include_str!("../../configs/energy.toml");
 
-/// The energies of operations. The file has exactly these fields as keys.
+/// The energies of operations. A TOML file has exactly these fields as keys. Names end in the unit:
+/// `mw` milliwatts, `nj` nanojoules, `pj` picojoules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyTable {
-    /// Designs with components that the table does not describe.
+    /// Names of designs with components that the table does not describe.
     pub not_for: Vec<String>,
     /// Cores.
     pub core: Core,
@@ -31,9 +32,9 @@ pub struct EnergyTable {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
-    /// Power while it executes.
+    /// Power while the core executes.
     pub busy_mw: f64,
-    /// Power while it waits for a page or a job.
+    /// Power while the core waits for a page or a job.
     pub waiting_mw: f64,
 }
 
@@ -41,17 +42,17 @@ pub struct Core {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
-    /// Read of a line in a closed row.
+    /// Energy to read a line of 64 B in a closed row.
     pub line_read_nj: f64,
-    /// Write of a line in a closed row.
+    /// Energy to write a line of 64 B in a closed row.
     pub line_write_nj: f64,
-    /// Read of a page of 4 KiB in one row.
+    /// Energy to read a page of 4 KiB in one row.
     pub page_read_nj: f64,
-    /// Write of a page of 4 KiB in one row.
+    /// Energy to write a page of 4 KiB in one row.
     pub page_write_nj: f64,
-    /// Power all the time.
+    /// Standby power per GiB, at all times.
     pub standby_mw_per_gib: f64,
-    /// Power of refresh, all the time.
+    /// Power of refresh per GiB, at all times.
     pub refresh_mw_per_gib: f64,
     /// Energy of each byte between DRAM and its controller.
     pub bus_pj_per_byte: f64,
@@ -61,9 +62,9 @@ pub struct Dram {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Energy of both ends.
+    /// Energy per byte over PCIe, both ends included.
     pub pcie_pj_per_byte: f64,
-    /// Energy of both ends.
+    /// Energy per byte over CXL, both ends included.
     pub cxl_pj_per_byte: f64,
 }
 
@@ -71,7 +72,7 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
-    /// Power while an array reads, programs or erases.
+    /// Power of one array while it reads, programs or erases.
     pub array_mw: f64,
     /// Energy of each byte between an array and the SSD's controller.
     pub channel_pj_per_byte: f64,
@@ -83,15 +84,15 @@ pub struct Flash {
 pub struct Ssd {
     /// Energy of each byte written into its DRAM or read from it.
     pub dram_pj_per_byte: f64,
-    /// Power of its DRAM, all the time.
+    /// Power of its DRAM per GiB, at all times.
     pub dram_mw_per_gib: f64,
-    /// Size of its DRAM, if the design has no value.
+    /// Size of its DRAM in GiB, for designs whose configuration has none.
     pub dram_gib: f64,
-    /// Power of its controller, all the time.
+    /// Power of its controller, at all times.
     pub idle_mw: f64,
 }
 
-/// The error of a file that is not a table.
+/// The error of a file that cannot be read or is not a valid table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}: {reason}; expected the keys of configs/energy.toml")]
 pub struct TableError {
@@ -102,7 +103,7 @@ pub struct TableError {
 }
 
 impl EnergyTable {
-    /// The shipped table.
+    /// Returns the shipped table, [`SHIPPED`].
     ///
     /// # Panics
     /// Never: a test reads the table.
@@ -110,10 +111,11 @@ impl EnergyTable {
         EnergyTable::parse("configs/energy.toml", SHIPPED).expect("the shipped table is one")
     }
 
-    /// The table in the file at `path`.
+    /// Reads the table from the file at `path`.
     ///
     /// # Errors
-    /// [`TableError`] when it cannot be read or is not a table.
+    /// [`TableError`] when the file cannot be read, lacks a key, has an unknown one, or has a
+    /// negative number.
     pub fn read(path: &Path) -> Result<EnergyTable, TableError> {
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
@@ -121,10 +123,10 @@ impl EnergyTable {
         EnergyTable::parse(&file, &text)
     }
 
-    /// The table in `text`, the contents of `file`.
+    /// Parses the table in `text`, the contents of `file`. Errors name `file`.
     ///
     /// # Errors
-    /// [`TableError`] when it is not a table.
+    /// [`TableError`] when `text` lacks a key, has an unknown one, or has a negative number.
     pub fn parse(file: &str, text: &str) -> Result<EnergyTable, TableError> {
         let wrong = |reason| TableError { file: file.to_string(), reason };
         let table: EnergyTable = toml::from_str(text).map_err(|error| {

@@ -1,4 +1,5 @@
-//! `ebbtide sim`: one design on one program or trace.
+//! `ebbtide sim`: one design on one program or trace. [`simulate()`] takes [`SimOptions`] and
+//! returns a [`SimReport`].
 
 mod options;
 mod page;
@@ -27,23 +28,23 @@ pub enum SimReport {
     Run(Box<Run>),
     /// The same program under several seeds.
     Runs(Runs),
-    /// A trace.
+    /// A replayed trace.
     Replay(Box<Replayed>),
 }
 
 /// One run of a program.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// The outcome.
+    /// The figures of the run, with its configuration.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Warnings about the figures, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Energy of a job, if the table covers the design.
+    /// Mean energy of a job. `None` if the table does not cover the design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
-    /// The timeline of a typical miss, if requested and if anything missed.
+    /// The timeline of the miss of median length. `None` if not requested or if nothing missed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub typical_miss: Option<Timeline>,
 }
@@ -51,13 +52,13 @@ pub struct Run {
 /// A trace that was replayed.
 #[derive(Debug, Serialize)]
 pub struct Replayed {
-    /// The outcome.
+    /// The figures of the replay, with its configuration.
     #[serde(flatten)]
     pub replay: Replay,
     /// Warnings about the figures, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Energy of an access, if the table covers the design.
+    /// Mean energy of an access. `None` if the table does not cover the design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
 }
@@ -70,10 +71,12 @@ impl Replayed {
     }
 }
 
-/// Simulates `plan`, with the energy by `meter`. With `explain`, follows a typical miss afterwards.
+/// Warms up and simulates `plan`. With a `meter`, adds the energy. With `explain`, follows a miss
+/// of median length afterwards.
 ///
 /// # Errors
-/// [`SimError`].
+/// [`SimError`] when the machine or the program cannot be built, a job fails, or `watch` requests a
+/// stop.
 pub fn run(
     plan: &Plan,
     explain: bool,
@@ -95,11 +98,11 @@ fn measured(
     Ok(Run { warnings: warnings::of_run(&outcome), energy, outcome, typical_miss })
 }
 
-/// Replays `trace` on the design of `config`, with the energy by `meter`. `None` if `watch` stopped
-/// the replay.
+/// Replays `trace` on the design of `config`. With a `meter`, adds the energy. Returns `None` if
+/// `watch` stopped the replay.
 ///
 /// # Errors
-/// [`ReplayError`]. A trace that cannot be read to its end gives no result.
+/// [`ReplayError`] when the design cannot be built or the trace cannot be read to its end.
 pub fn run_trace(
     config: &Config,
     meter: Option<&Meter>,

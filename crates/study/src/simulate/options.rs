@@ -18,9 +18,9 @@ use crate::energy::{EnergyTable, Meter};
 pub struct SimOptions {
     /// A design's name, or a TOML file of parameters.
     pub design: String,
-    /// A named set of parameters over the design's.
+    /// The name of a set of parameters that replace the design's.
     pub preset: Option<String>,
-    /// Parameters over both.
+    /// Keys and values of parameters that replace those of the design and the preset.
     pub set: Vec<(String, String)>,
     /// Scale of capacities. Energy is computed for the full size.
     pub scale: Scale,
@@ -39,22 +39,23 @@ pub enum SimWork {
         workload: Kind,
         /// Jobs to measure after the warm-up.
         jobs: u64,
-        /// Seed of data, jobs and arrivals.
+        /// First seed of data, jobs and arrivals.
         seed: u64,
-        /// Number of seeds to run, from `seed` on. `None` runs one seed.
+        /// Number of consecutive seeds to run, at least one. `None` runs one seed, without
+        /// estimates.
         seeds: Option<u64>,
-        /// The load.
+        /// The load: always saturated, or arrivals at a rate.
         arrivals: Offered,
-        /// Whether to follow a typical miss. Only a single run can.
+        /// True to follow a miss of median length. Ignored with several seeds.
         explain: bool,
     },
     /// A trace, replayed directly into the memory side.
     Trace {
         /// The file. `-` is standard input.
         path: PathBuf,
-        /// Its format. `None` if the ending of its name determines it.
+        /// The trace's format. `None` to determine it by the ending of the file's name.
         format: Option<Format>,
-        /// The kind of addresses.
+        /// The kind of addresses to use, if the trace has several.
         address: Space,
         /// The treatment of addresses beyond the modelled data.
         beyond: Beyond,
@@ -79,7 +80,7 @@ pub enum SimulateError {
 }
 
 impl SimulateError {
-    /// Whether the user's input, rather than the run, is at fault.
+    /// Returns true if the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
             SimulateError::Config(_) => true,
@@ -115,22 +116,22 @@ impl SimOptions {
     }
 }
 
-/// Composes the machine of a configuration from parts.
+/// A function that composes the parts of the machine for a configuration.
 pub type Compose<'a> = &'a dyn Fn(&Config) -> Result<Parts, ConfigError>;
 
-/// Runs a simulation on the machine of the design.
+/// Runs the simulation of `options` on the machine of its design.
 ///
 /// # Errors
-/// [`SimulateError`].
+/// [`SimulateError`] when the machine cannot be built, the run fails, or `watch` requests a stop.
 pub fn simulate(options: &SimOptions, watch: Watch<'_>) -> Result<SimReport, SimulateError> {
     simulate_on(options, None, watch)
 }
 
-/// Runs a simulation of a single seed on the machine that `compose` composes, such as one with a
-/// policy outside the list. A trace and several seeds use the parts of the design.
+/// Runs the simulation of `options` on the parts that `compose` returns, such as a policy of the
+/// caller's own. Traces and several seeds ignore `compose` and use the design's parts.
 ///
 /// # Errors
-/// [`SimulateError`].
+/// As [`simulate()`], and the error of `compose`.
 pub fn simulate_with(
     options: &SimOptions,
     compose: Compose<'_>,

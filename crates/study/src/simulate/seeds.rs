@@ -15,12 +15,13 @@ use ebbtide_report::statistics::Estimate;
 pub struct Runs {
     /// The runs, in the order of seeds.
     pub runs: Vec<Run>,
-    /// Every figure of a run, under the same keys, as an [`Estimate`].
+    /// Every figure of a run as an [`Estimate`] over the seeds, under the keys of a run. Inputs and
+    /// figures of the host are left out.
     pub summary: Value,
 }
 
-/// Simulates `plan` with `count` consecutive seeds, starting with its own, on all host cores. The
-/// number of host cores does not change the result.
+/// Simulates `plan` with `count` consecutive seeds, starting with its own, on all host cores. With
+/// a `meter`, adds the energy. The number of host cores does not change the result.
 ///
 /// # Errors
 /// [`SimError`] of the first seed that fails.

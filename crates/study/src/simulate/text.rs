@@ -97,7 +97,7 @@ fn warn<'a>(f: &mut Formatter<'_>, warnings: impl Iterator<Item = &'a str>) -> f
     Ok(())
 }
 
-/// The parts of a job's time, in words.
+/// Returns the parts of a job's time in words, in microseconds.
 pub fn spent(parts: &Breakdown) -> String {
     let Breakdown { running_ns, memory_ns, core_ns, latch_ns } = parts;
     let us = |ns: &f64| figure(ns / 1e3);

@@ -17,19 +17,20 @@ use ebbtide_measure::bench::{Mode, Profile};
 pub struct Anatomy {
     /// The design's name.
     pub design: String,
-    /// Whether all data is in DRAM, so nothing misses.
+    /// True if all data is in DRAM, so nothing misses.
     pub all_dram: bool,
-    /// Whether the core waits for flash. Otherwise it runs other jobs during a read.
+    /// True if the core waits for flash. Otherwise it runs other jobs during a read.
     pub blocks: bool,
     /// The order of jobs on a core that does not wait, for the event model.
     pub order: Order,
-    /// Core time that a miss costs, in microseconds.
+    /// Core time of a miss without the flash read, in microseconds.
     pub overhead_us: f64,
-    /// Time of the page's read, which comes on top.
+    /// Time of the flash read, in addition to `overhead_us`.
     pub flash: FlashLatency,
     /// The replacement policy of the design's DRAM.
     pub policy: PolicyKind,
-    /// The design itself, if the simulator has it.
+    /// The design's configuration, if the simulator has the design. A recommendation is then
+    /// confirmed on it.
     #[serde(skip)]
     pub simulated: Option<Box<Config>>,
 }
@@ -40,13 +41,14 @@ pub struct Anatomy {
 pub enum FlashLatency {
     /// A constant time in microseconds, at any load.
     Fixed(f64),
-    /// Measured times by load: `(reads a second, mean microseconds)`. The last load is the maximum.
+    /// Measured times by load: `(reads a second, mean microseconds)`, by rising load. The last load
+    /// is the maximum.
     Measured(Vec<(f64, f64)>),
 }
 
 impl FlashLatency {
-    /// Mean time of a read, in microseconds, at `reads_per_s`. `None` if flash cannot serve that
-    /// many.
+    /// Returns the mean time of a read, in microseconds, at `reads_per_s`. `None` if flash cannot
+    /// serve that many.
     pub fn read_us(&self, reads_per_s: f64) -> Option<f64> {
         let points = match self {
             FlashLatency::Fixed(us) => return Some(*us),

@@ -13,22 +13,22 @@ use serde::Serialize;
 use super::{INTERVAL_SHARE, Input, SizeError, SizeOptions};
 use crate::runs::RunError;
 
-/// The figures of a simulated design with a size of DRAM.
+/// The figures of a simulated design with one size of DRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tried {
-    /// The DRAM.
+    /// The size of DRAM, in bytes.
     pub dram_bytes: u64,
-    /// Throughput relative to DRAM-only's, with a job always waiting.
+    /// Throughput relative to DRAM-only, with a job always waiting.
     pub throughput_kept: f64,
     /// p99 response at the offered load, in microseconds. `None` if the design is overloaded.
     pub p99_us: Option<f64>,
-    /// Misses a job.
+    /// Mean misses of a job.
     pub misses_per_job: f64,
     /// Execution between misses, in microseconds. `None` if nothing misses.
     pub miss_interval_us: Option<f64>,
-    /// Pages of 4 KiB read from flash a job.
+    /// Mean pages of 4 KiB that a job reads from flash.
     pub reads_per_job: f64,
-    /// Pages of 4 KiB written to flash a job.
+    /// Mean pages of 4 KiB written to flash for a job.
     pub writes_per_job: f64,
 }
 

@@ -9,9 +9,10 @@ use crate::analytic::lifetime::{Cells, Wear};
 /// The cost of a size of DRAM, the flash traffic and the lifetime of the SSD.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostAndLifetime {
-    /// Dollars for the DRAM and the flash.
+    /// Price of the DRAM, and of flash for all data, in dollars. Without flash if the DRAM holds
+    /// all data.
     pub dollars: f64,
-    /// Dollars for all data in DRAM.
+    /// Price of all data in DRAM, in dollars.
     pub dollars_dram_only: f64,
     /// The price of all data in DRAM divided by the price of this memory (AstriFlash §II-A).
     pub saving: f64,
@@ -19,18 +20,18 @@ pub struct CostAndLifetime {
     pub effectiveness: f64,
     /// Flash reads of all cores at the offered load, in bytes a second.
     pub flash_read_bytes_per_s: f64,
-    /// Flash writes of all cores, in bytes a second.
+    /// Flash writes of all cores at the offered load, in bytes a second.
     pub flash_write_bytes_per_s: f64,
-    /// Lifetimes by kind of cell.
+    /// The lifetime for every kind of flash cell.
     pub lifetimes: Vec<CellLifetime>,
 }
 
-/// The lifetime of one kind of flash. `None` if nothing is written.
+/// The lifetime for one kind of flash cell.
 #[derive(Debug, Clone, Serialize)]
 pub struct CellLifetime {
     /// The kind of cell.
     pub cells: Cells,
-    /// Years of continuous use.
+    /// Years of continuous use. `None` if nothing is written.
     pub years: Option<f64>,
 }
 
@@ -64,7 +65,7 @@ impl CostAndLifetime {
         }
     }
 
-    /// The lifetime of flash of the kind `cells` in years of continuous use. `None` if nothing is
+    /// Returns the lifetime of flash with `cells`, in years of continuous use. `None` if nothing is
     /// written.
     pub fn years(&self, cells: Cells) -> Option<f64> {
         self.lifetimes.iter().find(|lifetime| lifetime.cells == cells)?.years

@@ -19,30 +19,30 @@ use super::{Input, SizeError};
 pub struct Demand {
     /// Name of the program or trace.
     pub source: String,
-    /// Pages of its data. For a trace, the pages that it touches.
+    /// Pages of 4 KiB of its data. For a trace, the pages that it touches.
     pub dataset_pages: u64,
     /// Accesses that the curves count.
     pub accesses: u64,
-    /// Accesses a job.
+    /// Mean accesses of a job. For a trace, those in the given time of a job.
     pub accesses_per_job: f64,
     /// Distinct pages that a job touches.
     pub pages_per_job: u64,
     /// Execution time of a job without misses, in microseconds.
     pub job_us: f64,
-    /// Share of accesses that are the first to their page. They miss at any size.
+    /// Share of accesses that are the first to their page. They miss with any size of DRAM.
     pub first_touches: f64,
     /// The sample, and the error of the sampled LRU curve.
     pub sampling: Sampling,
-    /// The curves. LRU's is the first.
+    /// The curve of each policy, at least one. LRU's is the first.
     pub curves: Vec<PolicyCurve>,
 }
 
-/// A curve, and points of it.
+/// The miss-ratio curve of a policy, and points of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct PolicyCurve {
     /// The replacement policy.
     pub policy: PolicyKind,
-    /// `(share of the data in DRAM, miss ratio, write-backs an access)`.
+    /// Points `(share of the data in DRAM, miss ratio, write-backs an access)`, by rising share.
     pub points: Vec<(f64, f64, f64)>,
     /// The curve itself.
     #[serde(skip)]
@@ -51,37 +51,39 @@ pub struct PolicyCurve {
 
 /// The sample for the curves of other policies, and its error as measured under LRU.
 ///
-/// An error has two numbers: the largest and the mean difference from the exact miss ratio over all
-/// sizes. It is `None` if there were too many pages for an exact curve, so LRU's is sampled too.
+/// An error is `(largest, mean)`: the differences from the exact miss ratio over all sizes. It is
+/// `None` above 16 Mi pages. LRU's curve is then sampled too.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Sampling {
-    /// The share of pages in the sample.
+    /// The share of pages in the sample. 1 if all curves are exact.
     pub rate: f64,
-    /// Error of the curve from a sample in one pass.
+    /// Error of LRU's curve from a sample in one pass.
     pub error: Option<(f64, f64)>,
-    /// Error of small caches of the sampled pages, the source of other policies' curves. `None`
-    /// also if there were none. The ratio of LRU's two curves corrects those curves.
+    /// Error of LRU on small caches that hold only sampled pages. Such caches yield the other
+    /// policies' curves. The ratio of LRU's two curves corrects them. `None` also without such
+    /// caches.
     pub small_caches_error: Option<(f64, f64)>,
 }
 
 impl Demand {
-    /// The curve of LRU.
+    /// Returns the curve of LRU.
     pub fn lru(&self) -> &Curve {
         &self.curves[0].curve
     }
 
-    /// The curve of `policy`, or of LRU if `policy` was not measured.
+    /// Returns the curve of `policy`, or of LRU if `policy` was not measured.
     pub fn curve(&self, policy: PolicyKind) -> &Curve {
         let found = self.curves.iter().find(|curve| curve.policy == policy);
         &found.unwrap_or(&self.curves[0]).curve
     }
 
-    /// Execution between two accesses, in microseconds.
+    /// Returns the mean execution between two accesses, in microseconds.
     pub fn access_us(&self) -> f64 {
         self.job_us / self.accesses_per_job
     }
 
-    /// The sizes of the points of curves and charts, in pages.
+    /// Returns the sizes of DRAM for points of curves and charts, in pages: three an octave, up to
+    /// all data.
     pub fn sizes(&self) -> Vec<u64> {
         sizes(self.dataset_pages)
     }

@@ -6,9 +6,11 @@ use serde::Serialize;
 
 use super::{Input, Knee, SizeError, SizeOptions, demand, knee};
 
-/// Programs instead of the figure's CloudSuite services, which are not available. Data Caching is a
-/// cache of small pairs, mostly read. Data Serving is a store of records. The other two are
-/// programs of AstriFlash. Media Streaming and Web Search have no replacement.
+/// Programs that replace the figure's CloudSuite services, which are not available. The first
+/// stands for Data Caching: small pairs, mostly read. The second stands for Data Serving: a store
+/// of records.
+///
+/// The other two are programs of AstriFlash. Media Streaming and Web Search have no replacement.
 pub const PROGRAMS: [Kind; 4] = [Kind::YcsbB64, Kind::YcsbB, Kind::HashTable, Kind::Tatp];
 
 /// The share of the data in DRAM for the paper's figures (§II-A).
@@ -27,11 +29,11 @@ pub struct Row {
     pub absorbed: f64,
 }
 
-/// The curves of `kinds` over `dataset_bytes` each, Zipf 0.99, with a miss every 10 us of execution
-/// at 3%, on 64 cores (§II-A).
+/// Measures the curves of `kinds` over `dataset_bytes` each (§II-A). Keys have a Zipf skew of 0.99.
+/// With 3% of the data in DRAM, a miss occurs every 10 us of execution. 64 cores share the flash.
 ///
 /// # Errors
-/// [`SizeError`] when a program cannot have its size, or on interruption.
+/// [`SizeError`] when a program cannot have `dataset_bytes`, or when `watch` requests a stop.
 pub fn figure1(
     kinds: &[Kind],
     dataset_bytes: u64,
@@ -61,9 +63,11 @@ pub fn figure1(
     kinds.iter().enumerate().map(row).collect()
 }
 
-/// The share of the data at the knee of the mean curve of `rows`. The figure draws that mean curve.
+/// Returns the share of the data at the knee of the mean curve of `rows`, which the figure draws.
+/// `None` without rows.
+///
 /// The knee is the point farthest below the line that joins the curve's ends. Curves are straight
-/// between points. `None` without rows.
+/// between points.
 pub fn mean_knee(rows: &[Row]) -> Option<f64> {
     let ratio =
         |share: f64| rows.iter().map(|row| at(&row.points, share)).sum::<f64>() / rows.len() as f64;

@@ -1,4 +1,4 @@
-//! The least DRAM that meets an objective, under two models of the same queue.
+//! The least DRAM that meets an objective, under two models of one queue.
 
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_report::microseconds;
@@ -12,52 +12,53 @@ use crate::analytic::systems::overlapping;
 /// The objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// The p99 response, in microseconds.
+    /// The longest p99 response, in microseconds.
     pub slo_us: f64,
-    /// The load, as a share of DRAM-only's throughput.
+    /// The load, as a share of DRAM-only's throughput, above 0 and below 1.
     pub load: f64,
     /// Number of cores, which share the flash.
     pub cores: u32,
-    /// The most pages written to flash a second, as its lifetime permits.
+    /// The most pages written to flash a second for the required lifetime. Infinite without one.
     pub writes_per_s_max: f64,
 }
 
-/// The least DRAM that meets the goal, with its figures. The figures are those of the simulated
-/// design if it was tried, and else those of the two models.
+/// The least DRAM that meets the goal, with its figures. Throughput, misses, reads and writes are
+/// those of the simulated design, if it ran. Otherwise the two models yield them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
-    /// The largest of the three sizes below.
+    /// The recommended DRAM: the largest of the three sizes below. It is larger if the simulated
+    /// design needs more.
     pub dram_bytes: u64,
-    /// The same as a share of the data.
+    /// `dram_bytes` as a share of the data.
     pub dram_share: f64,
-    /// The least DRAM under the analytic queue.
+    /// The least DRAM that meets the objective under the analytic queue, in bytes.
     pub analytic_dram_bytes: u64,
-    /// The least DRAM under the event model.
+    /// The least DRAM that meets the objective under the event model, in bytes.
     pub simulated_dram_bytes: u64,
-    /// The least DRAM with which the flash lasts long enough.
+    /// The least DRAM with which the flash reaches the required lifetime, in bytes.
     pub lasting_dram_bytes: u64,
     /// p99 response with `dram_bytes` by the analytic queue, in microseconds.
     pub analytic_p99_us: f64,
-    /// The same by the event model.
+    /// p99 response with `dram_bytes` by the event model, in microseconds.
     pub simulated_p99_us: f64,
-    /// The maximum throughput relative to DRAM-only.
+    /// Throughput relative to DRAM-only, with a job always waiting.
     pub throughput_kept: f64,
-    /// Misses a job.
+    /// Mean misses of a job.
     pub misses_per_job: f64,
     /// Execution between misses, in microseconds. `None` if nothing misses.
     pub miss_interval_us: Option<f64>,
-    /// Pages read from flash a job.
+    /// Mean pages of 4 KiB that a job reads from flash.
     pub reads_per_job: f64,
-    /// Pages written to flash a job.
+    /// Mean pages of 4 KiB written to flash for a job.
     pub write_backs_per_job: f64,
-    /// The figures of the simulated design with `dram_bytes`, if it was simulated.
+    /// The figures of the simulated design with `dram_bytes`. `None` if it was not simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
 }
 
 impl Need {
-    /// p99 response with `dram_bytes`, in microseconds: the simulated design's if there is one,
-    /// else the larger of the models' two.
+    /// Returns the p99 response with `dram_bytes`, in microseconds: that of the simulated design if
+    /// it ran, otherwise the larger of the models'.
     pub fn p99_us(&self) -> f64 {
         let of_models = self.analytic_p99_us.max(self.simulated_p99_us);
         self.tried.and_then(|tried| tried.p99_us).unwrap_or(of_models)
@@ -100,10 +101,10 @@ impl Goal {
     }
 }
 
-/// p99 with one size of DRAM. `None` if the design cannot keep up.
+/// The p99 response with one size of DRAM. A value is `None` if the design cannot keep up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ResponsePoint {
-    /// The size.
+    /// The size of DRAM, in bytes.
     pub dram_bytes: u64,
     /// By the analytic queue, in microseconds.
     pub analytic_p99_us: Option<f64>,

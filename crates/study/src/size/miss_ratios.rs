@@ -14,17 +14,19 @@ use super::{Input, SizeError, check_input};
 /// The miss ratio of a program or a trace by size of DRAM.
 #[derive(Debug, Clone, Serialize)]
 pub struct MissRatios {
-    /// The accesses, with the curves.
+    /// The program's accesses, with the curves.
     #[serde(flatten)]
     pub demand: Demand,
     /// Notes for the user.
     pub notices: Vec<String>,
 }
 
-/// Computes the curves of LRU and of `policies` for `input`.
+/// Computes the miss-ratio curves of LRU and `policies` for `input`. Standard input is read once,
+/// so only LRU gets a curve there.
 ///
 /// # Errors
-/// [`SizeError`]. A trace that cannot be read to its end gives no result.
+/// [`SizeError`] when an option is impossible, the program cannot be built, or the trace cannot be
+/// read to its end. Also when `watch` requests a stop.
 pub fn miss_ratios(
     input: &Input,
     policies: &[PolicyKind],

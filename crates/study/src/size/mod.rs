@@ -4,8 +4,10 @@
 //! [`Demand`] holds a program's misses by size of DRAM, and [`Anatomy`] the costs of a miss on a
 //! design. From both, [`run`] finds the least DRAM that meets the objective under two models. They
 //! are the analytic queue of [`crate::analytic::queueing`] and the event model of
-//! [`crate::analytic::event_model`]. A design of the simulator then runs the program with that
-//! DRAM, and with more until it meets the objective.
+//! [`crate::analytic::event_model`].
+//!
+//! If the simulator has the design, it then runs the program with that DRAM. It raises the DRAM
+//! until the design meets the objective.
 
 mod anatomy;
 mod by_design;
@@ -52,9 +54,9 @@ pub enum Input {
     Trace {
         /// The file.
         path: PathBuf,
-        /// Its format. `None` if the ending of its name determines it.
+        /// The trace's format. `None` to determine it by the ending of the file's name.
         format: Option<Format>,
-        /// Execution of a job in microseconds. A trace does not record where jobs end.
+        /// Execution of a job in microseconds, above 0. A trace does not record where jobs end.
         job_us: f64,
     },
     /// A program.
@@ -77,25 +79,26 @@ pub enum Input {
 pub struct SizeOptions {
     /// The program or trace.
     pub input: Input,
-    /// The objective: the p99 response, in microseconds.
+    /// The objective: the longest p99 response, in microseconds, at least 1.
     pub slo_us: f64,
-    /// Arriving jobs, as a share of DRAM-only's maximum throughput.
+    /// Arriving jobs, as a share of DRAM-only's maximum throughput, above 0 and below 1.
     pub load: f64,
     /// The prices of memory, and the drives that hold the data.
     pub market: Market,
-    /// Cores, each with its own stream of jobs.
+    /// Cores, at least one. Each has its own stream of jobs.
     pub cores: u32,
-    /// The required lifetime in years round the clock, if any.
+    /// The required lifetime of the flash, in years of continuous use, above 0. `None` for no
+    /// requirement.
     pub min_lifetime_years: Option<f64>,
     /// Replacement policies to compute curves for, in addition to those of the designs.
     pub policies: Vec<PolicyKind>,
 }
 
 impl SizeOptions {
-    /// The defaults, for `input`.
+    /// Returns the default options for `input`.
     ///
-    /// The objective is 1 ms, as service-level objectives are in milliseconds (AstriFlash's talk,
-    /// slides 3 and 6).
+    /// The objective is 1 ms at a load of 0.8 on one core. Service-level objectives are in
+    /// milliseconds (AstriFlash's talk, slides 3 and 6).
     pub fn new(input: Input) -> SizeOptions {
         SizeOptions {
             input,
@@ -110,7 +113,8 @@ impl SizeOptions {
 }
 
 impl Default for Input {
-    /// A hash table of 1 GiB as in AstriFlash §V-A: Zipf 0.99, and a miss every 10 µs.
+    /// Returns a hash table of 1 GiB as in AstriFlash §V-A: a Zipf skew of 0.99, and a miss every
+    /// 10 µs.
     fn default() -> Input {
         Input::Workload {
             name: Kind::HashTable,
@@ -128,7 +132,7 @@ pub enum SizeError {
     /// An option has an impossible value.
     #[error("{option} {given}: expected {expected}")]
     Option {
-        /// The option.
+        /// The option of the command line, such as `--slo`.
         option: &'static str,
         /// The given value.
         given: String,
@@ -172,7 +176,7 @@ pub enum SizeError {
 }
 
 impl SizeError {
-    /// Whether the user's input, rather than the run, is at fault.
+    /// Returns true if the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
             SizeError::Trace { error, .. } => error.is_input(),
@@ -191,20 +195,22 @@ fn read_before(accesses: u64) -> String {
 pub struct Report {
     /// The options.
     pub options: SizeOptions,
-    /// The source of the costs of a miss.
+    /// The source of the costs of a miss, in a line.
     pub machine: String,
     /// The program's accesses.
     pub demand: Demand,
-    /// The knee of its LRU curve.
+    /// The knee of the program's LRU curve.
     pub knee: Knee,
     /// The design that the recommendation is for.
     pub recommended: &'static str,
-    /// The reason why no size of DRAM meets the objective on that design, if none does.
+    /// The reason why no size of DRAM meets the objective on the recommended design. `None` if one
+    /// does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmet: Option<String>,
     /// The result for each design.
     pub designs: Vec<SizedDesign>,
-    /// AstriFlash's claims about services for a trace. Empty unless the caller fills it in.
+    /// AstriFlash's claims about services, tested on a trace. [`run`] leaves it empty for the
+    /// caller to fill.
     #[serde(rename = "astriflash")]
     pub beside: Findings,
     /// Notes for the user.
@@ -216,7 +222,7 @@ pub struct Report {
 pub struct Knee {
     /// Bytes of DRAM.
     pub dram_bytes: u64,
-    /// The same as a share of the data.
+    /// `dram_bytes` as a share of the data.
     pub dram_share: f64,
     /// Share of accesses that miss.
     pub miss_ratio: f64,
@@ -232,24 +238,24 @@ pub struct SizedDesign {
     /// The costs of a miss.
     #[serde(flatten)]
     pub anatomy: Anatomy,
-    /// The least DRAM that meets the objective. It does so under both models, and on the design
-    /// itself if the simulator has it. `None` if no size does.
+    /// The least DRAM that meets the objective under both models, and on the simulated design if
+    /// there is one. `None` if no size does.
     pub need: Option<Need>,
-    /// The figures of the design with the most DRAM, if the models recommend a size but none meets
-    /// the objective.
+    /// The figures of the simulated design with the most DRAM, if the models recommend a size but
+    /// no size meets the objective on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuted: Option<Tried>,
-    /// p99 by size of DRAM, for the chart: bytes, analytic, simulated. Infinite values are left
-    /// out.
+    /// p99 response by size of DRAM, for the chart. Empty if all data is in DRAM.
     pub points: Vec<ResponsePoint>,
-    /// The cost of that DRAM, and the lifetime of the SSD.
+    /// The cost of the DRAM of `need`, and the lifetime of the SSD. `None` without `need`.
     pub worth: Option<CostAndLifetime>,
 }
 
-/// Sizes the program of `options` on the designs of `machine`.
+/// Sizes the program of `options` on every design of `machine`, on all host cores.
 ///
 /// # Errors
-/// [`SizeError`]. A trace that cannot be read to its end gives no result.
+/// [`SizeError`] when an option is impossible, the program or a design cannot run, or the trace
+/// cannot be read to its end. Also when `watch` requests a stop.
 pub fn run(
     options: &SizeOptions,
     machine: &Machine,
@@ -378,7 +384,8 @@ pub enum MachineError {
     Published(#[from] ConfigError),
 }
 
-/// The file of costs measured on this machine. [`Machine::usual`] looks for it.
+/// The name of the file of costs measured on this machine. [`Machine::usual`] looks for it in the
+/// current folder.
 pub const MEASURED_HERE: &str = "machine.toml";
 
 /// A current drive: the name of its file, and its contents.
@@ -390,18 +397,19 @@ const DRIVE_OF_TODAY: (&str, &str) =
 pub struct Machine {
     /// The source of the costs, in a line.
     pub source: String,
-    /// The designs.
+    /// The designs, each with its costs of a miss.
     pub designs: Vec<Anatomy>,
     /// The design that the recommendation is for.
     pub recommended: &'static str,
     /// Limits of the designs, a sentence each.
     pub notes: Vec<String>,
-    /// The measured time of a switch between user-level threads, in nanoseconds.
+    /// The measured time of a switch between user-level threads, in nanoseconds. `None` for
+    /// published designs.
     pub switch_ns: Option<f64>,
 }
 
 impl Machine {
-    /// The published designs under their papers' parameters.
+    /// Returns the published designs with their papers' parameters.
     ///
     /// # Errors
     /// [`ConfigError`] when their files do not resolve.
@@ -427,11 +435,11 @@ impl Machine {
 }
 
 impl Machine {
-    /// The machine `given`: a file of measured costs, or `published` for [`Machine::published`].
-    /// The default is [`Machine::usual`].
+    /// Returns the machine `given`: a file for [`Machine::measured`], or the word `published` for
+    /// [`Machine::published`]. `None` stands for [`Machine::usual`].
     ///
     /// # Errors
-    /// As the two.
+    /// The error of the chosen function.
     pub fn chosen(given: Option<&Path>) -> Result<Machine, MachineError> {
         match given {
             None => Ok(Machine::usual()?),
@@ -440,8 +448,8 @@ impl Machine {
         }
     }
 
-    /// A machine that exists. If the current folder has a file [`MEASURED_HERE`] from
-    /// `ebbtide doctor --write`, it is this machine. Otherwise it is one with a current drive.
+    /// Returns this machine, if the current folder has a file [`MEASURED_HERE`] from `ebbtide
+    /// doctor --write`. Otherwise returns a measured machine with a current drive.
     ///
     /// # Errors
     /// As [`Machine::measured`].
@@ -460,18 +468,17 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The memories of the machine whose costs `ebbtide doctor --write` has written to the file at
-    /// `path`.
+    /// Reads the machine from the file at `path`, written by `ebbtide doctor --write`.
     ///
     /// # Errors
-    /// When the file cannot be read or is of another kind.
+    /// [`BenchError`] when the file cannot be read or is of another kind.
     pub fn measured(path: &Path) -> Result<Machine, BenchError> {
         Ok(Machine::from(&Profile::read(path)?))
     }
 }
 
 impl From<&Profile> for Machine {
-    /// The bench's memories with their costs on the machine of `profile`.
+    /// Returns the bench's memories with their measured costs in `profile`.
     fn from(profile: &Profile) -> Machine {
         Machine {
             source: format!("what misses cost as measured on {}", profile.machine),
@@ -547,7 +554,8 @@ fn knee(options: &SizeOptions, demand: &Demand) -> Knee {
     }
 }
 
-/// The memory traffic of a core that never waits, one line per access (AstriFlash, Eq. 1).
+/// Returns the memory traffic of a core that never waits: a line of 64 B per access (AstriFlash,
+/// Eq. 1).
 pub fn traffic(demand: &Demand) -> Traffic {
     let (block_bytes, page_bytes) = (64.0, PAGE_BYTES as f64);
     let dram_bytes_per_second = block_bytes * 1e6 / demand.access_us();

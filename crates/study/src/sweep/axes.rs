@@ -15,14 +15,15 @@ use super::SweepError;
 /// A parameter and its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// A key of `KEYS`, or of a configuration with its section.
+    /// An option of `ebbtide sim`, such as `design`, or a key of a configuration with its section,
+    /// such as `dram_cache.size`.
     pub key: String,
     /// The values as given, at least one.
     pub values: Vec<String>,
 }
 
 impl Axis {
-    /// Whether there is more than one value.
+    /// Returns true if there is more than one value.
     pub fn varies(&self) -> bool {
         self.values.len() > 1
     }
@@ -57,16 +58,18 @@ const POINTS_MAX: usize = 100_000;
 const STANDARD: &str = include_str!("../../configs/sweep.toml");
 
 impl Sweep {
-    /// Designs over miss intervals, in a minute or two.
+    /// Returns the sweep that `ebbtide sweep` runs without a file: designs over miss intervals.
     pub fn standard() -> Sweep {
         Sweep::parse("configs/sweep.toml", STANDARD).expect("the shipped sweep is valid")
     }
 
-    /// Reads `text`, the contents of `file`. It has options of `ebbtide sim` and, under `[set]`,
-    /// keys of a configuration. Each has a value or a list of values.
+    /// Parses `text`, the TOML contents of `file`. It has options of `ebbtide sim` and, under
+    /// `[set]`, keys of a configuration. Each has a value or a list of values.
     ///
     /// # Errors
-    /// [`SweepError::Malformed`] and [`SweepError::UnknownKey`].
+    /// [`SweepError::Malformed`] when `text` is not such a file or has more than 100,000 points.
+    /// [`SweepError::UnknownKey`] for an unknown option. Keys under `[set]` are checked by
+    /// [`Sweep::check`].
     pub fn parse(file: &str, text: &str) -> Result<Sweep, SweepError> {
         let malformed = |reason| SweepError::Malformed { file: file.to_string(), reason };
         let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
@@ -113,17 +116,17 @@ impl Sweep {
         Ok(Sweep { axes })
     }
 
-    /// The axes.
+    /// Returns the axes, the slowest first.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// The number of combinations.
+    /// Returns the number of points: the combinations of all values.
     pub fn points(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }
 
-    /// The values of point `number`, one for each axis.
+    /// Returns the values of point `number` (from 0), one for each axis.
     pub fn values(&self, number: usize) -> Vec<&str> {
         let mut rest = number;
         let mut values: Vec<&str> = Vec::with_capacity(self.axes.len());
@@ -135,7 +138,7 @@ impl Sweep {
         values
     }
 
-    /// Point `number` as keys and values, one pair for each axis.
+    /// Returns point `number` (from 0) as keys and values, one pair for each axis.
     pub fn point(&self, number: usize) -> Vec<(String, String)> {
         let values = self.axes.iter().zip(self.values(number));
         values.map(|(axis, value)| (axis.key.clone(), value.to_string())).collect()

@@ -1,7 +1,8 @@
 //! `ebbtide sweep`: the cross product of designs, programs and parameters on all host cores.
 //!
-//! Each finished run is written to the results folder at once, so an interrupted sweep continues
-//! where it stopped. Neither interruptions nor the number of threads change the results.
+//! [`Sweep`] lists the points, and [`run()`] returns [`Swept`], their results. Each finished run is
+//! written to the results folder at once, so an interrupted sweep continues where it stopped.
+//! Neither interruptions nor the number of threads change the results.
 
 mod axes;
 mod checkpoint;
@@ -36,7 +37,8 @@ pub struct SweepOptions {
     pub program: String,
     /// Number of concurrent runs, which does not change the results.
     pub threads: usize,
-    /// Whether to discard runs of another sweep or another program in the folder.
+    /// True to discard runs of another sweep or another program in the folder. Otherwise they are
+    /// an error.
     pub force: bool,
 }
 
@@ -94,10 +96,10 @@ pub enum SweepError {
     /// Runs are missing.
     #[error("{reason}")]
     Incomplete {
-        /// The number of missing runs and of all runs.
+        /// What is missing, in words.
         reason: String,
     },
-    /// The folder cannot be read or written.
+    /// A results folder cannot be read or written.
     #[error("cannot keep runs in {}: {source}", path.display())]
     Keep {
         /// The file.
@@ -114,9 +116,9 @@ pub enum SweepError {
         folder.display()
     )]
     Cancelled {
-        /// Finished runs.
+        /// The number of finished runs.
         kept: usize,
-        /// All runs.
+        /// The number of all runs.
         all: usize,
         /// The folder of the runs.
         folder: PathBuf,
@@ -124,7 +126,7 @@ pub enum SweepError {
 }
 
 impl SweepError {
-    /// Whether the user's input, rather than the run, is at fault.
+    /// Returns true if the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
             SweepError::Run { error, .. } => {
@@ -139,16 +141,17 @@ impl SweepError {
 /// Runs the missing points of `sweep` and returns the results of all points.
 ///
 /// # Errors
-/// [`SweepError`]. Finished runs are kept.
+/// [`SweepError`] when a point is impossible, a run fails, or the folder cannot be used.
+/// [`SweepError::Cancelled`] when `watch` requests a stop. Finished runs are kept.
 pub fn run(sweep: &Sweep, options: &SweepOptions, watch: Watch<'_>) -> Result<Swept, SweepError> {
     let kept = run_missing(sweep, Shard::WHOLE, options, watch)?;
     Ok(Swept::new(sweep, kept.into_outcomes()))
 }
 
-/// Runs the missing points of one part of `sweep`. [`merge`] joins the parts.
+/// Runs the missing points of the part `shard` of `sweep`. [`merge`] joins the parts.
 ///
 /// # Errors
-/// [`SweepError`]. Finished runs are kept.
+/// As [`run()`].
 pub fn run_shard(
     sweep: &Sweep,
     shard: Shard,
@@ -160,11 +163,12 @@ pub fn run_shard(
     Ok(ShardDone { shard, runs, all, folder })
 }
 
-/// Runs a single point, with a key and a value for each axis. It need not belong to a sweep.
-/// Returns its outcome, as `ebbtide sim --json` prints it.
+/// Runs one point, given by keys and values, as [`Sweep::point`] returns it. Other keys have their
+/// defaults. Returns the outcome, with the keys of `ebbtide sim --json`.
 ///
 /// # Errors
-/// [`SweepError`].
+/// [`SweepError`] when a key or a value is invalid, the machine cannot be built, or the run fails
+/// or is stopped.
 pub fn run_point(values: &[(String, String)], watch: Watch<'_>) -> Result<Value, SweepError> {
     let sweep = Sweep::of_point(values)?;
     match sweep.plans()?.first() {

@@ -12,18 +12,18 @@ use ebbtide_report::{Column, Columns, Page, Report, ReportError, parquet_bytes, 
 /// The results of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Swept {
-    /// The axes.
+    /// The axes, the slowest first.
     pub axes: Vec<Axis>,
-    /// The points, a run each.
+    /// The points in their order, the last axis fastest.
     pub points: Vec<SweepPoint>,
 }
 
 /// A run of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepPoint {
-    /// Its values, one for each axis.
+    /// The values of the point, one for each axis.
     pub values: Vec<String>,
-    /// The outcome, as `ebbtide sim --json` prints it.
+    /// The outcome, with the keys of `ebbtide sim --json`.
     pub outcome: Value,
 }
 
@@ -55,7 +55,7 @@ impl Report for Swept {
 }
 
 impl Swept {
-    /// The results of `sweep`, with the `outcomes` of its points in their order.
+    /// Returns the results of `sweep`, with the `outcomes` of its points in their order.
     ///
     /// # Panics
     /// When the numbers of outcomes and points differ.

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::checkpoint::Checkpoint;
 use super::{Sweep, SweepError, Swept};
 
-/// A part of a sweep: every `count`th point, starting at the one with this number.
+/// A part of a sweep, written I/N: every Nth point, from the Ith on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// The number of the part, from 1.
@@ -27,8 +27,8 @@ impl Shard {
     /// The whole sweep.
     pub const WHOLE: Shard = Shard { number: 1, count: 1 };
 
-    /// Whether `point` belongs to this part. Neighbours belong to different parts, so parts take
-    /// about as long.
+    /// Returns true if `point` (from 0) belongs to this part. Neighbours belong to different parts,
+    /// so all parts take about as long.
     pub fn has(self, point: usize) -> bool {
         point % self.count == self.number - 1
     }
@@ -59,9 +59,9 @@ impl fmt::Display for Shard {
 pub struct ShardDone {
     /// The part.
     pub shard: Shard,
-    /// Its runs.
+    /// The number of runs of the part.
     pub runs: usize,
-    /// All runs of the sweep.
+    /// The number of runs of the whole sweep.
     pub all: usize,
     /// The folder of the runs.
     pub folder: PathBuf,
@@ -78,11 +78,14 @@ impl fmt::Display for ShardDone {
     }
 }
 
-/// Joins the runs in `folders`. The parts need not have equal size.
+/// Joins the runs in `folders` to the results of one sweep. The parts may have any size and may
+/// overlap.
 ///
 /// # Errors
-/// [`SweepError`] when a folder holds no runs, or a run is missing. Also when two folders are of
-/// different sweeps or programs, or disagree on a run.
+/// * [`SweepError::Apart`]: a folder holds no runs, or runs of another sweep or program.
+/// * [`SweepError::Apart`]: two folders hold different outcomes of one run.
+/// * [`SweepError::Incomplete`]: a run is missing, or `folders` is empty.
+/// * [`SweepError::Keep`]: a folder cannot be read.
 pub fn merge(folders: &[PathBuf]) -> Result<Swept, SweepError> {
     let mut joined: Option<Checkpoint> = None;
     for folder in folders {
@@ -120,7 +123,8 @@ fn join(joined: &mut Checkpoint, part: Checkpoint, folder: &Path) -> Result<(), 
 }
 
 impl Sweep {
-    /// The sweep of one point with these values, one for each axis.
+    /// Returns the sweep of one point with these keys and values. Options of `ebbtide sim` that are
+    /// left out have their defaults.
     ///
     /// # Errors
     /// As [`Sweep::parse`].
