@@ -13,7 +13,7 @@ use ebbtide_study::claims::{Claim, Claims};
 
 use crate::{astriflash, cxl_flash, flatflash, hams};
 
-/// Every claim, paper by paper, in the order of the ids.
+/// Returns every claim, paper by paper, in the order of the ids.
 pub fn all() -> impl Iterator<Item = &'static Claim> {
     let papers = [
         astriflash::claims::CLAIMS,
@@ -24,7 +24,7 @@ pub fn all() -> impl Iterator<Item = &'static Claim> {
     papers.into_iter().flat_map(Claims::iter)
 }
 
-/// The claim called `id`, such as `AS3`.
+/// Returns the claim called `id`, such as `AS3`. Case matters.
 pub fn find(id: &str) -> Option<&'static Claim> {
     all().find(|claim| claim.id == id)
 }

@@ -1,9 +1,13 @@
-//! Every claim of the four papers, with the results of the simulator, this machine and formulas.
+//! Reproduction of four papers: every claim, with the result of the simulator, this machine or a
+//! formula. [`reproduce`] takes [`Paper`]s and returns [`Results`].
 //!
-//! Each paper is a folder with the same five parts. `claims` has a record of every claim: its
-//! source, its tolerance, the runs that it needs and its judge. `experiments` does the runs,
-//! `verdicts` judge claims by them, `formulas` judge by arithmetic, and `figures` draws the paper's
-//! figures and tables.
+//! Each paper is a module with the same five parts:
+//!
+//! * `claims`: a record of every claim with its source, tolerance, runs and judge.
+//! * `experiments`: the runs.
+//! * `verdicts`: the judges of claims by runs.
+//! * `formulas`: the judges of claims by arithmetic.
+//! * `figures`: the paper's figures and tables.
 
 #![forbid(unsafe_code)]
 
@@ -30,17 +34,17 @@ use thiserror::Error;
 
 /// A paper with claims to reproduce.
 pub struct Paper {
-    /// The paper's name on the command line.
+    /// The paper's name on the command line, such as `astriflash`.
     pub name: &'static str,
-    /// Its claims.
+    /// The paper's claims.
     pub claims: Claims,
     /// The paper's title, in one line.
     pub about: &'static str,
-    /// The time at the paper's capacities on two cores, in words.
+    /// The time of a full run (without `quick`) on two cores, in words.
     pub full_run: &'static str,
-    /// The number of its runs.
+    /// Returns the number of its runs.
     runs: fn(&ReproduceOptions) -> Result<usize, ReproduceError>,
-    /// Runs its experiments.
+    /// Runs the experiments of the selected claims and judges these claims.
     pub reproduce: fn(&ReproduceOptions, Watch<'_>) -> Result<Reproduced, ReproduceError>,
 }
 
@@ -48,7 +52,7 @@ pub struct Paper {
 pub const ALL: [&Paper; 4] =
     [&astriflash::PAPER, &flatflash::PAPER, &hams::PAPER, &cxl_flash::PAPER];
 
-/// The paper called `name`.
+/// Returns the paper called `name`.
 ///
 /// # Errors
 /// [`UnknownName`] when there is none.
@@ -57,7 +61,7 @@ pub fn find(name: &str) -> Result<&'static Paper, UnknownName> {
     find_by_name("paper", name, &known)
 }
 
-/// The papers that `name` stands for: one, or with `all` all of them.
+/// Returns the paper called `name`, or every paper if `name` is `all`.
 ///
 /// # Errors
 /// [`UnknownName`] when there is no such paper.
@@ -65,10 +69,10 @@ pub fn named(name: &str) -> Result<Vec<&'static Paper>, UnknownName> {
     if name == "all" { Ok(ALL.to_vec()) } else { Ok(vec![find(name)?]) }
 }
 
-/// Reproduces `papers`, one after the other.
+/// Reproduces `papers`, one after the other. The results have the order of `papers`.
 ///
 /// # Errors
-/// The error of the first paper that fails.
+/// The error of the first paper that fails. The results of earlier papers are then lost.
 pub fn reproduce(
     papers: &[&'static Paper],
     options: &ReproduceOptions,
@@ -136,7 +140,7 @@ impl fmt::Display for Reproduced {
     }
 }
 
-/// The results of one paper, or of several.
+/// The results of one paper or several, in the order of their runs.
 pub struct Results(pub Vec<(&'static Paper, Reproduced)>);
 
 impl Results {
@@ -214,7 +218,7 @@ impl Report for Results {
 /// The claims to test.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Selection {
-    /// All of them, with the paper's figures and tables.
+    /// All claims, with the paper's figures and tables.
     #[default]
     All,
     /// The claims with these ids. Only the runs that they need are done.
@@ -222,7 +226,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// The claims called `ids`, such as `AS3`. Case does not matter.
+    /// Returns the selection of the claims called `ids`, such as `AS3`. Case does not matter.
     ///
     /// # Errors
     /// [`UnknownName`] for the first id that no paper has.
@@ -233,7 +237,7 @@ impl Selection {
         found.collect::<Result<Vec<_>, _>>().map(Selection::Claims)
     }
 
-    /// Whether the claim `id` is selected.
+    /// Returns true if the claim `id` is selected. Here case matters.
     pub fn takes(&self, id: &str) -> bool {
         match self {
             Selection::All => true,
@@ -242,31 +246,32 @@ impl Selection {
     }
 }
 
-/// The extent of a reproduction.
+/// The options of a reproduction.
 #[derive(Debug, Clone)]
 pub struct ReproduceOptions {
     /// The claims to test.
     pub selection: Selection,
-    /// Whether to run with a small part of the paper's capacities.
+    /// True to run at a small part of the paper's capacities. The results are less exact.
     pub quick: bool,
-    /// Seed of layouts, job streams and arrivals.
+    /// First seed of layouts, job streams and arrivals.
     pub seed: u64,
-    /// Whether to measure the papers' statements about real hosts on this machine.
+    /// True to measure the papers' statements about real hosts on this machine.
     pub real: bool,
-    /// Host threads. The result does not depend on their number.
+    /// Number of host threads, which does not change the result.
     pub threads: usize,
-    /// A folder with the CXL-flash study's own traces of real programs.
+    /// A folder with the CXL-flash study's own traces of real programs. Without it, stand-ins run.
     pub traces: Option<PathBuf>,
 }
 
 impl ReproduceOptions {
-    /// The divisor of the capacities.
+    /// Returns the divisor of AstriFlash's and FlatFlash's capacities: 64 in a quick run, otherwise
+    /// 1. The other two papers have divisors of their own.
     pub fn scale_denominator(&self) -> u64 {
         if self.quick { 64 } else { 1 }
     }
 }
 
-/// The reason why a paper has no result.
+/// The error of a paper without a result.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
     /// A run failed.
@@ -275,7 +280,7 @@ pub enum ReproduceError {
     /// A replay failed.
     #[error("{trace}, {setup}: {error}")]
     Replay {
-        /// The program of the trace.
+        /// The name of the traced program.
         trace: &'static str,
         /// The figure and the device.
         setup: String,
@@ -291,7 +296,7 @@ pub enum ReproduceError {
     /// A design's parameters do not resolve.
     #[error(transparent)]
     Config(#[from] ebbtide_sim::config::ConfigError),
-    /// A miss curve cannot be drawn.
+    /// A miss-ratio curve cannot be measured.
     #[error(transparent)]
     Bytes(#[from] ebbtide_study::size::SizeError),
     /// A flash device is impossible.

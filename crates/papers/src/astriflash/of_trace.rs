@@ -19,8 +19,10 @@ const PRICE_RATIO: f64 = 50.0;
 const NO_SWITCH: &str = "AS5, the switch between user-level threads, cannot be read from a trace: \
     `--machine` brings this machine's, and `ebbtide reproduce astriflash --real` measures it";
 
-/// Adds the findings on AstriFlash's statements about services to the report of a trace. Other
-/// reports stay unchanged.
+/// Tests AstriFlash's claims about services (AS4 to AS11) on the trace of `report`, and adds the
+/// findings to it. Reports of programs stay unchanged.
+///
+/// AS5 needs the switch time of `machine`. Without it, a notice replaces the finding.
 pub fn judge_trace(report: &mut Report, machine: &Machine) {
     if !matches!(report.options.input, Input::Trace { .. }) {
         return;

@@ -18,16 +18,16 @@ use serde::Serialize;
 /// Times of this machine's hardware and kernel, each a median.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Host {
-    /// A switch between user-level threads.
+    /// A switch between user-level threads, in nanoseconds.
     pub user_switch_ns: f64,
-    /// A switch between kernel threads on one core, without the system calls.
+    /// A switch between kernel threads on one core, in microseconds. System calls are not included.
     pub os_switch_us: f64,
-    /// Processor time of a blocking read of 4 KiB that bypasses the page cache.
+    /// Processor time of a blocking read of 4 KiB that bypasses the page cache, in microseconds.
     pub storage_stack_us: f64,
     /// The same for a read among many in flight, which share calls and interrupts.
     pub shared_stack_us: f64,
-    /// Extra time of unmapping a page, by the number of other cores that run threads of the
-    /// process.
+    /// Pairs of a number of other cores that run threads of the process, and the extra time of
+    /// unmapping a page in microseconds.
     pub shootdown_us: Vec<(usize, f64)>,
 }
 

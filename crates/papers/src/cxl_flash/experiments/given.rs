@@ -21,7 +21,7 @@ pub(crate) struct Given {
     virtually: Files,
 }
 
-/// The reason why a folder gives no traces.
+/// The error of a folder without usable traces of the CXL-flash study.
 #[derive(Debug, Error)]
 pub enum TracesError {
     /// The folder cannot be read.
@@ -32,7 +32,7 @@ pub enum TracesError {
         /// The reason.
         error: io::Error,
     },
-    /// The folder has none of the traces.
+    /// The folder has none of the study's traces, such as `bert_p.trace`.
     #[error(
         "'{folder}' has none of the study's traces; they are called {}",
         expected().join(", "),

@@ -42,13 +42,14 @@ pub(crate) struct Row {
     pub setup: String,
     /// Accesses.
     pub accesses: u64,
-    /// Share of accesses below a microsecond in the device.
+    /// Share of accesses that take less than 1 µs in the device.
     pub sub_us: f64,
-    /// Mean latency in the device.
+    /// Mean latency in the device, in microseconds.
     pub mean_us: f64,
-    /// 99th percentile of latency in the device.
+    /// 99th percentile of latency in the device, in microseconds.
     pub p99_us: f64,
-    /// Mean latency from the time in the trace, with the wait before the device.
+    /// Mean latency from the time in the trace, in microseconds. It includes the wait before the
+    /// device.
     pub mean_from_issue_us: f64,
     /// Hits.
     pub hits: u64,
@@ -58,11 +59,11 @@ pub(crate) struct Row {
     pub misses: u64,
     /// Reads of pages that were already being read.
     pub repeated_reads: u64,
-    /// Pages read from flash.
+    /// Pages of 4 KiB read from flash.
     pub flash_reads: u64,
-    /// Pages written to flash.
+    /// Pages of 4 KiB written to flash.
     pub flash_writes: u64,
-    /// Simulated time.
+    /// Simulated time, in seconds.
     pub seconds: f64,
     /// Share of prefetches that were used.
     pub accuracy: f64,
@@ -73,7 +74,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Mean time between commands to flash.
+    /// Returns the mean time between commands to flash, in microseconds.
     pub(crate) fn flash_interval_us(&self) -> f64 {
         self.seconds * 1e6 / (self.flash_reads + self.flash_writes).max(1) as f64
     }

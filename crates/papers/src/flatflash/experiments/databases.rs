@@ -15,7 +15,7 @@ pub(crate) struct DatabaseRow {
     pub database: &'static str,
     /// Clients, each with one transaction at a time.
     pub clients: usize,
-    /// Latency of a flash read. A write takes four fifths of it.
+    /// Latency of a flash read, in microseconds. A write takes four fifths of it.
     pub device_us: u64,
     /// The place of commits, on every system.
     #[serde(serialize_with = "by_name")]

@@ -58,9 +58,9 @@ pub(super) struct Trial {
 /// The measurements of a [`Trial`], as means over jobs.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Measure {
-    /// Time of a job.
+    /// Time of a job, in nanoseconds.
     pub job_ns: f64,
-    /// 99th percentile of that time.
+    /// 99th percentile of the time of a job, in nanoseconds.
     pub p99_ns: f64,
     /// Pages moved between the SSD and host DRAM.
     pub pages_moved: f64,
