@@ -19,7 +19,7 @@ use ebbtide_workloads::Workload;
 use ebbtide_measure::bench::{BenchRun, Conditions, Effect, Mode, ModeCosts, ReadsAt};
 use thiserror::Error;
 
-/// The reason why the simulator cannot predict a bench.
+/// The error of a failed prediction.
 #[derive(Debug, Error)]
 pub enum PredictError {
     /// The simulator cannot reproduce the bench's setup, or it fails.

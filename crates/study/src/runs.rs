@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::side_by_side::side_by_side_by_cost;
 
-/// The reason why a run has no outcome.
+/// The error of a run without an outcome.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The run failed.

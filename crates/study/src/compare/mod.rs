@@ -176,7 +176,7 @@ pub struct Life {
     pub modelled: bool,
 }
 
-/// Why a comparison failed.
+/// The error of a failed comparison.
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// A design does not exist.

@@ -62,7 +62,7 @@ pub enum SimWork {
     },
 }
 
-/// The reason why a simulation has no result.
+/// The error of a failed simulation.
 #[derive(Debug, Error)]
 pub enum SimulateError {
     /// The machine cannot be built.

@@ -126,7 +126,7 @@ impl Default for Input {
     }
 }
 
-/// Why a sizing failed.
+/// The error of a failed sizing.
 #[derive(Debug, Error)]
 pub enum SizeError {
     /// An option has an impossible value.
@@ -373,7 +373,7 @@ fn not_simulated(options: &SizeOptions, designs: &[SizedDesign]) -> Option<Strin
 const SHORT_LIFE: &str = "the SSD does not last a year: `--min-lifetime YEARS` asks for DRAM enough to \
     spare it the writes, and `--ssd SIZE` for larger drives";
 
-/// The reason why the costs of a machine are unknown.
+/// The error of a machine whose costs cannot be read.
 #[derive(Debug, Error)]
 pub enum MachineError {
     /// The file is not one from `ebbtide doctor --write`.

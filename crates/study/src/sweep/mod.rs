@@ -42,7 +42,7 @@ pub struct SweepOptions {
     pub force: bool,
 }
 
-/// Why a sweep failed.
+/// The error of a failed sweep.
 #[derive(Debug, Error)]
 pub enum SweepError {
     /// The file is invalid.
