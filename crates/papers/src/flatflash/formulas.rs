@@ -56,7 +56,7 @@ fn row(name: &str) -> &'static Row {
     TABLE_3.iter().find(|row| row.name == name).expect("a program of Table 3")
 }
 
-/// FL30.
+/// Judges FL30: cost of memory.
 pub(super) fn cost(claim: &Claim) -> Vec<Finding> {
     let ends = [
         claim.finding("least performance for the money", least()),

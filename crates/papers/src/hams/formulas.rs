@@ -11,12 +11,12 @@ const CAS_NS: f64 = 13.0;
 /// A burst of 64 B in DDR4-1600: eight beats.
 const BURST_NS: f64 = 8.0 * 0.625;
 
-/// HM6.
+/// Judges HM6: software time of a fault over Z-NAND's 3 µs.
 pub(super) fn over_z_nand(claim: &Claim) -> Vec<Finding> {
     vec![claim.finding("least", 15.0 / Z_NAND_US), claim.finding("most", 20.0 / Z_NAND_US)]
 }
 
-/// HM8.
+/// Judges HM8: lookup in the mapping table.
 pub(super) fn lookup(claim: &Claim) -> Vec<Finding> {
     let note = "An open row and one burst; the timing of DDR4-1600 is assumed.";
     vec![claim.finding("", CAS_NS + BURST_NS).note(note)]

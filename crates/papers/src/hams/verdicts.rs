@@ -17,7 +17,7 @@ fn gain(speedup: f64) -> f64 {
     100.0 * (speedup - 1.0)
 }
 
-/// HM1.
+/// Judges HM1: performance of lhams-E over mmap.
 pub(super) fn gain_of_lhams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let ceiling = hams.workloads.iter().map(|row| row.nvdimm).sum::<f64>();
     vec![gains(claim, hams, LHAMS_E).note(format!(
@@ -27,7 +27,7 @@ pub(super) fn gain_of_lhams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     ))]
 }
 
-/// HM2.
+/// Judges HM2: performance of thams-E over mmap.
 pub(super) fn gain_of_thams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     vec![gains(claim, hams, THAMS_E)]
 }
@@ -98,7 +98,7 @@ pub(super) fn energy(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     claim.findings_beforehand().map(|finding| finding.note(&note)).collect()
 }
 
-/// HM4.
+/// Judges HM4: share of the time in mmap and the I/O stack.
 pub(super) fn software(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let percent = |of| 100.0 * mean_share(&hams.shares, of);
     let one_core = 100.0 * mean_share(&hams.variation(ONE_CORE).shares, ShareRow::software);
@@ -123,7 +123,7 @@ pub(super) fn software(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     ]
 }
 
-/// HM12.
+/// Judges HM12: mmap and the parts of its time, compared with other memories.
 pub(super) fn beside_others(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let mmap = mean(hams.workloads.iter().map(|row| 1.0 / row.nvdimm));
     let [flash, medium, link] =
@@ -148,7 +148,7 @@ pub(super) fn beside_others(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     own.into_iter().chain(claim.findings_beforehand()).chain([over_optane]).collect()
 }
 
-/// HM9.
+/// Judges HM9: best of thams-E over lhams-E.
 pub(super) fn best_over_lhams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let percent = |ratio| format!("{:+.0}%", gain(ratio));
     vec![
@@ -158,7 +158,7 @@ pub(super) fn best_over_lhams(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     ]
 }
 
-/// HM10.
+/// Judges HM10: best of thams-E over mmap.
 pub(super) fn best_over_mmap(claim: &Claim, hams: &Hams) -> Vec<Finding> {
     let times = |ratio| format!("{ratio:.2}");
     vec![

@@ -65,7 +65,7 @@ pub(crate) struct DriveRow {
     pub write_percent: f64,
     /// Writes for each plane of the drives, on average.
     pub writes_a_plane: Option<f64>,
-    /// Whether the drives had enough writes for a steady state. The throughput of a shorter run is
+    /// True if the drives had enough writes for a steady state. The throughput of a shorter run is
     /// too low.
     pub steady: bool,
 }

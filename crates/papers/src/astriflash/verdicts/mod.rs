@@ -33,7 +33,7 @@ fn of_curves(r: &AstriFlash, percent: fn(&figure1::Row) -> f64) -> (f64, String)
     (mean(r.miss_curves.iter().map(percent)), all.join(", "))
 }
 
-/// AS6.
+/// Judges AS6: capacity at the knee of the miss curve.
 pub(crate) fn knee(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let (_, knees) = of_curves(r, |row| 100.0 * row.knee.dram_share);
     let knee = figure1::mean_knee(&r.miss_curves).unwrap_or(f64::NAN);
@@ -44,7 +44,7 @@ pub(crate) fn knee(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// AS11.
+/// Judges AS11: accesses absorbed by 3% of the dataset.
 pub(crate) fn absorbed(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let (absorbed, shares) = of_curves(r, |row| 100.0 * row.absorbed);
     let jobs: Vec<String> =
@@ -99,13 +99,13 @@ fn mean_of(r: &AstriFlash, design: &'static str) -> Estimate {
     percent(over_seeds(|seed| r.outcomes.mean_throughput(design, |run| run.seed(seed))))
 }
 
-/// AS3.
+/// Judges AS3: mean throughput relative to DRAM-only.
 pub(crate) fn throughput(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let found = mean_throughput(claim, "", r, "astriflash");
     vec![found.note(moved(r, "astriflash")).note(experiments::drives::enough(&r.drives))]
 }
 
-/// AS10.
+/// Judges AS10: interval between DRAM misses of a core.
 pub(crate) fn miss_interval(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let interval = mean(r.workloads.iter().map(|row| row.miss_interval_us));
     let why = "An input of these runs: computing is calibrated to it.";
@@ -124,7 +124,7 @@ pub(crate) fn miss_interval(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// AS27.
+/// Judges AS27: AstriFlash-Ideal relative to DRAM-only.
 pub(crate) fn ideal(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let not_below = mean_of(r, "astriflash-ideal").mean >= mean_of(r, "astriflash").mean;
     vec![
@@ -133,12 +133,12 @@ pub(crate) fn ideal(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ]
 }
 
-/// AS28.
+/// Judges AS28: OS-Swap relative to DRAM-only.
 pub(crate) fn os_swap(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     vec![mean_throughput(claim, "", r, "os-swap").note(moved(r, "os-swap"))]
 }
 
-/// AS29.
+/// Judges AS29: Flash-Sync relative to DRAM-only.
 pub(crate) fn flash_sync(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let found = mean_throughput(claim, "", r, "flash-sync");
     vec![match found.verdict {
@@ -157,7 +157,7 @@ fn swept(r: &AstriFlash, us: f64, design: &str) -> f64 {
     100.0 * experiments::of(&interval_row(r, us).throughput, design)
 }
 
-/// AS12.
+/// Judges AS12: OS paging.
 pub(crate) fn paging(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let os_swap = swept(r, TYPICAL_US, "os-swap");
     let overhead = (100.0 / os_swap - 1.0) * TYPICAL_US;
@@ -169,7 +169,7 @@ pub(crate) fn paging(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ]
 }
 
-/// AS16.
+/// Judges AS16: throughput lost without switching.
 pub(crate) fn without_switching(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let lost = |us| 100.0 / swept(r, us, "flash-sync");
     vec![claim.finding("", lost(TYPICAL_US)).note(format!(
@@ -180,7 +180,7 @@ pub(crate) fn without_switching(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// AS26.
+/// Judges AS26: concurrent misses over 16 cores.
 pub(crate) fn in_flight(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let peak = |row: &IntervalRow| format!("{} at {} us", row.in_flight_peak, row.miss_interval_us);
     let peaks: Vec<String> = r.intervals.iter().map(peak).collect();
@@ -348,7 +348,7 @@ fn if_known(rows: &[&LoadRow], finding: Finding) -> Finding {
     }
 }
 
-/// AS37.
+/// Judges AS37: load given up for DRAM-only's p99 at 96% load.
 pub(crate) fn load_given_up(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let of = |design: &'static str| r.loads.iter().filter(move |row| row.design == design);
     let limit_row = at_load(r, "dram-only", DRAM_ONLY_LOAD);
@@ -366,7 +366,7 @@ pub(crate) fn load_given_up(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// AS38.
+/// Judges AS38: p99 at low load.
 pub(crate) fn low_load(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let [quiet_dram, quiet] = ["dram-only", "astriflash"].map(|design| at_load(r, design, 0.2));
     let longer = quiet.response_p99_us.mean > quiet_dram.response_p99_us.mean;
@@ -376,7 +376,7 @@ pub(crate) fn low_load(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// AS47.
+/// Judges AS47: why the tail holds.
 pub(crate) fn queueing(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let [dram_only, astriflash] = ["dram-only", "astriflash"].map(|design| at_load(r, design, 0.9));
     let queued = |row: &LoadRow| 1.0 - row.service_p99_us.mean / row.response_p99_us.mean;
@@ -392,7 +392,7 @@ pub(crate) fn queueing(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// AS39.
+/// Judges AS39: requests blocked by garbage collection, 256 GB.
 pub(crate) fn collections(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let found = |measured: &Collections| {
         let [small, _] = measured.blocked();
@@ -406,7 +406,7 @@ pub(crate) fn collections(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     r.collections.iter().map(found).collect()
 }
 
-/// AS40.
+/// Judges AS40: garbage collection with 1 TB.
 pub(crate) fn collections_of_four_times_the_planes(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let found = |measured: &Collections| {
         let [small, large] = measured.blocked();

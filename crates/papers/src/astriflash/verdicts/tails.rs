@@ -10,7 +10,7 @@ use crate::astriflash::experiments::{
     DEEPER_WALK, Outcomes, Run, SHORTER, SHORTER_OF, WORKLOADS, WorkloadRow, of, over_seeds,
 };
 
-/// AS32.
+/// Judges AS32: p99 service over Flash-Sync's, AstriFlash.
 pub(crate) fn astriflash(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     by_workload(claim, r, "astriflash", |row, finding| match finding.verdict {
         Verdict::Outside => finding.note(tail_cause(r, row)),
@@ -18,7 +18,7 @@ pub(crate) fn astriflash(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     })
 }
 
-/// AS33.
+/// Judges AS33: p99 service over Flash-Sync's, noPS.
 pub(crate) fn no_ps(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     by_workload(claim, r, "astriflash-nops", |_, finding| finding)
 }
@@ -50,7 +50,7 @@ fn geometric(r: &AstriFlash, design: &'static str) -> Estimate {
     over_seeds(|seed| r.outcomes.geometric_mean_p99(design, |run| run.seed(seed)))
 }
 
-/// AS34.
+/// Judges AS34: p99 service over Flash-Sync's, noDP.
 pub(crate) fn no_dp(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let no_dp = geometric(r, "astriflash-nodp");
     let deeper = r
@@ -68,7 +68,7 @@ pub(crate) fn no_dp(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     ))]
 }
 
-/// AS35.
+/// Judges AS35: p99 service lost by AstriFlash.
 pub(crate) fn lost(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
     let lost = percent(geometric(r, "astriflash"));
     let found = claim.finding("", lost.mean - 100.0);

@@ -96,7 +96,7 @@ fn falls(
     ))
 }
 
-/// CX15.
+/// Judges CX15: requests below 1 µs, by virtual and physical addresses.
 pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let below = falls(claim, "captured programs, physical below", study, NEXT_LINE, percent);
     vec![below.note(format!(
@@ -109,7 +109,7 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ))]
 }
 
-/// CX17.
+/// Judges CX17: replacement policies and ways.
 pub(crate) fn ways(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, setup: &str| run(study, program, setup, true);
     let ways = |program: &str, policy: &str, ways: u64| {
@@ -141,7 +141,7 @@ pub(crate) fn ways(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ))]
 }
 
-/// CX25.
+/// Judges CX25: low accuracy goes with high pollution.
 pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let correlation = accuracy_and_pollution(study, &CAPTURED.each_ref().map(|one| one.name));
     vec![
@@ -151,7 +151,7 @@ pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX26.
+/// Judges CX26: best offset, virtual against physical.
 pub(crate) fn best_offset(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let falls = |part, value| falls(claim, part, study, BEST_OFFSET, value);
     vec![
@@ -160,7 +160,7 @@ pub(crate) fn best_offset(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX27.
+/// Judges CX27: BERT with hints, requests below 1 µs.
 pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, setup: &str| percent(run(study, program, setup, true));
     let without = |program: &str| at(program, NO_PREFETCHER);

@@ -50,7 +50,7 @@ fn best_policy(study: &CxlFlash, program: &str) -> f64 {
     most(POLICIES.map(|name| policy(study, program, name)))
 }
 
-/// CX1.
+/// Judges CX1: requests below 1 µs over five programs.
 pub(crate) fn least_share(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let best = |program| percent(best_run(study, program));
     let is_least = best(PAGERANK) <= least(COUNTERPARTS.map(best));
@@ -68,21 +68,21 @@ fn lasting(study: &CxlFlash) -> String {
     format!("Years with the best prefetcher: {}.", shown(|program| lifetime(study, program)))
 }
 
-/// CX2.
+/// Judges CX2: shortest lifetime (Page Rank).
 pub(crate) fn shortest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let years = |program| lifetime(study, program);
     let shortest = years(PAGERANK) <= least(COUNTERPARTS.map(years));
     vec![claim.finding("captured pagerank", shortest).note(lasting(study)).note(ONLY_RANKING)]
 }
 
-/// CX3.
+/// Judges CX3: lifetime with Radiosity.
 pub(crate) fn longest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let years = |program| lifetime(study, program);
     let longest = years(POVRAY) >= most(COUNTERPARTS.map(years));
     vec![claim.finding("captured povray", longest).note(lasting(study))]
 }
 
-/// CX19.
+/// Judges CX19: requests below 1 µs without prefetching, best policy.
 pub(crate) fn without_prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let without = |program| best_policy(study, program);
     let more = without(TRANSFORMER) > without(PAGERANK);
@@ -93,7 +93,7 @@ pub(crate) fn without_prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Findin
     ]
 }
 
-/// CX17.
+/// Judges CX17: replacement policies and ways.
 pub(crate) fn replacement(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let cflru_is_best = |program: &'static str| {
         let shares = POLICIES.map(|name| format!("{name} {:.2}", policy(study, program, name)));
@@ -121,7 +121,7 @@ fn share(study: &CxlFlash, program: &str, name: &str) -> f64 {
     percent(run(study, program, name, true))
 }
 
-/// CX21.
+/// Judges CX21: prefetching.
 pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, name: &str| run(study, program, name, true);
     let share = |program: &str, name: &str| share(study, program, name);
@@ -150,7 +150,7 @@ pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX22.
+/// Judges CX22: best offset on Radiosity.
 pub(crate) fn best_offset_on_povray(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let share = |name| share(study, POVRAY, name);
     let under_miss = |name| run(study, POVRAY, name, true).hits_under_miss;
@@ -178,7 +178,7 @@ pub(crate) fn best_offset_on_povray(claim: &Claim, study: &CxlFlash) -> Vec<Find
     ]
 }
 
-/// CX24.
+/// Judges CX24: accuracy and coverage of prefetchers.
 pub(crate) fn accuracy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, name: &str| run(study, program, name, true);
     let accuracy = |program: &str, name| 100.0 * at(program, name).accuracy;
@@ -194,7 +194,7 @@ pub(crate) fn accuracy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX25.
+/// Judges CX25: low accuracy goes with high pollution.
 pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let correlation = accuracy_and_pollution(study, &[TRANSFORMER, REDIS]);
     vec![
@@ -204,7 +204,7 @@ pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX26.
+/// Judges CX26: best offset, virtual against physical.
 pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let falls = |part, program: &str, claimed, value: fn(&Row) -> f64| {
         let [virtually, physically] =
@@ -219,7 +219,7 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX27.
+/// Judges CX27: BERT with hints, requests below 1 µs.
 pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let without = share(study, TRANSFORMER, NO_PREFETCHER);
     let with = HINTED.map(|hints| share(study, TRANSFORMER, &hinted(hints)));

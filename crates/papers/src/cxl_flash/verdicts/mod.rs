@@ -15,7 +15,7 @@ const NO_PREFETCHER: &str = PREFETCHERS[0].1;
 const BEST_OFFSET: &str = PREFETCHERS[3].1;
 const LEAP: &str = PREFETCHERS[4].1;
 
-/// CX5.
+/// Judges CX5: price of DRAM over NAND, and performance for the money.
 pub(super) fn prices(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let [dear, cheap, least, most] = formulas::prices(claim, real::least_and_most(study));
     let worth = captured::worth(study);

@@ -31,8 +31,8 @@ impl<'a> Decides<'a> {
     }
 }
 
-/// The finding, if the study's own traces are given. Otherwise the finding of what they decide,
-/// with that of the stand-ins aside.
+/// Returns `finding` if the study's own traces of the programs are given. Otherwise the claim needs
+/// them, and the stand-ins' result becomes an aside.
 fn by_traces(study: &CxlFlash, finding: Finding, decides: Decides<'_>) -> Finding {
     let Decides { programs, virtually } = decides;
     let numbers = programs.iter().filter_map(|name| REAL.iter().position(|real| real == name));
@@ -56,7 +56,8 @@ fn by_traces(study: &CxlFlash, finding: Finding, decides: Decides<'_>) -> Findin
     }
 }
 
-/// Whether the study's own trace of one of `programs` is given. It then has no other choices.
+/// Returns true if the study's own trace of one of `programs` is given. Such a program has no open
+/// parameters.
 fn any_given(study: &CxlFlash, programs: &[&str]) -> bool {
     let number = |name: &&str| REAL.iter().position(|real| real == name);
     let given = |number| study.given.of(number, true).is_some();
@@ -207,7 +208,7 @@ fn of_figure_11<'a>(study: &'a CxlFlash, program: &str, policy: &str, ways: u64)
     study.at("Fig. 11", program, &format!("{policy}, {ways} ways"))
 }
 
-/// CX17.
+/// Judges CX17: replacement policies and ways.
 pub(crate) fn replacement(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let share =
         |program: &str, policy: &str, ways| percent(of_figure_11(study, program, policy, ways));
@@ -250,7 +251,7 @@ fn over_policies(
     of([1, 4, 16].into_iter().flat_map(|ways| POLICIES.map(|policy| share(policy, ways))).collect())
 }
 
-/// CX18.
+/// Judges CX18: Radiosity, requests below 1 µs.
 pub(crate) fn any_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let radiosity = (study, &[RADIOSITY][..]);
     vec![
@@ -260,7 +261,7 @@ pub(crate) fn any_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX19.
+/// Judges CX19: requests below 1 µs without prefetching, best policy.
 pub(crate) fn best_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let best = |program| {
         decided_by(claim, program, (study, &[program]), |open| {
@@ -270,7 +271,7 @@ pub(crate) fn best_policy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     [BERT, PAGE_RANK].map(best).into()
 }
 
-/// CX20.
+/// Judges CX20: flash pages written.
 pub(crate) fn pages_to_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let written = |program| {
         let row = of_figure_11(study, program, "cflru", 16);
@@ -341,7 +342,7 @@ fn by_policy(study: &CxlFlash) -> String {
     format!("With working sets of 64 MiB: {}.", shown.join("; "))
 }
 
-/// CX1.
+/// Judges CX1: requests below 1 µs over five programs.
 pub(crate) fn shares(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let best = |program, open| percent(Case { study, program, open }.best());
     vec![
@@ -360,7 +361,7 @@ pub(super) fn least_and_most(study: &CxlFlash) -> [f64; 2] {
     [least(shares), most(shares)]
 }
 
-/// CX21.
+/// Judges CX21: prefetching.
 pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |program, open| Case { study, program, open };
     let fixed = |program| case(program, Open::Fixed);
@@ -386,7 +387,7 @@ pub(crate) fn prefetching(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     vec![hurts(BERT), hurts(XZ), hurts(YCSB), helps(PAGE_RANK), helps(RADIOSITY)]
 }
 
-/// CX22.
+/// Judges CX22: best offset on Radiosity.
 pub(crate) fn best_offset_on_radiosity(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |open| Case { study, program: RADIOSITY, open };
     let radiosity = (study, &[RADIOSITY][..]);
@@ -400,7 +401,7 @@ pub(crate) fn best_offset_on_radiosity(claim: &Claim, study: &CxlFlash) -> Vec<F
     ]
 }
 
-/// CX23.
+/// Judges CX23: Page Rank, most requests below 1 µs with prefetching.
 pub(crate) fn most_of_page_rank(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |open| Case { study, program: PAGE_RANK, open };
     vec![decided_by(claim, "", (study, &[PAGE_RANK]), |open| most(case(open).with()))]
@@ -420,7 +421,7 @@ fn prefetched(
     })
 }
 
-/// CX24.
+/// Judges CX24: accuracy and coverage of prefetchers.
 pub(crate) fn accuracy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let of = |part, program, name, value| prefetched(claim, part, (study, program, name), value);
     vec![
@@ -431,7 +432,7 @@ pub(crate) fn accuracy(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX25.
+/// Judges CX25: low accuracy goes with high pollution.
 pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |program, open| Case { study, program, open };
     let correlation = |open| {
@@ -449,7 +450,7 @@ pub(crate) fn correlation(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX26.
+/// Judges CX26: best offset, virtual against physical.
 pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let virtually = of_space(BEST_OFFSET, false);
     let of =
@@ -491,7 +492,7 @@ fn written(study: &CxlFlash, program: &'static str, open: Open) -> f64 {
     pages_written(study, Case { study, program, open }.best())
 }
 
-/// CX2.
+/// Judges CX2: shortest lifetime (Page Rank).
 pub(crate) fn shortest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let written = |open| written(study, PAGE_RANK, open);
     let decides = Decides::physical(&[PAGE_RANK]);
@@ -504,7 +505,7 @@ pub(crate) fn shortest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding>
     ]
 }
 
-/// CX3.
+/// Judges CX3: lifetime with Radiosity.
 pub(crate) fn longest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let written = |open| written(study, RADIOSITY, open);
     let decides = Decides::physical(&[RADIOSITY]);
@@ -513,7 +514,7 @@ pub(crate) fn longest_lifetime(claim: &Claim, study: &CxlFlash) -> Vec<Finding> 
     vec![by_traces(study, finding, decides).note(left_open(study, claim, "years", decides, years))]
 }
 
-/// CX27.
+/// Judges CX27: BERT with hints, requests below 1 µs.
 pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let case = |open| Case { study, program: BERT, open };
     let bert = (study, &[BERT][..]);
@@ -539,7 +540,7 @@ pub(crate) fn hints(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
 /// The reason why the statistics of a stand-in are no test of the model.
 const MADE_FROM_IT: &str = "The stand-in is made from this figure.";
 
-/// CX28.
+/// Judges CX28: statistics of the traces.
 pub(crate) fn traces(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     for trace in study.traces.iter().filter(|trace| trace.cut.is_empty()) {

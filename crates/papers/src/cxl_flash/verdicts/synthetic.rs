@@ -24,7 +24,7 @@ fn of_figure_5<'a>(study: &'a CxlFlash, program: &str, setup: &str) -> &'a Row {
     study.at("Fig. 5", program, setup)
 }
 
-/// CX6.
+/// Judges CX6: mean latency of synthetic programs, with a cache and without.
 pub(crate) fn caches(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, setup: &str| of_figure_5(study, program, setup);
     let bare = || SYNTHETIC.map(|program| at(program, "no cache"));
@@ -59,7 +59,7 @@ pub(crate) fn caches(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX7.
+/// Judges CX7: mean latency with 8 GB of cache.
 pub(crate) fn far_above_dram(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let mean_us = |program| of_figure_5(study, program, "8 GiB").mean_us;
     let far_above = |program| claim.finding(program, mean_us(program) > 0.46);
@@ -72,14 +72,14 @@ pub(crate) fn far_above_dram(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX8.
+/// Judges CX8: repeated reads among flash reads.
 pub(crate) fn repeated_reads(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let repeated = |row: &Row| 100.0 * row.repeated_reads as f64 / row.flash_reads.max(1) as f64;
     let of = |program| claim.finding(program, repeated(of_figure_5(study, program, "8 GiB")));
     SEQUENTIAL.map(of).into()
 }
 
-/// CX9.
+/// Judges CX9: miss status registers shorten tails.
 pub(crate) fn miss_registers(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let p99_us = |program: &str, setup: &str| of_figure_5(study, program, setup).p99_us;
     let shortened = |program: &str| p99_us(program, "8 GiB") / p99_us(program, "8 GiB, registers");
@@ -110,7 +110,7 @@ fn elsewhere(study: &CxlFlash, program: &str, setup: &str) -> [String; OTHER_MEM
     })
 }
 
-/// CX10.
+/// Judges CX10: matrix multiply, requests below 1 µs.
 pub(crate) fn one_line_ahead(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let without = study.at("Fig. 5", MATRIX_MULTIPLY, "8 GiB, registers");
     let with = next_line(study, MATRIX_MULTIPLY, 1, 16);
@@ -125,7 +125,7 @@ pub(crate) fn one_line_ahead(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX11.
+/// Judges CX11: offset of the next-line prefetcher.
 pub(crate) fn offsets(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let offsets = |program: &str| [4, 16, 64].map(|offset| next_line(study, program, 4, offset));
     let shown = |program: &str| {
@@ -189,7 +189,7 @@ fn on_flash<'a>(study: &'a CxlFlash, flash: &str, gib: u64) -> &'a Row {
 /// Caches of Fig. 9 in GiB.
 const CACHED_GIB: [u64; 3] = [1, 2, 4];
 
-/// CX12.
+/// Judges CX12: kinds of flash, with a cache.
 pub(crate) fn kinds_of_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let at = |flash: &str, gib: u64| on_flash(study, flash, gib);
     let gap = |one: &str, other: &str, gib| percent(at(one, gib)) - percent(at(other, gib));
@@ -223,7 +223,7 @@ pub(crate) fn kinds_of_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX13.
+/// Judges CX13: lifetime by kind of flash.
 pub(crate) fn wear_of_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let cycles = |flash: &str| match flash {
         "ull" => Cells::Ull.endurance_cycles(),
@@ -240,7 +240,7 @@ pub(crate) fn wear_of_flash(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// CX14.
+/// Judges CX14: parallelism against cache.
 pub(crate) fn chips_and_cache(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let chips = |program: &str, chips: &str, gib: u64| {
         percent(study.at("Fig. 10", program, &format!("{chips}, {gib} GiB")))
@@ -342,7 +342,7 @@ fn printed_drops(program: &str) -> [f64; FRAGMENTS.len()] {
     physically.map(|share| virtually - share)
 }
 
-/// CX15.
+/// Judges CX15: requests below 1 µs, by virtual and physical addresses.
 pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let virtually = |program| virtually(study, program);
     let physical = |program: &str| physically(study, program);
@@ -392,7 +392,7 @@ pub(crate) fn addresses(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     findings
 }
 
-/// CX16.
+/// Judges CX16: greatest error of virtual addresses (matrix multiply).
 pub(crate) fn greatest_error(claim: &Claim, study: &CxlFlash) -> Vec<Finding> {
     let virtually = virtually(study, MATRIX_MULTIPLY);
     let errors = physically(study, MATRIX_MULTIPLY).into_iter().map(|share| virtually - share);

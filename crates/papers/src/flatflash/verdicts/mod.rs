@@ -37,7 +37,7 @@ fn spread(values: impl IntoIterator<Item = f64>) -> Spread {
     Spread { range, mean, geometric_mean, most }
 }
 
-/// FL1.
+/// Judges FL1: memory-intensive programs over UnifiedMMap.
 pub(super) fn memory_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let graphs = GRAPHS.iter().flat_map(|(name, _)| GRAPH_RATIOS.map(|ratio| at(name, ratio)));
     let memory = graphs.chain([GUPS.to_string()]).map(|name| r.gain(&name, UNIFIED_MMAP));
@@ -48,7 +48,7 @@ pub(super) fn memory_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     ))]
 }
 
-/// FL2.
+/// Judges FL2: reduction of tail latency.
 pub(super) fn tail_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let most_of = |seed| {
         let names = YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)));
@@ -64,7 +64,7 @@ pub(super) fn tail_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     ))]
 }
 
-/// FL3.
+/// Judges FL3: database throughput.
 pub(super) fn database_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let databases = own_logs(r, DEVICES_US[0]).map(|row| row.over_unified_mmap);
     vec![claim.finding("", spread(databases).most).note(format!(
@@ -88,7 +88,7 @@ fn by_interval(r: &FlatFlash, device_us: u64) -> String {
     format!("twice as often {:.2}, half as often {:.2}", at(interval / 2), at(interval * 2))
 }
 
-/// FL11.
+/// Judges FL11: constants of adaptive promotion.
 pub(super) fn constants(claim: &Claim, _: &FlatFlash) -> Vec<Finding> {
     let config = resolve(FLATFLASH, &[]).expect("a shipped design resolves");
     let promotion = config.promotion.expect("FlatFlash promotes");
@@ -115,13 +115,13 @@ fn of_files(r: &FlatFlash, is_of: impl Fn(&FileRow) -> bool, value: fn(&FileRow)
     spread(r.files.iter().filter(|row| is_of(row)).map(value))
 }
 
-/// FL4.
+/// Judges FL4: reduction of the cost of file-system metadata.
 pub(super) fn metadata_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let most = of_files(r, |_| true, |row| row.gain).most;
     vec![claim.finding("", most).note("The most of any operation and file system.")]
 }
 
-/// FL13.
+/// Judges FL13: file systems, gain over UnifiedMMap.
 pub(super) fn by_operation(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     for operation in OPERATIONS {
@@ -140,7 +140,7 @@ pub(super) fn by_operation(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     findings
 }
 
-/// FL25.
+/// Judges FL25: file systems, gain.
 pub(super) fn by_file_system(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let of = |name| of_files(r, |row| row.file_system == name, |row| row.gain);
     let finding = |name| {
@@ -172,7 +172,7 @@ fn own_logs(r: &FlatFlash, device_us: u64) -> impl Iterator<Item = &DatabaseRow>
     r.databases.iter().filter(own).filter(move |row| row.device_us == device_us)
 }
 
-/// FL27.
+/// Judges FL27: databases, gain over the baselines.
 pub(super) fn databases(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let unified = spread(own_logs(r, DEVICES_US[0]).map(|row| row.over_unified_mmap));
     let traditional = spread(own_logs(r, DEVICES_US[0]).map(|row| row.over_traditional_stack));
@@ -190,7 +190,7 @@ pub(super) fn databases(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     ]
 }
 
-/// FL28.
+/// Judges FL28: databases, 16 threads, faster devices, over UnifiedMMap.
 pub(super) fn faster_devices(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let faster = r.databases.iter().filter(|row| {
         row.logging == Logging::PerTransaction

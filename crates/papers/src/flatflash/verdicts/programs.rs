@@ -11,7 +11,7 @@ use crate::flatflash::experiments::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
 use ebbtide_report::statistics::Estimate;
 use ebbtide_study::claims::{CONVERGED, Claim, Finding, Ours};
 
-/// FL14.
+/// Judges FL14: sequential reads, latency over UnifiedMMap's.
 pub(crate) fn sequential(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let sequential = "sequential read";
     let ratios =
@@ -33,7 +33,7 @@ pub(crate) fn sequential(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     ]
 }
 
-/// FL15.
+/// Judges FL15: random reads, latency below the baselines'.
 pub(crate) fn random(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let finding = |(part, system)| {
         let random = "random read";
@@ -52,7 +52,7 @@ const FAR_BELOW: f64 = 1.25;
 
 const BASELINES_AND_OWN: [&str; 2] = [FLATFLASH, UNIFIED_MMAP];
 
-/// FL16.
+/// Judges FL16: GUPS, gain over the baselines.
 pub(crate) fn gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let [quick, slow] = STACKS.map(|stack| r.gain(GUPS, stack));
     let [unified, traditional] = BASELINES.map(|(part, system)| {
@@ -70,7 +70,7 @@ pub(crate) fn gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     ]
 }
 
-/// FL17.
+/// Judges FL17: GUPS, pages moved.
 pub(crate) fn pages_of_gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let moved = |system: &str| r.run(GUPS, system).pages_moved;
     let mut findings = Vec::new();
@@ -110,7 +110,7 @@ fn bound_of_promotions() -> String {
     )
 }
 
-/// FL18.
+/// Judges FL18: GUPS, gain over the size of the SSD-Cache.
 pub(crate) fn caches_of_gups(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let mut caches: Vec<(u64, f64)> = CACHES_MIB
         .iter()
@@ -169,12 +169,12 @@ fn too_few_promotions(r: &FlatFlash) -> String {
     )
 }
 
-/// FL19.
+/// Judges FL19: PageRank, gain over the baselines.
 pub(crate) fn page_rank(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     graph(claim, r, GRAPHS[0].0)
 }
 
-/// FL20.
+/// Judges FL20: connected components, gain over the baselines.
 pub(crate) fn components(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     graph(claim, r, GRAPHS[1].0)
 }
@@ -192,7 +192,7 @@ fn gains_of_graph(r: &FlatFlash, name: &str, system: &str) -> [f64; GRAPH_RATIOS
     GRAPH_RATIOS.map(|ratio| r.gain(&at(name, ratio), system))
 }
 
-/// FL21.
+/// Judges FL21: graphs, gain over SSD:DRAM.
 pub(crate) fn larger_graphs(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let grows = |name, system| {
         let gains = gains_of_graph(r, name, system);
@@ -218,7 +218,7 @@ fn gain_threaded(r: &FlatFlash, name: &str, system: &str, of: fn(&Measure) -> f6
     of(system) / of(FLATFLASH)
 }
 
-/// FL22.
+/// Judges FL22: YCSB B and D, p99 below the baselines'.
 pub(crate) fn tails(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let finding = |(part, system)| {
         let estimates: Vec<(String, Estimate)> = ycsb()
@@ -247,7 +247,7 @@ pub(crate) fn tails(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     BASELINES.map(finding).into()
 }
 
-/// FL23.
+/// Judges FL23: YCSB B and D, mean latency below the baselines'.
 pub(crate) fn mean_latencies(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let finding = |(part, system)| {
         let means = spread(ycsb().map(|name| r.gain(&name, system)));
@@ -270,7 +270,7 @@ pub(crate) fn mean_latencies(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     BASELINES.map(finding).into()
 }
 
-/// FL24.
+/// Judges FL24: YCSB-B at 16×, pages moved: TraditionalStack over FlatFlash.
 pub(crate) fn pages_of_ycsb(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let largest = at(YCSB[0].0, YCSB_RATIO);
     let moved = |system: &str| r.run(&largest, system).pages_moved;

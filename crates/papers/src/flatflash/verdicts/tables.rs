@@ -12,7 +12,7 @@ use crate::flatflash::experiments::{log_pages, ratio_of_writes};
 use crate::flatflash::formulas::{worth, worth_by_slow_down};
 use ebbtide_study::claims::{Claim, Finding, most};
 
-/// FL12.
+/// Judges FL12: gain over UnifiedMMap.
 pub(crate) fn table_1(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let lifetime = |name: &str| {
         let written = |system| r.run(name, system).pages_written;
@@ -117,13 +117,13 @@ fn slow_downs(r: &FlatFlash) -> Vec<(&'static str, f64)> {
     of_programs.into_iter().chain(of_databases).collect()
 }
 
-/// FL5.
+/// Judges FL5: performance for the money against DRAM-only.
 pub(crate) fn worth_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let worth = slow_downs(r).into_iter().map(|(name, slow_down)| worth(name, slow_down));
     vec![claim.finding("", most(worth)).note("The most of Table 3's programs.")]
 }
 
-/// FL29.
+/// Judges FL29: slow-down and effectiveness against DRAM-only.
 pub(crate) fn table_3(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, slow_down) in slow_downs(r) {
