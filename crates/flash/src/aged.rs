@@ -5,8 +5,11 @@
 //! falls exponentially with its age, from 1 just after it was written to [`victim_share`] in the
 //! next victim.
 
-/// Returns the share of valid pages in the next victim. The device is written uniformly at random
-/// and collects greedily, and on average `mean` of its written pages are valid.
+/// Returns the share of valid pages, from 0 to 1, in the next block that garbage collection frees.
+/// `mean` is the share of valid pages in all written blocks.
+///
+/// The device is written uniformly at random. It always collects the block with the fewest valid
+/// pages.
 ///
 /// The share is the `g` with `(1 - g) / -ln g = mean`. Xiang and Kurkoski ("An Improved Analytic
 /// Expression for Write Amplification in NAND Flash", 2012) give it with Lambert's W; Desnoyers

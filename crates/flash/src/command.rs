@@ -14,11 +14,11 @@ pub enum Kind {
 /// A command to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// Chosen by the submitter. The completion carries it back.
+    /// Value that the caller chooses. The completion returns it.
     pub tag: u64,
     /// The operation.
     pub kind: Kind,
-    /// The logical page of 4 KiB.
+    /// The logical page of 4 KiB. Below [`Flash::logical_pages`](crate::Flash::logical_pages).
     pub page: PageId,
 }
 
@@ -34,6 +34,7 @@ pub struct Done {
     /// True if the command waited for garbage collection. A buffered write counts only if it waited
     /// for room in the buffer, and a write blocked by garbage collection made that room.
     pub blocked_by_gc: bool,
-    /// How much longer the command took than on an idle device.
+    /// How much longer the command took than on an idle device. Includes the wait of a write for
+    /// others that fill its physical page.
     pub queued: Span,
 }

@@ -24,9 +24,9 @@ const KEPT_FREE_MAX: f64 = 0.5;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlatConfig {
-    /// From a read's submission to its data.
+    /// Time from a read's submission to its data, in microseconds.
     pub read_us: f64,
-    /// From a write's submission to its acknowledgement.
+    /// Time from a write's submission to its acknowledgement, in microseconds.
     pub write_us: f64,
 }
 
@@ -34,10 +34,10 @@ pub struct FlatConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdConfig {
-    /// Drives like this side by side. Pages are striped over them.
+    /// Number of identical drives side by side, 1 if missing. Pages are striped over them.
     #[serde(default = "one")]
     pub drives: u32,
-    /// Buses of a drive, each shared by its chips.
+    /// Channels of a drive. A channel is a bus that its chips share.
     pub channels: u32,
     /// Chips on a channel.
     pub chips_per_channel: u32,
@@ -52,58 +52,63 @@ pub struct SsdConfig {
     pub blocks_per_plane: u32,
     /// Physical pages in a block.
     pub pages_per_block: u32,
-    /// Size of a physical page, a multiple of 4096.
+    /// Size of a physical page in bytes, a multiple of 4096.
     pub page_bytes: u32,
 
-    /// Sensing a page into the plane's register.
+    /// Time to sense a page into the plane's register.
     pub read_us: f64,
-    /// Programming a page from the plane's register.
+    /// Time to program a physical page from the plane's register.
     pub program_us: f64,
-    /// Erasing a block.
+    /// Time to erase a block, in milliseconds.
     pub erase_ms: f64,
-    /// Transfers of a channel per second. 0: transfers take no time.
+    /// Transfers of a channel in millions per second. 0 means that transfers take no time.
     pub bus_mt_per_s: f64,
-    /// Bytes in a transfer.
+    /// Bytes that one transfer carries: the width of the bus.
     pub bus_bytes: u32,
 
-    /// Share of the raw capacity that host data cannot use.
+    /// Percentage of the raw capacity that host data cannot use.
     pub over_provisioning_percent: f64,
-    /// Share of the physical places that hold valid data at the start: the first logical pages. A
-    /// read of a page that was never written takes as long as any other read.
+    /// Percentage of the raw capacity that holds valid data at the start: the first logical pages.
+    /// A read of a page that was never written takes as long as any other read.
     pub valid_percent: f64,
-    /// Share of the physical places that hold overwritten data at the start.
+    /// Percentage of the raw capacity that holds overwritten data at the start.
     pub invalid_percent: f64,
 
     /// What a collection blocks.
     pub garbage_collection: GarbageCollection,
-    /// Share of free pages of a plane at which collections start.
+    /// Percentage of free pages of a plane at which collections start. They start later, at half of
+    /// the pages without valid data, if these are few.
     pub gc_start_free_percent: f64,
-    /// Share of free pages of a plane at which its host writes wait for collections.
+    /// Percentage of free pages of a plane at which its host writes wait for collections. At most a
+    /// quarter of the pages without valid data.
     pub gc_hard_free_percent: f64,
-    /// When the erasures of two blocks of a plane differ by more, a collection moves cold data. 0:
-    /// no static wear levelling.
+    /// Largest difference in erasures between two blocks of a plane. Beyond it, a collection moves
+    /// cold data. 0 switches static wear levelling off.
     pub static_wear_spread: u32,
-    /// Erasures a block endures.
+    /// Number of erasures that a block endures, for the lifetime alone: no block fails.
     pub endurance_cycles: u32,
 
     /// How writes of 4 KiB fill larger physical pages.
     pub write_unit: WriteUnit,
-    /// How long a write waits for others that fill its physical page, while the host waits for one.
+    /// Longest time that a write waits for others to fill its physical page, in microseconds. An
+    /// acknowledged write waits longer, until the write buffer is full.
     pub pad_after_us: f64,
     /// When a write is acknowledged.
     pub write_done: WriteDone,
-    /// Latency of a write that finds room in the write buffer.
+    /// Latency of a write that finds room in the write buffer. Used only with
+    /// [`WriteDone::Buffered`].
     pub buffered_write_us: f64,
     /// Latency of a read from the write buffer.
     pub buffered_read_us: f64,
-    /// Size of a drive's write buffer in pages of 4 KiB. When all are full, writes wait for room.
+    /// Size of a drive's write buffer in pages of 4 KiB. The drives share their buffers. When these
+    /// are full, the acknowledgement of a write waits for room.
     pub write_buffer_pages: u32,
 
-    /// What reads suspend.
+    /// Operations that waiting reads suspend.
     pub suspend: Suspend,
-    /// From the decision to suspend until the plane can read.
+    /// Time from the decision to suspend until the plane can read.
     pub suspend_us: f64,
-    /// From the decision to resume until the operation goes on.
+    /// Time from the decision to resume until the operation continues.
     pub resume_us: f64,
     /// After this many suspensions of an operation, reads wait for its end.
     pub suspensions_max: u32,
@@ -112,11 +117,11 @@ pub struct SsdConfig {
 /// Durations of the operations of flash arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Operations {
-    /// Sensing a page. On a flat device, a whole read.
+    /// Time to sense a page. On a flat device, the time of a whole read.
     pub read_us: f64,
-    /// Programming a page. On a flat device, a whole write.
+    /// Time to program a physical page. On a flat device, the time of a whole write.
     pub program_us: f64,
-    /// Erasing a block. 0 on a flat device, which erases none.
+    /// Time to erase a block, in microseconds. 0 on a flat device, which erases none.
     pub erase_us: f64,
     /// Pages of 4 KiB that one program writes.
     pub pages_per_program: u32,
@@ -156,15 +161,16 @@ pub enum WriteDone {
     Buffered,
 }
 
-/// What reads suspend.
+/// Operations that waiting reads suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspend {
     /// Nothing.
     None,
-    /// Erasures.
+    /// Erasures, with [`GarbageCollection::PlaneBlocking`] alone.
     Erase,
-    /// Erasures, programs and the copies of collections.
+    /// Programs. With [`GarbageCollection::PlaneBlocking`] also erasures and the copies of
+    /// collections.
     ProgramErase,
 }
 
@@ -177,9 +183,9 @@ pub enum ConfigError {
     /// The text is not TOML, or has an unknown key or a value of the wrong type.
     #[error("line {line}: {reason}")]
     Malformed {
-        /// The line.
+        /// The line in the text, counted from 1.
         line: usize,
-        /// The error, and the expected text.
+        /// The parser's message, on one line.
         reason: String,
     },
     /// A value is out of its range, or contradicts another.
@@ -230,7 +236,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Time of a read on an idle device, in microseconds: sensing and the transfer on its channel.
+    /// Returns the time of a read on an idle device, in microseconds: sensing and transfer.
     pub fn idle_read_us(&self) -> f64 {
         match self {
             Config::Flat(flat) => flat.read_us,
@@ -238,7 +244,7 @@ impl Config {
         }
     }
 
-    /// Drives side by side, each with a link of its own.
+    /// Returns the number of drives side by side. A flat device is one drive.
     pub fn drives(&self) -> u32 {
         match self {
             Config::Flat(_) => 1,
@@ -246,7 +252,7 @@ impl Config {
         }
     }
 
-    /// Durations of the operations of the device's arrays.
+    /// Returns the durations of the operations of the flash arrays, without transfers.
     pub fn operations(&self) -> Operations {
         match self {
             Config::Flat(flat) => Operations {
@@ -264,7 +270,7 @@ impl Config {
         }
     }
 
-    /// Returns warnings of values that are possible but hardly meant, a sentence each.
+    /// Returns one sentence for each value that is possible but probably a mistake.
     pub fn warnings(&self) -> Vec<String> {
         match self {
             Config::Flat(_) => Vec::new(),
@@ -272,10 +278,10 @@ impl Config {
         }
     }
 
-    /// Checks that such a device is possible.
+    /// Checks that every value is within its range and that the values fit together.
     ///
     /// # Errors
-    /// The first impossible value, with the possible ones.
+    /// [`ConfigError::Value`] for the first value that is out of its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             Config::Flat(flat) => {
@@ -306,7 +312,8 @@ impl SsdConfig {
         f64::from(bytes) / (self.bus_mt_per_s * f64::from(self.bus_bytes))
     }
 
-    /// Independent planes, see [`independent_planes`](SsdConfig::independent_planes).
+    /// Returns the number of planes of all drives. A die counts as one plane unless
+    /// [`independent_planes`](SsdConfig::independent_planes) is set.
     pub fn planes(&self) -> u32 {
         let dies = self.channels_in_all() * self.chips_per_channel * self.dies_per_chip;
         if self.independent_planes { dies * self.planes_per_die } else { dies }
@@ -318,13 +325,13 @@ impl SsdConfig {
         self.blocks_per_plane * together
     }
 
-    /// Capacity of all blocks.
+    /// Returns the capacity of all blocks of all drives in bytes, over-provisioning included.
     pub fn raw_bytes(&self) -> u64 {
         u64::from(self.planes()) * self.slots_per_plane() * PAGE_BYTES as u64
     }
 
-    /// Pages of 4 KiB that the host can use: the raw capacity without over-provisioning, in whole
-    /// stripes over all planes.
+    /// Returns the number of 4 KiB pages that the host can use. This is the raw capacity without
+    /// over-provisioning, in whole stripes over all planes.
     pub fn logical_pages(&self) -> u64 {
         u64::from(self.planes()) * self.logical_pages_per_plane()
     }

@@ -2,18 +2,18 @@
 
 use ebbtide_core::{PAGE_BYTES, Span};
 
-/// What a device counted since the start.
+/// Counters of a device since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Completed reads.
+    /// Completed reads, those from the write buffer included.
     pub reads: u64,
     /// Reads served from the write buffer.
     pub buffer_reads: u64,
-    /// Writes programmed to flash.
+    /// Host writes of 4 KiB that were programmed to flash.
     pub writes: u64,
-    /// Pages of 4 KiB programmed for the host, with padding.
+    /// Pages of 4 KiB programmed for the host, padding included.
     pub host_pages_programmed: u64,
-    /// Pages of 4 KiB programmed by collections, with padding.
+    /// Pages of 4 KiB programmed by collections, padding included.
     pub gc_pages_programmed: u64,
     /// Valid pages of 4 KiB that collections moved.
     pub gc_pages_moved: u64,
@@ -31,13 +31,14 @@ pub struct Counters {
     pub suspensions: u64,
     /// Total time that planes spent on collections.
     pub gc_busy: Span,
-    /// Total time of all commands in the device. Over the time that passed, it is the mean queue
-    /// depth.
+    /// Total time of all commands between submission and completion. Divided by the elapsed time,
+    /// it is the mean queue depth.
     pub commands_time: Span,
 }
 
 impl Counters {
-    /// Pages programmed for each page that the host wrote, or 1 if it wrote none.
+    /// Returns the pages programmed, padding included, per page that the host wrote; 1 if it wrote
+    /// none.
     pub fn write_amplification(&self) -> f64 {
         if self.writes == 0 {
             return 1.0;
@@ -45,12 +46,13 @@ impl Counters {
         (self.host_pages_programmed + self.gc_pages_programmed) as f64 / self.writes as f64
     }
 
-    /// Share of reads that waited for a collection.
+    /// Returns the share of reads that waited for a collection, from 0 to 1; 0 without reads.
     pub fn read_share_blocked_by_gc(&self) -> f64 {
         share(self.reads_blocked_by_gc, self.reads)
     }
 
-    /// Share of all commands that waited for a collection (claims AS39, AS40).
+    /// Returns the share of all commands that waited for a collection, from 0 to 1; 0 without
+    /// commands (claims AS39, AS40).
     pub fn share_blocked_by_gc(&self) -> f64 {
         let blocked = self.reads_blocked_by_gc + self.writes_blocked_by_gc;
         share(blocked, self.reads + self.writes)
@@ -61,12 +63,12 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Wear of the blocks of a device.
+/// Wear of the blocks of a device since the start. Ageing before the start does not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Wear {
     /// Erasures of the most erased block.
     pub erases_max: u32,
-    /// Mean erasures of a block.
+    /// Mean erasures of a block, over all blocks of the device.
     pub erases_mean: f64,
 }
 
@@ -78,21 +80,21 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// The lifetime of `raw_bytes` that endure `cycles` erasures, when `pages` of 4 KiB are
-    /// programmed in `elapsed`. It is infinite if `pages` is 0.
+    /// Returns the lifetime of `raw_bytes` of flash that endure `cycles` erasures, if `pages` pages
+    /// of 4 KiB are programmed every `elapsed`. Infinite if `pages` is 0.
     pub fn new(raw_bytes: u64, cycles: u32, pages: u64, elapsed: Span) -> Lifetime {
         let endured = raw_bytes as f64 * f64::from(cycles);
         let seconds = elapsed.as_ps() as f64 * 1e-12;
         Lifetime { hours: endured * seconds / (pages as f64 * PAGE_BYTES as f64) / 3600.0 }
     }
 
-    /// The lifetime in years of 2,080 hours, the CXL-flash paper's working year (52 weeks of 40
-    /// hours).
+    /// Returns the lifetime in years of 2,080 hours: the CXL-flash paper's working year of 52 weeks
+    /// of 40 hours.
     pub fn working_years(&self) -> f64 {
         self.hours / 2080.0
     }
 
-    /// The lifetime in calendar years.
+    /// Returns the lifetime in calendar years of 365.25 days.
     pub fn years(&self) -> f64 {
         self.hours / (365.25 * 24.0)
     }

@@ -44,10 +44,10 @@ enum Device {
 }
 
 impl Flash {
-    /// The device that `config` describes, idle.
+    /// Returns the device that `config` describes, idle at time zero.
     ///
     /// # Errors
-    /// When such a device is impossible.
+    /// [`ConfigError::Value`] if a value of `config` is out of its range; see [`Config::check`].
     pub fn new(config: &Config) -> Result<Flash, ConfigError> {
         config.check()?;
         let device = match config {
@@ -64,7 +64,7 @@ impl Flash {
         })
     }
 
-    /// Number of logical pages, or `None` for a flat device, which is unlimited.
+    /// Returns the number of logical pages of 4 KiB. `None` for a flat device, which has no limit.
     pub fn logical_pages(&self) -> Option<u64> {
         match &self.device {
             Device::Flat(_) => None,
@@ -72,10 +72,12 @@ impl Flash {
         }
     }
 
-    /// Submits a command at `now`, after all events until then.
+    /// Submits a command at `now`. First handles all events up to and including `now`. The next
+    /// [`advance`](Flash::advance) reports their completions.
     ///
     /// # Panics
-    /// If `now` is before an earlier call, or the page is beyond the last.
+    /// If `now` is before the time of an earlier call, or the page is not below
+    /// [`logical_pages`](Flash::logical_pages).
     pub fn submit(&mut self, now: Time, command: Command) {
         let mut untold = std::mem::take(&mut self.untold);
         self.run_until(now, &mut untold);
@@ -88,8 +90,8 @@ impl Flash {
         }
     }
 
-    /// The expected time of a read of `page` that is submitted at `now`. Commands that come later
-    /// can delay it.
+    /// Returns the expected latency of a read of `page` that is submitted at `now`. Does not count
+    /// waits for the channel, for collections not yet started or for later commands.
     pub fn expected_read(&self, now: Time, page: PageId) -> Span {
         match &self.device {
             Device::Flat(flat) => flat.expected_read(),
@@ -97,16 +99,17 @@ impl Flash {
         }
     }
 
-    /// Time of the next event or completion, or `None` if the device is idle. It is never before
-    /// the time of an earlier call.
+    /// Returns the time of the next event or unreported completion; `None` if there is none. It is
+    /// never before the time of an earlier call.
     pub fn next_event(&self) -> Option<Time> {
         if self.untold.is_empty() { self.device.next_event() } else { Some(self.now) }
     }
 
-    /// Handles all events up to and including `now`, and appends completions to `done` in order.
+    /// Handles all events up to and including `now`. Appends the completions to `done` in the order
+    /// of their times.
     ///
     /// # Panics
-    /// If `now` is before an earlier call.
+    /// If `now` is before the time of an earlier call.
     pub fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
         let before = done.len();
         done.append(&mut self.untold);
@@ -114,13 +117,13 @@ impl Flash {
         self.outstanding -= (done.len() - before) as u64;
     }
 
-    /// Commands submitted whose completion was not yet reported.
+    /// Returns the number of submitted commands whose completion is not yet reported.
     pub fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    /// Writes that are in the write buffer and not yet programmed. Acknowledged ones may stay
-    /// there.
+    /// Returns the number of writes in the write buffer, not yet programmed. Acknowledged writes
+    /// can stay there indefinitely.
     pub fn buffered_writes(&self) -> u64 {
         match &self.device {
             Device::Flat(_) => 0,
@@ -128,12 +131,13 @@ impl Flash {
         }
     }
 
-    /// Records from now on which pages move in flash.
+    /// Records from now on which logical pages move to another place in flash.
+    /// [`take_moved`](Flash::take_moved) returns them.
     pub fn watch_moves(&mut self) {
         self.moved().get_or_insert_default();
     }
 
-    /// Pages that moved in flash since the last call, in order: by a write or by a collection.
+    /// Returns the logical pages that a write or a collection moved since the last call, in order.
     /// Empty unless moves are [watched](Flash::watch_moves).
     pub fn take_moved(&mut self) -> Vec<PageId> {
         self.moved().as_mut().map(std::mem::take).unwrap_or_default()
@@ -146,12 +150,13 @@ impl Flash {
         }
     }
 
-    /// Returns true if the device is idle: without commands, buffered writes and collections.
+    /// Returns true if there is no event and no unreported completion. Acknowledged writes can
+    /// still wait in the write buffer; see [`buffered_writes`](Flash::buffered_writes).
     pub fn is_idle(&self) -> bool {
         self.next_event().is_none()
     }
 
-    /// The counters since the start.
+    /// Returns the counters since the start.
     pub fn counters(&self) -> &Counters {
         match &self.device {
             Device::Flat(flat) => &flat.counters,
@@ -159,7 +164,8 @@ impl Flash {
         }
     }
 
-    /// Busy time of each plane until now. A flat device has no planes.
+    /// Returns the busy time of each plane until the time of the last call. Empty for a flat
+    /// device.
     pub fn plane_busy(&self) -> impl Iterator<Item = Span> {
         let ssd = match &self.device {
             Device::Flat(_) => None,
@@ -168,7 +174,7 @@ impl Flash {
         ssd.into_iter().flatten()
     }
 
-    /// Wear of the blocks. A flat device does not wear.
+    /// Returns the wear of the blocks. Zero for a flat device.
     pub fn wear(&self) -> Wear {
         match &self.device {
             Device::Flat(_) => Wear::default(),
@@ -176,8 +182,8 @@ impl Flash {
         }
     }
 
-    /// Returns the lifetime if all pages so far, including copies by collections, were programmed
-    /// in `elapsed`. `None` for a flat device.
+    /// Returns the lifetime at the mean rate of programs during `elapsed`, the time since the
+    /// start. Copies by collections count. `None` for a flat device.
     pub fn lifetime(&self, elapsed: Span) -> Option<Lifetime> {
         let counters = self.counters();
         let pages = counters.host_pages_programmed + counters.gc_pages_programmed;
