@@ -7,11 +7,11 @@ use std::path::Path;
 
 use super::ReportError;
 
-/// Writes a file into `folder` in one step, and makes `folder` if it is missing. Another process
-/// sees the old file or the new one, never a part.
+/// Writes the file `name` into `folder` atomically, and makes `folder` if it is missing. Another
+/// process sees the old file or the new one, never a part.
 ///
 /// # Errors
-/// [`ReportError::Write`].
+/// [`ReportError::Write`] if the folder or the file cannot be written.
 pub fn write_whole(folder: &Path, name: &str, contents: &[u8]) -> Result<(), ReportError> {
     let failed = |path: &Path, source| ReportError::Write { path: path.to_path_buf(), source };
     fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;

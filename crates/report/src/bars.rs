@@ -9,7 +9,7 @@ use super::scale::Scale;
 use super::svg::{self, COLOURS, Width};
 use super::table::Table;
 
-/// The median of several rounds and how far they spread.
+/// The median of several rounds, with the least and the greatest value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Range {
     /// The least value.
@@ -21,13 +21,14 @@ pub struct Range {
 }
 
 impl Range {
-    /// One value, measured once.
+    /// Returns the range of one value, measured once. Its bar has no whisker.
     pub fn single(value: f64) -> Range {
         Range { min: value, median: value, max: value }
     }
 }
 
-/// Groups (workloads) of bars (modes), each a median with its range.
+/// A chart of groups (such as workloads) of bars (such as modes). Each bar is a median, with a
+/// whisker for its range.
 #[derive(Clone, Debug)]
 pub struct BarChart {
     title: String,
@@ -47,7 +48,8 @@ const BOTTOM: f64 = 44.0;
 const VALUES: f64 = 58.0;
 
 impl BarChart {
-    /// A chart whose values are `label` ("throughput relative to DRAM-only").
+    /// Returns a chart without bars. `label` is the meaning and unit of its values, such as
+    /// "throughput relative to DRAM-only".
     pub fn new(title: &str, label: &str) -> BarChart {
         BarChart {
             title: title.to_string(),
@@ -58,7 +60,7 @@ impl BarChart {
         }
     }
 
-    /// Colours groups instead of series.
+    /// Colours bars by group instead of by series.
     pub fn colour_by_group(mut self) -> BarChart {
         self.by_group = true;
         self
@@ -70,7 +72,8 @@ impl BarChart {
         self
     }
 
-    /// Adds a group of bars. A series keeps its colour in every group.
+    /// Adds a group of bars, each with the name of its series. A series has the same colour in
+    /// every group.
     pub fn group<S: Into<String>>(
         mut self,
         name: &str,

@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use crate::json_leaves::each_leaf;
 
-/// A column of results: a name, and one optional value per row.
+/// A column of a table of results: a name, and one optional value per row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name in the header.
     pub name: String,
-    /// One value a row.
+    /// One value per row; `None` where it is missing.
     pub values: Vec<Option<Value>>,
 }
 
 /// The values of a column in the narrowest type that holds all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// Whole numbers that fit 64 bits with a sign.
+    /// Every value is an integer that fits in an `i64`. Also a column without values.
     Whole(Vec<Option<i64>>),
-    /// Numbers.
+    /// Every value is a number, and at least one is not such an integer.
     Real(Vec<Option<f64>>),
-    /// Everything else, as JSON writes it; a text as it is.
+    /// Any other values, as JSON text. Strings are without quotes.
     Text(Vec<Option<String>>),
 }
 
-/// Columns of the same number of rows, in the order of their first use.
+/// Builder of columns with the same number of rows, in the order of their first use.
 #[derive(Default)]
 pub struct Columns {
     rows: usize,
@@ -35,12 +35,13 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// No columns yet, of `rows` rows.
+    /// Returns a builder without columns. Each column will have `rows` rows.
     pub fn of_rows(rows: usize) -> Columns {
         Columns { rows, ..Columns::default() }
     }
 
-    /// One row a record, one column a leaf of the records, named by its path.
+    /// Returns one row per record and one column per leaf of the records. A column's name is the
+    /// leaf's path, as in [`each_leaf`].
     pub fn of_records(records: &[Value]) -> Vec<Column> {
         let mut columns = Columns::of_rows(records.len());
         for (row, record) in records.iter().enumerate() {
@@ -49,20 +50,21 @@ impl Columns {
         columns.into_columns()
     }
 
-    /// Number of columns.
+    /// Returns the number of columns so far.
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether `name` is one of the first `first` columns.
+    /// Returns true if the column `name` is one of the first `first` columns.
     pub fn is_among(&self, name: &str, first: usize) -> bool {
         self.by_name.get(name).is_some_and(|index| *index < first)
     }
 
-    /// Sets the value of column `name` in `row`; a null leaves it empty.
+    /// Sets the value of column `name` in row `row`, counted from 0. Adds the column if it is
+    /// missing. A null clears the value.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// If there is no such row.
     pub fn put(&mut self, name: &str, row: usize, value: &Value) {
         let (rows, all) = (self.rows, &mut self.all);
         let index = *self.by_name.entry(name.to_string()).or_insert_with(|| {
@@ -72,14 +74,14 @@ impl Columns {
         self.all[index].values[row] = Some(value.clone()).filter(|value| !value.is_null());
     }
 
-    /// The columns.
+    /// Returns the columns, in the order of their first use.
     pub fn into_columns(self) -> Vec<Column> {
         self.all
     }
 }
 
 impl Column {
-    /// The values in one type.
+    /// Returns the values in the narrowest type that holds all of them.
     pub fn typed(&self) -> Values {
         let all = |is: fn(&Value) -> bool| self.values.iter().flatten().all(is);
         let values = self.values.iter().map(Option::as_ref);
@@ -93,7 +95,7 @@ impl Column {
         }
     }
 
-    /// The values as text, empty where there is none.
+    /// Returns the values as text; an empty string where a value is missing.
     pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.values.iter().map(|value| match value {
             None => String::new(),

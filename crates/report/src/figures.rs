@@ -15,12 +15,12 @@ const FONT: &str = "Noto Sans";
 /// Pixels of a drawing in an inch, as CSS has it.
 const PIXELS_PER_INCH: f32 = 96.0;
 
-/// Writes each chart of `pages` into `folder`, made if it is missing, as an SVG and a PDF file
-/// named after its title. The charts of several pages go into a folder a page. Returns the paths
-/// written. The letters of a PDF are embedded in it.
+/// Writes each chart of `pages` as an SVG and a PDF file, named after its title. Makes `folder` if
+/// it is missing. With several pages, each page has a folder of its own below `folder`. A PDF
+/// embeds its fonts. Returns the paths written.
 ///
 /// # Errors
-/// When a chart cannot be drawn or written.
+/// A [`ReportError`] if a chart cannot be drawn, converted or written.
 pub fn write_figures(pages: &[Page], folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let options =
         Options { font_family: FONT.to_string(), fontdb: Arc::new(fonts()), ..Options::default() };

@@ -1,13 +1,15 @@
 //! Results as text, JSON, HTML pages with charts, CSV and Parquet.
 //!
 //! A result implements [`PageReport`]: its `Display` is the text for a terminal, its serialised
-//! form is the JSON, and [`PageReport::page`] describes the page. A [`Page`] consists of text,
-//! [`Table`]s, [`BarChart`]s, [`LineChart`]s and [`RatioChart`]s. [`Page::write`] writes one
-//! self-contained HTML file, and a CSV file for each table and chart. A [`Table`] is described once
-//! and is also printed as text. With the feature `pdf`, `write_figures` writes the charts as SVG
-//! and PDF files for a paper. [`figure`] and its neighbours format numbers and quantities.
-//! [`statistics`] has confidence intervals. This crate does not depend on the results that it
-//! reports.
+//! form is the JSON, and [`PageReport::page`] describes the page. This crate does not depend on the
+//! results that it reports.
+//!
+//! * [`Page`]: text, [`Table`]s and charts. [`Page::write`] writes one self-contained HTML file,
+//!   and the data of each table and chart as CSV.
+//! * [`BarChart`], [`LineChart`] and [`RatioChart`]: the kinds of chart.
+//! * [`figure`], [`bytes`], [`microseconds`], [`percent`], [`years`]: formats of quantities.
+//! * [`statistics`]: means with confidence intervals.
+//! * `write_figures`, with the feature `pdf`: the charts as SVG and PDF files for a paper.
 //!
 //! ```no_run
 //! use ebbtide_report::{BarChart, Page, Range};
@@ -58,7 +60,7 @@ pub use ratios::{Compared, RatioChart};
 pub use result::{PageReport, Report};
 pub use table::Table;
 
-/// Why a report could not be drawn or written.
+/// An error of drawing or writing a report.
 #[derive(Debug, Error)]
 pub enum ReportError {
     /// A value that cannot be drawn: not a number, or infinite.
@@ -71,7 +73,7 @@ pub enum ReportError {
         /// The value.
         value: f64,
     },
-    /// A value that has no place on a logarithmic axis.
+    /// A value on a logarithmic axis, or in a [`RatioChart`], that is not above zero.
     #[error("chart '{chart}', {item}: {value} has no place on a logarithmic axis")]
     NotPositive {
         /// The title of the chart.
@@ -81,7 +83,7 @@ pub enum ReportError {
         /// The value.
         value: f64,
     },
-    /// A median outside of its own range.
+    /// A [`Range`] whose median does not lie between its least and greatest value.
     #[error("chart '{chart}', {item}: expected min ≤ median ≤ max, got {min}, {median}, {max}")]
     Disordered {
         /// The title of the chart.
@@ -104,14 +106,14 @@ pub enum ReportError {
         row: usize,
         /// The number of its cells.
         found: usize,
-        /// How many columns the table has.
+        /// The number of columns of the table.
         expected: usize,
     },
-    /// A drawing that cannot become a PDF.
+    /// A drawing that cannot be converted to PDF.
     #[cfg(feature = "pdf")]
     #[error("chart '{chart}' cannot be written as PDF: {reason}")]
     NoPdf {
-        /// The name of its file.
+        /// The name of the chart's file, without an ending.
         chart: String,
         /// The reason.
         reason: String,

@@ -9,7 +9,7 @@ use super::scale::Scale;
 use super::svg::{self, COLOURS, Width};
 use super::table::Table;
 
-/// Series of points over two axes.
+/// A chart of series of points joined by lines. Both axes are linear by default.
 #[derive(Clone, Debug)]
 pub struct LineChart {
     title: String,
@@ -27,7 +27,7 @@ const BOTTOM: f64 = 46.0;
 const LABEL_PITCH: f64 = 17.0;
 
 impl LineChart {
-    /// A chart of `y_label` over `x_label`, units included.
+    /// Returns a chart without series. The labels name the meaning and unit of each axis.
     pub fn new(title: &str, x_label: &str, y_label: &str) -> LineChart {
         LineChart {
             title: title.to_string(),
@@ -40,19 +40,21 @@ impl LineChart {
         }
     }
 
-    /// Marks a place on the x axis by a line with a name, if it lies within the axis.
+    /// Marks the value `x` by a vertical line with a name, if it lies within the axis.
     pub fn mark_x(mut self, x: f64, name: &str) -> LineChart {
         self.marks.push((x, name.to_string()));
         self
     }
 
-    /// Makes the x axis logarithmic; every x must then be above zero.
+    /// Makes the x axis logarithmic. Every x must then be above zero, or the page fails with
+    /// [`ReportError::NotPositive`].
     pub fn log_x(mut self) -> LineChart {
         self.log_x = true;
         self
     }
 
-    /// Makes the y axis logarithmic; every y must then be above zero.
+    /// Makes the y axis logarithmic. Every y must then be above zero, or the page fails with
+    /// [`ReportError::NotPositive`].
     pub fn log_y(mut self) -> LineChart {
         self.log_y = true;
         self

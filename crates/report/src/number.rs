@@ -2,17 +2,18 @@
 
 use std::ops::Range;
 
-/// Three significant digits, or all digits before the point, in ASCII: 0.914, 12.5, 107000.
+/// Returns `value` in ASCII with three significant digits, or all digits before the point: 0.914,
+/// 12.5, 107000. Sizes below 0.001 or from 10⁹ on have an exponent: `1.50e-4`.
 pub fn figure(value: f64) -> String {
     rounded(value, 1e-3..1e9)
 }
 
-/// `share` in percent, such as `3.00%`.
+/// Returns the fraction `share` in percent: `3.00%` for 0.03.
 pub fn percent(share: f64) -> String {
     format!("{}%", figure(share * 100.0))
 }
 
-/// A number of bytes with a binary unit, such as `32.0 MiB`.
+/// Returns a number of bytes with a binary unit, such as `32.0 MiB`.
 pub fn bytes(bytes: f64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units.iter().find(|(_, shift)| bytes >= 2_f64.powi(*shift));
@@ -20,7 +21,7 @@ pub fn bytes(bytes: f64) -> String {
     format!("{} {name}", figure(bytes / 2_f64.powi(shift)))
 }
 
-/// Microseconds in the unit that suits: `1.500 ms`, `50.0 us`.
+/// Returns a time in microseconds as `50.0 us`, or from a thousand on as `1.500 ms` or `2.000 s`.
 pub fn microseconds(us: f64) -> String {
     match us {
         us if us >= 1e6 => format!("{:.3} s", us / 1e6),
@@ -29,7 +30,8 @@ pub fn microseconds(us: f64) -> String {
     }
 }
 
-/// Years, or the smaller unit that suits: `12.0 years`, `182 days`.
+/// Returns a time in years of 365 days in the largest unit that gives at least 1: `12.0 years`,
+/// `182 days`, hours or minutes.
 pub fn years(years: f64) -> String {
     let hours = years * 365.0 * 24.0;
     let units = [("years", 1.0 / (365.0 * 24.0)), ("days", 1.0 / 24.0), ("hours", 1.0)];

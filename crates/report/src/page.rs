@@ -42,7 +42,7 @@ enum Element {
     Data(Table),
 }
 
-/// A report under construction: elements appear in the order they are added.
+/// A page of a report. Its elements appear in the order of the calls that add them.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
@@ -50,7 +50,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page.
+    /// Returns an empty page.
     pub fn new(title: &str) -> Page {
         Page { title: title.to_string(), elements: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl Page {
         self
     }
 
-    /// Begins a section.
+    /// Adds the heading of a section.
     pub fn section(self, heading: &str) -> Page {
         self.with(Element::Section(heading.to_string()))
     }
@@ -70,7 +70,7 @@ impl Page {
         self.with(Element::Paragraph(text.to_string()))
     }
 
-    /// Adds text whose lines and spaces are kept: a resolved configuration.
+    /// Adds text whose lines and spaces are kept, such as a configuration.
     pub fn preformatted(self, text: &str) -> Page {
         self.with(Element::Preformatted(text.to_string()))
     }
@@ -95,7 +95,8 @@ impl Page {
         self.with(Element::Chart(Arc::new(chart)))
     }
 
-    /// Adds a table that is too wide to show: it only goes into a CSV file, which the page names.
+    /// Adds a table that is too wide to show. It is written as a CSV file, and the page names the
+    /// file.
     pub fn data(self, table: Table) -> Page {
         self.with(Element::Data(table))
     }
@@ -107,10 +108,10 @@ impl Page {
         Page { title: self.title.clone(), elements }
     }
 
-    /// The page as HTML, which loads nothing from elsewhere.
+    /// Returns the page as one HTML document, which loads nothing from elsewhere.
     ///
     /// # Errors
-    /// When a chart or table cannot be shown; see [`ReportError`].
+    /// A [`ReportError`] if a value cannot be drawn or a table's row has the wrong number of cells.
     pub fn html(&self) -> Result<String, ReportError> {
         let mut body = String::new();
         for (index, (element, name)) in self.elements.iter().zip(self.file_names()).enumerate() {
@@ -129,11 +130,12 @@ impl Page {
     }
 
     /// Writes the page as `report.html` into `folder`, and makes `folder` if it is missing. Writes
-    /// every table and chart as a CSV file named after its title, and every chart as SVG. Returns
-    /// the paths written, the page first. Nothing is written unless everything can be drawn.
+    /// every table and chart as a CSV file named after its title. Writes every chart also as SVG,
+    /// unless all its values are equal. Returns the paths written, the page first. Nothing is
+    /// written unless everything can be drawn.
     ///
     /// # Errors
-    /// As [`html`](Page::html), and [`ReportError::Write`].
+    /// As [`html`](Page::html), and [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         let html = self.html()?;
         let mut written = vec![folder.join(FILE_NAME)];

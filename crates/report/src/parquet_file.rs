@@ -9,7 +9,10 @@ use parquet::errors::Result;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 
-/// The file's bytes: one row group, every column optional.
+/// Returns the bytes of a Parquet file with one row group. Every column is optional.
+///
+/// # Panics
+/// If the columns differ in their number of rows.
 pub fn parquet_bytes(columns: &[Column]) -> Vec<u8> {
     write(columns).expect("a file in memory takes whatever fits its own schema")
 }

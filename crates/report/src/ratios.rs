@@ -1,4 +1,4 @@
-//! [`RatioChart`]: rows of numbers beside the numbers that they should have, by their quotient.
+//! [`RatioChart`]: rows of found values over wanted values.
 
 use std::fmt::Write;
 
@@ -9,16 +9,16 @@ use super::scale::Scale;
 use super::svg::{self, FONT, Width};
 use super::table::Table;
 
-/// A number, the number that it should have, and what is tolerated.
+/// A found value, the wanted value, and the range of found values that is tolerated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
-    /// The number that it should have. Above zero.
+    /// The wanted value. Must be above zero.
     pub wanted: f64,
-    /// The number. Above zero.
+    /// The found value, in the unit of `wanted`. Must be above zero.
     pub found: f64,
-    /// The least tolerated number. Zero if there is none.
+    /// The least tolerated value. Zero if there is no lower bound.
     pub least: f64,
-    /// The greatest tolerated number. Infinite if there is none.
+    /// The greatest tolerated value. Infinite if there is no upper bound.
     pub most: f64,
 }
 
@@ -31,8 +31,8 @@ struct Row {
     numbers: Vec<Compared>,
 }
 
-/// Numbers over the numbers that they should have, on one logarithmic axis. Each has a band of what
-/// is tolerated.
+/// A chart of found over wanted values on one logarithmic axis, each with a band of its tolerated
+/// range. Ratios beyond 10 or 1/10 are drawn at the end of the axis.
 #[derive(Clone, Debug)]
 pub struct RatioChart {
     title: String,
@@ -52,13 +52,14 @@ const BAND: f64 = 9.0;
 const MOST: f64 = 10.0;
 
 impl RatioChart {
-    /// An empty chart of the quotient `label`.
+    /// Returns a chart without rows. `label` describes the ratio, such as "ours over claimed".
     pub fn new(title: &str, label: &str) -> RatioChart {
         let (title, label) = (title.to_string(), label.to_string());
         RatioChart { title, label, kinds: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds a row of the kind `kind`, which has a colour and a mark of its own.
+    /// Adds a row with one or several values. Each `kind` has its own colour and mark. `told` is
+    /// the text at the right of the row, such as the values with their units.
     pub fn row(
         mut self,
         name: &str,
@@ -76,7 +77,7 @@ impl RatioChart {
         self
     }
 
-    /// Whether it has no rows.
+    /// Returns true if the chart has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -8,19 +8,19 @@ use serde_json::Value;
 
 use crate::{Column, Columns, Page, ReportError};
 
-/// A result in its three forms: text for people (`Display`), JSON for machines, and a page of
-/// charts with its data as files.
+/// A result in its forms: text for a terminal (`Display`), JSON, columns, and pages of charts with
+/// data files. Every [`PageReport`] implements it.
 pub trait Report: fmt::Display {
-    /// The result as JSON, indented, without a line feed at its end.
+    /// Returns the result as indented JSON, without a line feed at its end.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// If a value of the result cannot be serialised as JSON.
     fn json(&self) -> serde_json::Result<String>;
 
-    /// The result as rows and named columns, for programs that work on tables.
+    /// Returns the result as a table of named columns. All columns have the same number of rows.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// If a value of the result cannot be serialised as JSON.
     fn columns(&self) -> serde_json::Result<Vec<Column>>;
 
     /// Returns the page, or all pages of a result that has several.
@@ -30,26 +30,28 @@ pub trait Report: fmt::Display {
     /// the paths written, the page first.
     ///
     /// # Errors
-    /// When one of them cannot be written.
+    /// A [`ReportError`] if something cannot be drawn or a file cannot be written.
     fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError>;
 }
 
-/// A result whose JSON is its serialised form and whose files are those of one page. Such a result
-/// is a [`Report`].
+/// A result whose JSON is its serialised form and whose files are those of one page. Implementing
+/// it also implements [`Report`].
 pub trait PageReport: fmt::Display + Serialize {
-    /// Charts, tables and settings.
+    /// Returns the page: charts, tables and settings.
     fn page(&self) -> Page;
 
-    /// The rows of the result as a table, a JSON object each. A column is a leaf of these objects,
-    /// named by its path. Without a table of its own, the whole result is one row.
+    /// Returns the rows of the result's table, each a JSON object. [`Report::columns`] makes a
+    /// column of each leaf, named by its path such as `config.rounds`. By default the whole result
+    /// is one row.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// If a value of the result cannot be serialised as JSON.
     fn records(&self) -> serde_json::Result<Vec<Value>> {
         Ok(vec![serde_json::to_value(self)?])
     }
 
-    /// The columns of the table that the text prints, in its order. They come before all others.
+    /// Returns the names of the columns that the text prints, in its order. [`Report::columns`]
+    /// puts them before all others. None by default.
     fn printed_columns(&self) -> &'static [&'static str] {
         &[]
     }

@@ -1,24 +1,25 @@
-//! [`Estimate`]: the mean of a few independent measurements with its confidence interval.
+//! Statistics of a few independent measurements: means and ratios with confidence intervals
+//! ([`Estimate`]), and rank correlation.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::statistics::{Data, OrderStatistics, RankTieBreaker, Statistics};
 
-/// A mean with its 95% confidence interval, from independent measurements of a quantity that is
-/// about normally distributed (Student's t).
+/// A mean or ratio with its 95% confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean or ratio.
     pub mean: f64,
-    /// Lower and upper end of the interval; none from a single measurement.
+    /// Lower and upper end of the interval. `None` if there are too few measurements.
     pub ci95: Option<[f64; 2]>,
 }
 
 impl Estimate {
-    /// The estimate from `values`.
+    /// Returns the arithmetic mean of `values` with Student's t interval. The values must be
+    /// independent and about normally distributed. A single value has no interval.
     ///
     /// # Panics
-    /// When there are none.
+    /// If `values` is empty.
     pub fn of(values: &[f64]) -> Estimate {
         assert!(!values.is_empty(), "an estimate needs a measurement");
         let count = values.len() as f64;
@@ -32,21 +33,24 @@ impl Estimate {
         Estimate { mean, ci95 }
     }
 
-    /// Whether the interval reaches no further than `share` of the mean to either side. The
-    /// interval of a single measurement is unknown, and so is not within anything.
+    /// Returns true if half the width of the interval is at most `share` of the mean. `share` is a
+    /// fraction such as 0.05. Returns false if there is no interval.
     pub fn is_within(&self, share: f64) -> bool {
         self.half_width().is_some_and(|half| half <= share * self.mean.abs())
     }
 
-    /// Half the width of the interval.
+    /// Returns half the width of the interval; `None` if there is no interval.
     pub fn half_width(&self) -> Option<f64> {
         self.ci95.map(|[low, high]| (high - low) / 2.0)
     }
 }
 
-/// The factor between the means of two independent samples of a positive quantity, `after` over
-/// `before`, with its 95% confidence interval: Welch's t interval of the difference between the
-/// means of the logarithms. `None` if a sample is empty or has a value that is not above zero.
+/// Returns the geometric mean of `after` divided by the geometric mean of `before`, with its 95%
+/// confidence interval. The samples must be independent.
+///
+/// The interval is Welch's t interval of the difference between the means of the logarithms. It is
+/// `None` if a sample has a single value. The result is `None` if a sample is empty, or has a value
+/// that is not finite and above zero.
 pub fn ratio_of_means(before: &[f64], after: &[f64]) -> Option<Estimate> {
     let (before, after) = (Logarithms::of(before)?, Logarithms::of(after)?);
     let difference = after.mean - before.mean;
@@ -91,7 +95,8 @@ impl Logarithms {
     }
 }
 
-/// Spearman's rank correlation of the pairs, from -1 to 1; 0 where one side is constant.
+/// Returns Spearman's rank correlation of the pairs, from -1 to 1. Returns 0 if one side is
+/// constant.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
     let ranks = |of: fn(&(f64, f64)) -> f64| {
         let mut values = Data::new(pairs.iter().map(of).collect::<Vec<f64>>());

@@ -10,7 +10,8 @@ use super::svg::escape;
 /// A table of text and numbers, described once and shown in three forms: `Display` writes aligned
 /// plain text without the caption, a [`Page`](crate::Page) shows it as HTML and writes it as CSV.
 ///
-/// Text and HTML show three digits of a number, CSV all of them.
+/// Text, HTML and Markdown round numbers to three significant digits; CSV has all digits. A row
+/// must have as many cells as the header. Otherwise the page fails with [`ReportError::Ragged`].
 ///
 /// ```
 /// use ebbtide_report::Table;
@@ -61,14 +62,14 @@ impl Cell {
 }
 
 impl Table {
-    /// An empty table.
+    /// Returns a table without rows. `header` has the name of each column.
     pub fn new<'a>(caption: &str, header: impl IntoIterator<Item = &'a str>) -> Table {
         let header = header.into_iter().map(str::to_string).collect();
         Table { caption: caption.to_string(), header, rows: Vec::new(), notes_below: false }
     }
 
-    /// Shows the last column, which has notes, below the rows of a page. A long note in a column
-    /// would make its row high and leave the other cells empty.
+    /// Treats the last column as notes. HTML shows each note below its row, over the full width.
+    /// Text, Markdown and CSV keep the column.
     pub fn notes_below(self) -> Table {
         Table { notes_below: true, ..self }
     }
@@ -79,7 +80,7 @@ impl Table {
         self
     }
 
-    /// Adds a row that begins with text and ends with numbers.
+    /// Adds a row: first the text cells, then the numbers.
     pub fn numbers<S: AsRef<str>>(
         mut self,
         cells: impl IntoIterator<Item = S>,
@@ -90,7 +91,7 @@ impl Table {
         self
     }
 
-    /// Adds a row like [`numbers`](Table::numbers), with a dash where there is no number.
+    /// Adds a row like [`numbers`](Table::numbers). `None` is shown as a dash and is empty in CSV.
     pub fn cells<S: AsRef<str>>(
         mut self,
         cells: impl IntoIterator<Item = S>,
@@ -158,7 +159,7 @@ impl Table {
         out
     }
 
-    /// The table in Markdown, as GitHub and pandoc read it, without the caption.
+    /// Returns the table as Markdown for GitHub and pandoc, without the caption.
     pub fn markdown(&self) -> String {
         // A bar would end its cell.
         let line = |cells: Vec<String>| {
