@@ -26,11 +26,12 @@ pub struct Change {
     pub workload: String,
     /// Memory.
     pub mode: Mode,
-    /// Offered load; `None` in a closed loop.
+    /// Offered load as a share of DRAM-only's throughput; `None` in a closed loop.
     pub load: Option<f64>,
-    /// Throughput: of DRAM-only in jobs a second, of the others relative to DRAM-only.
+    /// The factor of throughput. It compares jobs per second for DRAM-only, and the ratio to
+    /// DRAM-only for others.
     pub throughput: Estimate,
-    /// The 99th percentile of the response time.
+    /// The factor of the 99th percentile of the response time, if both benches have it.
     pub p99: Option<Estimate>,
     /// Verdict from the interval of the throughput.
     pub verdict: Verdict,

@@ -19,7 +19,7 @@ pub struct BenchRun {
 /// The inputs of one outcome of a bench, and the costs of a miss on the machine at that time.
 #[derive(Debug, Clone)]
 pub struct Conditions {
-    /// Index of the outcome in the results of the report.
+    /// Index of the outcome in [`BenchReport::results`].
     pub outcome: usize,
     /// The program, with its image.
     pub program: Program,
@@ -27,7 +27,7 @@ pub struct Conditions {
     pub calibration: Calibration,
     /// The setup of the memory.
     pub setup: Setup,
-    /// Kernel threads per core, of a mode that chooses them.
+    /// Kernel threads per core, if the mode chooses them by trial.
     pub threads_per_core: Option<usize>,
     /// Seconds of warm-up. The outcome depends on the policy's state and the program's stores by
     /// then.
@@ -39,7 +39,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The options of the engine.
+    /// Returns the options of the engine for `setup`.
     pub fn engine_options(&self) -> ebbtide_engine::Options {
         engine_options(&self.setup)
     }

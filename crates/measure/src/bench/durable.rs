@@ -1,4 +1,4 @@
-//! [`Durable`]: what surviving crashes costs, beside the same program in extend memory.
+//! [`Durable`]: the cost of surviving crashes, compared with the same program in extend memory.
 
 use std::fmt;
 
@@ -16,23 +16,23 @@ use super::spread::Spread;
 pub struct Durable {
     /// When a transaction was acknowledged.
     pub policy: Policy,
-    /// Jobs a second over the jobs a second of extend memory, in the same round.
+    /// Throughput divided by the throughput of extend memory in the same round.
     pub ratio_to_extend: Spread,
-    /// Transactions a second.
+    /// Transactions that stored anything, per second.
     pub transactions_per_s: Spread,
-    /// Bytes of the words that it stored.
+    /// Bytes of the words that a transaction stored.
     pub stored_bytes: f64,
-    /// Pages that it stored to.
+    /// Pages that a transaction stored to.
     pub stored_pages: f64,
-    /// Bytes written to the log, its maps and superblocks.
+    /// Bytes written to the log, its maps and superblocks per transaction.
     pub log_bytes: f64,
-    /// Pages written back.
+    /// Pages written back per transaction.
     pub pages_written: f64,
-    /// Pages that extend memory wrote back for the same jobs.
+    /// Pages that extend memory wrote back for the same jobs, per transaction.
     pub pages_written_extend: f64,
-    /// Transactions that a flush made durable.
+    /// Transactions that one flush made durable, on average.
     pub transactions_per_flush: f64,
-    /// How long a flush took, in milliseconds.
+    /// Mean time of a flush, in milliseconds.
     pub flush_ms: f64,
 }
 

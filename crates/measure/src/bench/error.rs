@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::options::Mode;
 use crate::doctor::probe::ProbeError;
 
-/// Why a bench could not run.
+/// An error that ends a bench.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum BenchError {
@@ -39,7 +39,7 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// Whether the user's input, rather than the run, is at fault.
+    /// Returns true if the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
             BenchError::BadInput(_) | BenchError::Name(_) => true,

@@ -38,10 +38,11 @@ pub(super) const PAGING_TRIAL_S: f64 = 0.3;
 /// short.
 const PAGING_FILL_S: f64 = 1.5;
 
-/// Executes the commands on `input` until it ends, and replies on `output`.
+/// Runs this process as a child of a bench. Executes the commands on `input` until it ends, and
+/// replies on `output`.
 ///
 /// # Errors
-/// When a line cannot be read, parsed or answered: the parent has ended.
+/// If a line cannot be read, parsed or answered, for example because the parent has ended.
 #[cfg(feature = "memories")]
 pub fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     let mut memory = None;

@@ -107,10 +107,12 @@ fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
     seconds * length_share(options)
 }
 
-/// Runs a bench.
+/// Runs a bench. A memory or a workload that fails is reported in [`BenchReport::failures`], and
+/// the others go on.
 ///
 /// # Errors
-/// Invalid options, before anything is written; later, a failed run.
+/// [`BenchError`] if an option is invalid, `watch` requests a stop, or no workload has a result.
+/// Options are checked before anything is written.
 pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchError> {
     let cpus = check(options)?;
     let mut options = options.clone();

@@ -1,4 +1,4 @@
-//! [`BenchOptions`]: what to run, and in which memories.
+//! [`BenchOptions`]: the workloads, memories and conditions of a bench.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ impl Mode {
     /// Every mode that users choose.
     pub const ALL: [Mode; 5] = [Mode::Dram, Mode::Paging, Mode::Sync, Mode::Ebbtide, Mode::Mapped];
 
-    /// The name users type.
+    /// Returns the name in options and results.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Dram => "dram",
@@ -67,13 +67,13 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The DRAM budget of Ebbtide.
+/// The DRAM budget of every memory but DRAM-only.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dram {
-    /// A share of the dataset.
+    /// A share of the dataset, from 0 to 1. Parsed from `3%`.
     Share(f64),
-    /// A number of bytes.
+    /// A number of bytes. Parsed from `64MiB`.
     Bytes(u64),
 }
 
@@ -100,7 +100,8 @@ pub enum Flash {
     /// The data file or block device.
     Data,
     /// Memory that answers after this time without cost to the cores
-    /// ([`Dma`](ebbtide_engine::device::dma::Dma)). The rest is the engine's own cost.
+    /// ([`Dma`](ebbtide_engine::device::dma::Dma)). It leaves only the engine's own cost. Parsed
+    /// from `ram:50us`.
     Ram(Span),
 }
 
@@ -182,39 +183,42 @@ pub struct BenchOptions {
     pub trace_format: Option<Format>,
     /// DRAM for Ebbtide, blocking reads and paging.
     pub dram: Dram,
-    /// Cores.
+    /// Number of cores.
     pub cores: usize,
     /// Mean execution between misses of plain LRU to calibrate for, in microseconds.
     pub miss_interval_us: f64,
-    /// Rounds.
+    /// Number of undisturbed rounds. At most twice as many are measured.
     pub rounds: usize,
     /// Length of a window in seconds.
     pub seconds: f64,
     /// How jobs arrive.
     pub arrivals: Arrivals,
-    /// Loads of the open loop, as shares of DRAM-only's throughput.
+    /// Offered loads of the open loop, as shares of DRAM-only's throughput. Not used in a closed
+    /// loop.
     pub loads: Vec<f64>,
     /// How Ebbtide treats misses.
     #[serde(flatten)]
     pub tuning: Tuning,
-    /// Zipf skew of the keys.
+    /// Zipf skew of the keys; 0 is uniform.
     pub theta: f64,
-    /// When a transaction is acknowledged, if Ebbtide also runs over a store that survives crashes.
+    /// With a policy, Ebbtide also runs over a store that survives crashes ([`Mode::Durable`]). The
+    /// policy states when a transaction is acknowledged.
     pub durability: Option<Policy>,
     /// Placement of keys on pages.
     pub scatter: Scatter,
     /// Seed of layouts and job streams.
     pub seed: u64,
-    /// Overwrite existing contents of `data`.
+    /// True if existing contents of `data` may be overwritten.
     pub force: bool,
-    /// Also predict with the simulator.
+    /// True if the run also returns the conditions of each outcome for a prediction.
     pub predict: bool,
-    /// A `Profile` to predict with; measured first if none is given.
+    /// File of a [`Profile`](super::Profile) to predict with. With `None`, the profile is measured
+    /// first.
     pub machine: Option<PathBuf>,
 }
 
 impl BenchOptions {
-    /// The default bench, over `data`.
+    /// Returns the options of the default bench over the data file or block device `data`.
     pub fn new(data: PathBuf) -> BenchOptions {
         BenchOptions {
             workloads: Kind::ASTRIFLASH.map(Kind::name).to_vec(),
@@ -256,7 +260,7 @@ impl BenchOptions {
         tried.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// The DRAM budget in bytes.
+    /// Returns the DRAM budget in bytes.
     pub fn dram_bytes(&self) -> u64 {
         match self.dram {
             Dram::Share(share) => (self.dataset_bytes as f64 * share) as u64,

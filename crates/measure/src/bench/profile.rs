@@ -18,9 +18,9 @@ pub struct Profile {
     pub machine: String,
     /// Switches between threads.
     pub switches: Switches,
-    /// Core time of handing reads to the kernel, in microseconds.
+    /// Core time of handing reads to the kernel.
     pub submission: Submission,
-    /// Random 4 KiB reads, by how many are in flight, ascending.
+    /// Random 4 KiB reads at several queue depths, in ascending order of [`ReadsAt::in_flight`].
     pub reads: Vec<ReadsAt>,
     /// The costs of a miss by mode, of the modes that the machine permits.
     pub modes: Vec<ModeCosts>,
@@ -42,11 +42,11 @@ pub struct Submission {
 pub struct ReadsAt {
     /// Reads in flight.
     pub in_flight: u32,
-    /// Reads a second.
+    /// Reads per second.
     pub reads_per_s: f64,
-    /// Mean time of one, in microseconds.
+    /// Mean time of a read, in microseconds.
     pub mean_us: f64,
-    /// 99th percentile, in microseconds.
+    /// 99th percentile of the time of a read, in microseconds.
     pub p99_us: f64,
 }
 
@@ -72,7 +72,8 @@ fn one() -> f64 {
 }
 
 impl Profile {
-    /// The costs of `mode`. [`Mode::Plain`] and [`Mode::Durable`] have the engine's costs.
+    /// Returns the costs of `mode`, if they were measured. [`Mode::Plain`] and [`Mode::Durable`]
+    /// have the costs of [`Mode::Ebbtide`].
     pub fn mode(&self, mode: Mode) -> Option<&ModeCosts> {
         let mode = match mode {
             Mode::Plain | Mode::Durable => Mode::Ebbtide,
@@ -92,10 +93,10 @@ impl Profile {
         Profile::parse(&name, &text)
     }
 
-    /// Parses a profile. `name` is the name of its file.
+    /// Parses the TOML text of a profile. `name` is the name of its file in errors.
     ///
     /// # Errors
-    /// [`BenchError::BadInput`] when the text is not a profile.
+    /// [`BenchError::BadInput`] if the text is not a profile or a value is out of its range.
     pub fn parse(name: &str, text: &str) -> Result<Profile, BenchError> {
         let bad = |reason: String| BenchError::BadInput(format!("{name}: {reason}"));
         let profile: Profile = toml::from_str(text).map_err(|error| {
@@ -127,10 +128,10 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Writes the profile to `path`. The file appears when it is complete.
+    /// Writes the profile to `path` as TOML. The file appears when it is complete.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The system's error if the file cannot be written.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
         let text = toml::to_string(self).map_err(std::io::Error::other)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -51,7 +51,7 @@ pub struct Setup {
     pub durability: Policy,
     /// Tuning of the engine. Under paging, `threads` is the maximum of kernel threads to try.
     pub tuning: Tuning,
-    /// Instructions of added work a job, for trials during set-up.
+    /// Instructions of added work per job, for trials during set-up.
     pub work_instructions: u64,
     /// The share of its usual length that each measurement during set-up takes.
     pub setup_share: f64,
@@ -74,7 +74,7 @@ pub enum WindowArrivals {
 pub struct RawReads {
     /// The file or block device.
     pub file: PathBuf,
-    /// Reads a job.
+    /// Reads per job.
     pub per_job: f64,
     /// Reads handed to the kernel at a time.
     pub batch: u32,
@@ -101,7 +101,7 @@ pub enum Command {
         seconds: f64,
         /// How jobs arrive.
         arrivals: WindowArrivals,
-        /// Instructions of added work a job.
+        /// Instructions of added work per job.
         work_instructions: u64,
         /// Only for DRAM: reads through a raw ring between the jobs. The window counts them as
         /// misses.
@@ -119,7 +119,7 @@ pub enum Reply {
     Ready {
         /// Frames of the DRAM cache, where there is one.
         frames: Option<u64>,
-        /// Kernel threads a core, where they were chosen by trial.
+        /// Kernel threads per core, if they were chosen by trial.
         threads_per_core: Option<usize>,
         /// Notes for the user.
         notices: Vec<String>,
@@ -141,11 +141,11 @@ pub struct Calibration {
     pub work_instructions: u64,
     /// Share of a job's execution that the added work makes up.
     pub work_share: f64,
-    /// Misses a job under plain LRU.
+    /// Misses per job under plain LRU.
     pub lru_misses_per_job: f64,
-    /// Accesses to memory a job.
+    /// Accesses to memory per job.
     pub accesses_per_job: f64,
-    /// Execution a job with the work, in nanoseconds, in DRAM on one core.
+    /// Execution time of a job in DRAM on one core, added work included, in nanoseconds.
     pub job_ns: f64,
 }
 
@@ -174,11 +174,11 @@ pub struct SlowestJobs {
 pub struct Window {
     /// Jobs that ended.
     pub jobs: u64,
-    /// Its length, in seconds.
+    /// Length of the window, in seconds.
     pub seconds: f64,
     /// CPU time of the process, in seconds.
     pub cpu_s: f64,
-    /// The part of it in the kernel, in seconds.
+    /// The part of `cpu_s` in the kernel, in seconds.
     pub system_s: f64,
     /// From a job's start to its end.
     pub service_us: Latency,
@@ -208,18 +208,18 @@ pub struct Window {
     pub polluted: u64,
     /// Accesses that waited for a page that was in flight already.
     pub hits_under_miss: u64,
-    /// Seconds in which a core was idle, summed over cores.
+    /// Idle time in seconds, summed over cores.
     pub idle_s: f64,
-    /// Flash reads, from the miss to the page's arrival.
+    /// Times of flash reads, from the miss to the page's arrival.
     pub flash_read_us: Latency,
-    /// How long flash reads waited for their submission, in seconds, added up.
+    /// Total time that flash reads waited for their submission, in seconds.
     #[serde(default)]
     pub held_s: f64,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
     /// The most bytes of its stack that a job has used so far, in an engine.
     pub stack_used_bytes: u64,
-    /// What transactions have stored, over a store that survives crashes.
+    /// Counts of transactions over a store that survives crashes; zero for others.
     #[serde(default)]
     pub committed: Committed,
 }
@@ -229,7 +229,7 @@ pub struct Window {
 pub struct Committed {
     /// Transactions that stored anything.
     pub transactions: u64,
-    /// The pages that each of them stored to, added up.
+    /// Pages that the transactions stored to. A page counts once per transaction.
     pub stored_pages: u64,
     /// Bytes of the words that they stored.
     pub stored_bytes: u64,
@@ -237,7 +237,7 @@ pub struct Committed {
     pub log_bytes: u64,
     /// Flushes of the log.
     pub flushes: u64,
-    /// How long these took in all, in seconds.
+    /// Total time of the flushes, in seconds.
     pub flush_s: f64,
 }
 

@@ -16,9 +16,9 @@ use crate::doctor::machine::{MachineSummary, ServedBy};
 pub struct LatencySpread {
     /// Medians of the rounds.
     pub p50: Spread,
-    /// Their 99th percentiles.
+    /// 99th percentiles of the rounds.
     pub p99: Spread,
-    /// Their 99.9th percentiles.
+    /// 99.9th percentiles of the rounds.
     pub p999: Spread,
 }
 
@@ -35,9 +35,9 @@ impl LatencySpread {
 /// The effect of prefetching, over several rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AheadSpread {
-    /// Pages prefetched a second.
+    /// Pages prefetched per second.
     pub pages_per_s: Spread,
-    /// The share of them that was used.
+    /// The share of prefetched pages that was used.
     pub accuracy: Spread,
     /// The share of used prefetches that a job had to wait for.
     pub lateness: Spread,
@@ -90,38 +90,40 @@ pub struct ModeOutcome {
     pub cores: usize,
     /// Offered load as a share of DRAM-only's throughput; `None` in a closed loop.
     pub load: Option<f64>,
-    /// Jobs a second.
+    /// Jobs per second.
     pub jobs_per_s: Spread,
-    /// Jobs a second over DRAM-only's in the same round. In an open loop, over the most that
-    /// DRAM-only can do. For DRAM-only itself in a closed loop, exactly 1.
+    /// Jobs per second divided by DRAM-only's in the same round. In an open loop, divided by
+    /// DRAM-only's maximum. Exactly 1 for DRAM-only in a closed loop.
     pub ratio_to_dram: Spread,
     /// Execution between misses that plain LRU would have, in microseconds; `None` if it would not
     /// miss.
     pub lru_miss_interval_us: Option<Spread>,
     /// Execution between misses, in microseconds; `None` for DRAM-only and where nothing missed.
     pub miss_interval_us: Option<Spread>,
-    /// Misses a job; `None` likewise.
+    /// Misses per job; `None` for DRAM-only and where nothing missed.
     pub misses_per_job: Option<Spread>,
-    /// CPU cost of a page read, for a miss or ahead of demand. All CPU time, with the kernel's
-    /// threads, beyond DRAM-only's for the same jobs. `None` likewise.
+    /// CPU time per page read, for a miss or ahead of demand, in microseconds. It is all CPU time
+    /// beyond DRAM-only's for the same jobs, the kernel's threads included. `None` for DRAM-only
+    /// and where nothing missed.
     pub cpu_us_per_miss: Option<Spread>,
-    /// The CPU that the kernel used, its own threads included, over the same pages.
+    /// CPU time of the kernel per page read, its own threads included, in microseconds. `None` for
+    /// DRAM-only and where nothing missed.
     pub kernel_cpu_us_per_miss: Option<Spread>,
-    /// From a job's start to its end.
+    /// Time from a job's start to its end.
     pub service_us: LatencySpread,
-    /// From a job's intended arrival to its end. In a closed loop a job arrives when it is started:
-    /// equal to `service_us`.
+    /// Time from a job's intended arrival to its end. In a closed loop a job arrives when it
+    /// starts, so this is equal to `service_us`.
     pub response_us: LatencySpread,
     /// Where the slowest jobs spend their time, in an open loop.
     #[serde(default)]
     pub slowest: Option<SlowestSpread>,
-    /// Pages read a second.
+    /// Pages read from flash per second.
     pub flash_reads_per_s: Spread,
-    /// Pages written a second.
+    /// Pages written to flash per second.
     pub flash_writes_per_s: Spread,
     /// Median flash read, from the miss to the page's arrival, in microseconds.
     pub flash_read_us: Option<Spread>,
-    /// The 99th percentile of the same.
+    /// 99th percentile of a flash read, from the miss to the page's arrival, in microseconds.
     #[serde(default)]
     pub flash_read_p99_us: Option<Spread>,
     /// Mean part of a flash read before its submission, in microseconds.
@@ -129,11 +131,11 @@ pub struct ModeOutcome {
     pub flash_read_held_us: Option<Spread>,
     /// Pages that a write to flash carried, where the engine wrote.
     pub pages_per_write: Option<Spread>,
-    /// Pages handed to the kernel at a time, those read and those written.
+    /// Pages, read or written, per submission to the kernel, in an engine.
     pub requests_per_submission: Option<Spread>,
     /// The effect of prefetching, if anything was prefetched.
     pub ahead: Option<AheadSpread>,
-    /// Share of the time in which a core was idle.
+    /// Share of the time that a core was idle, in an engine.
     pub idle_share: Option<Spread>,
     /// Resident memory in MiB, with the program's text, without the kernel's memory for it.
     pub rss_mib: Spread,
@@ -153,9 +155,10 @@ pub struct ModeOutcome {
     /// The cost of a read through a raw ring in place of each miss, in [`Mode::Ebbtide`].
     #[serde(default)]
     pub raw_ring: Option<RawRingCost>,
-    /// Throughput over DRAM-only's with no work added to jobs, measured once.
+    /// Throughput divided by DRAM-only's without work added to jobs, measured once, in
+    /// [`Mode::Ebbtide`].
     pub ratio_without_work: Option<f64>,
-    /// Kernel threads a core, where they were chosen by trial.
+    /// Kernel threads per core, if they were chosen by trial.
     pub threads_per_core: Option<usize>,
     /// Throughput and tail of each round. The other figures are computed from them.
     pub by_round: ByRound,
@@ -167,20 +170,20 @@ pub struct ModeOutcome {
     pub rounds_measured: usize,
     /// Reasons to doubt this outcome; empty if there is none.
     pub doubts: Vec<String>,
-    /// Jobs a second that the simulator predicts, if it was run.
+    /// Jobs per second that the simulator predicts, if it was run.
     pub predicted_jobs_per_s: Option<f64>,
-    /// Misses a job that the simulator predicts.
+    /// Misses per job that the simulator predicts, if it was run.
     pub predicted_misses_per_job: Option<f64>,
-    /// Predicted over measured, less one.
+    /// Predicted divided by measured throughput, minus 1.
     pub prediction_error: Option<f64>,
 }
 
 /// Figures of each round, in the order of measurement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ByRound {
-    /// Jobs a second.
+    /// Jobs per second.
     pub jobs_per_s: Vec<f64>,
-    /// Jobs a second over DRAM-only's.
+    /// Jobs per second divided by DRAM-only's.
     pub ratio_to_dram: Vec<f64>,
     /// 99th percentile of the response time, in microseconds.
     pub p99_us: Vec<f64>,
@@ -237,21 +240,21 @@ pub struct Tried {
     pub workload: &'static str,
     /// The techniques, as options of the command.
     pub what: String,
-    /// Measured here.
+    /// The measured effect.
     pub measured: Effect,
-    /// In the simulator with the same policies, if a prediction was requested.
+    /// The effect in the simulator with the same policies, if a prediction was requested.
     pub simulated: Option<Effect>,
 }
 
 /// The effect of a technique.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
-    /// Misses a job without it.
+    /// Misses per job without the technique.
     pub misses_per_job_without: f64,
-    /// Misses a job with it.
+    /// Misses per job with the technique.
     pub misses_per_job_with: f64,
-    /// Jobs a second with it over jobs a second without it. Measured: the median of the rounds'
-    /// ratios.
+    /// Throughput with the technique divided by throughput without it. If measured, the median of
+    /// the rounds' ratios.
     pub speedup: f64,
 }
 
@@ -288,7 +291,7 @@ pub struct BenchMachine {
     pub read_us_qd1: Option<f64>,
     /// Mean 4 KiB random read with 32 in flight, in microseconds.
     pub read_us_qd32: Option<f64>,
-    /// 4 KiB random reads a second with 32 in flight.
+    /// 4 KiB random reads per second with 32 in flight.
     pub reads_per_s_qd32: Option<f64>,
     /// A summary in a line, with the processor and the disk.
     pub headline: String,
@@ -313,7 +316,7 @@ impl BenchMachine {
 /// The settings of a bench, fully resolved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BenchConfig {
-    /// As given, or by default.
+    /// The options as given, with defaults for the others.
     #[serde(flatten)]
     pub options: super::BenchOptions,
     /// The resolved DRAM budget, in bytes.

@@ -5,11 +5,11 @@ use serde::Serialize;
 /// A figure over several rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// The middle one, or the mean of the two middle ones.
+    /// The median: the middle value, or the mean of the two middle values.
     pub median: f64,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
 }
 

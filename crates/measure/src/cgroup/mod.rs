@@ -77,7 +77,7 @@ pub enum CgroupError {
 }
 
 impl CgroupError {
-    /// Returns whether the cause is the machine or the user's rights, not a failure of an existing
+    /// Returns true if the cause is the machine or the user's rights, not a failure of an existing
     /// group.
     pub fn is_refusal(&self) -> bool {
         matches!(self, CgroupError::NoController { .. } | CgroupError::NotPermitted { .. })
@@ -99,7 +99,7 @@ fn remedy(version: CgroupVersion) -> &'static str {
 /// The two kinds of control group hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CgroupVersion {
-    /// One hierarchy a controller (`memory.limit_in_bytes`).
+    /// One hierarchy per controller (`memory.limit_in_bytes`).
     V1,
     /// The unified hierarchy (`memory.max`).
     V2,
@@ -159,8 +159,9 @@ impl Standing {
         Standing { version, mount: mount.point.clone(), own }
     }
 
-    /// The groups a new one can be made under, best first: this process's own and its ancestors.
-    /// Groups of ours are passed over, so that limits do not nest and leaves stay leaves.
+    /// Returns the folders of the groups under which a new group can be made, best first. These are
+    /// this process's group and its ancestors. Ebbtide's own groups are left out, so that limits do
+    /// not nest.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let ours = |path: &Path| creator_of(path).is_some();
         let mut found = Vec::new();
@@ -297,8 +298,9 @@ impl MemoryCgroup {
         })
     }
 
-    /// Returns the most bytes ever charged to the group, where the kernel counts them (v1, v2 since
-    /// 5.19).
+    /// Returns the most bytes charged to the group since it was made or, with v1, since
+    /// [`reset_peak`](MemoryCgroup::reset_peak). `None` if the kernel does not count them (v2
+    /// before 5.19).
     pub fn peak_bytes(&self) -> Option<u64> {
         self.read_bytes(match self.version {
             CgroupVersion::V1 => "memory.max_usage_in_bytes",
@@ -307,8 +309,9 @@ impl MemoryCgroup {
         .ok()
     }
 
-    /// Makes [`peak_bytes`](MemoryCgroup::peak_bytes) begin anew, where the kernel can (v1, v2
-    /// since 6.12).
+    /// Resets [`peak_bytes`](MemoryCgroup::peak_bytes) to the current usage, with v1. With v2 the
+    /// peak stays: kernels before 6.12 refuse, and later ones reset it only for the file descriptor
+    /// that wrote.
     pub fn reset_peak(&self) {
         let file = match self.version {
             CgroupVersion::V1 => "memory.max_usage_in_bytes",
@@ -318,8 +321,8 @@ impl MemoryCgroup {
         let _ = write(&self.path.join(file), "0");
     }
 
-    /// Returns how much of [`usage_bytes`](MemoryCgroup::usage_bytes) is the kernel's own (page
-    /// tables, stacks, caches of objects), where the kernel counts it.
+    /// Returns the part of [`usage_bytes`](MemoryCgroup::usage_bytes) that is the kernel's own:
+    /// page tables, stacks and caches of objects. `None` if the kernel does not count it.
     pub fn kernel_bytes(&self) -> Option<u64> {
         match self.version {
             CgroupVersion::V1 => self.read_bytes("memory.kmem.usage_in_bytes").ok(),
@@ -330,8 +333,8 @@ impl MemoryCgroup {
         }
     }
 
-    /// Returns how much of [`usage_bytes`](MemoryCgroup::usage_bytes) is pages of files, where the
-    /// kernel reports it.
+    /// Returns the part of [`usage_bytes`](MemoryCgroup::usage_bytes) that is cached pages of
+    /// files. `None` if the kernel does not report it.
     pub fn file_bytes(&self) -> Option<u64> {
         let field = match self.version {
             CgroupVersion::V1 => "cache ",
@@ -388,8 +391,8 @@ impl MemoryCgroup {
         found.parse().map_err(|_| CgroupError::Unexpected { path, found: found.to_string() })
     }
 
-    /// Frees cached pages of files. They would stay after the end of the group, charged to a group
-    /// that no longer exists. A later group would then read the same file for free.
+    /// Frees the group's cached pages of files. Otherwise they outlive the group, and a later group
+    /// reads the same file without being charged.
     pub fn forget_cached_pages(&self) {
         let request = match self.version {
             CgroupVersion::V1 => ("memory.force_empty", "0".to_string()),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::probe;
 
-/// Switches between threads of one core.
+/// Times of switches between threads of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switches {
@@ -20,15 +20,16 @@ pub struct Switches {
     pub os_us: f64,
 }
 
-/// Measures both, in a fraction of a second.
+/// Measures the times of both kinds of switches. Takes a fraction of a second.
 ///
 /// # Errors
-/// When stacks, pipes or threads cannot be created.
+/// The system's error if a stack, pipe or thread cannot be created.
 pub fn switches() -> io::Result<Switches> {
     Ok(Switches { user_ns: user_ns()?, os_us: os_us()? })
 }
 
-/// Reads that [`probe::random_reads`] hands over in one call at `queue_depth`.
+/// Returns the number of reads that [`probe::random_reads`] hands to the kernel in one call at
+/// `queue_depth`.
 pub fn reads_a_call(queue_depth: u32) -> u32 {
     probe::batch(queue_depth)
 }

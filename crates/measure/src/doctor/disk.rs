@@ -22,7 +22,7 @@ pub enum Known<T> {
 }
 
 impl<T> Known<T> {
-    /// The value, if it is known.
+    /// Returns the value, if it is known.
     pub fn value(&self) -> Option<&T> {
         match self {
             Known::Value(value) => Some(value),
@@ -121,10 +121,10 @@ pub(super) fn memory_file_system(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// The disks behind `path`: one, or several under a RAID or a device-mapper volume.
+/// Returns the disks behind `path`: one, or several under a RAID or a device-mapper volume.
 ///
 /// # Errors
-/// Why they cannot be found: a file system in memory or over a network, or nothing readable.
+/// The reason in one line. For example, `path` is on a file system in memory or over a network.
 pub fn behind(path: &Path) -> Result<Vec<Disk>, String> {
     let about = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let number = if about.file_type().is_block_device() { about.rdev() } else { about.dev() };

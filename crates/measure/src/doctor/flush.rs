@@ -17,10 +17,10 @@ const PAGES_A_FLUSH: usize = 16;
 /// Flushes slower than this are counted as this slow.
 const FLUSH_NS_MAX: u64 = 60_000_000_000;
 
-/// Flushes of the data's device.
+/// Times of flushes of the data's device, each after writes of random pages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flushes {
-    /// Pages of 4 KiB written before each.
+    /// Pages of 4 KiB written before each flush.
     pub pages: usize,
     /// Mean time of the writes and the flush, in microseconds.
     pub mean_us: f64,

@@ -10,7 +10,7 @@ use super::disk::{self, Disk, Medium};
 use super::flush::Flushes;
 use super::probe::{self, ProbeError, Reads, Target};
 
-/// The machine in brief. An unknown text is "unknown", and an unknown number is absent.
+/// The machine in brief. An unknown text is "unknown", and an unknown number is `None`.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineSummary {
     /// Version of the kernel.
@@ -27,11 +27,11 @@ pub struct MachineSummary {
     pub virtualised: Option<String>,
     /// The disks that hold the data.
     pub disks: Vec<Disk>,
-    /// How fast 4 KiB reads of the data are, one entry a queue depth.
+    /// Measured 4 KiB reads of the data, one entry per queue depth.
     pub reads: Vec<Reads>,
-    /// Source of these reads.
+    /// Where `reads` were served from.
     pub reads_from: ServedBy,
-    /// How long flushes take, where that was measured.
+    /// Times of flushes, if they were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flushes: Option<Flushes>,
 }
@@ -73,11 +73,12 @@ impl MachineSummary {
         }
     }
 
-    /// Returns the machine, and the speed of the disk behind `data_file` at queue depths 1 and 32,
-    /// measured in `share` of 0.6 s. The file is only read.
+    /// Returns the machine, and the speed of the disk behind `data_file` at queue depths 1 and 32.
+    /// The measurement takes `share` times 0.6 s and only reads the file. `disks` is empty if the
+    /// disks cannot be found.
     ///
     /// # Errors
-    /// [`ProbeError`] when the file cannot be read. The disks are left out if they cannot be found.
+    /// [`ProbeError`] if the file cannot be read.
     pub fn quick(data_file: &Path, share: f64) -> Result<MachineSummary, ProbeError> {
         let target = Target::open(data_file)?;
         let mut summary = MachineSummary::of_system();

@@ -77,10 +77,11 @@ pub enum DoctorError {
     Stopped(#[from] Stopped),
 }
 
-/// Examines this machine. A test file is removed again, also when `watch` stops the examination.
+/// Examines this machine. Removes its test file, also if `watch` stops the examination.
 ///
 /// # Errors
-/// [`DoctorError`] when the data path does not exist, an option is invalid, or on a stop.
+/// [`DoctorError`] if the data path does not exist, an option is invalid, or `watch` requests a
+/// stop.
 pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport, DoctorError> {
     check(options)?;
     let data = options.data.clone().unwrap_or_else(|| PathBuf::from("."));

@@ -64,7 +64,7 @@ pub enum ProbeError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// It was stopped.
+    /// The watch requested a stop.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -93,10 +93,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens an existing file or block device, read-only, for direct I/O where it permits that.
+    /// Opens an existing file or block device, read-only. Uses direct I/O if the file system
+    /// permits it; see [`direct`](Target::direct).
     ///
     /// # Errors
-    /// [`ProbeError::Open`], [`ProbeError::TooSmall`].
+    /// [`ProbeError::Open`] if it cannot be opened, [`ProbeError::TooSmall`] if it has less than 4
+    /// KiB.
     pub fn open(path: &Path) -> Result<Target, ProbeError> {
         let failed = |source| ProbeError::Open { path: path.to_path_buf(), source };
         // A path that names a pipe must not make this wait for a writer.
@@ -114,11 +116,13 @@ impl Target {
         Ok(Target { file, bytes, direct })
     }
 
-    /// Makes a file of `bytes` bytes in `folder` and fills it with incompressible contents. The
-    /// file has no name, so it disappears with the target or the process.
+    /// Makes a file in `folder` and fills it with incompressible contents. Its size is `bytes`,
+    /// rounded up to whole pages of 4 KiB. The file has no name, so it disappears with the target
+    /// or the process.
     ///
     /// # Errors
-    /// [`ProbeError::Write`]; [`ProbeError::Stopped`] when `watch` requests it.
+    /// [`ProbeError::Write`] if it cannot be made, [`ProbeError::Stopped`] if `watch` requests a
+    /// stop.
     pub fn temporary(folder: &Path, bytes: u64, watch: Watch<'_>) -> Result<Target, ProbeError> {
         let failed = |source| ProbeError::Write { folder: folder.to_path_buf(), bytes, source };
         let mut file = tempfile::tempfile_in(folder).map_err(failed)?;
@@ -139,13 +143,15 @@ impl Target {
         Ok(Target { file, bytes: whole, direct })
     }
 
-    /// Returns the readable bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns whether reads bypass the page cache, or the reason why not. Then the probe measures
-    /// DRAM.
+    /// Returns `Ok` if reads bypass the page cache.
+    ///
+    /// # Errors
+    /// The reason why reads use the page cache. A probe then measures DRAM.
     pub fn direct(&self) -> Result<(), &str> {
         self.direct.as_ref().copied().map_err(String::as_str)
     }
@@ -219,17 +225,18 @@ pub struct Reads {
     pub p50_us: f64,
     /// 99th percentile of that time, in microseconds.
     pub p99_us: f64,
-    /// Processor time this process took for each read, in microseconds, the kernel's part included.
+    /// Processor time of this process per read, in microseconds, the kernel's part included.
     pub cpu_us_per_read: f64,
 }
 
-/// Keeps `queue_depth` random 4 KiB reads in flight for `duration` and measures them.
+/// Keeps `queue_depth` random 4 KiB reads in flight for `duration` and measures them. The first
+/// fifth is warm-up and not counted. Where io_uring is refused, threads issue blocking reads.
 ///
 /// # Errors
-/// [`ProbeError::Read`] when a read fails.
+/// [`ProbeError::Read`] if a read fails.
 ///
 /// # Panics
-/// When `queue_depth` is zero.
+/// If `queue_depth` is zero.
 pub fn random_reads(
     target: &Target,
     queue_depth: u32,

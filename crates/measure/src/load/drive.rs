@@ -23,11 +23,11 @@ const BULK_PIPELINE: usize = 32;
 /// The longest wait for sockets before the watch is asked.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Runs a load.
+/// Runs a load. Error replies and wrong replies are counted in the report.
 ///
 /// # Errors
-/// When options are invalid, the server cannot be reached or breaks a connection, or `watch` stops
-/// it. Errors and wrong replies of the server are counted instead.
+/// [`LoadError`] if an option is invalid, the server cannot be reached, a connection breaks, or
+/// `watch` requests a stop.
 pub fn run(options: &LoadOptions, watch: Watch<'_>) -> Result<LoadReport, LoadError> {
     let mut load = Load::open(options)?;
     let start = Instant::now();

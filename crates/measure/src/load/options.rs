@@ -54,37 +54,40 @@ impl Serialize for Server {
 pub struct LoadOptions {
     /// The server.
     pub server: Server,
-    /// The password to send.
+    /// The password for `AUTH`. Reports leave it out.
     #[serde(skip)]
     pub password: Option<String>,
-    /// Speak TLS over TCP, and trust servers with a certificate from an authority in this PEM file.
+    /// PEM file of certificate authorities. With it, the load speaks TLS over TCP and trusts only
+    /// servers with a certificate from them.
     pub trust: Option<PathBuf>,
-    /// Number of keys. All are written before the load unless `fill` is off.
+    /// Number of keys, from 1 to 2³⁰.
     pub keys: usize,
-    /// Whether all keys are written first.
+    /// True if all keys are written before the load.
     pub fill: bool,
-    /// The least and the most bytes of a value.
+    /// The least and the most bytes of a value, from 16 to 512 MiB.
     pub value_bytes: (usize, usize),
-    /// The skew of Zipf's distribution of keys; 0 is uniform.
+    /// The skew of Zipf's distribution of keys, from 0 (uniform) to 10.
     pub zipf: f64,
-    /// The share of commands that write.
+    /// The share of commands that write, from 0 to 1. The others read.
     pub writes: f64,
-    /// The share of writes that delete.
+    /// The share of writes that delete, from 0 to 1.
     pub deletes: f64,
-    /// Connections.
+    /// Number of connections, from 1 to 60,000.
     pub clients: usize,
-    /// Commands that a connection sends together; it waits for all replies before it sends more.
+    /// Commands that a connection sends together, from 1 to 10,000. It waits for all replies before
+    /// it sends more. Not used with a `rate`.
     pub pipeline: usize,
-    /// Commands a second that arrive at random times, independently of replies. `None`: every
-    /// connection sends its next command after a reply.
+    /// Commands per second that arrive at random times, independently of replies. With `None`, each
+    /// connection sends its next commands after the replies.
     pub rate: Option<f64>,
-    /// Time that is not measured.
+    /// Time of load before the measurement.
     pub warm_up: Duration,
-    /// Time that is measured.
+    /// Time of load that is measured.
     pub duration: Duration,
-    /// The time to wait for a server that has gone away. Once it is back, every key is checked.
+    /// Longest time to wait for a server that has gone away. Once it is back, every key is checked.
+    /// With `None`, a broken connection is an error.
     pub survive: Option<Duration>,
-    /// Whether every key is checked at the end.
+    /// True if every key is read and checked at the end.
     pub check_all: bool,
     /// A file on the server's disk, such as its store, that a probe reads while the load is
     /// measured.
@@ -118,7 +121,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// Why a load ended early.
+/// An error that ends a load.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum LoadError {

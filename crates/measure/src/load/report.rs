@@ -16,14 +16,15 @@ pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(RESPONSE_NS_MAX, 3).expect("the bounds are valid")
 }
 
-/// Response times in microseconds, from the intended time of sending to the reply.
+/// Response times in microseconds, from the intended time of sending to the reply. Longer ones than
+/// ten minutes count as ten minutes.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ResponseTimes {
     /// The median.
     pub p50_us: f64,
-    /// 99% are at most this.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 99.9% are at most this.
+    /// The 99.9th percentile.
     pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
@@ -55,7 +56,7 @@ pub(super) fn loop_kind(rate: Option<f64>) -> String {
 pub struct ProbeReport {
     /// Reads of 4 KiB, including those that were due during an earlier one.
     pub reads: u64,
-    /// Response times from the time at which each read was due.
+    /// Response times, from the time at which a read was due to its end.
     pub response: ResponseTimes,
     /// The reason why reads used the page cache, if they did.
     pub cached: Option<String>,
@@ -64,31 +65,31 @@ pub struct ProbeReport {
 /// Results of a load.
 #[derive(Debug, Clone, Serialize)]
 pub struct LoadReport {
-    /// Its options.
+    /// The options of the load.
     pub options: LoadOptions,
-    /// Seconds for writing all keys; `None` if that was left out.
+    /// Seconds for writing all keys; `None` without [`LoadOptions::fill`].
     pub fill_seconds: Option<f64>,
-    /// Seconds that were measured.
+    /// Length of the measurement in seconds.
     pub seconds: f64,
-    /// Commands that were answered while it was measured.
+    /// Commands answered during the measurement.
     pub commands: u64,
-    /// Commands a second.
+    /// Commands answered per second of the measurement.
     pub throughput: f64,
-    /// Response times.
+    /// Response times of the measurement.
     pub response: ResponseTimes,
     /// The probe's reads of the disk during the load, if a probe was requested.
     pub probe: Option<ProbeReport>,
-    /// Values read and checked in all, the check of every key included.
+    /// Values read and checked in the whole load, checks of every key included.
     pub reads_checked: u64,
-    /// Writes that were acknowledged in all.
+    /// Writes acknowledged in the whole load.
     pub writes_acknowledged: u64,
-    /// Error replies in all.
+    /// Error replies in the whole load.
     pub errors: u64,
-    /// The first of them.
+    /// The first error reply.
     pub first_error: Option<String>,
-    /// Replies in all that cannot be right.
+    /// Wrong replies in the whole load: values that the key cannot have.
     pub wrong: u64,
-    /// The first of them.
+    /// A description of the first wrong reply.
     pub first_wrong: Option<String>,
     /// Times the server went away and came back.
     pub restarts: u64,
@@ -97,7 +98,7 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Whether every reply was right and none was an error.
+    /// Returns true if no reply was wrong or an error.
     pub fn is_right(&self) -> bool {
         self.wrong == 0 && self.errors == 0
     }

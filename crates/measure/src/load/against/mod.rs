@@ -1,4 +1,5 @@
-//! [`run`]: Ebbtide's server beside a stock Redis that has all data in DRAM, under the same load.
+//! [`run`]: compares Ebbtide's server with a stock Redis that has all data in DRAM, under the same
+//! load.
 //!
 //! Both servers run on the same CPU. The load runs on another CPU if there is one. Only one server
 //! has work at a time. Every round measures every mix on both, and starts with the other server.
@@ -57,16 +58,16 @@ pub struct AgainstOptions {
     /// Keys, values, skew, clients, warm-up and duration. The comparison sets the mix and the
     /// server.
     pub load: LoadOptions,
-    /// Rounds.
+    /// Number of rounds. Each measures every mix on both servers.
     pub rounds: usize,
-    /// DRAM of Ebbtide's server; a twentieth of the data without it, and at least 8 MiB.
+    /// DRAM of Ebbtide's server in bytes. With `None`, a twentieth of the data, but at least 8 MiB.
     pub dram_bytes: Option<u64>,
-    /// The durability of Ebbtide's server. Redis keeps nothing, or with [`Policy::Always`] a log
-    /// that it flushes as often.
+    /// The durability of Ebbtide's server. With [`Policy::Always`], Redis flushes its log as often.
+    /// Otherwise Redis keeps nothing on disk.
     pub durability: Policy,
-    /// The `ebbtide` program.
+    /// Path of the `ebbtide` program.
     pub ebbtide: PathBuf,
-    /// The `redis-server` program.
+    /// Path of the `redis-server` program.
     pub redis: PathBuf,
     /// The folder for the files of both servers.
     pub folder: PathBuf,
@@ -140,7 +141,7 @@ struct Window {
 /// Runs a comparison.
 ///
 /// # Errors
-/// When a server does not start or does not answer, or `watch` stops it.
+/// [`LoadError`] if a server does not start or does not answer, or `watch` requests a stop.
 pub fn run(options: &AgainstOptions, watch: Watch<'_>) -> Result<AgainstReport, LoadError> {
     if !(1..=1000).contains(&options.rounds) {
         let given = options.rounds.to_string();

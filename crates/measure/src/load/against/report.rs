@@ -27,43 +27,42 @@ pub struct AgainstReport {
     pub machine: String,
     /// The version of Redis.
     pub redis_version: String,
-    /// Keys.
+    /// Number of keys.
     pub keys: usize,
     /// The least and the most bytes of a value.
     pub value_bytes: (usize, usize),
     /// Bytes of all keys and values.
     pub data_bytes: u64,
-    /// DRAM of Ebbtide's server.
+    /// DRAM of Ebbtide's server in bytes.
     pub dram_bytes: u64,
-    /// Flash that keys, values and the index took once all keys were written.
+    /// Bytes of flash that keys, values and the index took once all keys were written.
     pub flash_bytes: u64,
-    /// Its durability.
+    /// The durability of Ebbtide's server.
     pub durability: String,
-    /// Skew of the keys.
+    /// Zipf skew of the keys; 0 is uniform.
     pub zipf: f64,
-    /// Connections.
+    /// Number of connections.
     pub clients: usize,
-    /// Commands a second that arrived at random times; `None` if each connection sent its next
+    /// Commands per second that arrived at random times. `None` if each connection sent its next
     /// command after a reply.
     pub rate: Option<f64>,
-    /// Reads a second that the disk of Ebbtide's store gives with many in flight, where it was
-    /// measured.
+    /// Reads per second of the disk of Ebbtide's store at queue depth 128, if they were measured.
     pub disk_reads_per_s: Option<f64>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Seconds of a measurement.
+    /// Length of a measurement in seconds.
     pub seconds: f64,
     /// Seconds to write all keys to Redis.
     pub redis_fill_seconds: f64,
     /// Seconds to write all keys to Ebbtide.
     pub ebbtide_fill_seconds: f64,
-    /// Resident memory of Redis at the end.
+    /// Resident memory of Redis at the end, in bytes.
     pub redis_resident_bytes: u64,
-    /// Resident memory of Ebbtide's server at the end.
+    /// Resident memory of Ebbtide's server at the end, in bytes.
     pub ebbtide_resident_bytes: u64,
-    /// Whether the load ran on the CPU of the servers.
+    /// True if the load ran on the CPU of the servers.
     pub cpus_shared: bool,
-    /// Disturbances of the measurements, if there were any.
+    /// Description of disturbances by other programs or the host, if there were any.
     pub disturbed: Option<String>,
     /// The first error reply.
     pub first_error: Option<String>,
@@ -89,30 +88,30 @@ pub struct MixReport {
 /// A mix on one server, over the rounds.
 #[derive(Debug, Clone, Serialize)]
 pub struct SideReport {
-    /// Commands a second.
+    /// Commands per second.
     pub throughput: Spread,
     /// The median response in microseconds.
     pub p50_us: Spread,
-    /// 99% of the responses are at most this.
+    /// The 99th percentile of the responses in microseconds.
     pub p99_us: Spread,
     /// The longest response in microseconds.
     pub max_us: Spread,
-    /// Reads of the disk during the mix, in an open loop.
+    /// A probe's reads of the disk during the mix. `None` without a rate.
     pub probe: Option<ProbeSpread>,
-    /// CPU time of a command in microseconds, the kernel's own threads included.
+    /// CPU time per command in microseconds, the kernel's own threads included.
     pub cpu_us: Spread,
-    /// Share of the time in which the server used its CPU.
+    /// Share of the time that the server used its CPU, from 0 to 1.
     pub busy: Spread,
-    /// Pages read from flash for a command.
+    /// Pages read from flash per command.
     pub reads: Spread,
-    /// Misses of a command in the DRAM cache.
+    /// Misses in the DRAM cache per command.
     pub misses: Spread,
 }
 
 /// Reads of the disk during a mix, in microseconds, over the rounds.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProbeSpread {
-    /// 99% of the reads took at most this.
+    /// The 99th percentile.
     pub p99_us: Spread,
     /// The longest.
     pub max_us: Spread,
@@ -158,7 +157,7 @@ impl MixReport {
 /// The reason for an expected ratio below 1: each miss costs CPU that Redis does not spend.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bound {
-    /// Pages read from flash for a command (r).
+    /// Pages read from flash per command (r).
     pub reads: f64,
     /// CPU time of a miss in microseconds (c).
     pub miss_us: f64,
@@ -184,13 +183,12 @@ impl Bound {
 }
 
 impl AgainstReport {
-    /// Whether every reply was right and none was an error.
+    /// Returns true if no reply was wrong or an error.
     pub fn is_right(&self) -> bool {
         self.first_error.is_none() && self.first_wrong.is_none()
     }
 
-    /// Returns the bound on the throughput of a mix of reads without a pipeline, if that was
-    /// compared.
+    /// Returns the bound on the throughput ratio of the mix of single reads, if that was compared.
     pub fn bound(&self) -> Option<Bound> {
         if self.rate.is_some() {
             return None;
