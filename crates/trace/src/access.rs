@@ -2,7 +2,7 @@
 
 use ebbtide_core::{Addr, PageId, Time};
 
-/// The kinds of entries of a trace.
+/// The kind of an entry of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// Bytes are read.
@@ -18,26 +18,26 @@ pub enum Op {
 pub struct Access {
     /// The time of the access. A trace is in the order of time.
     pub at: Time,
-    /// The address of its first byte: virtual if `frame` is known, otherwise virtual or physical,
-    /// as the trace has it.
+    /// The address of the first byte. It is virtual if `frame` is known. Otherwise the trace
+    /// decides whether it is virtual or physical.
     pub address: Addr,
-    /// The physical page of its first byte, if the trace has it.
+    /// The physical page of the first byte, if the trace has it.
     pub frame: Option<PageId>,
     /// The number of the device; 0 if there is only one.
     pub device: u32,
-    /// Bytes accessed, at least one.
+    /// Number of bytes, at least one.
     pub bytes: u32,
     /// Read, write or hint.
     pub op: Op,
 }
 
 impl Access {
-    /// Whether it writes.
+    /// Returns true for a write.
     pub fn is_write(&self) -> bool {
         self.op == Op::Write
     }
 
-    /// The physical address of its first byte, if the trace has it.
+    /// Returns the physical address of the first byte, if the trace has it.
     pub fn physical(&self) -> Option<Addr> {
         self.frame.map(|frame| frame.start() + self.address.page_offset() as u64)
     }

@@ -23,7 +23,8 @@ impl Compression {
     /// Number of bytes at the start of a file that determine its compression.
     pub(crate) const MAGIC_BYTES: usize = 6;
 
-    /// The compression for a file's name: `.zst`, `.gz` and `.xz`, in either case.
+    /// Returns the compression that a file's name ends in: `.zst`, `.gz` or `.xz`, in either case.
+    /// [`Compression::None`] for other names.
     pub fn for_path(path: &Path) -> Compression {
         let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         Compression::of_ending(&ending).unwrap_or(Compression::None)

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use crate::{Compression, Format, Op, Output, Source, TraceError};
 
-/// Writes the entries of `source` to the file at `path`, or to standard output for `-`. Returns the
-/// format: `format`, or the one of the file's name. A name that ends in `.zst`, `.gz` or `.xz`
-/// compresses the file, except in the native format, whose blocks are compressed already. The file
-/// appears when it is complete.
+/// Writes the entries of `source` to the file at `path`, or to standard output for `-`. The file
+/// appears when it is complete. `description` describes the trace, in formats that store it.
+///
+/// Without `format`, the ending of the name decides; a name without an ending gives the native
+/// format. Returns the format. A name that ends in `.zst`, `.gz` or `.xz` compresses the file. The
+/// native format has compressed blocks and is never compressed again.
 ///
 /// # Errors
-/// [`TraceError`] of the source or of the file. [`TraceError::OnlyHints`] for hints in a format
-/// without hints, because a file without an access is not a trace.
+/// [`TraceError`] of the source or of the file. [`TraceError::OnlyHints`] if there is no access and
+/// the format does not store hints.
 pub fn copy_to(
     source: &mut dyn Source,
     path: &Path,

@@ -8,7 +8,7 @@ use thiserror::Error;
 const ENDINGS: &str = "expected .ebt, .txt, .trace, .csv, .lackey, .ramulator, .dramsim3 or \
                        .oracleGeneral, or a format named with --format";
 
-/// Why a trace cannot be read or written.
+/// An error of reading or writing a trace.
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// A file that cannot be opened or created.
@@ -105,7 +105,7 @@ pub enum TraceError {
     Ending {
         /// The file.
         name: String,
-        /// Its ending.
+        /// The ending of its name.
         ending: String,
     },
     /// An input whose name does not determine its format.
@@ -129,7 +129,7 @@ pub enum TraceError {
     /// An entry without a physical address, where one is needed.
     #[error("the entry at address {address:#x} has no physical address")]
     NoPhysical {
-        /// Its virtual address.
+        /// The virtual address of the entry.
         address: u64,
     },
     /// A page that a mapping does not have.
@@ -146,8 +146,8 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Returns whether the input is at fault, including truncated or damaged input. Otherwise the
-    /// fault lies with the system that reads it or writes a result.
+    /// Returns true if the input is at fault, including truncated or damaged input. Otherwise the
+    /// system failed to read the input or to write a result.
     pub fn is_input(&self) -> bool {
         match self {
             // The decompressor reports damage as an error without a number of the system.
@@ -170,7 +170,7 @@ pub struct LackeyError;
 /// Why a mapping has no physical page for a virtual one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MappingError {
-    /// The list does not have the page.
+    /// The list does not have this virtual page.
     #[error("the mapping has no virtual page {0:#x}")]
     Missing(u64),
     /// The trace touches more pages than memory has.
@@ -216,7 +216,7 @@ pub enum LineError {
     Beyond {
         /// The first byte.
         address: u64,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u32,
     },
     /// A last line that stops before its last field.

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub struct CacheShape {
     /// Capacity in bytes.
     pub bytes: u64,
-    /// Associativity.
+    /// Associativity: lines per set.
     pub ways: usize,
 }
 
@@ -33,7 +33,7 @@ impl Default for Hierarchy {
     }
 }
 
-/// An impossible cache.
+/// A cache whose number of sets is not a power of two.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "a {name} cache of {bytes} bytes and {ways} ways cannot be: expected a power of two of sets of \
@@ -45,7 +45,7 @@ pub struct CacheError {
     ways: usize,
 }
 
-/// The caches' requests to memory.
+/// A request of the caches to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
     /// A line is read.
@@ -54,7 +54,7 @@ pub enum Traffic {
     Writeback(LineId),
 }
 
-/// A core's caches.
+/// A core's caches: two of the first level and one of the last.
 pub struct CacheFilter {
     instructions: LineCache,
     data: LineCache,
@@ -64,10 +64,10 @@ pub struct CacheFilter {
 }
 
 impl CacheFilter {
-    /// Empty caches.
+    /// Returns empty caches.
     ///
     /// # Errors
-    /// When a cache's sets are not a power of two.
+    /// [`CacheError`] if the number of a cache's sets is not a power of two.
     pub fn new(hierarchy: Hierarchy) -> Result<CacheFilter, CacheError> {
         let cache = |name, CacheShape { bytes, ways }| {
             let whole = bytes.is_multiple_of(LINE_BYTES as u64);

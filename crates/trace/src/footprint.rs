@@ -14,10 +14,11 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Reads `source` to its end.
+    /// Reads `source` to its end. An access counts only with the page of its first byte; see
+    /// [`Paged`](crate::Paged).
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// [`TraceError`] if the source cannot be read.
     pub fn of(mut source: impl Source) -> Result<Footprint, TraceError> {
         let (mut batch, mut touched, mut last) = (Vec::new(), FxHashSet::default(), None);
         while source.fill(&mut batch)? {
@@ -32,7 +33,7 @@ impl Footprint {
         Ok(Footprint { pages })
     }
 
-    /// Their number.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u64 {
         self.pages.len() as u64
     }
@@ -43,8 +44,8 @@ impl Footprint {
     }
 }
 
-/// A trace whose pages lie one behind the other, in the order of their addresses: neighbours stay
-/// neighbours, and gaps are gone.
+/// A trace with the gaps between its pages removed. Pages are renumbered from 0 in the order of
+/// their addresses.
 pub struct Compacted<'a, S> {
     source: S,
     footprint: &'a Footprint,
@@ -52,7 +53,8 @@ pub struct Compacted<'a, S> {
 }
 
 impl<'a, S: Source> Compacted<'a, S> {
-    /// `source`, whose footprint is `footprint`. Pages that are not in it stay where they are.
+    /// Renumbers the pages of `source` by their place in `footprint`. Pages that are not in it keep
+    /// their number.
     pub fn new(source: S, footprint: &'a Footprint) -> Compacted<'a, S> {
         Compacted { source, footprint, last: None }
     }

@@ -125,10 +125,10 @@ impl Format {
         Format::of_name(Path::new(&name))?.ok_or(TraceError::NoEnding { name })
     }
 
-    /// Reads `input` in this form.
+    /// Returns a reader of `input` in this format.
     ///
     /// # Errors
-    /// When its start cannot be read or is not of this form.
+    /// [`TraceError`] if the start of `input` cannot be read or is not of this format.
     pub fn read(self, mut input: Input) -> Result<Box<dyn Source + Send>, TraceError> {
         if !matches!(self, Format::Native | Format::OracleGeneral) {
             check_text(&mut input)?;
@@ -148,7 +148,7 @@ impl Format {
     /// without a place for it drop it.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// [`TraceError`] if the output cannot be written.
     pub fn write(self, output: Output, description: &str) -> Result<Box<dyn Sink>, TraceError> {
         Ok(match self {
             Format::Native => Box::new(NativeWriter::new(output, description)?),

@@ -18,17 +18,19 @@ pub struct FrameMap {
 }
 
 impl FrameMap {
-    /// Memory of `frames` pages in runs of `run_pages`, in an order that `seed` decides.
+    /// Returns the map of a memory of `frames` pages, assigned in runs of `run_pages` pages. `seed`
+    /// selects the order of the runs.
     ///
     /// # Panics
-    /// Unless both are powers of two and a run fits into memory.
+    /// Unless both are powers of two and `run_pages` is at most `frames`.
     pub fn fragmented(frames: u64, run_pages: u64, seed: u64) -> FrameMap {
         let powers = frames.is_power_of_two() && run_pages.is_power_of_two();
         assert!(powers && run_pages <= frames, "{frames} frames in runs of {run_pages}");
         FrameMap { run_pages, runs: frames / run_pages, seed, placed: FxHashMap::default() }
     }
 
-    /// The physical page of `page`, assigned now if it has none. `None` when memory is full.
+    /// Returns the physical page of `page`. Assigns its run if it has none. `None` if all runs of
+    /// memory are assigned.
     pub fn frame(&mut self, page: PageId) -> Option<PageId> {
         let (run, within) = (page.0 / self.run_pages, page.0 % self.run_pages);
         let place = match self.placed.get(&run) {

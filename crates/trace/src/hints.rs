@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Access, Op, Source, TraceError};
 
-/// Which accesses have a hint, and how long ahead.
+/// The choice of accesses that get a hint, and the time from a hint to its access.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hints {
     /// The share of pages, those accessed most, whose accesses may have a hint: 0 to 1.
@@ -30,10 +30,11 @@ fn page(access: &Access) -> PageId {
 }
 
 impl Hints {
-    /// Reads `source` to its end and returns its most accessed pages.
+    /// Reads `source` to its end and returns the share [`top`](Hints::top) of its pages with the
+    /// most accesses.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// [`TraceError`] if the source cannot be read.
     pub fn hottest(&self, source: &mut dyn Source) -> Result<FxHashSet<PageId>, TraceError> {
         let (mut counts, mut batch) = (FxHashMap::<PageId, u64>::default(), Vec::new());
         while source.fill(&mut batch)? {
@@ -48,7 +49,7 @@ impl Hints {
     }
 }
 
-/// A trace with hints in it.
+/// A trace with added hints.
 pub struct Hinted<S> {
     source: S,
     hints: Hints,

@@ -64,12 +64,12 @@ impl Input {
         Ok(Input { name: name.to_string(), bytes, ahead: Vec::new() })
     }
 
-    /// Its name in messages.
+    /// Returns the name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The next `count` bytes, or fewer at the end, without taking them.
+    /// Returns the next `count` bytes, or fewer at the end, without taking them.
     ///
     /// # Errors
     /// As [`Input::read`].

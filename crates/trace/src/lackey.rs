@@ -229,7 +229,8 @@ pub struct LackeyReader {
 }
 
 impl LackeyReader {
-    /// Reads `input`; an instruction takes `ps_per_instruction` picoseconds.
+    /// Reads `input` from its start. Time advances by `ps_per_instruction` picoseconds per
+    /// instruction.
     pub fn new(input: Input, ps_per_instruction: f64) -> LackeyReader {
         let buffer = vec![0; BUFFER_BYTES];
         let lines = LineSplitter::default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A line's number: its address divided by [`LINE_BYTES`](ebbtide_core::LINE_BYTES).
 pub type LineId = u64;
 
-/// The tags of a cache.
+/// A set-associative cache with exact LRU. It has tags and no contents.
 ///
 /// A set keeps its ways in the order of their last use, the latest first. So LRU needs no
 /// timestamps, and hot lines are found first.
@@ -24,14 +24,15 @@ pub struct LineCache {
 pub struct Evicted {
     /// The line.
     pub line: LineId,
-    /// Whether it is dirty and must be written back.
+    /// True if the line is dirty and must be written back.
     pub dirty: bool,
 }
 
 const DIRTY: u64 = 1 << 63;
 
 impl LineCache {
-    /// A cache of `lines` lines in sets of `ways`. `None` when its sets are not a power of two.
+    /// Returns an empty cache of `lines` lines in sets of `ways`. `None` if the number of sets is
+    /// not a power of two.
     pub fn new(lines: u64, ways: usize) -> Option<LineCache> {
         let in_set = ways as u64;
         let whole = in_set > 0 && lines >= in_set && lines.is_multiple_of(in_set);
@@ -40,8 +41,8 @@ impl LineCache {
         power.then(|| LineCache { entries: vec![0; lines as usize], ways, set_mask })
     }
 
-    /// Looks `line` up and makes it the most recently used; marks it dirty if `write`. Returns
-    /// whether it was present, and whether it was dirty before.
+    /// Looks `line` up, makes it the most recently used, and marks it dirty if `write`. Returns
+    /// `None` if it is absent, otherwise whether it was dirty before.
     #[inline]
     pub fn touch(&mut self, line: LineId, write: bool) -> Option<bool> {
         let set = self.set(line);
@@ -52,13 +53,13 @@ impl LineCache {
         Some(entry & DIRTY != 0)
     }
 
-    /// Whether `line` is present.
+    /// Returns true if `line` is present. Its place in the LRU order stays.
     pub fn holds(&self, line: LineId) -> bool {
         self.entries[self.set_of(line)].iter().any(|entry| entry & !DIRTY == line + 1)
     }
 
-    /// Inserts `line`, which is not present, as the most recently used. Returns the least recently
-    /// used line if the set was full.
+    /// Inserts `line` as the most recently used. It must not be present. If the set was full,
+    /// evicts and returns its least recently used line.
     #[inline]
     pub fn install(&mut self, line: LineId, dirty: bool) -> Option<Evicted> {
         let ways = self.ways;
@@ -70,8 +71,8 @@ impl LineCache {
         (last != 0).then(|| Evicted { line: (last & !DIRTY) - 1, dirty: last & DIRTY != 0 })
     }
 
-    /// Invalidates `line`, which another core writes. Returns whether it was present, and whether
-    /// it was dirty.
+    /// Invalidates `line`, because another core writes it. Returns `None` if it was absent,
+    /// otherwise whether it was dirty.
     pub fn remove(&mut self, line: LineId) -> Option<bool> {
         let set = self.set(line);
         let way = set.iter().position(|entry| entry & !DIRTY == line + 1)?;
@@ -81,7 +82,7 @@ impl LineCache {
         Some(entry & DIRTY != 0)
     }
 
-    /// Marks `line` as clean, since its contents were written back. Returns whether it was dirty.
+    /// Marks `line` as clean, because its contents were written back. Returns true if it was dirty.
     pub fn clean(&mut self, line: LineId) -> bool {
         let found = self.set(line).iter_mut().find(|entry| **entry & !DIRTY == line + 1);
         found.is_some_and(|entry| std::mem::replace(entry, line + 1) & DIRTY != 0)

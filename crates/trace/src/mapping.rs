@@ -20,17 +20,18 @@ const FRAME_MAX: u64 = (1 << 52) - 1;
 pub enum Mapping {
     /// Physical addresses are the virtual ones.
     Identity,
-    /// As a system with a fragmented memory of 64 GiB assigns them.
+    /// Physical pages in runs, in random order, as a fragmented memory of 64 GiB assigns them.
     Fragmented(FrameMap),
-    /// By a list.
+    /// Physical pages by a table from virtual to physical pages.
     Table(FxHashMap<PageId, PageId>),
 }
 
 impl Mapping {
-    /// A mapping in runs of `run_pages` pages, in an order that `seed` selects.
+    /// Returns a mapping to a memory of 64 GiB in runs of `run_pages` pages. `seed` selects the
+    /// order of the runs.
     ///
     /// # Errors
-    /// When `run_pages` is not a power of two up to 2^24; the text says what was expected.
+    /// A message with the expected values, if `run_pages` is not a power of two up to 2²⁴.
     pub fn fragmented(run_pages: u64, seed: u64) -> Result<Mapping, String> {
         if run_pages.is_power_of_two() && run_pages <= FRAMES {
             return Ok(Mapping::Fragmented(FrameMap::fragmented(FRAMES, run_pages, seed)));
@@ -38,10 +39,11 @@ impl Mapping {
         Err(format!("runs of {run_pages} pages: expected a power of two up to {FRAMES}"))
     }
 
-    /// Reads the list at `path`, with a virtual and a physical page number on each line.
+    /// Reads the list at `path`, with a virtual and a physical page number on each line. Numbers
+    /// are decimal, or hexadecimal after `0x`.
     ///
     /// # Errors
-    /// When it cannot be read or a line is invalid.
+    /// [`TraceError`] if the list cannot be read or a line is invalid.
     pub fn read(path: &Path) -> Result<Mapping, TraceError> {
         let mut lines = LineReader::new(Input::open(path)?);
         let mut table = FxHashMap::default();
@@ -72,7 +74,8 @@ pub struct Mapped<S> {
 }
 
 impl<S: Source> Mapped<S> {
-    /// Sets the physical page of every entry of `source` by `mapping`, and replaces the one it had.
+    /// Sets the physical page of every entry of `source` by `mapping`, also if the entry has one. A
+    /// page that `mapping` lacks is an error of the trace.
     pub fn new(source: S, mapping: Mapping) -> Mapped<S> {
         Mapped { source, mapping }
     }
@@ -100,7 +103,8 @@ impl<S: Source> Source for Mapped<S> {
 pub struct Physical<S>(S);
 
 impl<S: Source> Physical<S> {
-    /// Replaces the addresses of `source` by its physical addresses.
+    /// Replaces the addresses of `source` by its physical addresses. An entry without one ends the
+    /// trace with [`TraceError::NoPhysical`].
     pub fn new(source: S) -> Physical<S> {
         Physical(source)
     }
@@ -139,7 +143,7 @@ choice! {
 }
 
 impl Space {
-    /// `source` with the addresses of this space.
+    /// Returns `source` with the addresses of this space.
     pub fn of(self, source: Box<dyn Source + Send>) -> Box<dyn Source + Send> {
         match self {
             Space::Virtual => source,

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use crate::{Access, Format, Input, Source, TraceError};
 
-/// Opens the trace at `path`, or standard input for `-`, compressed or not. A native trace is known
-/// by its first bytes, any other by the ending of its name.
+/// Opens the trace at `path`, or standard input for `-`, compressed or not. The first bytes
+/// identify a native trace, the ending of the name any other format.
 ///
 /// # Errors
-/// When it cannot be opened, its start cannot be read, its format is not known, or it is not a
-/// trace. The source gives an error when the trace is empty.
+/// [`TraceError`] if the file cannot be opened, its format is not known, or its start is not a
+/// trace. The source ends in [`TraceError::Empty`] if the trace has no access.
 pub fn open(path: &Path) -> Result<Box<dyn Source + Send>, TraceError> {
     open_as(path, None)
 }

@@ -42,10 +42,10 @@ enum Target {
 }
 
 impl Output {
-    /// Prepares to write the file at `path`, or standard output for `-`.
+    /// Opens an output to the file at `path`, or to standard output for `-`.
     ///
     /// # Errors
-    /// When the file cannot be created.
+    /// [`TraceError`] if the file cannot be created.
     pub fn create(path: &Path, compression: Compression) -> Result<Output, TraceError> {
         let name =
             if path.as_os_str() == "-" { "stdout".into() } else { path.display().to_string() };
@@ -55,7 +55,7 @@ impl Output {
         }
     }
 
-    /// Bytes written so far, before compression.
+    /// Returns the bytes written so far, before compression.
     pub fn written_bytes(&self) -> u64 {
         self.written
     }

@@ -4,12 +4,13 @@ use ebbtide_core::{Addr, PAGE_BYTES};
 
 use crate::{Access, Op, Source, TraceError};
 
-/// Accesses of a batch of which some were divided, at most: an access may have 4 GiB.
+/// Maximum of accesses in a batch with divided accesses. One access may have 4 GiB.
 const BATCH_MAX: usize = 1 << 12;
 
-/// A trace with one access for every page that an access covers. Hints stay as they are.
+/// A trace whose accesses are divided at page boundaries, into one access per page. Hints stay as
+/// they are.
 ///
-/// The physical page of all but the first is unknown.
+/// Only the first part of an access keeps its physical page. The other parts have none.
 pub struct Paged<S> {
     source: S,
     batch: Vec<Access>,

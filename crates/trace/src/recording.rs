@@ -10,8 +10,8 @@ const WRITE: u64 = 1 << LINE_BITS;
 const GAP_SHIFT: u32 = LINE_BITS + 1;
 const GAP_MAX: u64 = u64::MAX >> GAP_SHIFT;
 
-/// Accesses to memory, in order. Time counts the program's references and is stretched to the mean
-/// interval of the recording.
+/// The recorded accesses to memory, in order. Their times follow the program's references, scaled
+/// to the mean interval of the [`Recorder`].
 pub struct Recording {
     /// Line, write bit, and references since the access before.
     entries: Vec<u64>,
@@ -32,12 +32,13 @@ pub struct Recorder {
     last: (LineId, bool),
 }
 
-/// The recording has as many accesses as it may: the program can end.
+/// The recording has its greatest number of accesses. The program can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enough;
 
 impl Recorder {
-    /// A recorder of up to `accesses_max` accesses behind `llc`, `interval_ns` apart on average.
+    /// Returns a recorder of up to `accesses_max` accesses that miss in `llc`. In the recording,
+    /// accesses are `interval_ns` nanoseconds apart on average.
     pub fn new(llc: LineCache, accesses_max: usize, interval_ns: f64) -> Recorder {
         Recorder {
             llc,
@@ -50,15 +51,16 @@ impl Recorder {
         }
     }
 
-    /// Records one access of `kept` from now on. Time passes for recorded accesses alone.
+    /// Records from now on one access of every `kept`, which must not be 0. Time passes only for
+    /// recorded accesses.
     pub fn keep_one_in(&mut self, kept: u64) {
         self.kept = kept;
     }
 
-    /// The program loads from the address `at`, or stores to it.
+    /// Passes a load from the byte address `at` through the cache, or a store if `write`.
     ///
     /// # Errors
-    /// [`Enough`] once the recording is full.
+    /// [`Enough`] if the reference reaches memory and the recording is full.
     #[inline]
     pub fn touch(&mut self, at: u64, write: bool) -> Result<(), Enough> {
         self.since += 1;
@@ -79,7 +81,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The program repeats its last reference `count` times.
+    /// Counts `count` repetitions of the last reference. They only advance time.
     pub fn again(&mut self, count: u64) {
         self.since += count;
     }
@@ -94,7 +96,7 @@ impl Recorder {
         self.recording.entries.push(line | write | gap << GAP_SHIFT);
     }
 
-    /// The recording.
+    /// Ends the recording and returns it.
     pub fn finish(mut self) -> Recording {
         self.recording.entries.truncate(self.accesses_max);
         self.recording
@@ -102,7 +104,7 @@ impl Recorder {
 }
 
 impl Recording {
-    /// The accesses as a trace.
+    /// Returns the accesses as a trace.
     pub fn replay(&self) -> Replayed<'_> {
         let references = self.references.max(1) as f64;
         let ps = self.interval_ns * 1e3 * self.entries.len() as f64 / references;
@@ -111,9 +113,10 @@ impl Recording {
 }
 
 impl Recording {
-    /// The accesses as the tracer and the translator of the CXL-flash study give them. The traced
-    /// run is `slowdown` times as slow. Times are cut to whole microseconds, and each becomes the
-    /// same whole number of nanoseconds. The first access of a microsecond is kept.
+    /// Returns the accesses as the tracer and the translator of the CXL-flash study give them. The
+    /// traced run is `slowdown` times as slow. Only the first access of each microsecond of the
+    /// traced run is kept. A microsecond of the traced run becomes `1000 / slowdown` nanoseconds,
+    /// rounded down.
     ///
     /// # Panics
     /// Unless `slowdown` is from 1 to 1,000.
@@ -206,7 +209,7 @@ impl Source for Replayed<'_> {
     }
 }
 
-/// An access to the whole line `line` at `at_ps` picoseconds.
+/// Returns an access to all 64 bytes of the line `line` at `at_ps` picoseconds.
 pub fn line_access(at_ps: u64, line: LineId, op: Op) -> Access {
     Access {
         at: Time::from_ps(at_ps),

@@ -7,12 +7,12 @@ pub trait Sink {
     /// Writes one entry, without the fields that the format cannot store. Times must not decrease.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// [`TraceError`] if the output cannot be written.
     fn write(&mut self, access: &Access) -> Result<(), TraceError>;
 
-    /// Writes the rest and ends the trace.
+    /// Writes the rest and ends the trace. A file appears under its name now.
     ///
     /// # Errors
-    /// When it cannot be written, or a file cannot be renamed.
+    /// [`TraceError`] if the output cannot be written or the file cannot be renamed.
     fn finish(self: Box<Self>) -> Result<(), TraceError>;
 }

@@ -6,12 +6,12 @@ use crate::{Access, TraceError};
 
 /// A stream of accesses in the order of time. Memory stays bounded for streams of any length.
 pub trait Source {
-    /// Replaces the contents of `batch` by the next accesses, at least one. Returns whether there
-    /// were any: `false` means that the whole trace was read.
+    /// Replaces the contents of `batch` by the next accesses. Returns true if there is at least
+    /// one, and false at the end of the trace.
     ///
     /// # Errors
-    /// When the input cannot be read, is not a trace, or is truncated. `batch` then holds the
-    /// accesses before the fault, and no more can be read.
+    /// [`TraceError`] if the input cannot be read, is not a trace, or is truncated. `batch` then
+    /// holds the accesses before the fault, and no more can be read.
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError>;
 
     /// Returns the writer's description of the traced program, if the format holds it.
@@ -19,12 +19,13 @@ pub trait Source {
         None
     }
 
-    /// Returns a remark for the user on input that the source does not read.
+    /// Returns a remark for the user on parts of the input that the source ignores, if there are
+    /// any.
     fn remark(&self) -> Option<String> {
         None
     }
 
-    /// The accesses one by one, up to the first error.
+    /// Returns an iterator over the accesses. It ends after the first error.
     fn accesses(self) -> Accesses<Self>
     where
         Self: Sized,

@@ -29,7 +29,7 @@ pub struct Statistics {
     pub hints: u64,
     /// Bytes of the distinct pages accessed.
     pub footprint_bytes: u64,
-    /// Mean time between accesses.
+    /// Mean time between accesses, in nanoseconds.
     pub inter_arrival_ns: f64,
     /// 0 to 1: the mean of 1/stride. An access's stride is its distance in lines to the nearest of
     /// the 32 accesses before it, at least 1. An access of the same line counts 0 (Weinberg et al.,
@@ -42,7 +42,7 @@ pub struct Statistics {
     pub temporal_locality: f64,
     /// The share of accesses whose physical address is known.
     pub physical_share: f64,
-    /// Shares of all touches that go to the hottest pages.
+    /// Shares of all touches that go to the hottest pages, for several shares of pages.
     pub hottest: Vec<Hottest>,
     /// Touches of pages in equal parts of the footprint, in the order of addresses.
     pub heat: Vec<u64>,
@@ -50,10 +50,10 @@ pub struct Statistics {
     pub heat_pages: u64,
 }
 
-/// The share of accesses of the hottest pages.
+/// The share of touches that go to the hottest pages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Hottest {
-    /// Share of all pages accessed.
+    /// The hottest pages, as a share of all touched pages.
     pub pages_share: f64,
     /// Share of all touches. An access touches every page that it covers.
     pub accesses_share: f64,
@@ -91,7 +91,7 @@ impl Statistics {
     /// Reads `source` to its end and returns its statistics.
     ///
     /// # Errors
-    /// When it cannot be read whole.
+    /// [`TraceError`] if the source cannot be read to its end.
     pub fn gather(source: &mut dyn Source) -> Result<Statistics, TraceError> {
         let (mut gatherer, mut batch) = (Gatherer::default(), Vec::new());
         while source.fill(&mut batch)? {

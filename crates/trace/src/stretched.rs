@@ -4,15 +4,16 @@ use ebbtide_core::Time;
 
 use crate::{Access, Source, TraceError};
 
-/// The accesses of a trace, a whole number of times as far apart. The CXL-flash study rescales the
-/// times of each traced program by a whole number (`trace_translation`).
+/// A trace with all times multiplied by a whole number. The CXL-flash study rescales the times of
+/// each traced program in this way (`trace_translation`).
 pub struct Stretched<S> {
     source: S,
     times: u64,
 }
 
 impl<S: Source> Stretched<S> {
-    /// `source` with all times multiplied by `times`.
+    /// Multiplies all times of `source` by `times`. Times beyond the range of [`Time`] become its
+    /// maximum.
     pub fn new(source: S, times: u64) -> Stretched<S> {
         Stretched { source, times }
     }

@@ -5,13 +5,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Access, Source, TraceError};
 
-/// The accesses of a trace whose physical address is known.
+/// A trace without the entries whose physical page is unknown.
 pub struct WithFrames<S> {
     source: S,
 }
 
 impl<S: Source> WithFrames<S> {
-    /// `source` without the accesses that name no frame.
+    /// Removes the entries of `source` without a physical page.
     pub fn new(source: S) -> WithFrames<S> {
         WithFrames { source }
     }
@@ -33,15 +33,15 @@ impl<S: Source> Source for WithFrames<S> {
     }
 }
 
-/// A trace on a device that is smaller than its addresses: an address beyond the end wraps around,
-/// so that neighbours stay neighbours.
+/// A trace on a device that is smaller than its addresses. Addresses are taken modulo the size of
+/// the device, so neighbours stay neighbours.
 pub struct Wrapped<S> {
     source: S,
     device_bytes: u64,
 }
 
 impl<S: Source> Wrapped<S> {
-    /// `source` on a device of `pages` pages.
+    /// Fits `source` to a device of `pages` pages, which must not be 0.
     pub fn new(source: S, pages: u64) -> Wrapped<S> {
         Wrapped { source, device_bytes: pages * PAGE_BYTES as u64 }
     }
@@ -93,10 +93,10 @@ pub struct Folded<S> {
 const REGION_PAGES: u64 = 512;
 
 impl<S: Source> Folded<S> {
-    /// `source` on a device of `pages` pages.
+    /// Fits `source` to a device of `pages` pages.
     ///
     /// # Panics
-    /// When the device has none.
+    /// If `pages` is 0.
     pub fn new(source: S, pages: u64) -> Folded<S> {
         assert!(pages > 0, "a device has pages");
         let region_pages = REGION_PAGES.min(pages);
@@ -112,8 +112,8 @@ impl<S: Source> Folded<S> {
         }
     }
 
-    /// Returns how many regions share their place with another so far, because the trace has more
-    /// regions than the device.
+    /// Returns the number of regions so far that share their place with another. They exist if the
+    /// trace has more regions than the device.
     pub fn shared(&self) -> u64 {
         self.shared
     }

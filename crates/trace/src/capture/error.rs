@@ -9,7 +9,7 @@ use crate::TraceError;
 use crate::filter::CacheError;
 use crate::lackey::LackeyError;
 
-/// Why a program cannot be traced.
+/// An error of tracing a program.
 #[derive(Debug, Error)]
 pub enum CaptureError {
     /// Valgrind is not installed.
@@ -39,7 +39,7 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
-    /// Whether the user can correct the error and nothing was run.
+    /// Returns true if the user can correct the error and nothing was run.
     pub fn is_input(&self) -> bool {
         matches!(self, CaptureError::NoProgram(_) | CaptureError::Cache(_))
     }

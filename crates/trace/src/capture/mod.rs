@@ -39,25 +39,26 @@ pub enum Follow {
     Children,
 }
 
-/// What to trace, and how.
+/// The options of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// The caches before memory.
     pub hierarchy: Hierarchy,
-    /// Picoseconds that an instruction takes.
+    /// Time of an instruction in picoseconds.
     pub ps_per_instruction: f64,
-    /// Which other programs are traced.
+    /// The programs that are traced in addition to the named one.
     pub follow: Follow,
-    /// Entries that are skipped at the start, while the caches warm up.
+    /// Number of entries that are skipped at the start, while the caches warm up.
     pub skip: u64,
-    /// The number of entries after which the program is ended.
+    /// Number of entries after which the program is ended. With `None`, it runs to its end.
     pub limit: Option<u64>,
 }
 
 impl CaptureOptions {
-    /// One line that says what is traced and how. It begins the trace, in case that it ends early.
+    /// Returns one line on the program and the conditions. It describes a trace until the capture
+    /// has ended.
     pub fn description(&self) -> String {
         let command: Vec<_> = self.command.iter().map(|part| part.display().to_string()).collect();
         format!("{}; {}", command.join(" "), self.conditions())
@@ -117,17 +118,17 @@ pub struct Captured {
     pub programs: Vec<Vec<String>>,
     /// Processes traced that went on after the program had ended, without being traced.
     pub still_running: u64,
-    /// Whether the kernel did not give physical addresses, which needs CAP_SYS_ADMIN (root).
+    /// True if the kernel refused physical addresses, because they need `CAP_SYS_ADMIN` (root).
     pub physical_forbidden: bool,
 }
 
 impl Captured {
-    /// One line that says what was traced and how: the programs, processes and threads.
+    /// Returns one line on the traced programs, processes and threads, and the conditions.
     pub fn description(&self, options: &CaptureOptions) -> String {
         format!("{}; {}", self.traced(), options.conditions())
     }
 
-    /// The programs that were traced, and how many processes and threads there were. Programs of
+    /// Returns the traced programs and the numbers of processes and threads as text. Programs of
     /// one process are joined by "then".
     pub fn traced(&self) -> String {
         let Counts { processes, threads, untraced, .. } = self.counts;

@@ -23,8 +23,8 @@ use ebbtide_core::{PAGE_BYTES, PageId};
 
 use crate::{Access, Op};
 
-/// Calls `touch` with every page of `accesses` in order, and whether it is written. An access that
-/// crosses into further pages touches all of them. Hints are skipped.
+/// Calls `touch` with every page of `accesses` in order, and true if it is written. An access
+/// touches every page that it covers. Hints are skipped.
 pub fn pages_of(accesses: &[Access], mut touch: impl FnMut(PageId, bool)) {
     for access in accesses.iter().filter(|access| access.op != Op::Hint) {
         let first = access.address.page().0;
@@ -112,38 +112,38 @@ pub struct Step {
 }
 
 impl Curve {
-    /// All accesses, the base of the ratios.
+    /// Returns the number of page touches counted: the base of all ratios.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
 
-    /// Distinct pages touched.
+    /// Returns the number of distinct pages touched; an estimate from a sample.
     pub fn pages(&self) -> f64 {
         self.pages
     }
 
-    /// Share of accesses that are the first to their page, and miss at any size.
+    /// Returns the share of accesses that are the first to their page. They miss at any size.
     pub fn cold_ratio(&self) -> f64 {
         self.cold / self.all()
     }
 
-    /// The sizes at which counts change, ascending.
+    /// Returns the sizes at which the counts change, ascending, with their counts.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Share of accesses that miss with `pages` of DRAM.
+    /// Returns the share of accesses that miss with `pages` pages of DRAM, from 0 to 1.
     pub fn miss_ratio(&self, pages: u64) -> f64 {
         self.at(pages).misses / self.all()
     }
 
-    /// Pages written back for each access, with `pages` of DRAM.
+    /// Returns the pages written back per access with `pages` pages of DRAM.
     pub fn write_back_ratio(&self, pages: u64) -> f64 {
         self.at(pages).write_backs / self.all()
     }
 
-    /// The fewest pages of DRAM with which at most `ratio` of the accesses miss; `None` if no
-    /// size is enough.
+    /// Returns the fewest pages of DRAM with which at most the share `ratio` of the accesses miss.
+    /// `None` if no size is enough.
     pub fn pages_for(&self, ratio: f64) -> Option<u64> {
         if ratio >= 1.0 {
             return Some(0);
@@ -152,9 +152,9 @@ impl Curve {
         self.steps.get(enough).map(|step| step.pages)
     }
 
-    /// The knee of the curve over a dataset of `dataset_pages`: the point farthest below the line
-    /// that joins the curve's ends. Beyond it, another percent of the data in DRAM avoids less than
-    /// a percent of the avoidable misses.
+    /// Returns the knee of the curve in pages of DRAM, for a dataset of `dataset_pages` pages. It
+    /// is the point farthest below the line that joins the curve's ends. Beyond it, another percent
+    /// of the data in DRAM avoids less than a percent of the avoidable misses.
     pub fn knee(&self, dataset_pages: u64) -> u64 {
         let (most, least) = (self.all(), self.at(dataset_pages).misses);
         let below = |step: &Step| {
@@ -178,8 +178,8 @@ impl Curve {
         pages
     }
 
-    /// The counts since `before`, an earlier curve of the same counter, for example without a
-    /// warm-up.
+    /// Returns the curve of the accesses since `before`, for example to leave out a warm-up.
+    /// `before` must be an earlier curve of the same counter.
     #[must_use]
     pub fn since(&self, before: &Curve) -> Curve {
         let mut sizes: Vec<u64> =
@@ -216,7 +216,8 @@ impl Curve {
         Curve { steps: self.steps.iter().map(correct).collect(), ..self.clone() }
     }
 
-    /// The largest and the mean difference of the miss ratio from `other`'s over `sizes`.
+    /// Returns the largest and the mean absolute difference of the two curves' miss ratios over
+    /// `sizes`, in pages.
     pub fn error(&self, other: &Curve, sizes: &[u64]) -> (f64, f64) {
         let apart = |&size: &u64| (self.miss_ratio(size) - other.miss_ratio(size)).abs();
         let apart: Vec<f64> = sizes.iter().map(apart).collect();

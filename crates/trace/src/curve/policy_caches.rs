@@ -9,9 +9,8 @@ use crate::Access;
 
 /// Caches of several sizes under one replacement policy of `core`, simulated in one pass.
 ///
-/// With a sample of the pages, each cache is scaled down by the same factor, so that time and
-/// memory stay bounded. (Waldspurger et al., "Cache Modeling and Optimization using Miniature
-/// Simulations", ATC'17.)
+/// With a sample of the pages, each cache is scaled down by the same factor, so time and memory
+/// stay bounded (Waldspurger et al., ATC'17, miniature simulations).
 pub struct PolicyCaches {
     sample: Sample,
     /// Numbers of pages in the order of their first access, since policies keep arrays of pages.
@@ -21,8 +20,8 @@ pub struct PolicyCaches {
 }
 
 impl PolicyCaches {
-    /// Empty caches of `sizes` pages under the policy `kind`. `seed` is for policies that draw
-    /// random numbers.
+    /// Returns empty caches under the policy `kind`, one for each number of pages in `sizes`.
+    /// `seed` is for policies that draw random numbers.
     pub fn new(kind: PolicyKind, sizes: &[u64], sample: Sample, seed: u64) -> PolicyCaches {
         let caches = sizes.iter().map(|&size| {
             let frames = ((size as f64 * sample.rate()).round() as usize).max(1);
@@ -55,7 +54,7 @@ impl PolicyCaches {
         self.caches.iter_mut().for_each(|cache| cache.access(id, write));
     }
 
-    /// The curve of what was counted so far, with a step for each size.
+    /// Returns the curve of the accesses counted so far, with a step for each size.
     pub fn curve(&self) -> Curve {
         let weight = 1.0 / self.sample.rate();
         let mut steps: Vec<Step> = self.caches.iter().map(|cache| cache.step(weight)).collect();

@@ -34,23 +34,23 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The sample of all `pages` pages.
+    /// Returns a sample that contains every page. `pages` is their number.
     pub fn all(pages: u64) -> Sample {
         Sample { below: Below(None), pages }
     }
 
-    /// Whether `page` belongs to the sample.
+    /// Returns true if `page` belongs to the sample.
     #[inline]
     pub fn contains(&self, page: PageId) -> bool {
         self.below.admits(hash(page.0))
     }
 
-    /// The sampled share of pages, 0 to 1.
+    /// Returns the sampled share of pages, from 0 to 1.
     pub fn rate(&self) -> f64 {
         self.below.rate()
     }
 
-    /// The number of pages in the sample.
+    /// Returns the number of pages in the sample.
     pub fn pages(&self) -> u64 {
         self.pages
     }
@@ -152,7 +152,7 @@ impl SampledDistances {
     /// The number of pages of a sample that takes about three megabytes of memory.
     pub const PAGES: usize = 1 << 14;
 
-    /// A counter with at most `pages_max` sampled pages, at least one.
+    /// Returns a counter with at most `pages_max` sampled pages; 0 counts as 1.
     pub fn new(pages_max: usize) -> SampledDistances {
         SampledDistances {
             pages_max: pages_max.max(1),
@@ -169,7 +169,7 @@ impl SampledDistances {
         }
     }
 
-    /// Counts `accesses`.
+    /// Counts the pages of `accesses` in order.
     pub fn read(&mut self, accesses: &[Access]) {
         pages_of(accesses, |page, write| self.touch(page, write));
     }
@@ -279,7 +279,8 @@ impl SampledDistances {
         Sample { below: self.below, pages: self.by_hash.len() as u64 }
     }
 
-    /// Bytes of the followed pages.
+    /// Returns the bytes of the followed pages, their times and the recent accesses. The queue of
+    /// sampled pages and the histogram of distances are not included.
     pub fn memory_bytes(&self) -> usize {
         // One byte a slot in addition to its contents.
         self.pages.capacity() * (size_of::<(PageId, Followed)>() + 1)
@@ -287,7 +288,7 @@ impl SampledDistances {
             + self.recent.memory_bytes()
     }
 
-    /// The curve of what was counted so far.
+    /// Returns the curve of the accesses counted so far.
     pub fn curve(&self) -> Curve {
         let mut distances = self.distances.clone();
         for (page, known) in &self.pages {

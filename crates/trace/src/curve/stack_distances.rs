@@ -26,12 +26,12 @@ impl Default for StackDistances {
 }
 
 impl StackDistances {
-    /// Nothing counted yet.
+    /// Returns a counter without accesses.
     pub fn new() -> StackDistances {
         StackDistances::default()
     }
 
-    /// Counts `accesses`.
+    /// Counts the pages of `accesses` in order.
     pub fn read(&mut self, accesses: &[Access]) {
         for next in accesses.chunks(AHEAD) {
             next.iter().for_each(|access| self.stack.prefetch(access.address.page()));
@@ -55,12 +55,12 @@ impl StackDistances {
         }
     }
 
-    /// Distinct pages touched so far.
+    /// Returns the number of distinct pages touched so far.
     pub fn pages(&self) -> u64 {
         self.stack.len() as u64
     }
 
-    /// The curve of what was counted so far.
+    /// Returns the curve of the accesses counted so far.
     pub fn curve(&self) -> Curve {
         let mut distances = self.distances.clone();
         for most in self.stack.outstanding() {
