@@ -35,16 +35,16 @@ pub struct ArraySwap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Element {
-    /// The place of its creation: its identity, which moves with it.
+    /// The place where the element was created. It moves with the element.
     pub identity: u64,
-    /// The number of writes to this place; stays with the place.
+    /// The number of writes to this place. It stays with the place.
     pub version: u64,
-    /// Follows from the identity.
+    /// Words that follow from the identity, so that readers can check them.
     pub payload: [u64; 4],
 }
 
 impl Element {
-    /// The element created at place `identity`.
+    /// Returns the initial element of place `identity`.
     pub fn new(identity: u64) -> Element {
         let first = mix(identity);
         Element {
@@ -60,7 +60,7 @@ impl Element {
     }
 }
 
-/// The result of a swap: the elements it read. It wrote each to the other's place.
+/// The result of a swap: the elements that it read. It wrote each to the other's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swap {
     /// The two places, which may be the same.
@@ -70,18 +70,18 @@ pub struct Swap {
 }
 
 impl ArraySwap {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn elements(&self) -> u64 {
         self.pages * PER_PAGE
     }
 
-    /// The address of a place.
+    /// Returns the address of a place.
     #[inline]
     pub fn address(&self, place: u64) -> Addr {
         Addr(place * LINE_BYTES as u64)
     }
 
-    /// The two places that job `job` swaps.
+    /// Returns the two places that job `job` swaps. They may be the same.
     #[inline]
     pub fn job(&self, job: u64) -> [u64; 2] {
         let mut rng = job_rng(self.seed, job);
@@ -105,7 +105,7 @@ impl ArraySwap {
         latch::write_two(memory, a, b, |memory| self.exchange(memory, places))
     }
 
-    /// The swap itself. The caller holds both latches.
+    /// Swaps the elements of two places. The caller must hold the latches of both.
     pub fn exchange<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Corrupt> {
         let [a, b] = places.map(|place| self.address(place));
         let old_a: Element = self.checksums.read_latched(memory, a)?;

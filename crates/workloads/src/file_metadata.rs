@@ -2,8 +2,8 @@
 //! ASPLOS'19 §3.5, §5.5).
 //!
 //! One model for three file systems. An operation changes a few small pieces of metadata, each in a
-//! block of its own kind. [`Consistency`] determines which whole blocks a file system writes for
-//! that. On FlatFlash it writes the pieces themselves, without journal or copies. The pieces of an
+//! block of its own kind. The [`Consistency`] determines the blocks that a file system then writes.
+//! On FlatFlash it writes the pieces themselves, without journal or copies. The pieces of an
 //! operation follow the file systems' general design, within the sizes that the paper prints
 //! (§3.5). Both are assumptions.
 
@@ -31,9 +31,9 @@ pub enum Consistency {
 /// A file system.
 #[derive(Debug, Clone, Copy)]
 pub struct FileSystem {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// How it keeps metadata consistent.
+    /// How the file system keeps metadata consistent.
     pub consistency: Consistency,
 }
 
@@ -67,7 +67,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Its size: 8 to 256 bytes, as §3.5 has it.
+    /// Returns the size of the piece in bytes, from 8 to 256 (FlatFlash §3.5).
     pub fn bytes(self) -> u64 {
         match self {
             Piece::Bitmap => 8,
@@ -80,7 +80,7 @@ impl Piece {
 /// An operation of FileBench.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// Metadata that it changes. Each element is one transaction of a journal, and is durable
     /// before the next begins.
@@ -95,8 +95,8 @@ const CREATE: &[Piece] = &[Inode, Parent, Entry, Bitmap, Group];
 const DELETE: &[Piece] = &[Existing, Parent, Entry, Bitmap, Group];
 const APPEND: &[Piece] = &[Existing, Bitmap, Group];
 
-/// FileBench's five . VarMail deletes a mail, creates and appends to another, and reads and
-/// appends to a third. WebServer appends 16 KiB to a log for each page that it serves.
+/// FileBench's five operations. VarMail deletes a mail, creates and appends to another, and reads
+/// and appends to a third. WebServer appends 16 KiB to a log for each page that it serves.
 pub const OPERATIONS: [Operation; 5] = [
     Operation { name: "CreateFile", changes: &[CREATE], data_pages: 0 },
     Operation {
@@ -114,7 +114,8 @@ pub const OPERATIONS: [Operation; 5] = [
 ];
 
 impl Consistency {
-    /// Pages that a file system of blocks writes for a transaction that changes `pieces`.
+    /// Returns the number of pages that a file system of blocks writes for a transaction that
+    /// changes `pieces`.
     pub fn pages(self, pieces: &[Piece]) -> u64 {
         let blocks = pieces.len() as u64;
         let bytes: u64 = pieces.iter().map(|piece| piece.bytes()).sum();
@@ -132,20 +133,21 @@ impl Consistency {
     }
 }
 
-/// Which page a piece of metadata lies on.
+/// Chooses the page of each piece of metadata that operations change.
 pub struct Places {
     rng: Pcg64Mcg,
     inodes: u64,
 }
 
 impl Places {
-    /// The places in an empty file system. `seed` decides which directories and files are touched.
+    /// Returns the places in an empty file system. `seed` selects the directories and files that
+    /// are touched.
     pub fn new(seed: u64) -> Places {
         Places { rng: Pcg64Mcg::seed_from_u64(seed), inodes: 0 }
     }
 
-    /// The page, among those of its kind, of the next `piece`. There are a million directories,
-    /// each as likely as another (assumption).
+    /// Returns the page of the next `piece`. Each kind of piece numbers its pages from 0. There are
+    /// 2²⁰ directories, all equally likely (assumption).
     pub fn of(&mut self, piece: Piece) -> u64 {
         const DIRECTORIES: u64 = 1 << 20;
         const INODES_A_PAGE: u64 = PAGE_BYTES as u64 / 256;

@@ -27,9 +27,9 @@ const PERIOD: u64 = 1_317_624_576_693_539_401;
 /// 1,024 numbers; a job looks 64 ahead. Table and stream are defined by the benchmark and do not
 /// depend on seed or skew.
 ///
-/// The first jobs stand for the whole run, because nobody simulates all of it. Numbers near
-/// positions like 0 or 2ᵏ have few bits set, and meet few pages. So the first job of a process is a
-/// third into its share. Its last jobs wrap around to the beginning. [`GupsFromOne`] begins at
+/// The first jobs stand for the whole run, because a simulation runs only a part of it. Numbers
+/// near positions like 0 or 2ᵏ have few bits set, and meet few pages. So the first job of a process
+/// is a third into its share. Its last jobs wrap around to the beginning. [`GupsFromOne`] begins at
 /// position 0.
 ///
 /// Updates may collide. The rules allow one word in a hundred to be wrong. Here all words are
@@ -59,17 +59,17 @@ impl Gups {
     /// The share of wrong words that the rules of RandomAccess permit after a run.
     pub const WRONG_SHARE_MAX: f64 = 0.01;
 
-    /// How many words the table has.
+    /// Returns the number of words of the table, a power of two.
     pub fn words(&self) -> u64 {
         1 << self.index_bits
     }
 
-    /// The number of jobs in a run of the benchmark: four updates a word.
+    /// Returns the number of jobs in a run of the benchmark: four updates per word.
     pub fn jobs_of_a_run(&self) -> u64 {
         4 * self.words() / UPDATES
     }
 
-    /// The numbers that job `job` applies, in order.
+    /// Returns the 64 numbers that job `job` applies, in order.
     #[inline]
     pub fn job(&self, job: u64) -> impl Iterator<Item = u64> + use<> {
         // The first number, 1, is only the benchmark's start value. This wraps after 2⁵⁸ jobs.
@@ -93,7 +93,7 @@ impl Gups {
         run * jobs + process * share + (turn + share / 3) % share
     }
 
-    /// The address of the word that `number` updates.
+    /// Returns the address of the word that `number` updates.
     #[inline]
     pub fn address(&self, number: u64) -> Addr {
         Addr((number & (self.words() - 1)) * 8)
@@ -116,8 +116,9 @@ impl Gups {
         }
     }
 
-    /// The benchmark's verification: applies the updates of jobs `0..jobs` again, which undoes
-    /// them, and counts the words that differ from their initial values.
+    /// Returns the number of words that are wrong after jobs `0..jobs`, by the benchmark's
+    /// verification. It applies the updates again, which undoes them. Every word must then have its
+    /// initial value.
     ///
     /// No job may run during the call. Corrupt words are counted and left as they are.
     pub fn wrong_words<M: Memory>(&self, memory: &mut M, jobs: u64) -> u64 {

@@ -54,14 +54,14 @@ pub struct HashTable {
 /// The result of a look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Follows from the key and the version.
+    /// The value. It follows from the key and the version.
     pub value: u64,
-    /// The number of updates.
+    /// The number of updates of the key.
     pub version: u64,
 }
 
 impl Entry {
-    /// The entry of `key` after `version` updates.
+    /// Returns the entry of `key` after `version` updates.
     pub fn new(key: u64, version: u64) -> Entry {
         Entry { value: mix(key ^ mix(version)), version }
     }
@@ -80,22 +80,22 @@ struct Node {
 }
 
 impl HashTable {
-    /// The number of keys: `0..keys()`, the most popular first.
+    /// Returns the number of keys. The keys are `0..keys()`, the most popular first.
     pub fn keys(&self) -> u64 {
         self.head_pages * KEYS_PER_HEAD_PAGE
     }
 
-    /// The keys that job `job` looks up.
+    /// Returns the keys that job `job` looks up.
     #[inline]
     pub fn job(&self, job: u64) -> [u64; LOOKUPS as usize] {
         let mut rng = job_rng(self.seed, job);
         std::array::from_fn(|_| self.ranks.draw(&mut rng))
     }
 
-    /// Looks `key` up, also while other jobs update.
+    /// Looks `key` up, also while other jobs update it. Returns `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Corrupt`] when it reads invalid data.
+    /// [`Corrupt`] if it reads invalid data.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Corrupt> {
         Ok(self.find(memory, key)?.map(|(_, n)| Entry { value: n.value, version: n.version }))

@@ -100,19 +100,18 @@ pub use ebbtide_structures::{ALL_LINES, Corrupt, PageBytes};
 
 /// A program: an initial image and an endless, numbered stream of jobs over it.
 pub trait Workload: Send + Sync {
-    /// Size of the image in bytes: a whole number of pages.
+    /// Returns the size of the image in bytes: a whole number of pages.
     fn size_bytes(&self) -> u64;
 
-    /// Writes the initial contents of `page`, a pure function of the page, into `out` (which may
-    /// hold anything).
+    /// Writes the initial contents of `page` into `out`. They depend only on the program and the
+    /// page. The old contents of `out` do not matter.
     ///
     /// # Panics
-    /// When `page` lies beyond the image.
+    /// If `page` lies beyond the image.
     fn image(&self, page: PageId, out: &mut PageBytes);
 
-    /// Writes at least the lines `lines` of the [`image`](Workload::image) of `page`, in their
-    /// places in `out`, and returns which lines it wrote. A program that can make single lines
-    /// saves the rest of the page.
+    /// Writes at least the lines `lines` of the [`image`](Workload::image) of `page`, at their
+    /// places in `out`. Returns the lines that it wrote. By default, this is the whole page.
     ///
     /// # Panics
     /// As [`image`](Workload::image).
@@ -127,11 +126,11 @@ pub trait Workload: Send + Sync {
     /// [`Corrupt`] when memory holds values that the program cannot have stored there.
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt>;
 
-    /// Whether jobs change the data, apart from latches.
+    /// Returns true if jobs change the data, apart from latches.
     fn writes(&self) -> bool;
 
-    /// Whether they do so within [transactions](Memory::transaction), and end when these are
-    /// durable.
+    /// Returns true if jobs change the data within [transactions](Memory::transaction). Such a job
+    /// ends when its transactions are durable. False by default.
     fn commits(&self) -> bool {
         false
     }

@@ -50,14 +50,14 @@ pub type RandomWrite = LineAccess<true, true>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct AccessedLine {
-    /// The number of writes to it.
+    /// The number of writes to the line.
     pub writes: u64,
-    /// Follows from its address and the number of writes.
+    /// Words that follow from the address and the number of writes, so that readers can check them.
     pub payload: [u64; 5],
 }
 
 impl AccessedLine {
-    /// The line at `at` after `writes` writes.
+    /// Returns the contents of the line at `at` after `writes` writes.
     pub fn new(at: Addr, writes: u64) -> AccessedLine {
         let first = mix(at.0 ^ writes);
         AccessedLine { writes, payload: std::array::from_fn(|i| first.rotate_left(13 * i as u32)) }
@@ -72,7 +72,7 @@ impl<const RANDOM: bool, const WRITE: bool> LineAccess<RANDOM, WRITE> {
         (true, true) => Kind::RandomWrite,
     };
 
-    /// The lines that job `job` touches, in order.
+    /// Returns the addresses of the 64 lines that job `job` touches, in order.
     #[inline]
     pub fn job(&self, job: u64) -> impl Iterator<Item = Addr> + use<RANDOM, WRITE> {
         let (pages, mut rng) = (self.pages, job_rng(self.seed, job));

@@ -12,18 +12,18 @@ use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 /// Lines that a job touches, as many as a page has.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// Reads or writes the lines of pages that are spread over a file: one at a random place in each of
-/// equal stretches. A job touches as many lines as a page has. Every word holds its own address,
-/// which readers check.
+/// Reads or writes the lines of pages that are spread over a file. The file is divided into equal
+/// parts, and one random page of each is used. A job touches 64 lines, as many as a page has. Every
+/// word holds its own address, so readers can check it.
 #[derive(Debug, Clone)]
 pub struct Lines {
-    /// Pages that are touched.
+    /// Number of pages that are touched.
     pub pages: u64,
-    /// Pages of the file, a multiple of those.
+    /// Number of pages of the file, a multiple of `pages`.
     pub file_pages: u64,
-    /// Whether lines are chosen at random instead of in the order of addresses.
+    /// True if lines are chosen at random, false if in the order of addresses.
     pub random: bool,
-    /// Whether lines are written instead of read.
+    /// True if lines are written, false if they are read.
     pub write: bool,
     /// Seed of the random choices.
     pub seed: u64,

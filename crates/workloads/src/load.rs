@@ -35,10 +35,10 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// Arrivals at `jobs_per_second` on average; the same seed gives the same times.
+    /// Returns arrivals at `jobs_per_second` on average. The same seed gives the same times.
     ///
     /// # Panics
-    /// When the rate is not positive and finite.
+    /// If the rate is not positive and finite.
     pub fn new(jobs_per_second: f64, seed: u64) -> Poisson {
         assert!(
             jobs_per_second.is_finite() && jobs_per_second > 0.0,

@@ -10,7 +10,7 @@ use crate::{
     Workload,
 };
 
-/// Why a program cannot be built.
+/// An error of building a program.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ShapeError {
     /// No program has this name.
@@ -22,13 +22,13 @@ pub enum ShapeError {
          {given_bytes}"
     )]
     DatasetBytes {
-        /// Which program.
+        /// The program.
         program: &'static str,
         /// `dataset_bytes` as given.
         given_bytes: u64,
-        /// The least size that holds the structure.
+        /// The least size that holds the structure, in bytes.
         min_bytes: u64,
-        /// The most that its links can address.
+        /// The greatest size that its links can address, in bytes.
         max_bytes: u64,
     },
     /// The skew is negative or not a number.
@@ -51,7 +51,7 @@ macro_rules! programs {
             /// Every program.
             pub const ALL: [Kind; [$(Kind::$program),+].len()] = [$(Kind::$program),+];
 
-            /// The name users type.
+            /// Returns the name in options and results.
             pub fn name(self) -> &'static str {
                 match self { $(Kind::$program => <$workload as Named>::NAME),+ }
             }
@@ -71,12 +71,12 @@ macro_rules! programs {
                 match self { $(Kind::$program => <$workload as Named>::SOURCE),+ }
             }
 
-            /// The least `dataset_bytes` that holds its structure.
+            /// Returns the least [`Shape::dataset_bytes`] that holds the structure.
             pub fn min_bytes(self) -> u64 {
                 match self { $(Kind::$program => <$workload as Named>::MIN_BYTES),+ }
             }
 
-            /// The stack that a job needs.
+            /// Returns the stack size that a job needs, in bytes.
             pub fn stack_bytes(self) -> usize {
                 match self { $(Kind::$program => <$workload as Named>::STACK_BYTES),+ }
             }
@@ -109,7 +109,7 @@ macro_rules! programs {
         }
 
         impl Program {
-            /// The kind of the program; `None` for a replay.
+            /// Returns the kind of the program; `None` for a replay.
             pub fn kind(&self) -> Option<Kind> {
                 match self {
                     $(Program::$program(_) => Some(Kind::$program),)+
@@ -176,7 +176,7 @@ impl Kind {
         Kind::Silo,
     ];
 
-    /// The most that any program addresses: 64 TiB, 2⁴⁰ lines.
+    /// The greatest dataset of any program in bytes: 64 TiB, 2⁴⁰ lines.
     pub const MAX_BYTES: u64 = 64 << 40;
 
     /// Builds the program, in constant time and memory for any size.
@@ -208,17 +208,17 @@ impl Program {
         name.parse::<Kind>()?.build(shape)
     }
 
-    /// Its name in reports: the name users type, or `replay`.
+    /// Returns the name in options and results, or `replay`.
     pub fn name(&self) -> &'static str {
         self.kind().map_or(Replay::NAME, Kind::name)
     }
 
-    /// The stack that a job needs.
+    /// Returns the stack size that a job needs, in bytes.
     pub fn stack_bytes(&self) -> usize {
         self.kind().map_or(Replay::STACK_BYTES, Kind::stack_bytes)
     }
 
-    /// The same program computing `instructions` per job.
+    /// Returns the same program with `instructions` of added computing per job.
     #[must_use]
     pub fn with_work(mut self, instructions: u64) -> Program {
         each!(&mut self, workload => workload.set_work(instructions));

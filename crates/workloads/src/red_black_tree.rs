@@ -23,8 +23,8 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// A node is one line, `{latch, key, value, left, right, colour, spare, checksum}`. Nodes have a
 /// van Emde Boas layout for pages, as a tree for flash would: six levels of a subtree share a page.
 /// The top pages lie together at the front, and the bottom pages lie in random order. A look-up
-/// among 2³² keys reads 32 nodes on 6 pages, and often only the last page is cold. (With nodes in
-/// random order, each of the last ten would be on a cold page.)
+/// among 2³² keys reads 32 nodes on 6 pages, and often only the last page is cold. With nodes in
+/// random order, each of the last ten nodes would be on a cold page.
 ///
 /// With [`Scatter::Pages`](crate::Scatter::Pages) consecutive ranks are neighbouring keys of one
 /// page at the bottom; with [`Scatter::Keys`](crate::Scatter::Keys) popularity is independent of
@@ -58,33 +58,33 @@ struct Record {
 /// A node that [`RedBlackTree::node`] has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeNode {
-    /// The key; smaller ones are to the left.
+    /// The key. Smaller keys are to the left.
     pub key: u64,
-    /// Follows from the key.
+    /// The value. It follows from the key.
     pub value: u64,
     /// The left and right child.
     pub children: [Option<Addr>; 2],
-    /// Whether it is red; otherwise it is black.
+    /// True if the node is red, false if it is black.
     pub is_red: bool,
 }
 
 impl RedBlackTree {
-    /// The number of keys, which are `0..keys()`.
+    /// Returns the number of keys. The keys are `0..keys()`.
     pub fn keys(&self) -> u64 {
         self.shape.keys()
     }
 
-    /// The longest path from the root to a leaf, in nodes.
+    /// Returns the length of the longest path from the root to a leaf, in nodes.
     pub fn height(&self) -> u32 {
         self.shape.height()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn value(key: u64) -> u64 {
         mix(!key)
     }
 
-    /// The keys that job `job` looks up.
+    /// Returns the keys that job `job` looks up.
     #[inline]
     pub fn job(&self, job: u64) -> [u64; LOOKUPS as usize] {
         let mut rng = job_rng(self.seed, job);
@@ -102,15 +102,15 @@ impl RedBlackTree {
         key
     }
 
-    /// The address of the root.
+    /// Returns the address of the root.
     pub fn root(&self) -> Addr {
         self.address(TreeShape::ROOT)
     }
 
-    /// Looks `key` up.
+    /// Looks `key` up. Returns its value, or `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Corrupt`] when it reads invalid data.
+    /// [`Corrupt`] if it reads invalid data.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Corrupt> {
         let mut at = self.root();
@@ -127,10 +127,10 @@ impl RedBlackTree {
         Err(Corrupt(format!("the path to key {key} is longer than {} nodes", self.height())))
     }
 
-    /// The node at `at`.
+    /// Reads the node at `at`.
     ///
     /// # Errors
-    /// [`Corrupt`] when there is no node at `at`.
+    /// [`Corrupt`] if there is no valid node at `at`.
     pub fn node<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Corrupt> {
         let record: Record = self.checksums.read_latched(memory, at)?;
         Ok(TreeNode {

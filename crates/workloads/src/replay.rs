@@ -21,35 +21,35 @@ pub struct Step(u32);
 const OPS: [Op; 3] = [Op::Read, Op::Write, Op::Hint];
 
 impl Step {
-    /// The most pages that steps can address: 64 GiB.
+    /// The number of pages that steps can address: 64 GiB in pages of 4 KiB.
     pub const PAGES_MAX: u64 = (1 << 30) * LINE_BYTES as u64 / PAGE_BYTES as u64;
 
-    /// The operation `op` on the line that contains `at`.
+    /// Returns the operation `op` on the line that contains `at`.
     ///
     /// # Panics
-    /// When `at` lies beyond [`Step::PAGES_MAX`].
+    /// If `at` lies beyond [`Step::PAGES_MAX`].
     pub fn new(op: Op, at: Addr) -> Step {
         assert!(at.page().0 < Step::PAGES_MAX, "{at:?} is beyond what a step reaches");
         Step((at.0 / LINE_BYTES as u64) as u32 * 4 + op as u32)
     }
 
-    /// The step with these [`bits`](Step::bits), if they are valid.
+    /// Returns the step with these [`bits`](Step::bits); `None` if they are not valid.
     pub fn from_bits(bits: u32) -> Option<Step> {
         OPS.get(bits as usize % 4).map(|_| Step(bits))
     }
 
-    /// The step as a number.
+    /// Returns the step as a number, to store it.
     pub fn bits(self) -> u32 {
         self.0
     }
 
-    /// The operation.
+    /// Returns the operation.
     #[inline]
     pub fn op(self) -> Op {
         OPS[self.0 as usize % 4]
     }
 
-    /// The address of the line.
+    /// Returns the address of the line.
     #[inline]
     pub fn at(self) -> Addr {
         Addr(u64::from(self.0 / 4) * LINE_BYTES as u64)
@@ -71,16 +71,17 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Its name in reports.
+    /// The name in results.
     pub const NAME: &'static str = "replay";
 
-    /// The stack that a job needs.
+    /// Stack size that a job needs, in bytes.
     pub const STACK_BYTES: usize = RandomWrite::STACK_BYTES;
 
-    /// A replay of `steps` over all pages up to the last that they access. `seed` selects the data.
+    /// Returns a replay of `steps`. Its image has all pages from 0 to the last that they access.
+    /// `seed` selects the data.
     ///
     /// # Panics
-    /// When `steps` is empty.
+    /// If `steps` is empty.
     pub fn new(steps: Vec<Step>, seed: u64) -> Replay {
         let last = steps.iter().map(|step| step.at().page()).max().expect("a replay has steps");
         let dataset_bytes = (last.0 + 1) * PAGE_BYTES as u64;
@@ -89,12 +90,12 @@ impl Replay {
         Replay { data, steps: Arc::new(steps), writes, work: 0 }
     }
 
-    /// The steps of the trace.
+    /// Returns the steps of the trace.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The steps that job `job` makes, in order.
+    /// Returns the 64 steps that job `job` makes, in order.
     #[inline]
     pub fn job(&self, job: u64) -> impl Iterator<Item = Step> + use<'_> {
         let count = self.steps.len() as u64;

@@ -5,13 +5,13 @@ use crate::{Scatter, Workload};
 /// The parameters of a program's data and job stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Upper bound of the image in bytes; a program fills as much of it as its structure allows.
+    /// Upper bound of the image in bytes. A program uses as much of it as its structure allows.
     pub dataset_bytes: u64,
     /// Zipf skew of the keys: 0 is uniform.
     pub theta: f64,
     /// How keys of different popularity are laid over pages.
     pub scatter: Scatter,
-    /// Selects the layout and the job stream.
+    /// Seed of the layout and the job stream.
     pub seed: u64,
     /// Simple instructions computed per job, spread over the job's accesses.
     pub work_instructions: u64,
@@ -32,7 +32,7 @@ impl Default for Shape {
 
 /// A program that users choose by name, with its properties before it is built.
 pub trait Named: Workload + Sized {
-    /// The name users type.
+    /// The name in options and results.
     const NAME: &'static str;
     /// Description of the program, in one line.
     const DESCRIPTION: &'static str;
@@ -40,14 +40,14 @@ pub trait Named: Workload + Sized {
     const MIX: &'static str;
     /// Source of its definition.
     const SOURCE: &'static str;
-    /// The least `dataset_bytes` that holds its structure.
+    /// The least [`Shape::dataset_bytes`] that holds the structure.
     const MIN_BYTES: u64;
-    /// Stack size of a job: a quarter more than any job used in a release build, and about 4 KiB to
-    /// unwind. `bench` prints the stack that jobs used.
+    /// Stack size of a job in bytes: a quarter more than any job used in a release build, and about
+    /// 4 KiB to unwind. `bench` prints the stack that jobs used.
     const STACK_BYTES: usize = 12 << 10;
 
-    /// The program with the largest dataset that fits in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`](crate::Kind::MAX_BYTES).
+    /// Returns the program with the largest dataset that fits in `shape.dataset_bytes`. This must
+    /// be from [`MIN_BYTES`](Named::MIN_BYTES) to [`Kind::MAX_BYTES`](crate::Kind::MAX_BYTES).
     /// Takes constant time and memory for any size.
     fn with_shape(shape: &Shape) -> Self;
 

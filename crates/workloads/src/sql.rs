@@ -47,12 +47,12 @@ pub type SqlRandomInsert = Sql<false, INSERT>;
 pub type SqlUpdate = Sql<false, UPDATE>;
 
 impl<const IN_ORDER: bool, const STATEMENT: u8> Sql<IN_ORDER, STATEMENT> {
-    /// The table and its index.
+    /// Returns the table with its index.
     pub fn table(&self) -> &Masstree {
         &self.table
     }
 
-    /// The rows of job `job`.
+    /// Returns the 16 rows that job `job` reads or writes.
     #[inline]
     pub fn job(&self, job: u64) -> [u64; ROWS as usize] {
         let rows = self.table.keys();

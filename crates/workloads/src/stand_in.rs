@@ -1,8 +1,8 @@
 //! [`StandIn`]: a made-up trace with six figures of a program whose own trace is not at hand.
 //!
-//! The CXL-flash study (ATC'23 Table 5) prints six figures of each real program: the interval
-//! between accesses, their number, the share of reads, the footprint, and two localities, in space
-//! and in time.
+//! The CXL-flash study (ATC'23 Table 5) prints six figures of each real program. These are the
+//! interval between accesses, their number, the share of reads, the footprint, and the localities
+//! in space and in time.
 //!
 //! An access goes to the line after the last one with the probability of spatial locality.
 //! Otherwise it goes elsewhere. With the probability of temporal locality it goes to one of the
@@ -18,7 +18,7 @@ use ebbtide_trace::{Access, Op, Source, TraceError, line_access};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// How far back accesses return, counted in visits to pages.
+/// How far back accesses return by default, counted in visits to pages.
 pub const REUSED: usize = 1_024;
 
 const LINES_A_PAGE: u64 = 64;
@@ -29,18 +29,18 @@ const BATCH: u64 = 2_048;
 /// A property of a program that the six figures leave open.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Open {
-    /// As the module's page describes.
+    /// No variation: new pages, returns and order as the six figures give them.
     Fixed,
-    /// New pages come from a window of this many MiB, which moves through the footprint once a run.
+    /// New pages come from a window of this many MiB. It moves through the footprint once per run.
     WorkingSet(u64),
-    /// Accesses return to any of the last pages, this many, each as likely as another.
+    /// Accesses return to any of the last pages with equal probability. The value is their number.
     Returns(usize),
     /// The share of new pages that follow the last new page.
     InOrder(f64),
 }
 
 impl Open {
-    /// Its name in notes; empty for [`Open::Fixed`].
+    /// Returns the name in notes; empty for [`Open::Fixed`].
     pub fn name(self) -> String {
         match self {
             Open::Fixed => String::new(),
@@ -66,37 +66,39 @@ impl Open {
     }
 }
 
-/// Six figures of a program.
+/// Six figures of a program (CXL-flash, ATC'23, Table 5). [`trace`](StandIn::trace) makes up a
+/// trace with these figures.
 #[derive(Debug, Clone, Copy)]
 pub struct StandIn {
-    /// The program.
+    /// The name of the program.
     pub name: &'static str,
-    /// Mean time between accesses.
+    /// Mean time between accesses, in nanoseconds.
     pub interval_ns: f64,
-    /// Accesses of a run.
+    /// Number of accesses of a run.
     pub accesses: u64,
-    /// Share of reads.
+    /// Share of reads, from 0 to 1.
     pub reads: f64,
-    /// Footprint.
+    /// Footprint in GiB.
     pub gib: f64,
-    /// Locality in space.
+    /// Locality in space, from 0 to 1: the probability that an access goes to the next line.
     pub spatial: f64,
-    /// Locality in time.
+    /// Locality in time, from 0 to 1: the probability that any other access returns to a recent
+    /// page.
     pub temporal: f64,
 }
 
 impl StandIn {
-    /// Pages of its footprint.
+    /// Returns the number of pages of the footprint.
     pub fn pages(&self) -> u64 {
         (self.gib * (1 << 30) as f64) as u64 / PAGE_BYTES as u64
     }
 
-    /// After how many accesses `pages` new pages were visited, on average.
+    /// Returns the mean number of accesses until `pages` new pages are visited.
     pub fn accesses_to_fill(&self, pages: u64) -> u64 {
         (pages as f64 / ((1.0 - self.spatial) * (1.0 - self.temporal))) as u64
     }
 
-    /// The first `accesses` accesses, by virtual addresses, chosen by `seed`.
+    /// Returns a trace of `accesses` accesses with virtual addresses. `seed` selects them.
     pub fn trace(&self, accesses: u64, open: Open, seed: u64) -> MadeUp {
         MadeUp {
             of: *self,

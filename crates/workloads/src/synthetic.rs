@@ -25,10 +25,11 @@ pub enum Synthetic {
 }
 
 impl Synthetic {
-    /// Makes the references of the program's loop, with data smaller by `scale`.
+    /// Passes the references of the program's loop to `recorder`. The data is smaller than the
+    /// study's by the factor `scale`, at least 1.
     ///
     /// # Errors
-    /// [`Enough`] once `recorder` has enough.
+    /// [`Enough`] once `recorder` is full.
     pub fn run(self, recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
         match self {
             Synthetic::HashMap => hash_map(recorder, scale),
@@ -39,11 +40,12 @@ impl Synthetic {
         }
     }
 
-    /// Makes the stores that set the program's array to zero, line by line from address zero on.
-    /// The first three programs have none.
+    /// Passes the stores that set the program's array to zero to `recorder`, line by line from
+    /// address 0. Only [`Synthetic::Random`] and [`Synthetic::Stride`] have such stores. `scale` is
+    /// as for [`run`](Synthetic::run).
     ///
     /// # Errors
-    /// [`Enough`] once `recorder` has enough.
+    /// [`Enough`] once `recorder` is full.
     pub fn set_memory(self, recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
         let bytes: u64 = match self {
             Synthetic::Random => 4 << 30,

@@ -9,8 +9,8 @@ use crate::Access;
 
 /// Caches of several sizes under one replacement policy of `core`, simulated in one pass.
 ///
-/// With a sample of the pages, each cache is scaled down by the same factor, so time and memory
-/// stay bounded (Waldspurger et al., ATC'17, miniature simulations).
+/// With a sample of the pages, each cache is scaled down by the same factor. So time and memory
+/// stay bounded (miniature simulations, Waldspurger et al., ATC'17).
 pub struct PolicyCaches {
     sample: Sample,
     /// Numbers of pages in the order of their first access, since policies keep arrays of pages.

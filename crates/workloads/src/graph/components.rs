@@ -55,10 +55,11 @@ impl Rule for LeastLabel {
 }
 
 impl ConnectedComponents {
-    /// The current label of `vertex`: in the end, the same for all vertices of a component.
+    /// Reads the current label of `vertex`. In the end it is the same for all vertices of a
+    /// component.
     ///
     /// # Errors
-    /// [`Corrupt`] when it reads invalid data.
+    /// [`Corrupt`] if it reads invalid data.
     pub fn label<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
         label_of(&self.graph, memory, vertex)
     }

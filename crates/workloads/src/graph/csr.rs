@@ -13,9 +13,9 @@ pub struct EdgeList {
 /// The properties of a loaded graph that jobs need without having its edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// How many vertices it has.
+    /// The number of vertices.
     pub vertices: u64,
-    /// The number of entries of its lists of neighbours: one an edge, or two in an undirected
+    /// The number of entries of all lists of neighbours: one per edge, or two in an undirected
     /// graph.
     pub entries: u64,
     /// The checksum of all lists in their order.
@@ -23,24 +23,23 @@ pub struct Summary {
 }
 
 impl EdgeList {
-    /// The graph of `vertices` vertices with these edges, each from its first to its second vertex.
-    ///
-    /// Loops and double edges stay.
+    /// Returns the graph of `vertices` vertices with these edges, each from its first to its second
+    /// vertex. Loops and double edges stay.
     ///
     /// # Panics
-    /// When an edge has a vertex beyond `vertices`.
+    /// If a vertex of an edge is not below `vertices`.
     pub fn new(vertices: u32, edges: Vec<[u32; 2]>) -> EdgeList {
         let ends = edges.iter().flatten().max();
         assert!(ends.is_none_or(|&end| end < vertices), "an edge beyond {vertices} vertices");
         EdgeList { vertices, edges }
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     pub fn vertices(&self) -> u32 {
         self.vertices
     }
 
-    /// The edges, each from its first vertex to its second.
+    /// Returns the edges, each from its first vertex to its second.
     pub fn edges(&self) -> &[[u32; 2]] {
         &self.edges
     }

@@ -58,10 +58,10 @@ impl Rule for Rank {
 }
 
 impl PageRank {
-    /// The current rank of `vertex`.
+    /// Reads the current rank of `vertex`.
     ///
     /// # Errors
-    /// [`Corrupt`] when it reads invalid data.
+    /// [`Corrupt`] if it reads invalid data.
     pub fn rank<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Corrupt> {
         let row = self.graph.row(memory, vertex)?;
         let value = self.graph.read(memory, self.graph.value_address(vertex))?;

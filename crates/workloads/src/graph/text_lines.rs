@@ -11,7 +11,7 @@ const LINE_BYTES_MAX: u64 = 4096;
 /// The characters of a line that an error shows.
 const SHOWN_CHARS: usize = 40;
 
-/// Why a graph could not be read.
+/// An error of reading a graph.
 #[derive(Debug, Error)]
 pub enum GraphError {
     /// The file cannot be read.
@@ -27,7 +27,7 @@ pub enum GraphError {
     Line {
         /// Which file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, counted from 1.
         line: u64,
         /// What was expected.
         expected: String,

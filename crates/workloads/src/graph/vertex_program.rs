@@ -17,7 +17,7 @@ use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
 pub trait Rule: Debug + Clone + Send + Sync + 'static {
     /// The program.
     const KIND: Kind;
-    /// The name users type.
+    /// The name in options and results.
     const NAME: &'static str;
     /// Description of the program, in one line.
     const DESCRIPTION: &'static str;
@@ -49,42 +49,42 @@ impl<R: Rule> VertexProgram<R> {
         VertexProgram { graph, work: shape.work_instructions, rule: PhantomData }
     }
 
-    /// The program over `graph`, with the seed and the work of `shape`. Also returns the summary
-    /// for [`elsewhere`](VertexProgram::elsewhere).
+    /// Returns the program over `graph`, with the seed and the work of `shape`. Also returns the
+    /// summary for [`elsewhere`](VertexProgram::elsewhere).
     ///
     /// # Panics
-    /// When the graph has no vertex.
+    /// If the graph has no vertex.
     pub fn of(graph: &EdgeList, shape: &Shape) -> (VertexProgram<R>, Summary) {
         let csr = if R::UNDIRECTED { Csr::undirected(graph) } else { Csr::incoming(graph) };
         let (graph, summary) = StoredGraph::loaded(R::KIND, csr, shape.seed);
         (VertexProgram::new(graph, shape), summary)
     }
 
-    /// The program over the graph with this `summary`, whose image is in memory already. The
-    /// result has no image of its own and takes no memory.
+    /// Returns the program over the graph with this `summary`, whose image is in memory already.
+    /// The result has no image of its own and takes no memory.
     ///
     /// # Panics
-    /// When the graph has no vertex, and later when its image is requested.
+    /// If the graph has no vertex. [`image`](Workload::image) panics on the result.
     pub fn elsewhere(summary: Summary, shape: &Shape) -> VertexProgram<R> {
         VertexProgram::new(StoredGraph::elsewhere(R::KIND, summary, shape.seed), shape)
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     pub fn vertices(&self) -> u64 {
         self.graph.vertices()
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     pub fn edges(&self) -> u64 {
         self.graph.entries() / if R::UNDIRECTED { 2 } else { 1 }
     }
 
-    /// The number of jobs in a pass over all vertices.
+    /// Returns the number of jobs in a pass over all vertices.
     pub fn jobs_per_pass(&self) -> u64 {
         self.graph.jobs_per_pass()
     }
 
-    /// The address of the word that holds the value of `vertex`.
+    /// Returns the address of the word that holds the value of `vertex`.
     pub fn address(&self, vertex: u64) -> Addr {
         self.graph.value_address(vertex)
     }

@@ -14,7 +14,7 @@
 //!
 //! # What differs from the paper
 //! * **Every node is linked to the next on its level and knows where its keys end**, interior nodes
-//!   too. (Lehman and Yao's B-link trees do the same.) Until the parent of a split node has the new
+//!   too. Lehman and Yao's B-link trees do the same. Until the parent of a split node has the new
 //!   child, readers reach the right half through the left. So a writer holds no lock on the way up.
 //!   A job that a device error ends in between leaves a correct tree.
 //! * **No node points to its parent.** Splitting an interior node would change that pointer in
@@ -140,8 +140,9 @@ enum Look {
 }
 
 impl Tree {
-    /// The tree that lies in the `bytes` bytes from `start` on and has `keys` keys at first. `seed`
-    /// makes its checksums differ from the checksums of other trees. Takes no memory and no time.
+    /// Returns the tree in the `bytes` bytes from `start` on, which has `keys` keys at first.
+    /// `seed` makes its checksums differ from the checksums of other trees. Takes constant time and
+    /// memory.
     ///
     /// Bytes beyond the fresh tree's are room to grow; see [`bytes`](Tree::bytes).
     ///
@@ -164,9 +165,9 @@ impl Tree {
         }
     }
 
-    /// Bytes for a tree of `keys` keys with room for `more` nodes. Inserts in any order fill a node
-    /// at least half. A key of more than 8 bytes that is the only one with its slice takes a fifth
-    /// of a node in addition.
+    /// Returns the bytes of a tree of `keys` keys with room for `more` nodes. Inserts in any order
+    /// fill a node at least half. A key of more than 8 bytes that is the only one with its slice
+    /// takes another fifth of a node.
     pub fn bytes(keys: u64, more: u64) -> u64 {
         let pages = Layout::new(Addr(0), keys).pages() + Pool::pages_for(more);
         pages * PAGE_BYTES as u64
@@ -232,16 +233,17 @@ impl Tree {
         });
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`; `None` if the tree does not have it.
     ///
     /// # Errors
-    /// [`Corrupt`] if a node is not one of the tree, or the key is too long.
+    /// [`Corrupt`] if a node is damaged or of another tree, or the key has more than
+    /// [`KEY_BYTES_MAX`] bytes.
     #[inline]
     pub fn get<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         self.get_seen(m, key).map(|(value, _)| value)
     }
 
-    /// The value of `key`, and the border node that an insert or removal of `key` changes.
+    /// Returns the value of `key`, and the border node that an insert or removal of `key` changes.
     /// Replacing a value changes no version.
     ///
     /// # Errors
@@ -265,8 +267,8 @@ impl Tree {
         }
     }
 
-    /// The current version of a border node, equal to that of a [`Seen`] if the node has not
-    /// changed.
+    /// Returns the current version of a border node. It is equal to the version of a [`Seen`] if
+    /// the node has not changed.
     ///
     /// # Errors
     /// [`Corrupt`] when `node` is no node of this tree.

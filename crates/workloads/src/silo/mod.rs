@@ -74,12 +74,12 @@ pub struct Silo {
     checksums: Checksums,
 }
 
-/// The checks of a transaction before it commits. The levels are the ones of ANSI SQL-92.
+/// The isolation level of a transaction, as in ANSI SQL-92. It decides what a commit checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Isolation {
-    /// Records it read may have changed since. It reads committed rows only.
+    /// Reads see committed rows only. Records that were read may have changed before the commit.
     ReadCommitted,
-    /// The records it read are unchanged, but new ones may have appeared (phantoms).
+    /// Records that were read are unchanged at the commit. New ones may have appeared (phantoms).
     RepeatableRead,
     /// The transactions behave as if they ran one after the other.
     #[default]
@@ -89,11 +89,11 @@ pub enum Isolation {
 /// Why a transaction did not commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Abort {
-    /// Another transaction changed, or is changing, data that it read.
+    /// Another transaction changed, or is changing, data that this transaction read.
     Conflict(Conflict),
-    /// The body asked for it.
+    /// The body requested a rollback.
     Rollback,
-    /// It read invalid data.
+    /// The transaction read invalid data.
     Corrupt(Corrupt),
 }
 
@@ -117,15 +117,16 @@ impl From<Corrupt> for Abort {
 pub struct Committed<R> {
     /// The result of its body.
     pub value: R,
-    /// The version of its writes. If it wrote nothing, the highest version it saw.
+    /// The version of the transaction's writes. If it wrote nothing, the highest version that it
+    /// read.
     pub tid: Tid,
-    /// How many times it ran.
+    /// The number of times that the body ran, at least 1.
     pub attempts: u32,
 }
 
 impl Silo {
-    /// The database whose epoch is the word at `epoch`. `seed` makes its records differ from
-    /// another's.
+    /// Returns the database whose epoch is the word at `epoch`. `seed` is part of its checksums, so
+    /// records of another database do not match.
     pub fn new(epoch: Addr, seed: u64) -> Silo {
         let checksums = Checksums::new(CHECKSUMS_OWNER, 0, seed);
         Silo { epoch: Epoch::new(epoch, checksums), checksums }

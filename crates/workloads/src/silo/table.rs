@@ -12,7 +12,7 @@ use ebbtide_structures::image::Line;
 
 /// The row of a record.
 pub trait Row: ebbtide_structures::Row {
-    /// The lines that its record takes.
+    /// The number of lines of a record with this row.
     const LINES: usize = record::lines_of(Self::WORDS);
 }
 impl<T: ebbtide_structures::Row> Row for T {}
@@ -25,24 +25,24 @@ pub struct Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// The table whose records are found by `index`.
+    /// Returns the table whose records `index` leads to.
     pub fn new(index: Tree) -> Table<R> {
         Table { index, row: PhantomData }
     }
 
-    /// The index.
+    /// Returns the index.
     pub fn index(&self) -> &Tree {
         &self.index
     }
 }
 
 impl Silo {
-    /// Line `line` of the record at `at`, for the initial image.
+    /// Returns line `line` of the record at `at`, for the initial image.
     pub fn image_of<R: Row>(&self, at: Addr, key: u64, row: &R, line: usize) -> Line {
         record::image_line(self.checksums, at, Head { tid: Tid::INITIAL, key }, words_of(row), line)
     }
 
-    /// Line `line` of the free place at `at`, for the initial image.
+    /// Returns line `line` of the free place at `at`, for the initial image.
     pub fn image_of_free_place(&self, at: Addr, line: usize) -> Line {
         match line {
             0 => record::image_line(

@@ -28,7 +28,7 @@ impl Tid {
     /// The version of a place that never had a record.
     pub const NEVER: Tid = Tid(ABSENT);
 
-    /// The epoch it was written in.
+    /// Returns the epoch of the version.
     pub fn epoch(self) -> u64 {
         self.0 >> EPOCH_SHIFT
     }

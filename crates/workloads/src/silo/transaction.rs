@@ -70,7 +70,7 @@ pub(super) enum New<'a> {
 /// A row that a transaction read, or its changed copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found<R> {
-    /// Its key.
+    /// The key of the row.
     pub key: u64,
     /// The row.
     pub row: R,
@@ -79,14 +79,14 @@ pub struct Found<R> {
 }
 
 impl<R> Found<R> {
-    /// The version that was read.
+    /// Returns the version that was read.
     pub fn tid(&self) -> Tid {
         self.tid
     }
 }
 
 impl<'a, M: Memory> Transaction<'a, M> {
-    /// A new transaction.
+    /// Returns a transaction with empty sets.
     pub fn new(silo: &'a Silo, memory: &'a mut M, isolation: Isolation) -> Transaction<'a, M> {
         Transaction {
             silo,
@@ -100,7 +100,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// Clears all its sets for another attempt. Returns the memory, for use in between.
+    /// Clears all sets for another attempt. Returns the memory, for use between the attempts.
     pub fn restart(&mut self) -> &mut M {
         self.reads.clear();
         self.nodes.clear();
@@ -109,12 +109,12 @@ impl<'a, M: Memory> Transaction<'a, M> {
         self.memory
     }
 
-    /// The memory it runs on, for computing between accesses.
+    /// Returns the memory of the transaction, for computing between accesses.
     pub fn memory(&mut self) -> &mut M {
         self.memory
     }
 
-    /// The row of `key`, if there is one.
+    /// Reads the row of `key`. Returns `None` if there is none.
     ///
     /// # Errors
     /// [`Abort::Corrupt`] if a record or the index is damaged.
@@ -133,7 +133,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// The first `limit` rows with keys in `keys`, in order.
+    /// Reads the first `limit` rows with keys in `keys`, in the order of keys.
     ///
     /// # Errors
     /// [`Abort::Corrupt`] if a record or the index is damaged.

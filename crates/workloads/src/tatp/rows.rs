@@ -10,7 +10,7 @@ use ebbtide_structures::hash::mix;
 pub struct Digits(pub [u8; 15]);
 
 impl Digits {
-    /// `number` modulo 10¹⁵ in digits.
+    /// Returns the digits of `number` modulo 10¹⁵.
     pub fn new(number: u64) -> Digits {
         let mut rest = number;
         let mut text = [0; 15];
@@ -21,7 +21,7 @@ impl Digits {
         Digits(text)
     }
 
-    /// The number that these digits write, or `None` if one is not a digit.
+    /// Returns the number with these digits; `None` if a byte is not a digit.
     pub fn number(self) -> Option<u64> {
         self.0.iter().try_fold(0, |number, &digit| {
             digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
@@ -69,10 +69,10 @@ pub struct Before {
     pub bit_1: bool,
     /// `subscriber.vlr_location`.
     pub vlr_location: u32,
-    /// How many transactions had changed each special facility, modulo 2¹⁶.
+    /// Number of earlier transactions that changed each special facility, modulo 2¹⁶.
     pub commits: [u16; 4],
-    /// How many had changed each facility's call forwardings, modulo 16, in 4 bits each from
-    /// bit 0.
+    /// Number of earlier transactions that changed each facility's call forwardings, modulo 16.
+    /// Each number has 4 bits, the first from bit 0.
     pub forwarding_commits: u16,
 }
 

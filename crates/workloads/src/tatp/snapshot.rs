@@ -11,11 +11,11 @@ use crate::Corrupt;
 /// All rows of a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its own row.
+    /// The subscriber's own row.
     pub row: SubscriberRow,
-    /// Its access information by type, where it exists.
+    /// The subscriber's access information by type, 1 to 4; `None` where there is no row.
     pub access: [Option<AccessData>; 4],
-    /// Its special facilities by type, where they exist.
+    /// The subscriber's special facilities by type, 1 to 4; `None` where there is no row.
     pub facilities: [Option<FacilityData>; 4],
     /// The contents that the next change would find.
     pub before: Before,
@@ -24,7 +24,7 @@ pub struct Snapshot {
 /// A special facility with its call forwardings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FacilityData {
-    /// Whether calls are forwarded.
+    /// True if calls are forwarded.
     pub is_active: bool,
     /// A random number.
     pub error_cntrl: u8,
@@ -37,11 +37,11 @@ pub struct FacilityData {
 }
 
 impl TatpMix {
-    /// All rows of a subscriber, also while other jobs write; `None` if there is no such
-    /// subscriber.
+    /// Reads all rows of a subscriber, also while other jobs write them. Returns `None` if there is
+    /// no such subscriber.
     ///
     /// # Errors
-    /// [`Corrupt`] when a row is invalid, or the rows disagree on the number of changes.
+    /// [`Corrupt`] if a row is invalid, or the rows disagree on the number of changes.
     pub fn snapshot<M: Memory>(
         &self,
         memory: &mut M,

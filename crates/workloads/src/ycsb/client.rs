@@ -47,7 +47,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Whether any operation changes a record.
+    /// Returns true if any operation changes a record.
     pub const fn writes(&self) -> bool {
         self.others_in_twenty > 0 && !matches!(self.other, Verb::Read)
     }
@@ -76,7 +76,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// The stream `seed` of `mix` over a table of `window` items, with skew `theta`.
+    /// Returns the stream `seed` of `mix` over a table of `window` items, with Zipf skew `theta`.
     ///
     /// # Panics
     /// As [`Requests::new`].
@@ -85,7 +85,7 @@ impl Client {
         Client { mix, requests, window, seed }
     }
 
-    /// The operation of job `job`.
+    /// Returns the operation of job `job`.
     #[inline]
     pub fn operation(&self, job: u64) -> Operation {
         let mut rng = job_rng(self.seed, job);
@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// The number of records that job `job` reads if it is a scan: 1 to 100.
+    /// Returns the number of records that job `job` reads if it is a scan, from 1 to 100.
     #[inline]
     pub fn scan_records(&self, job: u64) -> u64 {
         job_rng(!self.seed, job).random_range(1..=SCAN_RECORDS_MAX)

@@ -11,7 +11,7 @@ use super::requests::Distribution;
 pub trait CoreWorkload: Debug + Clone + Send + Sync {
     /// The records of its table.
     type Record: Record + Debug + Clone;
-    /// The name users type.
+    /// The name in options and results.
     const NAME: &'static str;
     /// Description of the workload, in one line.
     const DESCRIPTION: &'static str;
@@ -19,7 +19,7 @@ pub trait CoreWorkload: Debug + Clone + Send + Sync {
     const MIX_TEXT: &'static str;
     /// Source of its definition.
     const SOURCE: &'static str;
-    /// Its operations.
+    /// The operations.
     const MIX: Mix;
 }
 

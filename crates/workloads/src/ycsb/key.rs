@@ -19,14 +19,14 @@ pub(crate) fn fnv64(number: u64) -> u64 {
 pub struct Key {
     /// The item's number. Item 0 was inserted first.
     pub item: u64,
-    /// The number in its name.
+    /// The number in the item's name.
     pub number: u64,
     /// The name, padded with zero bytes.
     pub name: [u64; 3],
 }
 
 impl Key {
-    /// The key of item `item` with the client's default names (`insertorder=hashed`).
+    /// Returns the key of item `item` with the client's default name (`insertorder=hashed`).
     #[inline]
     pub fn hashed(item: u64) -> Key {
         let number = fnv64(item);
@@ -40,7 +40,7 @@ impl Key {
         Key { item, number, name: name(number, 19) }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn text(&self) -> String {
         let bytes: &[u8] = bytemuck::bytes_of(&self.name);
         bytes.iter().take_while(|&&byte| byte != 0).map(|&byte| char::from(byte)).collect()

@@ -50,12 +50,12 @@ pub struct Ycsb<C: CoreWorkload> {
 }
 
 impl<C: CoreWorkload> Ycsb<C> {
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Table<C::Record> {
         &self.table
     }
 
-    /// The operations.
+    /// Returns the stream of operations.
     pub fn client(&self) -> &Client {
         &self.client
     }

@@ -25,14 +25,15 @@ pub trait Record: Send + Sync {
     /// The lines of one record.
     type Lines: AsRef<[Line]> + AsMut<[Line]> + Default;
 
-    /// Lines of a record.
+    /// Number of lines of a record.
     const LINES: u64;
     /// Records in a bucket of a [`Table`](super::Table), at most 9.
     const PER_BUCKET: usize;
     /// Buckets in a page, at most 7.
     const BUCKETS: u64;
 
-    /// The lines of the record of `key` after `version` updates, in the dataset of this `salt`.
+    /// Returns the lines of the record of `key` after `version` updates. `salt` identifies the
+    /// dataset in checksums.
     fn lines(salt: u64, key: &Key, version: u64) -> Self::Lines;
 }
 
@@ -141,8 +142,8 @@ pub(super) fn not_as_expected(at: Addr) -> Corrupt {
     Corrupt(format!("the record at {at:?} is not what its key and version make of it"))
 }
 
-/// A key and its value in 64 bytes: 24 bytes of name and 40 of value. 16 bytes of the value are the
-/// item number and the version.
+/// A key and its value in 64 bytes: 24 bytes of name and 40 of value. The item number and the
+/// version take 16 bytes of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair;
 
