@@ -27,7 +27,9 @@ const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// use ebbtide_core::{PageId, WriteLog};
 ///
 /// let mut log = WriteLog::new(256);
-/// (0..128).for_each(|number| log.append(PageId(number % 4), (number / 4) as u8));
+/// for number in 0..128 {
+///     log.append(PageId(number % 4), (number / 4) as u8);
+/// }
 /// // The first half is full, and has half of the lines of four pages.
 /// let page = log.next_merge().expect("a sealed half");
 /// assert_eq!((page, log.lines(page).count()), (PageId(0), 32));
