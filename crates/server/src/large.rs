@@ -166,12 +166,8 @@ pub fn begin<M: Memory>(
     state: &State,
 ) -> Result<(Large, Hold), Failure> {
     loop {
-        // Holds the value before other connections can see it.
         let (begun, _) = memory.transaction(|memory| {
-            keyspace.begin_large(memory).map(|large| {
-                let hold = state.shared.holds.hold(large.id());
-                (large, hold)
-            })
+            keyspace.begin_large(memory, |id| state.shared.holds.hold(id))
         })?;
         match begun {
             Err(Full) if may_make(memory, state, keyspace) => {}

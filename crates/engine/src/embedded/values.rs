@@ -80,9 +80,7 @@ pub(super) fn stage(
         return Ok(Ok(None));
     };
     let begun = with_room(space, memory, |memory| {
-        let large = space.keys.begin_large(memory)?;
-        // It is held before other jobs can see it.
-        let hold = space.room.holds.hold(large.id());
+        let (large, hold) = space.keys.begin_large(memory, |id| space.room.holds.hold(id))?;
         Ok(Staged { large, _hold: hold })
     })?;
     let mut staged = match begun {

@@ -59,9 +59,7 @@ impl Building {
         let (collection, mut holds) = large::step(call, &[key.hash], |call| {
             let mut collection = before.clone();
             let put = put_all(call, &mut collection, added, &pending);
-            let listed = collection.list(call.memory);
-            let holds = listed.into_iter().map(|id| call.state.shared.holds.hold(id));
-            let holds: Vec<Hold> = holds.collect();
+            let holds = collection.list(call.memory, |id| call.state.shared.holds.hold(id));
             put.map(|()| (collection, holds))
         })?;
         self.collection = collection;

@@ -196,6 +196,31 @@ fn large_values_go_through_transactions_and_pipelines_in_order() {
     assert_eq!(client.call("ping"), Reply::Status("PONG".into()));
 }
 
+/// Without a log, other cores see a value from its first page on.
+#[test]
+fn no_core_frees_a_value_that_another_has_just_begun() {
+    for policy in [Policy::None, "every:1s".parse().expect("a policy")] {
+        let server = Server::start(|options| {
+            options.capacity_bytes = Some(64 << 20);
+            options.durability = policy;
+            options.cores = 2;
+        });
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let mut client = server.client();
+                scope.spawn(move || {
+                    let key = format!("k{writer}");
+                    for round in 0..400 {
+                        let value = bytes(writer << 32 | round, 33_000);
+                        assert_eq!(client.command(&[b"set", key.as_bytes(), &value]), ok());
+                        get(&mut client, &key, &value);
+                    }
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn overwriting_a_large_value_needs_room_for_the_old_and_the_new_one() {
     let server = Server::start(|options| options.capacity_bytes = Some(8 << 20));

@@ -40,16 +40,22 @@ impl Large {
 }
 
 impl Keyspace {
-    /// Begins a value without a key.
+    /// Begins a value without a key. Calls `hold` before any other job can find the value, and free
+    /// its pages. Returns the result of `hold` too.
     ///
     /// # Errors
     /// [`Full`] when there is no room.
-    pub fn begin_large<M: Memory>(&self, memory: &mut M) -> Result<Large, Full> {
+    pub fn begin_large<M: Memory, H>(
+        &self,
+        memory: &mut M,
+        hold: impl FnOnce(LargeId) -> H,
+    ) -> Result<(Large, H), Full> {
         let first = self.pages.take_for_data(memory)?;
         self.pages.set_list_header(memory, first, (0, 0));
         let large = Large { lists: Numbers::from_slice(&[first]), held: 0, bytes: 0 };
+        let held = hold(large.id());
         detached::add(self, memory, large.id());
-        Ok(large)
+        Ok((large, held))
     }
 
     /// Opens the value of an entry that was found, to append to it. `None` if it is not a large
@@ -74,7 +80,7 @@ impl Keyspace {
     /// most the length.
     ///
     /// # Errors
-    /// [`Full`] when there is no room; the transaction must then have no effect.
+    /// [`Full`] when there is no room; the value then is as before.
     pub fn write_large<M: Memory>(
         &self,
         memory: &mut M,
@@ -92,26 +98,25 @@ impl Keyspace {
 
     /// Makes sure that a value has this many pages. Some may be there from a time before a crash.
     fn grow<M: Memory>(&self, memory: &mut M, large: &mut Large, wanted: u64) -> Result<(), Full> {
-        let mut count = (large.lists.len() as u64 - 1) * HELD_MAX + large.held;
+        let lists = large.lists.len() as u64;
+        let count = (lists - 1) * HELD_MAX + large.held;
         if count >= wanted {
             return Ok(());
         }
-        self.check_room(memory, wanted - count)?;
-        while count < wanted {
+        let lists = wanted.div_ceil(HELD_MAX) - lists;
+        let taken = self.pages.take_all_for_data(memory, wanted - count + lists)?;
+        for number in taken {
             let last = large.lists[large.lists.len() - 1];
             if large.held == HELD_MAX {
-                let next = self.pages.take_for_data(memory)?;
-                self.pages.set_list_header(memory, next, (0, 0));
-                self.pages.set_list_header(memory, last, (next, HELD_MAX));
-                large.lists.push(next);
+                self.pages.set_list_header(memory, number, (0, 0));
+                self.pages.set_list_header(memory, last, (number, HELD_MAX));
+                large.lists.push(number);
                 large.held = 0;
                 continue;
             }
-            let number = self.pages.take_for_data(memory)?;
             self.pages.set_listed(memory, last, large.held, number);
             large.held += 1;
             self.pages.set_list_header(memory, last, (0, large.held));
-            count += 1;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 
+use super::entry::Numbers;
 use super::layout::PageNumber;
 use crate::{hash, latch};
 
@@ -178,6 +179,28 @@ impl Pages {
         let number = self.take(memory, RESERVE_PAGES)?;
         memory.forget(self.address(number).page());
         Ok(number)
+    }
+
+    /// Takes pages as [`take_for_data`](Pages::take_for_data) does.
+    ///
+    /// # Errors
+    /// [`Full`] if there are fewer than `count`; none is taken then.
+    pub(super) fn take_all_for_data<M: Memory>(
+        &self,
+        memory: &mut M,
+        count: u64,
+    ) -> Result<Numbers, Full> {
+        let mut taken = Numbers::new();
+        for _ in 0..count {
+            match self.take_for_data(memory) {
+                Ok(number) => taken.push(number),
+                Err(full) => {
+                    taken.into_iter().for_each(|number| self.give(memory, number));
+                    return Err(full);
+                }
+            }
+        }
+        Ok(taken)
     }
 
     /// Runs `body`, which writes a page of the index that was just taken. The page's latch gets a

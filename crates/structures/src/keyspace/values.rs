@@ -91,16 +91,8 @@ impl Listed {
         wanted: usize,
     ) -> Result<(), Full> {
         assert!(wanted <= LISTED_MAX, "a list of {wanted} pages");
-        let before = self.0.len();
-        while self.0.len() < wanted {
-            match pages.take_for_data(memory) {
-                Ok(number) => self.0.push(number),
-                Err(full) => {
-                    self.give_from(pages, memory, before);
-                    return Err(full);
-                }
-            }
-        }
+        let missing = wanted.saturating_sub(self.0.len());
+        self.0.extend(pages.take_all_for_data(memory, missing as u64)?);
         self.give_from(pages, memory, wanted);
         Ok(())
     }

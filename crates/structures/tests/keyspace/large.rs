@@ -42,7 +42,7 @@ fn a_value_of_many_lists_is_read_in_parts_extended_and_given_back_whole() {
     let key = keys.key(b"large");
     keys.set(&mut memory, 0, &key, b"small", Some(5)).expect("room");
     let (free, _) = keys.free_pages(&mut memory);
-    let mut large = keys.begin_large(&mut memory).expect("room");
+    let (mut large, ()) = keys.begin_large(&mut memory, |_| ()).expect("room");
     // More than three pages of page numbers.
     let bytes = 3 * 1_018 * 4_088 + 77;
     write(&keys, &mut memory, &mut large, bytes).expect("room");
@@ -85,7 +85,7 @@ fn pages_of_values_that_somebody_holds_stay_and_the_others_come_back() {
     let (free, _) = keys.free_pages(&mut memory);
     let large: Vec<Large> = (0..5)
         .map(|_| {
-            let mut large = keys.begin_large(&mut memory).expect("room");
+            let (mut large, ()) = keys.begin_large(&mut memory, |_| ()).expect("room");
             write(&keys, &mut memory, &mut large, 100_000).expect("room");
             large
         })
@@ -102,11 +102,33 @@ fn pages_of_values_that_somebody_holds_stay_and_the_others_come_back() {
     assert_eq!(keys.free_pages(&mut memory).0, free);
 }
 
+/// The next piece needs two pages for its bytes and one for their numbers.
+#[test]
+fn a_piece_without_room_leaves_the_value_as_it_was() {
+    const LISTED: u64 = 1_018;
+    let (mut memory, keys) = keyspace(1_200);
+    let (mut large, ()) = keys.begin_large(&mut memory, |_| ()).expect("room");
+    let before = (LISTED - 1) * 4_088;
+    write(&keys, &mut memory, &mut large, before).expect("room");
+    let mut others = Vec::new();
+    // Two pages are left beside the reserve.
+    while keys.free_pages(&mut memory).0 > 18 {
+        others.push(keys.begin_large(&mut memory, |_| ()).expect("room"));
+    }
+    assert_eq!(keys.write_large(&mut memory, &mut large, before, &[1; 8_000]), Err(Full));
+    assert_eq!((keys.free_pages(&mut memory).0, large.bytes), (18, before));
+    keys.write_large(&mut memory, &mut large, before, &[1; 4_000]).expect("one page");
+    assert_eq!(keys.free_pages(&mut memory).0, 17);
+    while keys.reclaim_large(&mut memory, |_| false) {}
+    let (mut empty, new) = keyspace(1_200);
+    assert_eq!(keys.free_pages(&mut memory), new.free_pages(&mut empty), "every page came back");
+}
+
 #[test]
 fn a_large_value_without_room_is_refused_and_what_was_written_comes_back() {
     let (mut memory, keys) = keyspace(200);
     let (free, _) = keys.free_pages(&mut memory);
-    let mut large = keys.begin_large(&mut memory).expect("room");
+    let (mut large, ()) = keys.begin_large(&mut memory, |_| ()).expect("room");
     assert_eq!(write(&keys, &mut memory, &mut large, 1 << 20), Err(Full));
     assert!(keys.reclaim_large(&mut memory, |_| false));
     assert_eq!(keys.free_pages(&mut memory).0, free);

@@ -50,7 +50,7 @@ impl Pair {
 
     /// A large value without a key.
     fn large(&mut self, value: &[u8]) -> Large {
-        let mut large = self.keys.begin_large(&mut self.memory).expect("room");
+        let (mut large, ()) = self.keys.begin_large(&mut self.memory, |_| ()).expect("room");
         for piece in value.chunks(20_000) {
             let offset = large.bytes;
             let written = self.keys.write_large(&mut self.memory, &mut large, offset, piece);

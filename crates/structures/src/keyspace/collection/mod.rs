@@ -328,17 +328,23 @@ impl Collection {
         }
     }
 
-    /// Adds the trees of a collection without a key to the list of values without one. Returns the
-    /// identities of those that were not there yet. The caller holds them, or upkeep frees them.
-    pub fn list<M: Memory>(&mut self, memory: &mut M) -> Vec<LargeId> {
+    /// Adds the trees of a collection without a key to the list of values without one. Calls `hold`
+    /// for each that was not there yet, before any other job can find it and free its pages. Returns
+    /// the results of `hold`.
+    pub fn list<M: Memory, H>(
+        &mut self,
+        memory: &mut M,
+        hold: impl FnMut(LargeId) -> H,
+    ) -> Vec<H> {
         let Body::Trees(roots) = &self.body else { return Vec::new() };
         if self.is_stored {
             return Vec::new();
         }
         let new = Numbers::from(&roots[self.listed..]);
+        let held = new.iter().copied().map(LargeId).map(hold).collect();
         self.drop_trees(memory, &new);
         self.listed += new.len();
-        new.into_iter().map(LargeId).collect()
+        held
     }
 
     /// Leaves trees that no entry names to upkeep.
@@ -453,7 +459,7 @@ impl Keyspace {
     ) -> Result<(), Full> {
         if collection.is_empty(memory) {
             if !collection.is_stored {
-                collection.list(memory);
+                collection.list(memory, |_| ());
             }
             self.remove(memory, database, key);
             return Ok(());
