@@ -122,8 +122,28 @@ impl Evictor<'_> {
             return Some((database, self.keyspace.random_leaf(memory, database, random)?, None));
         }
         let expiring = self.some_expiring(memory, database, random);
-        let index = self.state.random() as usize % expiring.len().max(1);
-        Some((database, expiring.get(index)?.hash(), None))
+        let middle = self.state.random() as usize % expiring.len().max(1);
+        let (before, from) = expiring.split_at(middle);
+        for due in from.iter().chain(before) {
+            if self.expiries(memory, database, *due).next().is_some() {
+                return Some((database, due.hash(), None));
+            }
+            // Its keys that expired are gone. Many such records would hide the leaves that have some.
+            self.correct(memory, database, *due);
+        }
+        Some((database, expiring.first()?.hash(), None))
+    }
+
+    /// Returns when the keys of a leaf expire that do.
+    fn expiries<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        due: Due,
+    ) -> impl Iterator<Item = u64> + use<M> {
+        let mut keys = Vec::new();
+        self.keyspace.sample(memory, database, due.hash(), &mut keys);
+        keys.into_iter().filter_map(|key| key.expires_at_ms)
     }
 
     /// Returns the leaves of the index of what expires that are in a random page of it, or in the
@@ -162,9 +182,7 @@ impl Evictor<'_> {
             let mut expiring = Vec::new();
             from = self.keyspace.expiring(memory, database, from, &mut expiring);
             for due in expiring.into_iter().take(SOON_MAX - looked) {
-                let mut keys = Vec::new();
-                self.keyspace.sample(memory, database, due.hash(), &mut keys);
-                let mut times = keys.iter().filter_map(|key| key.expires_at_ms);
+                let mut times = self.expiries(memory, database, due);
                 if times.any(|at| at.div_ceil(1_000) <= u64::from(due.second())) {
                     return Some(due);
                 }
