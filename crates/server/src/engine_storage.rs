@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use ebbtide_core::PAGE_BYTES;
@@ -28,14 +29,23 @@ pub(crate) struct EngineStorage {
     log_start: Lsn,
     costs: Mutex<Costs>,
     copying: Mutex<Copying>,
+    /// Pages that had been read when the counters of commands began at 0.
+    reads_before: AtomicU64,
 }
 
 impl EngineStorage {
     pub(crate) fn new(engine: Arc<Engine>, capacity_bytes: u64) -> EngineStorage {
         let (since, costs, copying) = (Instant::now(), Mutex::default(), Mutex::default());
-        let log_start = Lsn::ZERO;
-        let mut storage =
-            EngineStorage { engine, capacity_bytes, since, log_start, costs, copying };
+        let (log_start, reads_before) = (Lsn::ZERO, AtomicU64::new(0));
+        let mut storage = EngineStorage {
+            engine,
+            capacity_bytes,
+            since,
+            log_start,
+            costs,
+            copying,
+            reads_before,
+        };
         storage.log_start = storage.committed();
         storage
     }
@@ -63,7 +73,7 @@ impl Storage for EngineStorage {
              dram_cores_bytes:{}\r\ndram_connections_bytes:{}\r\n",
             self.engine.device_name(),
             share(misses, accesses),
-            share(flash_reads, commands),
+            share(flash_reads - self.reads_before.load(Ordering::Relaxed), commands),
             budget.frames_bytes,
             budget.states_bytes,
             budget.policy_bytes,
@@ -115,6 +125,10 @@ impl Storage for EngineStorage {
         let cpu_us = time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3;
         let misses = self.engine.counters().snapshot().misses;
         self.costs.lock().sample(commands, misses, cpu_us);
+    }
+
+    fn reset(&self) {
+        self.reads_before.store(self.engine.counters().snapshot().flash_reads, Ordering::Relaxed);
     }
 
     fn rouse(&self, core: usize) {

@@ -166,9 +166,8 @@ pub fn begin<M: Memory>(
     state: &State,
 ) -> Result<(Large, Hold), Failure> {
     loop {
-        let (begun, _) = memory.transaction(|memory| {
-            keyspace.begin_large(memory, |id| state.shared.holds.hold(id))
-        })?;
+        let (begun, _) = memory
+            .transaction(|memory| keyspace.begin_large(memory, |id| state.shared.holds.hold(id)))?;
         match begun {
             Err(Full) if may_make(memory, state, keyspace) => {}
             begun => return Ok(begun?),

@@ -6,8 +6,8 @@ use ebbtide_core::durability::Lsn;
 
 /// Requests that commands make to the storage under the memory.
 pub trait Storage: Send + Sync {
-    /// Returns its section of `INFO`, given the commands so far and the bytes of connection
-    /// buffers.
+    /// Returns its section of `INFO`, given the commands since the last [`reset`](Storage::reset)
+    /// and the bytes of connection buffers.
     fn section(&self, commands: u64, buffers_bytes: u64) -> String;
 
     /// Returns the last place in the log. If nothing more can be written, the last acknowledged
@@ -33,6 +33,9 @@ pub trait Storage: Send + Sync {
     /// Samples the costs of commands and misses, given the commands so far. Called about once a
     /// second.
     fn sample(&self, commands: u64);
+
+    /// Notes that the counters of commands begin again at 0.
+    fn reset(&self);
 
     /// Wakes a core if it sleeps.
     fn rouse(&self, core: usize);

@@ -55,7 +55,7 @@ pub enum Error {
     LongElement(usize),
     #[error("a {what} that is no {expected}: {problem}")]
     OtherType { what: &'static str, expected: &'static str, problem: String },
-    #[error("the store is full: nothing of the change took place; expected a larger size")]
+    #[error("the store is full: nothing of the change took place; expected a larger one: grow it")]
     Full,
     #[error(transparent)]
     Structure(#[from] Corrupt),

@@ -120,6 +120,7 @@ pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     }
     if call.is(1, "RESETSTAT") && call.arguments.len() == 2 {
         call.state.shared.cores.iter().for_each(|core| core.statistics.reset());
+        call.state.shared.storage.reset();
         call.state.shared.slow.change(Slow::reset_times);
         call.reply.ok();
         return Ok(());

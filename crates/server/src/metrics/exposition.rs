@@ -48,7 +48,11 @@ const FIELDS: &[(&str, Kind, &str)] = &[
     ("memory_misses", Counter, "Accesses that waited for flash."),
     ("memory_miss_ratio", Gauge, "Misses by accesses, since the start."),
     ("flash_reads", Counter, "Pages read from flash."),
-    ("flash_reads_per_command", Gauge, "Pages read by commands run, since the start."),
+    (
+        "flash_reads_per_command",
+        Gauge,
+        "Pages read by commands run, since the last CONFIG RESETSTAT.",
+    ),
     ("flash_writes", Counter, "Pages written to flash."),
     ("flash_bytes_written", Counter, "Bytes written to flash, the log included."),
     ("flash_full_writes_per_day", Gauge, "Times a day that the capacity is written."),

@@ -36,11 +36,15 @@ fn reads_of_a_cold_get(value_bytes: usize, keys: usize) -> f64 {
     assert!(cached < 0.3, "{cached} of the data is in DRAM");
     let mut rng = Pcg64Mcg::seed_from_u64(9);
     let before = told(&mut client, "flash_reads");
+    assert_eq!(client.call("config resetstat"), ok());
     for _ in 0..GETS {
         let found = client.command(&[b"get", &key(rng.random_range(0..keys))]);
         assert!(matches!(found, Reply::Bulk(bytes) if bytes.len() == value_bytes));
     }
     let reads = (told(&mut client, "flash_reads") - before) / GETS as f64;
+    // It also counts the commands that ask.
+    let reported = told(&mut client, "flash_reads_per_command");
+    assert!((reported - reads).abs() < 0.01, "{reported} reads a command");
     let cold = reads / (1.0 - cached);
     println!(
         "values of {value_bytes} bytes: {reads:.3} reads a GET, {cold:.3} if nothing is in DRAM"

@@ -331,11 +331,7 @@ impl Collection {
     /// Adds the trees of a collection without a key to the list of values without one. Calls `hold`
     /// for each that was not there yet, before any other job can find it and free its pages. Returns
     /// the results of `hold`.
-    pub fn list<M: Memory, H>(
-        &mut self,
-        memory: &mut M,
-        hold: impl FnMut(LargeId) -> H,
-    ) -> Vec<H> {
+    pub fn list<M: Memory, H>(&mut self, memory: &mut M, hold: impl FnMut(LargeId) -> H) -> Vec<H> {
         let Body::Trees(roots) = &self.body else { return Vec::new() };
         if self.is_stored {
             return Vec::new();
