@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use ebbtide_core::durability::Policy;
-use rand::{RngExt, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Reply, Server, bulk, ok};
@@ -438,6 +438,31 @@ fn large_collections_are_read_changed_and_removed_within_the_budget() {
     assert_eq!(client.call("flushall"), ok());
     // Upkeep gives the pages back, so the store takes as much again.
     fill(&mut client, ELEMENTS);
+}
+
+#[test]
+fn lists_in_pages_that_other_lists_had_are_what_was_stored() {
+    let server = Server::start(|options| {
+        options.durability = "every:1s".parse().expect("a policy");
+        options.capacity_bytes = Some(128 << 20);
+    });
+    let mut client = server.client();
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    for round in 0..300 {
+        let key = format!("k{}", round % 60).into_bytes();
+        client.command(&[b"del", &key]);
+        let mut element = || {
+            let mut element = vec![0; rng.random_range(0..100)];
+            rng.fill_bytes(&mut element);
+            element
+        };
+        let elements: Vec<Vec<u8>> = (0..1 + round * 7 % 400).map(|_| element()).collect();
+        let mut push: Vec<&[u8]> = vec![b"rpush", &key];
+        push.extend(elements.iter().map(Vec::as_slice));
+        assert_eq!(client.command(&push), Reply::Integer(elements.len() as i64));
+        let expected = Reply::Array(elements.into_iter().map(Reply::Bulk).collect());
+        assert!(client.command(&[b"lrange", &key, b"0", b"-1"]) == expected, "round {round}");
+    }
 }
 
 fn wrong_kind() -> Reply {

@@ -61,11 +61,13 @@ impl Page {
     }
 
     /// Stores the words that differ from `before`, or all words that matter if there is no
-    /// `before`.
+    /// `before`. Lines that `before` does not use are stored whole: a page that was
+    /// [forgotten](Memory::forget) may have other words there than it had when `before` was read.
     pub(super) fn store<M: Memory>(&self, memory: &mut M, at: Addr, before: Option<&Page>) {
         for start in (0..PAGE_BYTES).step_by(LINE_BYTES) {
             let line = &self.bytes[start..start + LINE_BYTES];
-            let old = before.map(|before| &before.bytes[start..start + LINE_BYTES]);
+            let old = before.filter(|before| start == 0 || before.uses(start));
+            let old = old.map(|before| &before.bytes[start..start + LINE_BYTES]);
             let differs = |word: usize| {
                 let word = word * 8..word * 8 + 8;
                 old.is_none_or(|old| old[word.clone()] != line[word])
@@ -300,6 +302,23 @@ mod tests {
             let used: usize = model.iter().map(|record| bytes_of(record)).sum();
             assert_eq!(page.used(), used, "step {step}");
         }
+    }
+
+    /// A transaction that forgets a page reads zeros from it. Afterwards its other words may be as
+    /// before it was forgotten.
+    #[test]
+    fn a_record_of_zeros_is_stored_over_what_a_forgotten_page_held() {
+        let mut memory = Plain::zeroed(PAGE_BYTES as u64);
+        let all = [0xeeee_eeee_eeee_eeee_u64; PAGE_BYTES / 8];
+        (0..).zip(all).for_each(|(word, value)| memory.store(Addr(word * 8), value));
+        let mut page = Page::empty(0);
+        page.store(&mut memory, Addr(0), None);
+        for length in [200, 2, 64, 1, 300] {
+            let before = page.clone();
+            page.insert(page.count(), &vec![0; length]);
+            page.store(&mut memory, Addr(0), Some(&before));
+        }
+        assert_eq!(Page::load(&mut memory, Addr(0)).records(), page.records());
     }
 
     #[test]

@@ -97,21 +97,6 @@ impl<M: Memory> Access<'_, M> {
         page.store(self.memory, at, before);
     }
 
-    /// Takes `count` pages, or none.
-    fn take(&mut self, count: usize) -> Result<Vec<PageNumber>, Full> {
-        let mut taken = Vec::with_capacity(count);
-        while taken.len() < count {
-            match self.keyspace.pages.take_for_data(self.memory) {
-                Ok(number) => taken.push(number),
-                Err(full) => {
-                    self.give(&taken);
-                    return Err(full);
-                }
-            }
-        }
-        Ok(taken)
-    }
-
     fn give(&mut self, numbers: &[PageNumber]) {
         numbers.iter().for_each(|number| self.keyspace.pages.give(self.memory, *number));
     }
@@ -264,7 +249,8 @@ impl Tree {
         let step = path.steps.last().expect("a leaf");
         let old = if replaced { pages_in(step.page.record(step.index)) } else { None };
         let (record, taken) = encode(access, key, payload)?;
-        let spare = match access.take(path.pages_needed(replaced, record.len())) {
+        let needed = path.pages_needed(replaced, record.len()) as u64;
+        let spare = match access.keyspace.pages.take_all_for_data(access.memory, needed) {
             Ok(spare) => spare,
             Err(full) => {
                 access.give(&taken);
@@ -304,7 +290,7 @@ impl Tree {
         mut path: Path,
         replaced: bool,
         record: Vec<u8>,
-        mut spare: Vec<PageNumber>,
+        mut spare: Numbers,
     ) {
         let more = u64::from(!replaced);
         let mut write = Some((record, replaced));
