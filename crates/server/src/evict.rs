@@ -1,7 +1,7 @@
 //! Gives up keys: judges those of a group of leaves, and removes the worst until a page is free.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{DATABASES, Due, HASHES, Keyspace, STRIPES, Sampled};
+use ebbtide_structures::keyspace::{Counts, DATABASES, Due, HASHES, Keyspace, STRIPES, Sampled};
 
 use crate::clock::now_ms;
 use crate::eviction::{EvictionPolicy, Order, Uses};
@@ -75,6 +75,20 @@ pub(crate) fn evict<M: Memory>(
     false
 }
 
+/// Counts the keys of each database, which determine how long a generation of uses is.
+pub(crate) fn count_keys<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    keyspace: &Keyspace,
+) -> Vec<Counts> {
+    let counts: Vec<Counts> =
+        (0..DATABASES).map(|database| keyspace.counts(memory, database)).collect();
+    if let Some((uses, _)) = state.shared.eviction.uses() {
+        uses.note_keys(counts.iter().map(|counts| counts.keys).sum());
+    }
+    counts
+}
+
 /// A leaf to begin with: its database, a hash in it, and its record if the order is by expiry.
 type Start = (usize, u64, Option<Due>);
 
@@ -90,11 +104,7 @@ struct Evictor<'a> {
 impl Evictor<'_> {
     /// Chooses the first leaf of a group; `None` if there is no key to remove.
     fn choose<M: Memory>(&self, memory: &mut M) -> Option<Start> {
-        let counts: Vec<_> =
-            (0..DATABASES).map(|database| self.keyspace.counts(memory, database)).collect();
-        if let Some((uses, _)) = self.state.shared.eviction.uses() {
-            uses.note_keys(counts.iter().map(|counts| counts.keys).sum());
-        }
+        let counts = count_keys(memory, self.state, self.keyspace);
         let weights = counts.iter().map(|counts| match self.policy.is_volatile() {
             true => counts.expiring,
             false => counts.keys,

@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_core::durability::TransactionError;
 use ebbtide_structures::keyspace::{DATABASES, Due, HASHES, Keyspace};
 
-use crate::evict::{Locks, evict};
+use crate::evict::{Locks, count_keys, evict};
 use crate::state::State;
 
 /// Maximum number of pages of cleared databases that one call frees.
@@ -48,6 +48,10 @@ pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keysp
 /// Removes keys of a cache before it is full, so that commands find free pages. Returns true if it
 /// removed any.
 pub(crate) fn evict_ahead<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+    if state.shared.eviction.policy().evicts() {
+        // Before the first key goes, there must be generations to choose by.
+        count_keys(memory, state, keyspace);
+    }
     let (free, all) = keyspace.free_pages(memory);
     let ahead = (all / AHEAD_SHARE).clamp(*AHEAD_PAGES.start(), *AHEAD_PAGES.end());
     free < ahead.min(all / PREPARED_SHARE) && evict(memory, state, keyspace, Locks::Wait)
