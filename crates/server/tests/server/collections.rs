@@ -290,7 +290,13 @@ fn compare(of_kind: &[&str], (keys, names): (usize, usize), protocol: &str, seed
         eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
         return;
     };
-    let server = Server::start(|_| ());
+    let server = Server::start(|options| {
+        // Every other one with a log.
+        if seed % 2 == 1 {
+            options.durability = "every:1s".parse().expect("a policy");
+            options.capacity_bytes = Some(128 << 20);
+        }
+    });
     let mut ours = server.client();
     for client in [&mut redis.client, &mut ours] {
         client.command(&[b"hello", protocol.as_bytes()]);
