@@ -8,6 +8,7 @@ use super::building::Building;
 use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND, large};
 use crate::glob;
 use crate::number::integer;
+use crate::space;
 
 /// A command that visits more elements runs outside of a transaction and pauses for others.
 const VISITED_AT_ONCE_MAX: u64 = 512;
@@ -168,7 +169,13 @@ impl<'a, M: Memory> Call<'a, M> {
         let bytes: usize = self.arguments.iter().map(|argument| argument.len()).sum();
         if bytes > BYTES_OF_A_PAGE || self.arguments.len() > ARGUMENTS_OF_A_PAGE {
             let pages = (bytes / BYTES_OF_A_PAGE + self.arguments.len() / 2) as u64;
-            self.keyspace().check_room(self.memory, pages)?;
+            let keyspace = self.keyspace();
+            while let Err(full) = keyspace.check_room(self.memory, pages) {
+                // In a transaction, the command runs again once there are more.
+                if self.steps.is_none() || !space::make_held(self.memory, self.state, &keyspace) {
+                    return Err(full.into());
+                }
+            }
         }
         Ok(())
     }

@@ -273,6 +273,9 @@ fn commands_that_cannot_run_again_and_large_values_find_room() {
         let script = "for i = 1, 100 do redis.call('set', KEYS[1] .. i, ARGV[1]) end return 1";
         let eval = client.command(&[b"eval", script.as_bytes(), b"1", &name("eval", 0), &value]);
         assert_eq!(eval, Reply::Integer(1));
+        let mut hset = vec![b"hset".to_vec(), name("hset", 0)];
+        (0..400).for_each(|number| hset.extend([name("field", number), vec![b'f'; 40]]));
+        assert_eq!(all(&mut client, &[hset]), [Reply::Integer(400)], "round {round}");
         let large = vec![b'l'; 5_000_000];
         assert_eq!(client.command(&[b"set", &name("large", 0), &large]), ok());
         assert_eq!(client.command(&[b"get", &name("large", 0)]), Reply::Bulk(large));
