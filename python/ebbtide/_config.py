@@ -259,7 +259,7 @@ class Link(Section):
     latency_ns: int
     """Latency in one direction."""
     bandwidth_gb_per_s: int
-    """Bandwidth of page transfers in each direction."""
+    """Bandwidth of page transfers over one link in each direction."""
 
 
 class Dataset(Section):

@@ -4,6 +4,7 @@ use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::interleaving::Interleaving;
 use crate::presets::PRESETS;
 use crate::translation::Layout;
 
@@ -34,9 +35,14 @@ pub struct FlatConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdConfig {
-    /// Number of identical drives side by side, 1 if missing. Pages are striped over them.
+    /// Number of identical drives side by side, 1 if missing. Each has channels and a write buffer
+    /// of its own.
     #[serde(default = "one")]
     pub drives: u32,
+    /// Pages of 4 KiB that go to a drive before the next drive follows, 1 if missing. Without
+    /// effect with one drive.
+    #[serde(default = "one")]
+    pub interleave_pages: u32,
     /// Channels of a drive. A channel is a bus that its chips share.
     pub channels: u32,
     /// Chips on a channel.
@@ -100,8 +106,8 @@ pub struct SsdConfig {
     pub buffered_write_us: f64,
     /// Latency of a read from the write buffer.
     pub buffered_read_us: f64,
-    /// Size of a drive's write buffer in pages of 4 KiB. The drives share their buffers. When these
-    /// are full, the acknowledgement of a write waits for room.
+    /// Size of a drive's write buffer in pages of 4 KiB. When it is full, the acknowledgement of a
+    /// write to the drive waits for room.
     pub write_buffer_pages: u32,
 
     /// Operations that waiting reads suspend.
@@ -244,11 +250,11 @@ impl Config {
         }
     }
 
-    /// Returns the number of drives side by side. A flat device is one drive.
-    pub fn drives(&self) -> u32 {
+    /// Returns how pages are spread over the drives. A flat device is one drive.
+    pub fn interleaving(&self) -> Interleaving {
         match self {
-            Config::Flat(_) => 1,
-            Config::Ssd(ssd) => ssd.drives,
+            Config::Flat(_) => Interleaving::new(1, 1),
+            Config::Ssd(ssd) => ssd.interleaving(),
         }
     }
 
@@ -293,12 +299,16 @@ impl Config {
     }
 }
 
-/// The number of drives where none is given.
+/// The number of drives, and of pages in a unit of interleaving, where none is given.
 fn one() -> u32 {
     1
 }
 
 impl SsdConfig {
+    pub(crate) fn interleaving(&self) -> Interleaving {
+        Interleaving::new(self.drives, self.interleave_pages)
+    }
+
     /// Buses of all drives.
     pub(crate) fn channels_in_all(&self) -> u32 {
         self.drives * self.channels
@@ -331,9 +341,14 @@ impl SsdConfig {
     }
 
     /// Returns the number of 4 KiB pages that the host can use. This is the raw capacity without
-    /// over-provisioning, in whole stripes over all planes.
+    /// over-provisioning, in whole stripes over the planes of a drive, and in whole units of
+    /// interleaving over several drives.
     pub fn logical_pages(&self) -> u64 {
-        u64::from(self.planes()) * self.logical_pages_per_plane()
+        self.interleaving().in_all(self.logical_pages_per_drive())
+    }
+
+    fn logical_pages_per_drive(&self) -> u64 {
+        u64::from(self.planes() / self.drives) * self.logical_pages_per_plane()
     }
 
     pub(crate) fn logical_pages_per_plane(&self) -> u64 {
@@ -414,6 +429,7 @@ impl SsdConfig {
     fn check_counts(&self) -> Result<(), ConfigError> {
         for (key, value, most) in [
             ("drives", self.drives, 1 << 6),
+            ("interleave_pages", self.interleave_pages, u32::MAX),
             ("channels", self.channels, 1 << 10),
             ("chips_per_channel", self.chips_per_channel, 1 << 10),
             ("dies_per_chip", self.dies_per_chip, 1 << 6),
@@ -451,6 +467,9 @@ impl SsdConfig {
             self.over_provisioning_percent,
             format!("at least {least:.2}, so that collections always gain room"),
         )?;
+        let (unit, each) = (self.interleave_pages, self.logical_pages_per_drive());
+        let fits = self.drives == 1 || u64::from(unit) <= each;
+        require(fits, "interleave_pages", unit, format!("at most the pages of a drive, {each}"))?;
         let most = 100.0 - self.over_provisioning_percent;
         let expected = format!("at most {most}, what over_provisioning_percent leaves");
         require(self.valid_percent <= most, "valid_percent", self.valid_percent, expected)?;

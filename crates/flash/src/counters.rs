@@ -1,6 +1,7 @@
 //! Counters, wear and lifetime of a device.
 
 use ebbtide_core::{PAGE_BYTES, Span};
+use serde::Serialize;
 
 /// Counters of a device since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,6 +62,29 @@ impl Counters {
 
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Counters of one drive since the start. Over all drives they add up to the device's
+/// [`Counters`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DriveCounters {
+    /// Completed reads, those from the write buffer included.
+    pub reads: u64,
+    /// Host writes of 4 KiB that were programmed to flash.
+    pub writes: u64,
+    /// Blocks erased.
+    pub erases: u64,
+}
+
+impl DriveCounters {
+    /// Returns the counts since an `earlier` time of the same drive.
+    pub fn since(self, earlier: DriveCounters) -> DriveCounters {
+        DriveCounters {
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            erases: self.erases - earlier.erases,
+        }
+    }
 }
 
 /// Wear of the blocks of a device since the start. Ageing before the start does not count.

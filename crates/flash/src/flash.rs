@@ -4,7 +4,7 @@ use ebbtide_core::{PageId, Span, Time};
 
 use crate::command::{Command, Done};
 use crate::config::{Config, ConfigError};
-use crate::counters::{Counters, Lifetime, Wear};
+use crate::counters::{Counters, DriveCounters, Lifetime, Wear};
 use crate::flat::Flat;
 use crate::ssd::Ssd;
 
@@ -127,7 +127,7 @@ impl Flash {
     pub fn buffered_writes(&self) -> u64 {
         match &self.device {
             Device::Flat(_) => 0,
-            Device::Ssd(ssd) => ssd.buffered_writes,
+            Device::Ssd(ssd) => ssd.buffered_writes(),
         }
     }
 
@@ -162,6 +162,16 @@ impl Flash {
             Device::Flat(flat) => &flat.counters,
             Device::Ssd(ssd) => &ssd.counters,
         }
+    }
+
+    /// Returns the counters of each drive since the start. Empty for a flat device, which has no
+    /// drives side by side.
+    pub fn drive_counters(&self) -> impl Iterator<Item = DriveCounters> {
+        let ssd = match &self.device {
+            Device::Flat(_) => None,
+            Device::Ssd(ssd) => Some(ssd.drive_counters()),
+        };
+        ssd.into_iter().flatten()
     }
 
     /// Returns the busy time of each plane until the time of the last call. Empty for a flat

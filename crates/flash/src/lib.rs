@@ -23,6 +23,7 @@ mod config;
 mod counters;
 mod flash;
 mod flat;
+mod interleaving;
 mod plane;
 mod presets;
 mod requests;
@@ -36,5 +37,6 @@ pub use config::{
     Config, ConfigError, FlatConfig, GarbageCollection, Operations, SsdConfig, Suspend, WriteDone,
     WriteUnit,
 };
-pub use counters::{Counters, Lifetime, Wear};
+pub use counters::{Counters, DriveCounters, Lifetime, Wear};
 pub use flash::Flash;
+pub use interleaving::Interleaving;

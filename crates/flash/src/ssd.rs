@@ -1,4 +1,5 @@
 //! [`Ssd`]: the modelled SSD with its channels, its planes and the controller that schedules them.
+//! Drives side by side have channels, planes and a write buffer each.
 //!
 //! A read senses its page into the plane's register, waits for the channel and is transferred. A
 //! write waits in the write buffer until enough writes fill a physical page. If the host waits for
@@ -16,7 +17,8 @@ use crate::aged::{Aged, GOLDEN};
 use crate::agenda::Agenda;
 use crate::command::{Command, Done, Kind};
 use crate::config::{GarbageCollection, SsdConfig, Suspend, WriteDone, WriteUnit};
-use crate::counters::{Counters, Wear};
+use crate::counters::{Counters, DriveCounters, Wear};
+use crate::interleaving::Places;
 use crate::plane::{Plane, Stage, Suspended};
 use crate::requests::{Pool, Queue, Request};
 use crate::timing::Timing;
@@ -38,24 +40,33 @@ struct Unacknowledged {
     submitted: Time,
 }
 
-/// The modelled SSD.
+/// Write buffer and counters of a drive.
+#[derive(Debug, Clone, Default)]
+struct Drive {
+    /// Writes in the buffer.
+    buffered_writes: u64,
+    unacknowledged: VecDeque<Unacknowledged>,
+    counters: DriveCounters,
+}
+
+/// The modelled SSD, or several drives of it side by side.
 #[derive(Debug, Clone)]
 pub(crate) struct Ssd {
     config: SsdConfig,
     logical_pages: u64,
+    places: Places,
+    drives: Vec<Drive>,
     layout: Layout,
     timing: Timing,
     channels: Vec<Channel>,
     planes: Vec<Plane>,
     agenda: Agenda,
     pool: Pool,
-    /// Copies of each page in the write buffer.
+    /// Copies of each page in the write buffers.
     buffered: FxHashMap<PageId, u32>,
-    /// Writes in the write buffer.
-    pub buffered_writes: u64,
-    unacknowledged: VecDeque<Unacknowledged>,
-    /// Reads and acknowledgements that the write buffer completes, each in the order of completion.
-    from_buffer: [VecDeque<Done>; 2],
+    /// Reads and acknowledgements that write buffers complete, with their drive. Each kind is in
+    /// the order of completion.
+    from_buffer: [VecDeque<(usize, Done)>; 2],
     /// When writes stop waiting for others to fill their physical page, and the plane they wait on.
     pads: VecDeque<(Time, u32)>,
     /// Pages that were programmed, if moves are watched.
@@ -89,6 +100,8 @@ impl Ssd {
         Ssd {
             config: config.clone(),
             logical_pages: config.logical_pages(),
+            places: Places::new(config.interleaving(), planes),
+            drives: vec![Drive::default(); config.drives as usize],
             layout,
             timing: Timing::new(config),
             channels: vec![Channel::default(); config.channels_in_all() as usize],
@@ -96,8 +109,6 @@ impl Ssd {
             agenda: Agenda::new(planes as usize),
             pool: Pool::default(),
             buffered: FxHashMap::default(),
-            buffered_writes: 0,
-            unacknowledged: VecDeque::new(),
             from_buffer: Default::default(),
             pads: VecDeque::new(),
             moved: None,
@@ -109,9 +120,13 @@ impl Ssd {
         self.logical_pages
     }
 
-    /// Room of the write buffers of all drives.
-    fn buffer_pages(&self) -> u64 {
-        u64::from(self.config.drives) * u64::from(self.config.write_buffer_pages)
+    /// Writes in the write buffers.
+    pub(crate) fn buffered_writes(&self) -> u64 {
+        self.drives.iter().map(|drive| drive.buffered_writes).sum()
+    }
+
+    pub(crate) fn drive_counters(&self) -> impl Iterator<Item = DriveCounters> {
+        self.drives.iter().map(|drive| drive.counters)
     }
 
     pub(crate) fn raw_bytes(&self) -> u64 {
@@ -135,11 +150,9 @@ impl Ssd {
         Wear { erases_max: most, erases_mean: all as f64 / blocks }
     }
 
-    /// The plane of a logical page, and the page's number on it. Pages are striped over channels
-    /// first, then over chips, dies and planes.
-    fn place(&self, page: PageId) -> (usize, u32) {
-        let planes = self.planes.len() as u64;
-        ((page.0 % planes) as usize, (page.0 / planes) as u32)
+    /// The drive of a plane.
+    fn drive(&mut self, plane: usize) -> &mut Drive {
+        &mut self.drives[self.places.drive(plane)]
     }
 
     fn channel(&mut self, plane: usize) -> &mut Channel {
@@ -157,13 +170,13 @@ impl Ssd {
     }
 
     fn submit_read(&mut self, now: Time, Command { tag, kind, page }: Command) {
+        let (index, _) = self.places.of(page);
         if !self.buffered.is_empty() && self.buffered.contains_key(&page) {
             let at = now + self.timing.buffered_read;
             let done = Done { tag, kind, at, blocked_by_gc: false, queued: Span::ZERO };
-            self.from_buffer[Kind::Read as usize].push_back(done);
+            self.from_buffer[Kind::Read as usize].push_back((self.places.drive(index), done));
             return;
         }
-        let (index, _) = self.place(page);
         let id = self.pool.add(tag, page, now);
         let plane = &mut self.planes[index];
         self.pool.push(&mut plane.reads, id);
@@ -176,19 +189,21 @@ impl Ssd {
 
     fn submit_write(&mut self, now: Time, Command { tag, kind, page }: Command) {
         *self.buffered.entry(page).or_insert(0) += 1;
-        self.buffered_writes += 1;
+        let (index, _) = self.places.of(page);
+        let number = self.places.drive(index);
+        let drive = &mut self.drives[number];
+        drive.buffered_writes += 1;
         if self.config.write_done == WriteDone::Buffered {
-            if self.buffered_writes <= self.buffer_pages() {
+            if drive.buffered_writes <= u64::from(self.config.write_buffer_pages) {
                 let at = now + self.timing.buffered_write;
                 let done = Done { tag, kind, at, blocked_by_gc: false, queued: Span::ZERO };
-                self.from_buffer[Kind::Write as usize].push_back(done);
+                self.from_buffer[Kind::Write as usize].push_back((number, done));
             } else {
-                self.unacknowledged.push_back(Unacknowledged { tag, submitted: now });
+                drive.unacknowledged.push_back(Unacknowledged { tag, submitted: now });
             }
         }
-        let (index, _) = self.place(page);
         let id = self.pool.add(tag, page, now);
-        if self.pages_per_write() > 1 && self.pads() {
+        if self.pages_per_write() > 1 && self.pads(index) {
             self.pads.push_back((now + self.timing.pad_after, index as u32));
         }
         let plane = &mut self.planes[index];
@@ -204,7 +219,7 @@ impl Ssd {
         if self.buffered.contains_key(&page) {
             return self.timing.buffered_read;
         }
-        let plane = &self.planes[self.place(page).0];
+        let plane = &self.planes[self.places.of(page).0];
         let each = self.timing.read + self.timing.page_out;
         let stage = match plane.stage {
             Stage::Idle => Span::ZERO,
@@ -217,7 +232,8 @@ impl Ssd {
     /// Time of the next event.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let plane = self.agenda.first().map(|(at, _)| at);
-        let buffer = self.from_buffer.iter().filter_map(|lane| lane.front()).map(|done| done.at);
+        let first = self.from_buffer.iter().filter_map(|lane| lane.front());
+        let buffer = first.map(|(_, done)| done.at);
         let pad = self.pads.front().map(|(at, _)| *at);
         plane.into_iter().chain(buffer).chain(pad).min()
     }
@@ -234,11 +250,13 @@ impl Ssd {
             }
         } else {
             let lanes = &mut self.from_buffer;
-            let first = lanes.iter_mut().find_map(|lane| lane.pop_front_if(|done| done.at == at));
-            let first = first.expect("there is an event at its time");
+            let due = |(_, done): &mut (usize, Done)| done.at == at;
+            let first = lanes.iter_mut().find_map(|lane| lane.pop_front_if(due));
+            let (drive, first) = first.expect("there is an event at its time");
             if first.kind == Kind::Read {
                 self.counters.reads += 1;
                 self.counters.buffer_reads += 1;
+                self.drives[drive].counters.reads += 1;
             }
             done.push(first);
         }
@@ -341,13 +359,11 @@ impl Ssd {
     }
 
     fn count_collection(&mut self, index: usize, work: &Collection) {
-        let planes = self.planes.len() as u64;
         if let Some(moved) = &mut self.moved {
-            // The inverse of `place`.
-            let page = |own: &u32| PageId(u64::from(*own) * planes + index as u64);
-            moved.extend(work.moved.iter().map(page));
+            moved.extend(work.moved.iter().map(|own| self.places.page(index, *own)));
         }
         self.counters.erases += 1;
+        self.drive(index).counters.erases += 1;
         self.counters.gc_pages_moved += work.moved.len() as u64;
         self.counters.gc_pages_programmed +=
             u64::from(work.programs) * u64::from(self.layout.slots_per_page);
@@ -399,6 +415,7 @@ impl Ssd {
         let Request { tag, submitted, blocked, .. } = self.pool.remove(id);
         let queued = now - (submitted + self.timing.read + self.timing.page_out);
         self.counters.reads += 1;
+        self.drive(index).counters.reads += 1;
         self.counters.reads_blocked_by_gc += u64::from(blocked);
         self.counters.read_queued = self.counters.read_queued + queued;
         done.push(Done { tag, kind: Kind::Read, at: now, blocked_by_gc: blocked, queued });
@@ -418,13 +435,15 @@ impl Ssd {
         let writes = &self.planes[index].writes;
         let waited = |id| self.pool.get(id).submitted + self.timing.pad_after <= now;
         let filled = writes.len() >= self.pages_per_write();
-        filled || self.pads() && writes.front().is_some_and(waited)
+        filled || self.pads(index) && writes.front().is_some_and(waited)
     }
 
-    /// Returns true if a write that has waited long enough is padded to a physical page. An
-    /// acknowledged write is safe in the buffer, so it waits for others until the buffer is full.
-    fn pads(&self) -> bool {
-        self.config.write_done == WriteDone::Programmed || !self.unacknowledged.is_empty()
+    /// Returns true if a write to a plane that has waited long enough is padded to a physical page.
+    /// An acknowledged write is safe in its drive's buffer, so it waits for others until the buffer
+    /// is full.
+    fn pads(&self, index: usize) -> bool {
+        let drive = &self.drives[self.places.drive(index)];
+        self.config.write_done == WriteDone::Programmed || !drive.unacknowledged.is_empty()
     }
 
     /// Starts to program a physical page with the first writes.
@@ -432,12 +451,12 @@ impl Ssd {
         let unit = self.pages_per_write();
         let unit_in = self.timing.unit_in;
         let (end, held) = self.transfer(index, now, unit_in);
-        let planes = self.planes.len() as u64;
+        let places = self.places;
         let plane = &mut self.planes[index];
         plane.just_collected = false;
         plane.suspensions = 0;
         plane.current = self.pool.split(&mut plane.writes, unit);
-        let pages = self.pool.iter(plane.current).map(|request| (request.page.0 / planes) as u32);
+        let pages = self.pool.iter(plane.current).map(|request| places.of(request.page).1);
         if let Some(moved) = &mut self.moved {
             moved.extend(self.pool.iter(plane.current).map(|request| request.page));
         }
@@ -470,10 +489,11 @@ impl Ssd {
     fn finish_program(&mut self, index: usize, now: Time, done: &mut Vec<Done>) {
         while let Some(id) = self.pool.pop(&mut self.planes[index].current) {
             let request = self.pool.remove(id);
-            self.leave_buffer(request.page);
+            self.leave_buffer(index, request.page);
             let Request { tag, submitted, blocked, .. } = request;
             let queued = now - (submitted + self.timing.unit_in + self.timing.program);
             self.counters.writes += 1;
+            self.drive(index).counters.writes += 1;
             self.counters.writes_blocked_by_gc += u64::from(blocked);
             self.counters.write_queued = self.counters.write_queued + queued;
             match self.config.write_done {
@@ -481,13 +501,13 @@ impl Ssd {
                     let kind = Kind::Write;
                     done.push(Done { tag, kind, at: now, blocked_by_gc: blocked, queued });
                 }
-                WriteDone::Buffered => self.acknowledge(now, blocked),
+                WriteDone::Buffered => self.acknowledge(index, now, blocked),
             }
         }
     }
 
-    fn leave_buffer(&mut self, page: PageId) {
-        self.buffered_writes -= 1;
+    fn leave_buffer(&mut self, index: usize, page: PageId) {
+        self.drive(index).buffered_writes -= 1;
         let times =
             self.buffered.get_mut(&page).expect("a write is in the buffer until programmed");
         *times -= 1;
@@ -496,14 +516,15 @@ impl Ssd {
         }
     }
 
-    /// Acknowledges the first write that waits for room in the buffer, after another has left.
-    fn acknowledge(&mut self, now: Time, blocked_by_gc: bool) {
-        let Some(Unacknowledged { tag, submitted }) = self.unacknowledged.pop_front() else {
-            return;
-        };
+    /// Acknowledges the first write that waits for room in a drive's buffer, after another has left
+    /// it.
+    fn acknowledge(&mut self, index: usize, now: Time, blocked_by_gc: bool) {
+        let first = self.drive(index).unacknowledged.pop_front();
+        let Some(Unacknowledged { tag, submitted }) = first else { return };
         let at = now + self.timing.buffered_write;
         let done = Done { tag, kind: Kind::Write, at, blocked_by_gc, queued: now - submitted };
-        self.from_buffer[Kind::Write as usize].push_back(done);
+        let drive = self.places.drive(index);
+        self.from_buffer[Kind::Write as usize].push_back((drive, done));
     }
 
     /// Suspends the operation of a plane for waiting reads, if it may be suspended and that saves

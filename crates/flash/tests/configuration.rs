@@ -68,6 +68,13 @@ fn values_that_cannot_be_name_the_key_the_value_and_what_can() {
         error.to_string()
     };
     assert_eq!(refused(SsdConfig { channels: 0, ..small() }), "channels = 0: expected 1 to 1024");
+    assert!(
+        refused(SsdConfig { interleave_pages: 0, ..small() }).starts_with("interleave_pages = 0: ")
+    );
+    assert_eq!(
+        refused(SsdConfig { drives: 2, interleave_pages: 1 << 20, ..small() }),
+        "interleave_pages = 1048576: expected at most the pages of a drive, 304"
+    );
     assert_eq!(
         refused(SsdConfig { page_bytes: 5000, ..small() }),
         "page_bytes = 5000: expected a multiple of 4096 up to 1048576"

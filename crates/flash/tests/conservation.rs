@@ -16,13 +16,17 @@ fn least_over_provisioning(blocks: u32, pages: u32) -> f64 {
 fn geometry() -> impl Strategy<Value = SsdConfig> {
     let parts = (1u32..3, 1u32..3, any::<bool>(), 8u32..14, 2u32..9, 1u32..5);
     let shares = (0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0);
-    (parts, shares).prop_map(|(parts, (over_provisioning, valid, invalid))| {
+    let drives = (1u32..4, 1u32..4);
+    (parts, shares, drives).prop_map(|(parts, (over_provisioning, valid, invalid), drives)| {
+        let (drives, interleave_pages) = drives;
         let (channels, chips_per_channel, independent_planes, blocks, pages, page) = parts;
         let least = least_over_provisioning(blocks, pages);
         let over_provisioning_percent = least + 20.0 * over_provisioning.powi(2);
         let writable = 100.0 * f64::from(blocks - 3) / f64::from(blocks);
         let valid_percent = valid * (100.0 - over_provisioning_percent).min(writable - 0.1);
         SsdConfig {
+            drives,
+            interleave_pages,
             channels,
             chips_per_channel,
             planes_per_die: 2,

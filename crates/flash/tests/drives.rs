@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::Host;
+use std::collections::HashMap;
+
+use common::{Host, random_commands, small, us};
 use ebbtide_core::{Span, Time};
-use ebbtide_flash::{Config, Kind, SsdConfig};
+use ebbtide_flash::{Config, Done, DriveCounters, Kind, SsdConfig, WriteDone};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -76,8 +78,122 @@ fn drives_side_by_side_amplify_writes_as_one_does() {
 #[test]
 fn drives_side_by_side_read_as_much_as_all_of_them() {
     let one = per_s(preset("tlc-pcie4", 1), Kind::Read, 1_024, 20_000);
-    let four = per_s(preset("tlc-pcie4", 4), Kind::Read, 4_096, 40_000);
-    assert!((four / (4.0 * one) - 1.0).abs() < 0.03, "{four} and {one}");
+    for interleave_pages in [1, 64] {
+        let four = SsdConfig { interleave_pages, ..preset("tlc-pcie4", 4) };
+        let four = per_s(four, Kind::Read, 4_096, 40_000);
+        assert!((four / (4.0 * one) - 1.0).abs() < 0.03, "{four} and {one}");
+    }
+}
+
+#[test]
+fn a_lone_read_takes_as_long_on_several_drives_as_on_one() {
+    let latencies = |drives, interleave_pages| {
+        let mut host = Host::new(SsdConfig { interleave_pages, ..preset("tlc-pcie4", drives) });
+        let mut random = Pcg64::seed_from_u64(1);
+        let read = |number: u64| {
+            let at = us(1_000 * number);
+            let tag = host.read(at, random.random_range(0..1 << 20));
+            host.finish();
+            host.done(tag).at.since(at)
+        };
+        (0..50).map(read).collect::<Vec<_>>()
+    };
+    let one = latencies(1, 1);
+    assert!(one.iter().all(|latency| *latency == one[0]), "{one:?}");
+    assert_eq!(latencies(4, 1), one);
+    assert_eq!(latencies(4, 64), one);
+}
+
+#[test]
+fn sequential_pages_go_to_the_drives_in_turn() {
+    let mut host = Host::new(SsdConfig { drives: 3, interleave_pages: 1, ..small() });
+    for page in 0..90 {
+        host.read(us(0), page);
+    }
+    host.finish();
+    let reads: Vec<u64> = host.flash.drive_counters().map(|drive| drive.reads).collect();
+    assert_eq!(reads, [30, 30, 30]);
+    let mut host = Host::new(SsdConfig { drives: 3, interleave_pages: 8, ..small() });
+    for page in 0..20 {
+        host.read(us(0), page);
+    }
+    host.finish();
+    let reads: Vec<u64> = host.flash.drive_counters().map(|drive| drive.reads).collect();
+    assert_eq!(reads, [8, 8, 4]);
+}
+
+#[test]
+fn one_drive_has_no_units() {
+    let run = |interleave_pages| {
+        let mut host = Host::new(SsdConfig { interleave_pages, ..small() });
+        let pages = host.flash.logical_pages().unwrap();
+        for (at, kind, page) in random_commands(3, 2_000, pages, 40, 20) {
+            host.submit(at, kind, page);
+        }
+        host.finish();
+        (host.done, *host.flash.counters(), pages)
+    };
+    assert_eq!(run(7), run(1));
+}
+
+/// Two channels of two planes with a write buffer of its own that is soon full.
+fn buffered() -> SsdConfig {
+    SsdConfig { write_done: WriteDone::Buffered, write_buffer_pages: 6, ..small() }
+}
+
+#[test]
+fn a_drive_among_others_does_what_it_does_alone() {
+    const UNIT: u64 = 5;
+    let alone = buffered();
+    let mut one = Host::new(alone.clone());
+    let together = SsdConfig { drives: 3, interleave_pages: UNIT as u32, ..alone };
+    let mut three = Host::new(together);
+    let pages = one.flash.logical_pages().unwrap() / UNIT * UNIT;
+    assert_eq!(three.flash.logical_pages(), Some(3 * pages));
+    // The page of the same number on a drive of three.
+    let on = |drive: u64, page: u64| (page / UNIT * 3 + drive) * UNIT + page % UNIT;
+    let mut tags = Vec::new();
+    for (number, (at, kind, page)) in
+        random_commands(5, 3_000, pages, 60, 15).into_iter().enumerate()
+    {
+        let single = one.submit(at, kind, page);
+        tags.push((single, three.submit(at, kind, on(1, page))));
+        // Other load on the other drives.
+        three.submit(at, Kind::Write, on(2 * (number as u64 % 2), page));
+    }
+    one.finish();
+    three.finish();
+    let done = |host: &Host| -> HashMap<u64, Done> {
+        host.done.iter().map(|done| (done.tag, *done)).collect()
+    };
+    let (single, among) = (done(&one), done(&three));
+    assert!(tags.iter().any(|(tag, _)| single[tag].queued > Span::from_us(50)), "no queue");
+    for (tag, other) in tags {
+        assert_eq!(single[&tag], Done { tag, ..among[&other] });
+    }
+    let drives: Vec<_> = three.flash.drive_counters().collect();
+    let counted = one.flash.drive_counters().next();
+    assert_eq!(Some(drives[1]), counted);
+    let sum = |count: fn(&DriveCounters) -> u64| drives.iter().map(count).sum::<u64>();
+    let all = three.flash.counters();
+    assert_eq!(
+        (sum(|drive| drive.reads), sum(|drive| drive.writes), sum(|drive| drive.erases)),
+        (all.reads, all.writes, all.erases)
+    );
+}
+
+#[test]
+fn drives_side_by_side_hold_and_endure_as_much_as_all_of_them() {
+    let lifetime = |drives| {
+        let mut host = Host::new(SsdConfig { drives, interleave_pages: 2, ..small() });
+        for page in 0..100 {
+            host.write(us(0), page);
+        }
+        host.finish();
+        host.flash.lifetime(Span::from_us(1_000_000)).expect("it has planes").years()
+    };
+    assert!((lifetime(4) / (4.0 * lifetime(1)) - 1.0).abs() < 1e-9);
+    assert_eq!(preset("tlc-pcie4", 4).raw_bytes(), 4 * preset("tlc-pcie4", 1).raw_bytes());
 }
 
 #[test]

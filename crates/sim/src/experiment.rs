@@ -166,7 +166,8 @@ impl Simulation {
             miss_interval_us: execution_ns / misses / 1e3,
             memory: measured.counters,
             lifetime_years: measured.lifetime.map(Lifetime::new),
-            flash: flash_outcome(before.flash.as_ref(), measured.flash.as_ref()),
+            flash: flash_outcome(before.flash.as_ref(), measured.flash.as_ref())
+                .with_drives(&before.drives, &measured.drives),
             flash_use,
             latency_ns: measured.access,
             device_latency_ns: measured.device,

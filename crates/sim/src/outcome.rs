@@ -1,7 +1,7 @@
 //! [`Outcome`]: the results of a run.
 
 use ebbtide_core::Span;
-use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
+use ebbtide_flash::{Counters as Flash, DriveCounters, Flash as Device, Lifetime as Wear};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -147,6 +147,9 @@ pub struct FlashOutcome {
     pub write_amplification: f64,
     /// Share of requests that waited for garbage collection.
     pub gc_blocked_share: f64,
+    /// The counts of each drive. Empty without several drives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<DriveCounters>,
 }
 
 /// How busy a flash device was over the measured part.
@@ -182,8 +185,20 @@ pub struct Lifetime {
 
 impl FlashOutcome {
     /// Counters of a device since its start.
-    pub(crate) fn since_start(counters: &Flash) -> FlashOutcome {
-        flash_outcome(Some(&Flash::default()), Some(counters))
+    pub(crate) fn since_start(device: &Device) -> FlashOutcome {
+        let of_all = flash_outcome(Some(&Flash::default()), Some(device.counters()));
+        of_all.with_drives(&[], &device.drive_counters().collect::<Vec<_>>())
+    }
+
+    /// The outcome with the counts of each drive between `before` and `after`, if there are several
+    /// drives. A drive that is not in `before` starts with none.
+    pub(crate) fn with_drives(self, before: &[DriveCounters], after: &[DriveCounters]) -> Self {
+        if after.len() < 2 {
+            return self;
+        }
+        let earlier = before.iter().copied().chain(std::iter::repeat(DriveCounters::default()));
+        let drives = after.iter().zip(earlier).map(|(after, before)| after.since(before)).collect();
+        FlashOutcome { drives, ..self }
     }
 }
 
@@ -210,5 +225,6 @@ pub(crate) fn flash_outcome(before: Option<&Flash>, after: Option<&Flash>) -> Fl
         write_amplification: if writes == 0 { 1.0 } else { programmed as f64 / writes as f64 },
         gc_blocked_share: (blocked(after) - blocked(before)) as f64
             / (reads + writes).max(1) as f64,
+        drives: Vec::new(),
     }
 }

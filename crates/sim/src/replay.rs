@@ -149,7 +149,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
         behind_ns: behind.as_ns(),
         wall_s,
         accesses_per_wall_s: accesses as f64 / wall_s,
-        flash: flash.map(|flash| FlashOutcome::since_start(flash.counters())).unwrap_or_default(),
+        flash: flash.map(FlashOutcome::since_start).unwrap_or_default(),
         memory: door.memory.take_counters(),
         prefetch: door.memory.prefetched().map(|metrics| PrefetchOutcome::new(metrics, accesses)),
         latency_ns: door.latencies.access(),

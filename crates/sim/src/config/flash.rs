@@ -15,7 +15,8 @@ pub(super) fn flash_config(table: &Table) -> Result<Config, ConfigError> {
         return Err(malformed_flash("preset: expected the name of a flash preset"));
     };
     let text = Config::preset_text(preset)?;
-    let mut keys: Table = text.parse().expect("presets are TOML, as their tests show");
+    let described = Config::from_toml(text).map_err(malformed_flash)?;
+    let mut keys = Table::try_from(described).expect("presets are TOML, as their tests show");
     for (key, value) in table.iter().filter(|(key, _)| *key != "preset") {
         let known: Vec<(&str, ())> = keys.keys().map(|key| (key.as_str(), ())).collect();
         find_by_name("key of [flash]", key, &known)?;

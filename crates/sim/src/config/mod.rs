@@ -357,7 +357,7 @@ pub struct Os {
 pub struct Link {
     /// Latency in one direction.
     pub latency_ns: u64,
-    /// Bandwidth of page transfers in each direction.
+    /// Bandwidth of page transfers over one link in each direction.
     pub bandwidth_gb_per_s: u64,
 }
 
@@ -573,6 +573,16 @@ impl Config {
     /// [`ConfigError`] for an unknown preset or key, or an impossible value.
     pub fn flash_device(&self) -> Result<ebbtide_flash::Config, ConfigError> {
         flash::flash_config(&self.flash)
+    }
+
+    /// Returns the number of links to flash. Each drive has its own, but drives behind the cache of
+    /// a device or behind an NVDIMM share one.
+    ///
+    /// # Errors
+    /// As [`flash_device`](Config::flash_device).
+    pub fn links(&self) -> Result<u64, ConfigError> {
+        let drives = self.flash_device()?.interleaving().drives() as u64;
+        Ok(if self.device.is_some() || self.mos.is_some() { 1 } else { drives })
     }
 
     /// Size of the memory that caches the pages of a program, with its key. It is host DRAM if

@@ -533,6 +533,12 @@ impl Machine {
             waited: std::mem::take(&mut chip.waited),
             counters: chip.memory.take_counters(),
             flash: chip.memory.flash().map(|flash| *flash.counters()),
+            drives: chip
+                .memory
+                .flash()
+                .into_iter()
+                .flat_map(|flash| flash.drive_counters())
+                .collect(),
             lifetime: chip.memory.flash().and_then(|flash| flash.lifetime(self.now - Time::ZERO)),
             access: latencies.access(),
             device: latencies.device(),
@@ -569,6 +575,8 @@ pub struct Measured {
     pub counters: Counters,
     /// Counters of the flash device since the start, if there is one.
     pub flash: Option<ebbtide_flash::Counters>,
+    /// Counters of each drive since the start. Empty without a modelled SSD.
+    pub drives: Vec<ebbtide_flash::DriveCounters>,
     /// Lifetime of the flash at its write rate since the start.
     pub lifetime: Option<ebbtide_flash::Lifetime>,
     /// Latency of accesses that left the chip.

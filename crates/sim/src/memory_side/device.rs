@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use ebbtide_core::{Bytes, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
-use ebbtide_flash::{Command, Config as FlashConfig, Done, Flash, Kind};
+use ebbtide_flash::{Command, Config as FlashConfig, Done, Flash, Interleaving, Kind};
 
 use super::access::{Noted, Stage};
 use super::counters::TrafficCounters;
@@ -64,7 +64,7 @@ fn in_order<T>(flight: &mut VecDeque<T>, at: Time, arrival: impl Fn(&T) -> Time,
     flight.insert(place, item);
 }
 
-/// Flash and its links. Pages are striped over the drives, and each drive has its own link.
+/// Flash and its links. Pages are interleaved over the drives, and each drive has its own link.
 ///
 /// A read ends when its page arrives in the host. A write ends when the device has acknowledged it.
 /// A modelled SSD acknowledges it when its write buffer has room. Flat flash takes any number of
@@ -75,6 +75,7 @@ pub(super) struct Device {
     takes_all: bool,
     latency: Span,
     bandwidth_gb_per_s: u64,
+    interleaving: Interleaving,
     /// The lanes of each drive's link, by drive.
     lanes: Vec<Lanes>,
     /// Commands in flight to the device, with their number of lines. A write carries its lines.
@@ -98,13 +99,14 @@ impl Device {
     /// When the flash cannot be as described.
     pub(super) fn new(config: &Config) -> Result<Device, ConfigError> {
         let described = config.flash_device()?;
-        let drives = described.drives() as usize;
+        let interleaving = described.interleaving();
         Ok(Device {
             flash: flash(config)?,
             takes_all: matches!(described, FlashConfig::Flat(_)),
             latency: Span::from_ns(config.link.latency_ns),
             bandwidth_gb_per_s: config.link.bandwidth_gb_per_s,
-            lanes: vec![Lanes::default(); drives],
+            interleaving,
+            lanes: vec![Lanes::default(); interleaving.drives()],
             outbound: VecDeque::new(),
             inbound: VecDeque::new(),
             done: Vec::new(),
@@ -136,8 +138,7 @@ impl Device {
     }
 
     fn lanes_of(&mut self, page: PageId) -> &mut Lanes {
-        let drive = page.index() % self.lanes.len();
-        &mut self.lanes[drive]
+        &mut self.lanes[self.interleaving.drive(page)]
     }
 
     fn send(&mut self, now: Time, kind: Kind, page: PageId, lines: u64) {

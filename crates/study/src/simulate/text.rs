@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
+use ebbtide_flash::DriveCounters;
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::{CacheCounters, Counters};
 use ebbtide_sim::{
@@ -68,8 +69,8 @@ fn run(f: &mut Formatter<'_>, Run { outcome, warnings, energy, .. }: &Run) -> fm
 /// The share of the links' bandwidth that pages took, in each direction.
 fn link_use(outcome: &Outcome) -> String {
     let Outcome { config, memory, simulated_ns, .. } = outcome;
-    let drives = config.flash_device().map_or(1, |device| device.drives());
-    let bytes = (config.link.bandwidth_gb_per_s * u64::from(drives) * simulated_ns) as f64;
+    let links = config.links().unwrap_or(1);
+    let bytes = (config.link.bandwidth_gb_per_s * links * simulated_ns) as f64;
     let share = |lines: u64| figure(100.0 * (lines * LINE_BYTES as u64) as f64 / bytes);
     let traffic = &memory.traffic;
     let (inward, outward) = (share(traffic.dram_page_lines_in), share(traffic.dram_page_lines_out));
@@ -226,6 +227,10 @@ fn memory(
     line(f, "", &format!("{stalls} stalls; at most {in_flight_peak} pages on their way"))?;
     let FlashOutcome { reads, writes, erases, .. } = flash;
     line(f, "flash", &format!("{reads} reads, {writes} writes, {erases} erases"))?;
+    for (number, DriveCounters { reads, writes, erases }) in (1..).zip(&flash.drives) {
+        let counts = format!("{reads} reads, {writes} writes, {erases} erases");
+        line(f, "", &format!("drive {number}: {counts}"))?;
+    }
     let (amplified, blocked) = (flash.write_amplification, flash.gc_blocked_share * 100.0);
     let blocked = figure(blocked);
     line(f, "", &format!("{amplified:.2} pages programmed per page written"))?;

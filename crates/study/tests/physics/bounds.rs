@@ -18,7 +18,8 @@ pub fn check(outcome: &Outcome) {
     let [inward, outward] = [traffic.dram_page_lines_in, traffic.dram_page_lines_out]
         .map(|lines| lines * LINE_BYTES as u64);
     let device = config.flash_device().expect("it ran");
-    let link = config.link.bandwidth_gb_per_s as f64 * f64::from(device.drives());
+    let links = config.links().expect("it ran");
+    let link = (config.link.bandwidth_gb_per_s * links) as f64;
     for bytes in [inward, outward] {
         fits("the link", less(bytes) / link);
     }
