@@ -11,4 +11,5 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("astriflash-1t", include_str!("../presets/astriflash-1t.toml")),
     ("tlc-pcie4", include_str!("../presets/tlc-pcie4.toml")),
     ("tlc-pcie5", include_str!("../presets/tlc-pcie5.toml")),
+    ("hbf", include_str!("../presets/hbf.toml")),
 ];

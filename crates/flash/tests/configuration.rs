@@ -38,6 +38,8 @@ fn the_published_devices_have_their_published_size() {
     for name in ["astriflash-1t", "ull", "slc", "mlc", "tlc"] {
         assert_eq!(ssd(name).raw_bytes(), 1 << 40, "{name}");
     }
+    assert_eq!(ssd("hbf").raw_bytes(), 512 << 30);
+    assert!((ssd("hbf").logical_pages() as f64 * 4096.0 / 512e9 - 1.0).abs() < 1e-3);
 }
 
 #[test]

@@ -86,6 +86,26 @@ fn drives_side_by_side_read_as_much_as_all_of_them() {
 }
 
 #[test]
+fn a_stack_of_high_bandwidth_flash_reads_what_banks_sense_or_channels_carry() {
+    const ROUNDS: u64 = 16;
+    let took_us = |read_us| {
+        let config = SsdConfig { read_us, ..preset("hbf", 1) };
+        assert_eq!(config.planes(), 4_096);
+        let mut host = Host::new(config);
+        (0..ROUNDS * 4_096).for_each(|page| _ = host.read(us(0), page));
+        host.finish();
+        let last = host.done.iter().map(|done| done.at).max().expect("some reads");
+        last.since(Time::ZERO).as_ps() as f64 / 1e6
+    };
+    // A channel of 256 banks carries a page in 4096 B / 96 GB/s.
+    let page_us = 4_096.0 / 96e3;
+    let by_banks = ROUNDS as f64 * (15.0 + page_us) + 255.0 * page_us;
+    assert!((took_us(15.0) / by_banks - 1.0).abs() < 0.01, "{} and {by_banks}", took_us(15.0));
+    let by_channels = 10.0 + ROUNDS as f64 * 256.0 * page_us;
+    assert!((took_us(10.0) / by_channels - 1.0).abs() < 0.01, "{} {by_channels}", took_us(10.0));
+}
+
+#[test]
 fn a_lone_read_takes_as_long_on_several_drives_as_on_one() {
     let latencies = |drives, interleave_pages| {
         let mut host = Host::new(SsdConfig { interleave_pages, ..preset("tlc-pcie4", drives) });

@@ -128,7 +128,7 @@ fn a_report_has_a_row_for_each_of_several_drives() {
 #[test]
 fn every_modelled_device_may_stand_side_by_side() {
     let given = |preset| [("flash.preset", preset), ("flash.drives", "4")];
-    for preset in ["astriflash-256g", "ull", "tlc-pcie5"] {
+    for preset in ["astriflash-256g", "ull", "tlc-pcie5", "hbf"] {
         let config = resolve("astriflash", &given(preset)).expect("keys of a device");
         assert_eq!(config.flash_device().expect("a device").interleaving().drives(), 4);
         assert_eq!(config.links(), Ok(4));
