@@ -27,13 +27,22 @@ pub struct Purchase {
     pub extra_dollars: f64,
 }
 
-/// Prices of memory in dollars a GB.
+/// Prices of memory in dollars a GB, of 10⁹ bytes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Prices {
     /// Price of DRAM.
     pub dram: f64,
     /// Price of flash.
     pub flash: f64,
+}
+
+impl Prices {
+    /// Returns the price of `dram_bytes` of DRAM and `flash_bytes` of flash, in dollars. A GB is
+    /// 10⁹ bytes.
+    pub fn dollars(&self, dram_bytes: f64, flash_bytes: f64) -> f64 {
+        const GB: f64 = 1e9;
+        dram_bytes / GB * self.dram + flash_bytes / GB * self.flash
+    }
 }
 
 impl Default for Prices {
@@ -96,6 +105,13 @@ mod tests {
     fn three_percent_of_dram_save_twenty_times() {
         assert_eq!(one_decimal(saving(0.03, 50.0)), "20.0");
         assert_eq!(one_decimal(saving(32.0 / 1024.0, 50.0)), "19.5");
+    }
+
+    #[test]
+    fn a_gb_costs_its_price_and_a_gib_more() {
+        let prices = Prices { dram: 4.0, flash: 0.5 };
+        assert_eq!(prices.dollars(2e9, 4e9), 10.0);
+        assert_eq!(prices.dollars(f64::from(1 << 30), 0.0), 4.294967296);
     }
 
     #[test]

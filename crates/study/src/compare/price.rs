@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::analytic::cost::Prices;
 
-/// Bytes of a GiB, which is priced as a GB.
+/// Bytes of a GiB.
 pub(super) const GIB: f64 = (1u64 << 30) as f64;
 
 /// A design's memory and its price.
@@ -14,10 +14,9 @@ pub struct Price {
     /// All DRAM, in front of flash and inside the SSD, in GiB. Memory that replaces DRAM is priced
     /// as DRAM.
     pub dram_gib: f64,
-    /// Flash, in GiB. If there is any, it holds all data.
+    /// Flash, in GiB. If there is any, it holds all data once, over any number of drives.
     pub flash_gib: f64,
-    /// The price in dollars, at the comparison's prices, without the server. A GiB costs as much as
-    /// a GB.
+    /// The price in dollars, at the comparison's prices, without the server.
     pub dollars: f64,
 }
 
@@ -30,9 +29,9 @@ impl Price {
         let log = config.write_log.as_ref().map_or(0, |log| log.size.0);
         let dram = config.dram_cache.size.0 + in_ssd + promoted + log;
         let (dram, flash) = if has_flash { (dram, data) } else { (data, 0) };
-        let (dram_gib, flash_gib) = (dram as f64 / GIB, flash as f64 / GIB);
-        let dollars = prices.dram * dram_gib + prices.flash * flash_gib;
-        Price { dram_gib, flash_gib, dollars }
+        let (dram, flash) = (dram as f64, flash as f64);
+        let dollars = prices.dollars(dram, flash);
+        Price { dram_gib: dram / GIB, flash_gib: flash / GIB, dollars }
     }
 }
 
@@ -47,13 +46,25 @@ mod tests {
         let prices = Prices { dram: 30.0, flash: 2.0 };
         let price =
             |design, has_flash| Price::of(&resolve(design, &[]).unwrap(), has_flash, prices);
-        assert_eq!(price("dram-only", false).dollars, 256.0 * 30.0);
-        assert_eq!(price("astriflash", true).dollars, 8.0 * 30.0 + 256.0 * 2.0);
+        let gib = |dram, flash| prices.dollars(dram * GIB, flash * GIB);
+        assert_eq!(price("dram-only", false).dollars, gib(256.0, 0.0));
+        assert_eq!(price("astriflash", true).dollars, gib(8.0, 256.0));
         // 8 GiB of NVDIMM and 1.5 in the SSD.
         assert_eq!(price("lhams-e", true).dram_gib, 9.5);
         // 2 GiB of promoted pages and 40 MiB in the SSD.
         assert_eq!(price("flatflash", true).dram_gib, 2.0390625);
         // 2 GiB of promoted pages, and 448 MiB of cache and 64 of log in the SSD.
         assert_eq!(price("skybyte-wp", true).dram_gib, 2.5);
+    }
+
+    #[test]
+    fn the_data_is_priced_once_over_any_number_of_drives() {
+        let price = |drives| {
+            let keys = [("flash.preset", "tlc-pcie4"), ("flash.drives", drives)];
+            let config = resolve("astriflash", &keys).unwrap();
+            Price::of(&config, true, Prices::default())
+        };
+        assert_eq!(price("1").flash_gib, 256.0);
+        assert_eq!(price("4"), price("1"));
     }
 }

@@ -38,13 +38,12 @@ pub struct CellLifetime {
 impl CostAndLifetime {
     /// Cost and lifetime with the DRAM of `need`.
     pub(super) fn new(options: &SizeOptions, demand: &Demand, need: &Need) -> CostAndLifetime {
-        const GB: f64 = 1e9;
+        let prices = options.market.prices;
         let dataset_bytes = dataset_bytes(demand);
         let all_dram = need.dram_bytes as f64 >= dataset_bytes;
-        let flash_dollars =
-            if all_dram { 0.0 } else { dataset_bytes / GB * options.market.prices.flash };
-        let dollars = need.dram_bytes as f64 / GB * options.market.prices.dram + flash_dollars;
-        let dollars_dram_only = dataset_bytes / GB * options.market.prices.dram;
+        let flash_bytes = if all_dram { 0.0 } else { dataset_bytes };
+        let dollars = prices.dollars(need.dram_bytes as f64, flash_bytes);
+        let dollars_dram_only = prices.dollars(dataset_bytes, 0.0);
         let saving = dollars_dram_only / dollars;
         let jobs_per_s = f64::from(options.cores) * options.load * 1e6 / demand.job_us;
         let page = PAGE_BYTES as f64;
