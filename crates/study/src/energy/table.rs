@@ -115,7 +115,7 @@ impl EnergyTable {
     ///
     /// # Errors
     /// [`TableError`] when the file cannot be read, lacks a key, has an unknown one, or has a
-    /// negative number.
+    /// number that is negative or not finite.
     pub fn read(path: &Path) -> Result<EnergyTable, TableError> {
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
@@ -126,7 +126,8 @@ impl EnergyTable {
     /// Parses the table in `text`, the contents of `file`. Errors name `file`.
     ///
     /// # Errors
-    /// [`TableError`] when `text` lacks a key, has an unknown one, or has a negative number.
+    /// [`TableError`] when `text` lacks a key, has an unknown one, or has a number that is negative
+    /// or not finite.
     pub fn parse(file: &str, text: &str) -> Result<EnergyTable, TableError> {
         let wrong = |reason| TableError { file: file.to_string(), reason };
         let table: EnergyTable = toml::from_str(text).map_err(|error| {
@@ -134,19 +135,24 @@ impl EnergyTable {
             let message = error.message().lines().collect::<Vec<_>>().join("; ");
             wrong(format!("line {line}: {message}"))
         })?;
-        match table.negative() {
-            Some((key, value)) => Err(wrong(format!("{key} = {value}: less than nothing"))),
+        match table.impossible() {
+            Some(reason) => Err(wrong(reason)),
             None => Ok(table),
         }
     }
 
-    /// The first number that is impossible as an energy.
-    fn negative(&self) -> Option<(String, f64)> {
+    /// The first number that is impossible as an energy, with the reason.
+    fn impossible(&self) -> Option<String> {
         let table = serde_json::to_value(self).unwrap_or_default();
         let mut found = None;
         ebbtide_report::each_leaf(&table, "", &mut |key, value| {
-            let number = value.as_f64().filter(|number| *number < 0.0);
-            found = found.take().or(number.map(|number| (key.to_string(), number)));
+            // JSON has no numbers that are not finite.
+            let reason = match value.as_f64() {
+                Some(number) if number < 0.0 => format!("{key} = {number}: less than nothing"),
+                None if value.is_null() => format!("{key}: not a finite number"),
+                _ => return,
+            };
+            found.get_or_insert(reason);
         });
         found
     }
@@ -175,6 +181,10 @@ mod tests {
         assert!(refused(&SHIPPED.replace("busy_mw", "busi_mw")).contains("busi_mw"));
         assert!(refused(&SHIPPED.replace("= 1030", "= \"a lot\"")).contains("line 12"));
         assert!(refused(&SHIPPED.replace("= 1030", "= -1")).contains("core.busy_mw = -1"));
+        for number in ["nan", "inf", "-inf"] {
+            let said = refused(&SHIPPED.replace("= 1030", &format!("= {number}")));
+            assert!(said.contains("core.busy_mw: not a finite number"), "{said}");
+        }
         assert!(refused("").contains("not_for"));
         let missing =
             EnergyTable::read(Path::new("/nowhere/mine.toml")).expect_err("it is not there");
