@@ -91,7 +91,8 @@ impl AgedSsd {
     }
 
     /// Measures a copy of the device at `requests_per_s`. Writes are `write_percent` of the
-    /// requests. The measurement ends after `writes` writes, so `write_percent` must be above 0.
+    /// requests. The measurement ends after `writes` writes. If `write_percent` is not above 0, it
+    /// ends after as many reads.
     pub fn run(&self, requests_per_s: u64, write_percent: f64, writes: u64) -> GcShare {
         let counters = self.counted(requests_per_s, write_percent, writes);
         let percent = |share: fn(&Counters) -> f64| counters.as_ref().map(|c| 100.0 * share(c));
@@ -108,8 +109,9 @@ impl AgedSsd {
         let mut random = Pcg64::seed_from_u64(1);
         let mut done = Vec::new();
         let mut now = self.start;
-        let (mut tag, mut writes) = (0, 0);
-        while writes < writes_counted {
+        let reads_alone = write_percent.max(0.0) == 0.0;
+        let (mut tag, mut counted) = (0, 0);
+        while counted < writes_counted {
             let gap = -(1.0 - random.random::<f64>()).ln() / rate as f64;
             now += Span::from_ps((gap * 1e12) as u64);
             let is_write = random.random::<f64>() * 100.0 < write_percent;
@@ -119,7 +121,7 @@ impl AgedSsd {
             flash.advance(now, &mut done);
             flash.submit(now, Command { tag, kind, page });
             tag += 1;
-            writes += u64::from(is_write);
+            counted += u64::from(is_write || reads_alone);
             if flash.outstanding() > BACKLOG_A_PLANE * self.planes {
                 return None;
             }
@@ -136,5 +138,23 @@ fn since(counters: &Counters, before: &Counters) -> Counters {
         reads_blocked_by_gc: counters.reads_blocked_by_gc - before.reads_blocked_by_gc,
         writes_blocked_by_gc: counters.writes_blocked_by_gc - before.writes_blocked_by_gc,
         ..*counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_without_writes_ends_after_as_many_reads() {
+        let config = Config::preset("flat").expect("a preset");
+        let flash = Flash::new(&config).expect("a device");
+        let ssd = AgedSsd { flash, start: Time::ZERO, pages: 10, planes: 1, amplification: 1.0 };
+        for write_percent in [0.0, -1.0, f64::NAN] {
+            let counted = ssd.counted(1_000, write_percent, 50).expect("it keeps up");
+            // Reads that have not completed are not counted.
+            assert!((49..=50).contains(&counted.reads) && counted.writes == 0, "{counted:?}");
+            assert_eq!(ssd.run(1_000, write_percent, 50).blocked_percent, Some(0.0));
+        }
     }
 }
