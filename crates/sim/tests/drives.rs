@@ -42,8 +42,8 @@ fn read(config: &Config, pages: u64, apart_ps: u64) -> Replay {
     replay(config, &mut EachPage { next: 0, pages, apart_ps }).expect("a whole trace")
 }
 
-/// `design` over `drives` drives that take turns every `unit` pages. A drive has 64 fast dies on one
-/// channel of 0.25 GB/s. A link carries 1 GB/s.
+/// `design` over `drives` drives that take turns every `unit` pages. A drive has 64 fast dies on
+/// one channel of 0.25 GB/s. A link carries 1 GB/s.
 fn over(design: &str, drives: &str, unit: &str, more: &[(&str, &str)]) -> Config {
     let keys = [
         ("dataset.size", "32MiB"),
