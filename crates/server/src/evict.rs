@@ -4,6 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Counts, DATABASES, Due, HASHES, Keyspace, STRIPES, Sampled};
 
 use crate::clock::now_ms;
+use crate::events::Classes;
 use crate::eviction::{EvictionPolicy, Order, Uses};
 use crate::state::State;
 
@@ -294,6 +295,8 @@ impl Evictor<'_> {
             let Ok((gone, lsn)) = ran else { return 0 };
             state.shared.wrote(held, lsn);
             gone.iter().for_each(|key| state.removed(database, key));
+            let keys = gone.iter().copied();
+            state.publish_all(Classes::EVICTED, "evicted", database, keys);
             state.statistics().evicted.add(gone.len() as u64);
             gone.len()
         })

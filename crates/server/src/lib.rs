@@ -21,6 +21,7 @@ pub mod command;
 mod copying;
 mod documentation;
 mod engine_storage;
+pub mod events;
 mod evict;
 pub mod eviction;
 pub mod failure;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use ebbtide_core::durability::Lsn;
 
 use crate::client_id::ClientId;
+use crate::events::Events;
 use crate::large::Staged;
 use crate::protocol::Protocol;
 use crate::script::Interpreter;
@@ -71,6 +72,8 @@ pub struct Session {
     pub watched_bytes: usize,
     /// Messages published by the current `EXEC` or script.
     pub published: Option<Vec<Published>>,
+    /// Events of keys that are published when the current command has taken effect.
+    pub events: Events,
     /// The interpreter for the scripts of the current `EXEC`.
     pub(crate) interpreter: Option<Interpreter>,
     /// True while a script runs.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -186,6 +186,8 @@ pub struct Shared {
     pub watched: Watched,
     /// The clients that wait for an element of a key.
     pub waiting: Waiting,
+    /// Bits of the [classes](crate::events::Classes) of events that are published.
+    pub events: AtomicU32,
     /// Subscriptions.
     pub channels: Channels,
     /// The scripts that clients have sent.
@@ -246,6 +248,7 @@ impl Shared {
             reserved: Reserved::default(),
             watched: Watched::default(),
             waiting: Waiting::default(),
+            events: AtomicU32::new(0),
             channels: Channels::default(),
             sources: Sources::default(),
             slow_scripts: SlowScripts::default(),

@@ -4,6 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_core::durability::TransactionError;
 use ebbtide_structures::keyspace::{DATABASES, Due, HASHES, Keyspace};
 
+use crate::events::Classes;
 use crate::evict::{Locks, count_keys, evict};
 use crate::state::State;
 
@@ -184,9 +185,11 @@ fn expire_leaf<M: Memory>(
     let (removed, _) = state.exclusive(memory, keyspace, held, |memory| {
         let expired = keyspace.expire(memory, database, due, held);
         expired.iter().for_each(|(key, _)| state.removed(database, key));
-        expired.len() as u64
+        expired
     })?;
-    state.statistics().expired.add(removed);
+    let keys = removed.iter().map(|(key, _)| key);
+    state.publish_all(Classes::EXPIRED, "expired", database, keys);
+    state.statistics().expired.add(removed.len() as u64);
     Ok(())
 }
 
@@ -210,6 +213,12 @@ fn expire_fields<M: Memory>(
             expired
         };
         let (expired, _) = state.exclusive(memory, keyspace, &[key.hash], expire)?;
+        if expired.fields > 0 {
+            state.publish_all(Classes::HASH, "hexpired", database, [&name]);
+        }
+        if expired.key {
+            state.publish_all(Classes::GENERIC, "del", database, [&name]);
+        }
         state.statistics().expired_fields.add(expired.fields as u64);
         state.statistics().expired.add(expired.key.into());
         done += expired.fields;

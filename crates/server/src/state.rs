@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::durability::{Aborted, Lsn, TransactionError};
 use ebbtide_core::{GaveUp, Memory};
@@ -13,6 +13,7 @@ use parking_lot::MutexGuard;
 
 use crate::channels::{Message, Subscriber};
 use crate::client_id::ClientId;
+use crate::events::{Classes, Event};
 use crate::eviction::Order;
 use crate::failure::Failure;
 use crate::log::Journal;
@@ -215,6 +216,42 @@ impl State {
         self.statistics().changes.add(1);
         self.shared.watched.changed_all(database, but);
         self.shared.waiting.firsts(database).into_iter().for_each(|waiter| self.wake(waiter));
+    }
+
+    /// The classes of events that are published.
+    pub fn events(&self) -> Classes {
+        Classes::of_bits(self.shared.events.load(Ordering::Relaxed))
+    }
+
+    /// Publishes events that have taken effect. Their classes are wanted.
+    pub fn publish(&self, events: impl IntoIterator<Item = Event>) {
+        let wanted = self.events();
+        let send = |channel: &[u8], text: &[u8]| {
+            self.shared.channels.publish(channel, text, |to, message| self.send(to, message));
+        };
+        for Event { name, database, key } in events {
+            if wanted.has(Classes::KEYSPACE) {
+                let channel = [format!("__keyspace@{database}__:").as_bytes(), &key].concat();
+                send(&channel, name.as_bytes());
+            }
+            if wanted.has(Classes::KEYEVENT) {
+                send(format!("__keyevent@{database}__:{name}").as_bytes(), &key);
+            }
+        }
+    }
+
+    /// Publishes an event of several keys of a database, if its class is wanted.
+    pub fn publish_all<'a>(
+        &self,
+        class: Classes,
+        name: &'static str,
+        database: usize,
+        keys: impl IntoIterator<Item = &'a Vec<u8>>,
+    ) {
+        if self.events().has(class) {
+            let keys = keys.into_iter();
+            self.publish(keys.map(|key| Event { name, database, key: key.clone() }));
+        }
     }
 
     /// Sends a message to a subscriber.

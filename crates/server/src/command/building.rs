@@ -10,6 +10,7 @@ use ebbtide_structures::keyspace::{Collection, Field, Full, Key, Kind};
 
 use super::elements::Element;
 use super::{Call, Outcome, check_key, large};
+use crate::events::Classes;
 use crate::failure::Failure;
 
 /// Elements that one step adds.
@@ -84,15 +85,18 @@ impl Building {
     ) -> Result<u64, Failure> {
         check_key(key)?;
         self.flush(call, key)?;
-        let keyspace = call.keyspace();
+        let (keyspace, before) = (call.keyspace(), call.before(database, key));
         let existed = call.find_in(database, key, &mut Vec::new()).is_some();
         large::step(call, &[key.hash], |call| {
             let mut collection = self.collection.clone();
             collection.expires_at_ms = expires_at_ms;
             keyspace.store_collection(call.memory, database, key, &mut collection)
         })?;
-        if existed || self.added > 0 {
+        if self.added > 0 {
+            call.changed((database, key), before);
+        } else if existed {
             call.state.changed(database, key.bytes);
+            call.event((database, key.bytes), Classes::GENERIC, "del");
         }
         Ok(self.added)
     }

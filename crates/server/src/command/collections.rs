@@ -6,6 +6,7 @@ use ebbtide_structures::keyspace::{Collection, Full, Key, Kind, SCAN_END};
 
 use super::building::Building;
 use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND, large};
+use crate::events::Classes;
 use crate::glob;
 use crate::number::integer;
 use crate::space;
@@ -109,7 +110,11 @@ impl<'a, M: Memory> Call<'a, M> {
         mut change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         super::check_key(key)?;
-        large::step(self, &[key.hash], |call| {
+        let before = self.before(database, key);
+        // The number of elements after the change, if there is one.
+        let mut left = None;
+        let edited = large::step(self, &[key.hash], |call| {
+            left = None;
             let keyspace = call.keyspace();
             let found = match call.collection_in(database, key, kind) {
                 Ok(found) => found,
@@ -119,14 +124,23 @@ impl<'a, M: Memory> Call<'a, M> {
             collection.remove_expired(call.memory, EXPIRED_AT_ONCE);
             let changed = change(call, &mut collection);
             if collection.was_changed() {
+                let count = collection.len(call.memory);
                 keyspace.store_collection(call.memory, database, key, &mut collection)?;
                 call.state.changed(database, key.bytes);
+                left = Some(count);
             }
             match changed {
                 Err(Failure::Full) => Err(Full),
                 changed => Ok(changed),
             }
-        })?
+        });
+        if let Some(left) = left.filter(|_| !matches!(edited, Err(Failure::TooLarge))) {
+            self.own_event((database, key.bytes), before);
+            if left == 0 {
+                self.event((database, key.bytes), Classes::GENERIC, "del");
+            }
+        }
+        edited?
     }
 
     /// Changes a collection by `count` changes, and returns the sum of their results. Outside of a

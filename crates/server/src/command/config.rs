@@ -6,6 +6,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
 use super::{Call, Failure, Outcome};
+use crate::events::Classes;
 use crate::eviction::EvictionPolicy;
 use crate::glob;
 use crate::number::integer;
@@ -21,6 +22,7 @@ const SCRIPT_LIMIT: &str = "busy-reply-threshold";
 const SCRIPT_LIMIT_BEFORE: &str = "lua-time-limit";
 const KEEPALIVE: &str = "tcp-keepalive";
 const POLICY: &str = "maxmemory-policy";
+const EVENTS: &str = "notify-keyspace-events";
 
 /// The settings that `CONFIG GET` returns.
 fn settings(state: &State) -> Vec<(&'static str, String)> {
@@ -38,6 +40,7 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
         ("maxclients", settings.clients_max.to_string()),
         ("maxmemory", settings.capacity_bytes.to_string()),
         (POLICY, state.shared.eviction.policy().to_string()),
+        (EVENTS, state.events().to_string()),
         ("port", settings.port.to_string()),
         ("proto-max-bulk-len", VALUE_BYTES_MAX.to_string()),
         ("save", String::new()),
@@ -52,6 +55,7 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     let name = String::from_utf8_lossy(call.arguments[2]).to_lowercase();
     let most = match name.as_str() {
         POLICY => return change_policy(call).map(|()| true),
+        EVENTS => return change_events(call).map(|()| true),
         SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
         SLOWLOG_LENGTH => KEPT_MAX as i64,
         TIMEOUT | KEEPALIVE => i64::from(i32::MAX),
@@ -81,6 +85,19 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
         _ => shared.slow.change(|slow| slow.kept_max = value as usize),
     }
     Ok(true)
+}
+
+/// Changes the classes of events that are published.
+fn change_events<M: Memory>(call: &Call<'_, M>) -> Outcome {
+    let letters = std::str::from_utf8(call.arguments[3]).ok();
+    let classes = letters.and_then(Classes::parse).ok_or_else(|| {
+        format!(
+            "ERR CONFIG SET failed (possibly related to argument '{EVENTS}') - Invalid event class \
+             character. Use 'Ag$lshzxeKEtmdn'."
+        )
+    })?;
+    call.state.shared.events.store(classes.bits(), Ordering::Relaxed);
+    Ok(())
 }
 
 /// Changes the policy of eviction.

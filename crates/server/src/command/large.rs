@@ -32,6 +32,7 @@ pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]
     let body = |memory: &mut M| {
         // A part of it may take effect, so it does not give up from here on.
         limit_patience(memory, false);
+        session.events.clear();
         let steps = Some(&steps);
         run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
@@ -107,10 +108,11 @@ pub(super) fn build<M: Memory>(
     let keyspace = call.keyspace();
     let (mut large, _hold) = begin(call.memory, &keyspace, call.state)?;
     append(call, &mut large, length, fill)?;
+    let before = call.before(database, key);
     step(call, &[key.hash], |call| {
         keyspace.attach_large(call.memory, database, key, &large, expires_at_ms).map(drop)
     })?;
-    call.state.changed(database, key.bytes);
+    call.changed((database, key), before);
     Ok(())
 }
 
@@ -203,6 +205,7 @@ pub(super) fn write_value<M: Memory>(
         done += PIECE_BYTES as u64;
     }
     let last = source.piece(call, done, (length - done) as usize);
+    let old = call.before(database, key);
     step(call, &[key.hash], |call| {
         let mut large = large.clone();
         keyspace.write_large(call.memory, &mut large, offset + done, &last)?;
@@ -214,6 +217,6 @@ pub(super) fn write_value<M: Memory>(
             Ok(())
         }
     })?;
-    call.state.changed(database, key.bytes);
+    call.changed((database, key), old);
     Ok(end.max(before))
 }

@@ -7,6 +7,7 @@ use super::arguments::indices;
 use super::elements::Element;
 use super::removing::Several;
 use super::{Call, Failure, Outcome, SYNTAX};
+use crate::events::Classes;
 
 const NO_KEY: &str = "ERR no such key";
 const OUT_OF_RANGE: &str = "ERR index out of range";
@@ -308,6 +309,9 @@ pub(super) fn ltrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let count = call.length(call.arguments[1], Kind::List)?;
     let (from, kept) = indices(start, end, count);
+    if count > 0 {
+        call.event((call.session.database, key.bytes), Classes::LIST, "ltrim");
+    }
     for (end, left) in [(End::Right, count - from - kept), (End::Left, from)] {
         if kept == 0 {
             break;

@@ -11,6 +11,7 @@ mod dump;
 mod dump_collections;
 mod dump_text;
 mod elements;
+mod events;
 mod expiry;
 mod facts;
 mod field_expiry;
@@ -43,6 +44,9 @@ use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, Kind, STRIPES, WHOLE_BYTES_MAX};
 use smallvec::SmallVec;
 
+use events::Before;
+
+use crate::events::Classes;
 use crate::failure::Failure;
 use crate::large::{Outgoing, Staged};
 use crate::patience::BUSY;
@@ -115,7 +119,8 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Returns the keyspace at the command's time.
     fn keyspace(&self) -> Keyspace {
         let keys = self.state.keys().expect("commands run once the store is open");
-        keys.at(self.state.now_ms.get())
+        let keys = keys.at(self.state.now_ms.get());
+        keys.keeping_expired(self.state.events().has(Classes::EXPIRED))
     }
 
     /// Returns an argument as a key.
@@ -152,6 +157,7 @@ impl<'a, M: Memory> Call<'a, M> {
         });
         if entry.is_none() {
             value.clear();
+            self.missed(database, key.bytes);
         }
         let statistics = self.state.statistics();
         if entry.is_some() { &statistics.hits } else { &statistics.misses }.add(1);
@@ -292,7 +298,7 @@ impl<'a, M: Memory> Call<'a, M> {
         mut set: impl FnMut(&mut M) -> Result<(), Full>,
     ) -> Outcome {
         let over = expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get());
-        let keyspace = self.keyspace();
+        let (keyspace, before) = (self.keyspace(), self.before(database, key));
         large::step(self, &[key.hash], |call| {
             if over {
                 keyspace.remove(call.memory, database, key);
@@ -300,7 +306,12 @@ impl<'a, M: Memory> Call<'a, M> {
             }
             set(call.memory)
         })?;
-        self.state.changed(database, key.bytes);
+        if over {
+            self.state.changed(database, key.bytes);
+            self.event((database, key.bytes), Classes::GENERIC, "del");
+        } else {
+            self.changed((database, key), before);
+        }
         Ok(())
     }
 
@@ -351,9 +362,11 @@ impl<'a, M: Memory> Call<'a, M> {
         large::step(self, &[key.hash], |call| Ok(keyspace.remove(call.memory, database, key)))?;
         if is_over {
             self.state.statistics().expired.add(1);
+            self.event((database, key.bytes), Classes::EXPIRED, "expired");
             return Ok(false);
         }
         self.state.removed(database, key.bytes);
+        self.event((database, key.bytes), Classes::GENERIC, "del");
         Ok(true)
     }
 
@@ -364,6 +377,8 @@ impl<'a, M: Memory> Call<'a, M> {
             keyspace.set_expiry(call.memory, database, key, expires_at_ms)
         })?;
         self.state.changed(database, key.bytes);
+        let name = if expires_at_ms.is_some() { "expire" } else { "persist" };
+        self.event((database, key.bytes), Classes::GENERIC, name);
         Ok(())
     }
 
@@ -375,6 +390,12 @@ impl<'a, M: Memory> Call<'a, M> {
         })?;
         self.state.removed(from.0, from.1.bytes);
         self.state.changed(to.0, to.1.bytes);
+        let moves = from.0 != to.0;
+        let names = if moves { ["move_from", "move_to"] } else { ["rename_from", "rename_to"] };
+        // A key that had this name is removed first, as in Redis.
+        self.began((to.0, to.1.bytes), Before::Absent);
+        self.event((from.0, from.1.bytes), Classes::GENERIC, names[0]);
+        self.event((to.0, to.1.bytes), Classes::GENERIC, names[1]);
         Ok(())
     }
 
@@ -456,6 +477,9 @@ pub fn execute<M: Memory>(
     };
     if !wanted && !session.pushed {
         reply.truncate(start);
+    }
+    if !session.events.is_empty() {
+        state.publish(session.events.take(0));
     }
 }
 
@@ -678,13 +702,18 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let steps = None;
     let mut run = |memory: &mut M| {
-        state.unless_busy(memory, |memory| {
+        let ran = state.unless_busy(memory, |memory| {
             state.exclusive(memory, &keyspace, &hashes, |memory| {
                 reply.truncate(start);
+                session.events.clear();
                 let mut call = Call { memory, state, session, arguments, staged, reply, steps };
                 run_by_id(spec.id, &mut call)
             })
-        })
+        });
+        if !matches!(ran, Ok(Ok(_))) {
+            session.events.clear();
+        }
+        ran
     };
     let mut ran = run(memory)?;
     // A command that found no free page has changed nothing and can run again. MSETNX cannot: it
@@ -727,6 +756,7 @@ fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let all = Steps::default();
     let mut body = |memory: &mut M, steps| {
         reply.truncate(start);
+        session.events.clear();
         run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
     let outcome = state.unless_busy(*memory, |memory| {
@@ -762,6 +792,7 @@ macro_rules! define_run {
         /// Runs a command after its arguments were counted. Its keys are isolated from other
         /// commands.
         fn run_by_id<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
+            call.session.events.begin();
             match id { $(Id::$id => $run(call),)* }
         }
     };

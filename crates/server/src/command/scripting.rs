@@ -118,6 +118,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             let body = |memory: &mut M| {
                 session.database = database;
                 session.published = Some(Vec::new());
+                session.events.clear();
                 let (script, watched) = (&script, &mut watched);
                 let mut runner = Runner { state, session, script, stripes, keyspace, watched };
                 runner.run(memory, interpreter, reply.protocol)
@@ -130,6 +131,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             });
             let ran = ran.inspect_err(|_| {
                 session.published = None;
+                session.events.clear();
                 session.database = database;
             })?;
             match ran {
@@ -141,6 +143,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
                 Ok(ran) => break ran,
                 Err(error) => {
                     session.published = None;
+                    session.events.clear();
                     session.database = database;
                     return Err(match error {
                         Aborted::GivenUp(stopped) => script.ended(&stopped),

@@ -4,8 +4,10 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
 use super::arguments::{From, Unit, expiry_option, positive_expiry, range, syntax};
+use super::events::Before;
 use super::large::{self, Source};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
+use crate::events::Classes;
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
 
@@ -86,6 +88,7 @@ pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         }
         if !refused {
             call.set_argument(&key, 2, expires_at_ms)?;
+            tell_expiry(call, options.expires_at_ms);
         }
         match (options.get, refused) {
             (true, _) => {}
@@ -95,8 +98,17 @@ pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Ok(());
     }
     call.set_argument(&key, 2, expires_at_ms)?;
+    tell_expiry(call, expires_at_ms);
     call.reply.ok();
     Ok(())
+}
+
+/// Reports the event of a new expiry time of the key, unless the time has passed.
+fn tell_expiry<M: Memory>(call: &mut Call<'_, M>, expires_at_ms: Option<u64>) {
+    if expires_at_ms.is_some_and(|at| at > call.state.now_ms.get()) {
+        let key = (call.session.database, call.arguments[1]);
+        call.event(key, Classes::GENERIC, "expire");
+    }
 }
 
 pub(super) fn setnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -123,6 +135,7 @@ fn set_with_expiry<M: Memory>(call: &mut Call<'_, M>, option: &[u8], name: &str)
     let at = positive_expiry(call.arguments[2], unit, from, now_ms, name)?;
     let key = call.key(1);
     call.set_argument(&key, 3, Some(at))?;
+    tell_expiry(call, Some(at));
     call.reply.ok();
     Ok(())
 }
@@ -284,7 +297,7 @@ pub(super) fn write_at<M: Memory>(
     match entry {
         Some(entry) if !entry.is_inline() => {
             call.keyspace().write_range(call.memory, database, &key, &entry, offset, bytes)?;
-            call.state.changed(database, key.bytes);
+            call.changed((database, &key), Before::Other);
         }
         entry => {
             value.resize(value.len().max(end as usize), 0);

@@ -195,6 +195,12 @@ impl Spec {
         arguments.get(at + 1..(at + 1).checked_add(count)?)
     }
 
+    /// Returns the arguments after the keys, if an argument counts these.
+    pub(super) fn after_keys<'a, 'b>(&self, arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
+        let (at, keys) = (self.counts_keys_at()?, self.counted_keys(arguments)?);
+        arguments.get(at + 1 + keys.len()..)
+    }
+
     /// Returns the keys among its arguments.
     pub fn keys<'a>(&self, arguments: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let counted = self.counted_keys(arguments).unwrap_or_default().iter().copied();

@@ -129,6 +129,7 @@ fn run_held<M: Memory>(
         }
         session.database = database;
         session.published = Some(Vec::new());
+        session.events.clear();
         reply.array(commands.len());
         for (arguments, staged) in commands {
             let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
@@ -155,6 +156,7 @@ fn run_held<M: Memory>(
         Err(busy) => format!(" because of: {}", busy.text()),
     };
     session.published = None;
+    session.events.clear();
     session.database = database;
     Err(format!("EXECABORT Transaction discarded{reason}").into())
 }

@@ -1,5 +1,7 @@
 //! Random commands give the replies of a stock `redis-server`, errors included.
 
+mod events;
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,7 @@ use super::client::{Client, Reply, Server};
 pub(crate) struct Redis {
     process: Child,
     pub(crate) client: Client,
+    address: std::net::SocketAddr,
     _folder: tempfile::TempDir,
 }
 
@@ -32,7 +35,12 @@ impl Redis {
             assert!(Instant::now() < until, "redis-server does not answer");
             std::thread::yield_now();
         }
-        Some(Redis { process, client: Client::connect(address), _folder: folder })
+        Some(Redis { process, client: Client::connect(address), address, _folder: folder })
+    }
+
+    /// Returns another connection.
+    pub(crate) fn another(&self) -> Client {
+        Client::connect(self.address)
     }
 }
 

@@ -192,7 +192,7 @@ impl Keyspace {
         let tree = self.tree(database);
         // Expired keys may be dropped from two leaves: its own, and the next one, which may share
         // its entries.
-        let mut droppable = 2;
+        let mut droppable = if self.keeps_expired { 0 } else { 2 };
         let old = loop {
             let written = tree.write(memory, key.hash, |memory, page, header| {
                 let put = match leaf::find(memory, page, header, key) {

@@ -156,6 +156,7 @@ pub struct Keyspace {
     pages: Pages,
     secret: HashSecret,
     now_ms: u64,
+    keeps_expired: bool,
 }
 
 impl Keyspace {
@@ -223,13 +224,21 @@ impl Keyspace {
     }
 
     fn new(base: Addr, pages: u64, secret: HashSecret) -> Keyspace {
-        Keyspace { base, pages: Pages::new(base, base + ALLOCATOR, pages), secret, now_ms: 0 }
+        let pages = Pages::new(base, base + ALLOCATOR, pages);
+        Keyspace { base, pages, secret, now_ms: 0, keeps_expired: false }
     }
 
     /// Returns the keyspace as of this time, in milliseconds since the Unix epoch. Keys that have
     /// expired by then make room for others.
     pub fn at(self, now_ms: u64) -> Keyspace {
         Keyspace { now_ms, ..self }
+    }
+
+    /// Returns the keyspace with this choice: if true, changes remove no other keys that have
+    /// expired to make room. They are removed by [`expire`](Keyspace::expire) only.
+    #[must_use]
+    pub fn keeping_expired(self, keeps_expired: bool) -> Keyspace {
+        Keyspace { keeps_expired, ..self }
     }
 
     /// `bytes` as a key of this keyspace.
