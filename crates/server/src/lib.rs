@@ -26,6 +26,7 @@ mod evict;
 pub mod eviction;
 pub mod failure;
 mod glob;
+pub mod hyperloglog;
 pub mod large;
 pub mod log;
 mod metrics;

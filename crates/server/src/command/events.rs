@@ -103,7 +103,7 @@ impl<M: Memory> Call<'_, M> {
         let among = |from: usize| self.arguments[from..].contains(&key);
         match spec.id {
             Id::Object => false,
-            Id::Getdel | Id::Getex | Id::Getset => true,
+            Id::Pfmerge | Id::Getdel | Id::Getex | Id::Getset => true,
             Id::Set => self.arguments[3..].iter().any(|word| word.eq_ignore_ascii_case(b"GET")),
             Id::Copy => key == self.arguments[1],
             Id::Bitop => among(3),
@@ -121,6 +121,7 @@ impl<M: Memory> Call<'_, M> {
         let (class, name) = match spec.id {
             Id::Set | Id::Setnx | Id::Mset | Id::Msetnx | Id::Getset => (Of::STRING, "set"),
             Id::Setex | Id::Psetex | Id::Bitop => (Of::STRING, "set"),
+            Id::Pfadd | Id::Pfmerge => (Of::STRING, "pfadd"),
             Id::Setbit | Id::Bitfield => (Of::STRING, "setbit"),
             Id::Incr | Id::Decr | Id::Incrby | Id::Decrby => (Of::STRING, "incrby"),
             Id::Append | Id::Setrange | Id::Incrbyfloat => (Of::STRING, spec.name),

@@ -16,6 +16,7 @@ mod expiry;
 mod facts;
 mod field_expiry;
 mod hashes;
+mod hyperloglogs;
 mod info;
 mod keys;
 mod large;

@@ -525,6 +525,13 @@ macro_rules! for_each_command {
         "Sets the expiry of a key to a Unix time in milliseconds.";
     Pexpiretime "pexpiretime" 2 Read (1 1 1) "generic" "7.0.0" expiry::pexpiretime,
         "Returns the expiry of a key as a Unix time in milliseconds.";
+    Pfadd "pfadd" -2 Write (1 1 1) "hyperloglog" "2.8.9" hyperloglogs::pfadd,
+        "Adds elements to a HyperLogLog, which starts empty if the key is new.";
+    Pfcount "pfcount" -2 Read (1 -1 1) "hyperloglog" "2.8.9" hyperloglogs::pfcount,
+        "Estimates how many different elements were added to HyperLogLogs. It stores no count in the \
+         value, and returns one that Redis has stored.";
+    Pfmerge "pfmerge" -2 Write (1 -1 1) "hyperloglog" "2.8.9" hyperloglogs::pfmerge,
+        "Merges HyperLogLogs into the first one.";
     Ping "ping" -1 Nothing (0 0 0) "connection" "1.0.0" clients::ping,
         "Replies `PONG`, or its argument if there is one.";
     Psetex "psetex" 4 Write (1 1 1) "string" "2.6.0" strings::psetex,

@@ -142,6 +142,11 @@ const LINES: &[&str] = &[
     "zremrangebylex Z - +",
     "zinterstore Y 2 Y Z",
     "eval redis.call('set',KEYS[1],'1');redis.call('lpush',KEYS[2],'1') 2 a NL",
+    "pfadd P a b",
+    "pfadd P a",
+    "pfmerge Q P none",
+    "pfcount P",
+    "pfcount none P",
     "flushdb",
 ];
 
