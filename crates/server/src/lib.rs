@@ -25,6 +25,7 @@ pub mod events;
 mod evict;
 pub mod eviction;
 pub mod failure;
+pub mod geo;
 mod glob;
 pub mod hyperloglog;
 pub mod large;

@@ -157,7 +157,8 @@ impl<M: Memory> Call<'_, M> {
             Id::Zpopmin | Id::Bzpopmin => (Of::SORTED_SET, "zpopmin"),
             Id::Zpopmax | Id::Bzpopmax => (Of::SORTED_SET, "zpopmax"),
             Id::Zmpop | Id::Bzmpop => (Of::SORTED_SET, end("zpopmin", "zpopmax")),
-            _ if spec.group == "sorted-set" => (Of::SORTED_SET, spec.name),
+            Id::Geoadd => (Of::SORTED_SET, "zadd"),
+            _ if matches!(spec.group, "geo" | "sorted-set") => (Of::SORTED_SET, spec.name),
             _ => return [None; 2],
         };
         [Some((class, name)), None]

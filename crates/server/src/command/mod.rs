@@ -15,6 +15,7 @@ mod events;
 mod expiry;
 mod facts;
 mod field_expiry;
+mod geo;
 mod hashes;
 mod hyperloglogs;
 mod info;

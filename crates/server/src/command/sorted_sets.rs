@@ -13,7 +13,7 @@ const NOT_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default)]
-struct AddOptions {
+pub(super) struct AddOptions {
     if_absent: bool,
     if_present: bool,
     if_greater: bool,
@@ -23,7 +23,23 @@ struct AddOptions {
 }
 
 impl AddOptions {
-    fn check(&self, pairs: usize) -> Outcome {
+    /// Reads an option of one of these names. Returns false for another word.
+    pub(super) fn read(&mut self, word: &[u8], names: &[&str]) -> bool {
+        let name = names.iter().find(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        let option = match name.copied() {
+            Some("NX") => &mut self.if_absent,
+            Some("XX") => &mut self.if_present,
+            Some("GT") => &mut self.if_greater,
+            Some("LT") => &mut self.if_less,
+            Some("CH") => &mut self.count_changed,
+            Some("INCR") => &mut self.increment,
+            _ => return false,
+        };
+        *option = true;
+        true
+    }
+
+    pub(super) fn check(&self, pairs: usize) -> Outcome {
         if self.if_absent && self.if_present {
             return Err("ERR XX and NX options at the same time are not compatible".into());
         }
@@ -50,17 +66,8 @@ enum Added {
 
 pub(super) fn zadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut options, mut index) = (AddOptions::default(), 2);
-    while index < call.arguments.len() {
-        let option = match call.arguments[index].to_ascii_uppercase().as_slice() {
-            b"NX" => &mut options.if_absent,
-            b"XX" => &mut options.if_present,
-            b"GT" => &mut options.if_greater,
-            b"LT" => &mut options.if_less,
-            b"CH" => &mut options.count_changed,
-            b"INCR" => &mut options.increment,
-            _ => break,
-        };
-        *option = true;
+    let names = ["NX", "XX", "GT", "LT", "CH", "INCR"];
+    while index < call.arguments.len() && options.read(call.arguments[index], &names) {
         index += 1;
     }
     let (pairs, odd) = call.arguments[index..].as_chunks::<2>();
@@ -85,8 +92,21 @@ pub(super) fn zadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         }
         return Ok(());
     }
-    let added = call.edit_each(&key, Kind::SortedSet, pairs.len(), |call, set, index| {
-        Ok(match add(call, set, options, scores[index], pairs[index][1])? {
+    let members: Vec<_> =
+        scores.into_iter().zip(pairs).map(|(score, pair)| (score, pair[1])).collect();
+    add_all(call, options, &members)
+}
+
+/// Adds members with scores to the sorted set of the first key, and replies with their number.
+pub(super) fn add_all<M: Memory>(
+    call: &mut Call<'_, M>,
+    options: AddOptions,
+    members: &[(f64, &[u8])],
+) -> Outcome {
+    let key = call.key(1);
+    let added = call.edit_each(&key, Kind::SortedSet, members.len(), |call, set, index| {
+        let (score, member) = members[index];
+        Ok(match add(call, set, options, score, member)? {
             Added::New(_) => 1,
             Added::Updated(_) => options.count_changed.into(),
             Added::Nothing | Added::Same(_) => 0,

@@ -70,7 +70,7 @@ impl Spec {
 
     /// True if it may change several keys, each in its own transaction.
     pub fn changes_several(&self) -> bool {
-        let changes_elements = matches!(self.group, "hash" | "list" | "set" | "sorted-set");
+        let changes_elements = matches!(self.group, "geo" | "hash" | "list" | "set" | "sorted-set");
         matches!(self.id, Id::Del | Id::Mset | Id::Msetnx | Id::Unlink)
             // A result is built outside of its key.
             || changes_elements && !self.name.ends_with("store")
@@ -387,6 +387,19 @@ macro_rules! for_each_command {
         "Removes all keys of the database at once. Their flash is freed later.";
     Function "function" -2 Nothing (0 0 0) "scripting" "7.0.0" server::function,
         "LIST and FLUSH, for clients that remove all functions. There are no functions.";
+    Geoadd "geoadd" -5 Write (1 1 1) "geo" "3.2.0" geo::geoadd,
+        "Adds places as members of a sorted set. NX, XX and CH.";
+    Geodist "geodist" -4 Read (1 1 1) "geo" "3.2.0" geo::geodist,
+        "Returns the distance between two members.";
+    Geohash "geohash" -2 Read (1 1 1) "geo" "3.2.0" geo::geohash,
+        "Returns the geohashes of members as text.";
+    Geopos "geopos" -2 Read (1 1 1) "geo" "3.2.0" geo::geopos,
+        "Returns the longitudes and latitudes of members.";
+    Geosearch "geosearch" -7 Read (1 1 1) "geo" "6.2.0" geo::geosearch,
+        "Returns the members in a circle or a box around a place or a member. Without ASC, DESC or \
+         COUNT they come in the order of their scores.";
+    Geosearchstore "geosearchstore" -8 Write (1 2 1) "geo" "6.2.0" geo::geosearchstore,
+        "Stores the members that GEOSEARCH returns under another key, with STOREDIST by distance.";
     Get "get" 2 Read (1 1 1) "string" "1.0.0" strings::get,
         "Returns the value of a key.";
     Getbit "getbit" 3 Read (1 1 1) "bitmap" "2.2.0" bits::getbit,

@@ -1,6 +1,7 @@
 //! Random commands give the replies of a stock `redis-server`, errors included.
 
 mod events;
+mod geo;
 mod hyperloglog;
 
 use std::process::{Child, Command, Stdio};
