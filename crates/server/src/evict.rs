@@ -139,7 +139,7 @@ impl Evictor<'_> {
             if self.expiries(memory, database, *due).next().is_some() {
                 return Some((database, due.hash(), None));
             }
-            // Its keys that expired are gone. Many such records would hide the leaves that have some.
+            // Its keys that expire are gone. Many such records would hide the leaves with some.
             self.correct(memory, database, *due);
         }
         Some((database, expiring.first()?.hash(), None))

@@ -22,6 +22,7 @@ mod large;
 mod many;
 mod memory;
 mod migrate;
+mod models;
 mod monitoring;
 mod month;
 mod months;

@@ -2,10 +2,9 @@
 
 use ebbtide_core::{Memory, PAGE_BYTES};
 
-use super::entry::{
-    Entry, LargeId, Numbers, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline,
-};
+use super::entry::{Entry, LargeId, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline};
 use super::key::{KEY_BYTES_MAX, Key};
+use super::layout::Numbers;
 use super::pages::{Full, RESERVE_PAGES};
 use super::tree::Step;
 use super::values::{self, Listed, pages_of};

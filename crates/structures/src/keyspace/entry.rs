@@ -14,7 +14,7 @@ use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
 
 use super::kind::{Kind, roots_of_tag};
-use super::layout::{DATA_BYTES, LEAF_BYTES, PageNumber, SLOT_BYTES, copy_out, equals};
+use super::layout::{DATA_BYTES, LEAF_BYTES, Numbers, PageNumber, SLOT_BYTES, copy_out, equals};
 use super::pages::HELD_MAX;
 use super::varint::{number_bytes, take_number};
 
@@ -50,9 +50,6 @@ const HEADER_BYTES_MAX: usize = 2 + 5 + 10;
 /// The most bytes of a collection's entry that name its trees: the tag and two roots. A time may
 /// follow.
 const DESCRIPTOR_BYTES_MAX: usize = 9;
-
-/// The numbers of the pages of a value, or of the pages that list them.
-pub(super) type Numbers = SmallVec<[PageNumber; 4]>;
 
 /// The part of an entry in front of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

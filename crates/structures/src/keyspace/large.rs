@@ -6,9 +6,9 @@
 
 use ebbtide_core::Memory;
 
-use super::entry::{Entry, LargeId, Numbers, Place, WHOLE_BYTES_MAX};
+use super::entry::{Entry, LargeId, Place, WHOLE_BYTES_MAX};
 use super::key::Key;
-use super::layout::PageNumber;
+use super::layout::{Numbers, PageNumber};
 use super::pages::{Full, HELD_MAX};
 use super::values::{self, pages_of};
 use super::{Keyspace, VALUE_BYTES_MAX, detached};

@@ -1,12 +1,16 @@
 //! The layout of the pages of a [`Keyspace`](super::Keyspace), and reading a page.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use smallvec::SmallVec;
 
 use crate::lines;
 
 /// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also
 /// stands for none.
 pub(super) type PageNumber = u32;
+
+/// The numbers of the pages of a value, or of the pages that list them.
+pub(super) type Numbers = SmallVec<[PageNumber; 4]>;
 
 /// Bytes of the header of a page of the index: one line.
 pub(super) const PAGE_HEADER_BYTES: u64 = 64;

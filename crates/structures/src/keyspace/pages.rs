@@ -2,8 +2,7 @@
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 
-use super::entry::Numbers;
-use super::layout::PageNumber;
+use super::layout::{Numbers, PageNumber};
 use crate::{hash, latch};
 
 /// Pages that only inner pages and the index of due leaves may take, so that a new leaf finds its

@@ -4,8 +4,8 @@
 
 use ebbtide_core::{Hint, Memory, PAGE_BYTES};
 
-use super::entry::{LISTED_MAX, Numbers, Place};
-use super::layout::{DATA_BYTES, PageNumber, copy_in, copy_out};
+use super::entry::{LISTED_MAX, Place};
+use super::layout::{DATA_BYTES, Numbers, PageNumber, copy_in, copy_out};
 use super::pages::{Full, HELD_MAX, Pages};
 
 /// Pages that are fetched ahead of the one that is being read.

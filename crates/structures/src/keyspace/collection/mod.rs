@@ -23,9 +23,10 @@ mod tree;
 
 use ebbtide_core::Memory;
 
-use super::entry::{Entry, Numbers, Place, WHOLE_BYTES_MAX, inline_bytes_max};
+use super::entry::{Entry, Place, WHOLE_BYTES_MAX, inline_bytes_max};
 use super::key::Key;
 use super::kind::Kind;
+use super::layout::Numbers;
 use super::pages::{Full, Pages};
 use super::{Keyspace, Large, LargeId, detached};
 use packed::Packed;
@@ -329,8 +330,8 @@ impl Collection {
     }
 
     /// Adds the trees of a collection without a key to the list of values without one. Calls `hold`
-    /// for each that was not there yet, before any other job can find it and free its pages. Returns
-    /// the results of `hold`.
+    /// for each that was not there yet, before any other job can find it and free its pages.
+    /// Returns the results of `hold`.
     pub fn list<M: Memory, H>(&mut self, memory: &mut M, hold: impl FnMut(LargeId) -> H) -> Vec<H> {
         let Body::Trees(roots) = &self.body else { return Vec::new() };
         if self.is_stored {

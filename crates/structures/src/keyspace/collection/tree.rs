@@ -12,8 +12,8 @@ use std::cmp::Ordering;
 
 use ebbtide_core::{Addr, Memory};
 
-use super::super::entry::{Numbers, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
-use super::super::layout::PageNumber;
+use super::super::entry::{Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
+use super::super::layout::{Numbers, PageNumber};
 use super::super::pages::Full;
 use super::super::values::{self, Listed, pages_of};
 use super::super::varint::{number_bytes, take_number};
