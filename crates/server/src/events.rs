@@ -28,6 +28,8 @@ impl Classes {
     pub const EXPIRED: Classes = Classes(1 << 8);
     /// Keys that a full store gave up.
     pub const EVICTED: Classes = Classes(1 << 9);
+    /// Events of streams.
+    pub const STREAM: Classes = Classes(1 << 10);
     /// New keys.
     pub const NEW: Classes = Classes(1 << 12);
     /// Reads of keys that do not exist.
@@ -35,8 +37,8 @@ impl Classes {
     /// All classes but new keys and misses.
     const ALL: Classes = Classes(0b1111_1111_1100);
 
-    /// Letters of the classes, in the order of Redis. This server has no events of streams (`t`)
-    /// and of modules (`d`).
+    /// Letters of the classes, in the order of Redis. This server has no events of modules
+    /// (`d`).
     const LETTERS: [(char, Classes); 14] = [
         ('g', Classes::GENERIC),
         ('$', Classes::STRING),
@@ -46,7 +48,7 @@ impl Classes {
         ('z', Classes::SORTED_SET),
         ('x', Classes::EXPIRED),
         ('e', Classes::EVICTED),
-        ('t', Classes(1 << 10)),
+        ('t', Classes::STREAM),
         ('d', Classes(1 << 11)),
         ('n', Classes::NEW),
         ('K', Classes::KEYSPACE),

@@ -201,9 +201,7 @@ impl State {
     pub fn removed(&self, database: usize, key: &[u8]) {
         self.statistics().changes.add(1);
         self.shared.watched.changed(database, key);
-        if let Some(waiter) = self.shared.waiting.first(database, key) {
-            self.wake(waiter);
-        }
+        self.shared.waiting.served(database, key).into_iter().for_each(|waiter| self.wake(waiter));
     }
 
     /// Makes a client that waits for an element of a key look again.
@@ -215,7 +213,7 @@ impl State {
     pub fn changed_all(&self, database: usize, but: &BTreeSet<Vec<u8>>) {
         self.statistics().changes.add(1);
         self.shared.watched.changed_all(database, but);
-        self.shared.waiting.firsts(database).into_iter().for_each(|waiter| self.wake(waiter));
+        self.shared.waiting.served_in(database).into_iter().for_each(|waiter| self.wake(waiter));
     }
 
     /// The classes of events that are published.

@@ -1,4 +1,4 @@
-//! Commands that wait for an element of a list or a sorted set.
+//! Commands that wait for an element of a list or a sorted set, or an entry of a stream.
 //!
 //! Such a command runs like any other. If it finds nothing, its client waits in
 //! [`Waiting`](crate::waiting::Waiting). The service runs the same command again when a key changes
@@ -41,12 +41,43 @@ fn timeout<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<Option<u64>, F
     Ok((ms > 0.0).then_some(ms as u64))
 }
 
+/// What a command waits for.
+pub(super) struct Waits<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    /// Milliseconds from now; `None` for no end.
+    pub(super) timeout_ms: Option<u64>,
+}
+
 /// Runs `attempt`, which returns false if it has found nothing and written no reply. Then waits for
-/// the keys.
+/// an element of the keys, and runs the command again.
 fn wait<M: Memory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
     timeout_ms: Option<u64>,
+    null: Null,
+    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
+) -> Outcome {
+    let again = call.arguments.iter().map(|word| word.to_vec());
+    wait_then(call, Waits { keys, timeout_ms }, (again, false), null, attempt)
+}
+
+/// As [`wait`], for a command that leaves the entries of streams where they are. It gets them at
+/// the same time as other clients. Then runs the command `again`.
+pub(super) fn wait_for_entries<M: Memory>(
+    call: &mut Call<'_, M>,
+    waits: Waits<'_>,
+    again: Vec<Vec<u8>>,
+    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
+) -> Outcome {
+    wait_then(call, waits, (again.into_iter(), true), Null::Array, attempt)
+}
+
+/// Runs `attempt`. If it finds nothing, waits, and then runs the command `again`. `only_reads` is
+/// true if it takes nothing from other clients.
+fn wait_then<M: Memory>(
+    call: &mut Call<'_, M>,
+    Waits { keys, timeout_ms }: Waits<'_>,
+    (again, only_reads): (impl Iterator<Item = Vec<u8>>, bool),
     null: Null,
     attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
 ) -> Outcome {
@@ -82,13 +113,13 @@ fn wait<M: Memory>(
         return Ok(());
     }
     let blocked = Blocked {
-        words: call.arguments.iter().map(|word| word.to_vec()).collect(),
+        words: again.collect(),
         database: call.session.database,
         keys: keys.iter().map(|key| key.to_vec()).collect(),
         deadline_ms,
     };
     let waiter = (call.session.id, call.state.core);
-    call.state.shared.waiting.enter(waiter, blocked.database, &blocked.keys);
+    call.state.shared.waiting.enter(waiter, blocked.database, &blocked.keys, only_reads);
     call.session.blocked = Some(Box::new(blocked));
     Ok(())
 }

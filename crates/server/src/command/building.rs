@@ -45,12 +45,20 @@ impl Building {
     ) -> Outcome {
         let element = match self.collection.kind {
             Kind::Hash => call.field(&Field::decode(element))?,
+            Kind::Stream => call.entry(element)?,
             _ => call.element(element, element.to_vec())?,
         };
         self.pending.push(element);
         match self.pending.len() {
             ..ADDED_AT_ONCE => Ok(()),
             _ => self.flush(call, key),
+        }
+    }
+
+    /// Copies the state of a stream to the new one.
+    pub(super) fn keep_state(&mut self, of: &Collection) {
+        if of.kind == Kind::Stream {
+            self.collection.set_stream_state(of.stream_state());
         }
     }
 
@@ -72,7 +80,8 @@ impl Building {
         Ok(())
     }
 
-    /// Makes it the value of a key, in place of the old one. Without elements, removes the key.
+    /// Makes it the value of a key, in place of the old one. Without elements, removes the key,
+    /// unless it is a stream.
     /// Returns the number of elements.
     ///
     /// # Errors
@@ -92,7 +101,7 @@ impl Building {
             collection.expires_at_ms = expires_at_ms;
             keyspace.store_collection(call.memory, database, key, &mut collection)
         })?;
-        if self.added > 0 {
+        if self.added > 0 || self.collection.kind == Kind::Stream {
             call.changed((database, key), before);
         } else if existed {
             call.state.changed(database, key.bytes);
@@ -111,7 +120,8 @@ fn put_all<M: Memory>(
 ) -> Result<(), Full> {
     for (rank, element) in (added..).zip(elements) {
         // A step that found no room, and runs again, has added some already.
-        if collection.kind != Kind::List || collection.len(call.memory) <= rank {
+        let is_in_order = matches!(collection.kind, Kind::List | Kind::Stream);
+        if !is_in_order || collection.len(call.memory) <= rank {
             element.add(call.memory, collection, rank)?;
         }
     }

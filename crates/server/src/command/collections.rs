@@ -1,4 +1,4 @@
-//! What the commands on hashes, sets, sorted sets and lists share: opening and changing a
+//! What the commands on hashes, sets, sorted sets, lists and streams share: opening and changing a
 //! collection, and replies with many elements.
 
 use ebbtide_core::Memory;
@@ -37,12 +37,13 @@ pub(super) fn name_of(kind: Kind) -> &'static str {
         Kind::Set => "set",
         Kind::SortedSet => "zset",
         Kind::List => "list",
+        Kind::Stream => "stream",
     }
 }
 
 /// The kind of this name, in any case.
 pub(super) fn kind_named(name: &[u8]) -> Option<Kind> {
-    [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List]
+    [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List, Kind::Stream]
         .into_iter()
         .find(|kind| name.eq_ignore_ascii_case(name_of(*kind).as_bytes()))
 }
@@ -136,7 +137,7 @@ impl<'a, M: Memory> Call<'a, M> {
         });
         if let Some(left) = left.filter(|_| !matches!(edited, Err(Failure::TooLarge))) {
             self.own_event((database, key.bytes), before);
-            if left == 0 {
+            if left == 0 && kind != Kind::Stream {
                 self.event((database, key.bytes), Classes::GENERIC, "del");
             }
         }
@@ -415,6 +416,7 @@ pub(super) fn copy<M: Memory>(
     let Some(entry) = call.find(from, &mut value) else { return Ok(()) };
     let Some(source) = call.keyspace().open_collection(from, &entry, &value) else { return Ok(()) };
     let mut building = Building::new(call, to, source.kind);
+    building.keep_state(&source);
     call.each_live(&source, |call, element| building.add(call, to, element))?;
     building.finish(call, (database, to), entry.expires_at_ms)?;
     Ok(())
@@ -429,6 +431,7 @@ pub(super) fn encoding<M: Memory>(
     let Some(collection) = call.collection(key, kind)? else { return Ok("raw") };
     Ok(match (kind, collection.is_large()) {
         (Kind::String, _) => "raw",
+        (Kind::Stream, _) => "stream",
         (_, false) if kind != Kind::Set => "listpack",
         (Kind::Set, false) if only_integers(call, &collection) => "intset",
         (Kind::Hash | Kind::Set, _) => "hashtable",

@@ -2,7 +2,7 @@
 //!
 //! They are written as counted elements. The packed forms that Redis writes are read too: sets of
 //! integers, and listpacks of hashes, sorted sets and lists. Hashes with fields that expire have
-//! the form that Redis has for them since 7.4.
+//! the form that Redis has for them since 7.4. Streams have no dump.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
@@ -35,14 +35,19 @@ const PACKED: usize = 2;
 const PACK_HEADER_BYTES: usize = 6;
 const PACK_END: u8 = 0xff;
 
+const NO_STREAMS: &str = "ERR streams have no dump here: COPY copies a stream within this server";
+
 /// Returns a collection in the format of `DUMP`, without version and checksum.
 ///
 /// # Errors
-/// Returns an error if it takes too much DRAM.
+/// Returns an error if it takes too much DRAM, or is a stream.
 pub(super) fn dumped<M: Memory>(
     call: &mut Call<'_, M>,
     collection: &Collection,
 ) -> Result<Vec<u8>, Failure> {
+    if collection.kind == Kind::Stream {
+        return Err(NO_STREAMS.into());
+    }
     let count = collection.len(call.memory);
     let most = call.state.settings().argument_bytes_max;
     // Expiry times count from here. All are later.
@@ -53,7 +58,7 @@ pub(super) fn dumped<M: Memory>(
         Kind::Hash => HASH,
         Kind::Set => SET,
         Kind::SortedSet => SORTED_SET,
-        Kind::List | Kind::String => LIST,
+        Kind::List | Kind::String | Kind::Stream => LIST,
     }];
     if expires {
         bytes.extend(now_ms.to_le_bytes());

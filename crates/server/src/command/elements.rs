@@ -3,7 +3,9 @@
 
 use ebbtide_core::Memory;
 use ebbtide_engine::Hold;
-use ebbtide_structures::keyspace::{Collection, ELEMENT_BYTES_MAX, Field, Full, Kind, Large};
+use ebbtide_structures::keyspace::{
+    Collection, ELEMENT_BYTES_MAX, EntryId, Field, Full, Kind, Large,
+};
 
 use super::{Call, Failure};
 use crate::large::{PIECE_BYTES, begin, write};
@@ -106,6 +108,18 @@ impl<M: Memory> Call<'_, M> {
             self.memory.let_others_run();
         }
         Ok(Element::Large { name: name.to_vec(), expires_at_ms: None, value, _hold: hold })
+    }
+
+    /// As [`element`](Call::element), of an entry of a stream.
+    ///
+    /// # Errors
+    /// As [`element`](Call::element).
+    pub(super) fn entry(&mut self, element: &[u8]) -> Result<Element, Failure> {
+        let id = EntryId::of(element).to_bytes();
+        match self.element(&id, element.get(id.len()..).unwrap_or_default().to_vec())? {
+            Element::Bytes(_) => Ok(Element::Bytes(element.to_vec())),
+            large @ Element::Large { .. } => Ok(large),
+        }
     }
 
     /// As [`element`](Call::element), of a field of a hash.

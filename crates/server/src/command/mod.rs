@@ -34,6 +34,9 @@ mod slow;
 mod sorted_algebra;
 mod sorted_ranges;
 mod sorted_sets;
+mod stream_arguments;
+mod stream_reads;
+mod streams;
 mod strings;
 mod table;
 mod transactions;
@@ -692,7 +695,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         }
     };
     if spec.access == Access::Read {
-        return read(spec.id, call, &hashes);
+        return read(spec, call, &hashes);
     }
     if call.arguments.len() > KEYS_AT_ONCE_MAX && !hashes.is_empty() {
         return large::run(spec, call, &hashes);
@@ -748,9 +751,9 @@ fn bytes_of(arguments: &[&[u8]]) -> usize {
 
 /// Runs a command that reads keys of these hashes.
 ///
-/// A single key is read again if it changes during the read. The stripes of several keys are held.
-/// For many keys they are reserved instead. No page is pinned.
-fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
+/// A single key is read again if it changes during the read. The stripes of several keys, and of a
+/// command that may wait, are held. For many keys they are reserved instead. No page is pinned.
+fn read<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
@@ -759,12 +762,12 @@ fn read<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let mut body = |memory: &mut M, steps| {
         reply.truncate(start);
         session.events.clear();
-        run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps })
+        run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
     let outcome = state.unless_busy(*memory, |memory| {
         let outcome = match *hashes {
             [] => body(memory, None),
-            [hash] if arguments.len() <= KEYS_AT_ONCE_MAX => {
+            [hash] if arguments.len() <= KEYS_AT_ONCE_MAX && !spec.waits() => {
                 keyspace.consistent(memory, hash, |memory| body(memory, None))
             }
             _ if arguments.len() <= KEYS_AT_ONCE_MAX => {

@@ -70,7 +70,8 @@ impl Spec {
 
     /// True if it may change several keys, each in its own transaction.
     pub fn changes_several(&self) -> bool {
-        let changes_elements = matches!(self.group, "geo" | "hash" | "list" | "set" | "sorted-set");
+        let changes_elements =
+            matches!(self.group, "geo" | "hash" | "list" | "set" | "sorted-set" | "stream");
         matches!(self.id, Id::Del | Id::Mset | Id::Msetnx | Id::Unlink)
             // A result is built outside of its key.
             || changes_elements && !self.name.ends_with("store")
@@ -106,6 +107,7 @@ impl Spec {
             }
             Id::Pubsub => &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2)],
             Id::Script => &[("EXISTS", -3), ("FLUSH", -2), ("KILL", 2), ("LOAD", 3)],
+            Id::Xinfo => &[("HELP", 2), ("STREAM", -3)],
             Id::Slowlog => &[("GET", -2), ("HELP", 2), ("LEN", 2), ("RESET", 2)],
             _ => return None,
         })
@@ -136,6 +138,7 @@ impl Spec {
                 | Id::Bzmpop
                 | Id::Bzpopmax
                 | Id::Bzpopmin
+                | Id::Xread
         )
     }
 
@@ -185,10 +188,13 @@ impl Spec {
         }
     }
 
-    /// Returns the keys after the argument that counts them, or the keys of `MIGRATE`.
+    /// Returns the keys after the argument that counts them, or the keys of `MIGRATE` or `XREAD`.
     fn counted_keys<'a, 'b>(&self, arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
         if self.id == Id::Migrate {
             return Some(keys_of_migrate(arguments));
+        }
+        if self.id == Id::Xread {
+            return keys_of_streams(arguments);
         }
         let at = self.counts_keys_at()?;
         let count = usize::try_from(crate::number::integer(arguments.get(at)?)?).ok()?;
@@ -243,6 +249,22 @@ pub(super) fn keys_of_migrate<'a, 'b>(arguments: &'b [&'a [u8]]) -> &'b [&'a [u8
         };
     }
     &arguments[3..4]
+}
+
+/// Returns the keys after `STREAMS`: the first half of the arguments there.
+fn keys_of_streams<'a, 'b>(arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
+    let mut at = 1;
+    loop {
+        at += match arguments.get(at)?.to_ascii_uppercase().as_slice() {
+            b"STREAMS" => break,
+            b"BLOCK" | b"COUNT" => 2,
+            b"GROUP" => 3,
+            b"NOACK" => 1,
+            _ => return None,
+        };
+    }
+    let streams = &arguments[at + 1..];
+    Some(&streams[..streams.len() / 2])
 }
 
 /// Finds a command by its name, in any case.
@@ -360,7 +382,7 @@ macro_rules! for_each_command {
     Discard "discard" 1 Nothing (0 0 0) "transactions" "2.0.0" transactions::discard,
         "Discards the commands since MULTI.";
     Dump "dump" 2 Read (1 1 1) "generic" "2.6.0" dump::dump,
-        "Returns a value as bytes for RESTORE, here or in Redis.";
+        "Returns a value as bytes for RESTORE, here or in Redis. Streams have no such form here.";
     Echo "echo" 2 Nothing (0 0 0) "connection" "1.0.0" clients::echo,
         "Returns its argument.";
     Eval "eval" -3 Script (0 0 0) "scripting" "2.6.0" scripting::eval,
@@ -650,7 +672,7 @@ macro_rules! for_each_command {
     Ttl "ttl" 2 Read (1 1 1) "generic" "1.0.0" expiry::ttl,
         "Returns the seconds until a key expires.";
     Type "type" 2 Read (1 1 1) "generic" "1.0.0" keys::type_of,
-        "Returns `string`, `hash`, `set`, `zset`, `list`, or `none` if there is no key.";
+        "Returns `string`, `hash`, `set`, `zset`, `list`, `stream`, or `none` if there is no key.";
     Unlink "unlink" -2 Write (1 -1 1) "generic" "4.0.0" keys::del,
         "Removes keys, as DEL does.";
     Unsubscribe "unsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::unsubscribe,
@@ -659,6 +681,25 @@ macro_rules! for_each_command {
         "Ends the watching of all keys of the connection.";
     Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
         "Makes the next EXEC fail if one of these keys changes before it.";
+    Xadd "xadd" -5 Write (1 1 1) "stream" "5.0.0" streams::xadd,
+        "Adds an entry. NOMKSTREAM, MAXLEN, MINID and LIMIT as in Redis 7.0. With `~`, entries are \
+         removed in hundreds.";
+    Xdel "xdel" -3 Write (1 1 1) "stream" "5.0.0" streams::xdel,
+        "Removes entries by their ids.";
+    Xinfo "xinfo" -2 Read (2 2 1) "stream" "5.0.0" stream_reads::xinfo,
+        "STREAM describes a stream. In place of the nodes of a radix tree it counts pages.";
+    Xlen "xlen" 2 Read (1 1 1) "stream" "5.0.0" streams::xlen,
+        "Returns the number of entries.";
+    Xrange "xrange" -4 Read (1 1 1) "stream" "5.0.0" stream_reads::xrange,
+        "Returns the entries between two ids.";
+    Xread "xread" -4 Read (0 0 0) "stream" "5.0.0" stream_reads::xread,
+        "Returns the entries of streams after given ids, and waits for some with BLOCK.";
+    Xrevrange "xrevrange" -4 Read (1 1 1) "stream" "5.0.0" stream_reads::xrevrange,
+        "Returns the entries between two ids, from the greatest id to the least.";
+    Xsetid "xsetid" -3 Write (1 1 1) "stream" "5.0.0" streams::xsetid,
+        "Sets the last id of a stream. ENTRIESADDED and MAXDELETEDID as in Redis 7.0.";
+    Xtrim "xtrim" -4 Write (1 1 1) "stream" "5.0.0" streams::xtrim,
+        "Removes the oldest entries, as XADD does.";
     Zadd "zadd" -4 Write (1 1 1) "sorted-set" "1.2.0" sorted_sets::zadd,
         "Sets scores of members. NX, XX, GT, LT, CH and INCR as in Redis 7.0. Beyond 255 \
          arguments, a crash may keep only some of them.";
@@ -763,5 +804,7 @@ mod tests {
         assert_eq!(keys("ping"), [] as [&str; 0]);
         assert_eq!(keys("blpop a b 0"), ["a", "b"]);
         assert_eq!(keys("blmpop 0 2 a b left"), ["a", "b"]);
+        assert_eq!(keys("xread count 1 streams a b 0 $"), ["a", "b"]);
+        assert_eq!(keys("xread streams a b 0"), ["a"]);
     }
 }

@@ -3,8 +3,9 @@
 
 use ebbtide_server::command::TABLE;
 
-use super::client::{Reply, Server, ok};
+use super::client::{Reply, Server, bulk, ok};
 use super::collection_arguments;
+use super::collections::streams;
 use super::redis::Redis;
 
 /// Lines that are errors in Redis 7.0. After `!`, the error's text differs from Redis.
@@ -307,9 +308,11 @@ fn bad_arguments_of_every_command_are_refused() {
     for client in [Some(&mut ours), redis.as_mut().map(|redis| &mut redis.client)] {
         let Some(client) = client else { continue };
         assert_eq!(client.call("mset k 1 text abc"), ok());
+        assert_eq!(client.call("xadd s 3-3 f v"), bulk("3-3"));
     }
     let mut wrong = Vec::new();
-    for line in BAD.iter().chain(collection_arguments::BAD) {
+    let all = || BAD.iter().chain(collection_arguments::BAD).chain(streams::BAD);
+    for line in all() {
         let (own_words, line) = line.strip_prefix('!').map_or((false, *line), |rest| (true, rest));
         let found = ours.call(line);
         let expected = redis.as_mut().filter(|_| !own_words).map(|redis| redis.client.call(line));
@@ -319,7 +322,6 @@ fn bad_arguments_of_every_command_are_refused() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let all = || BAD.iter().chain(collection_arguments::BAD);
     let begins = |name: &str| all().any(|line| line.split([' ', '!']).any(|word| word == name));
     for spec in TABLE.iter().filter(|spec| !TAKE_ALL.contains(&spec.name)) {
         assert!(begins(spec.name), "no bad arguments of {}", spec.name);

@@ -7,7 +7,7 @@ use ebbtide_core::durability::Policy;
 use super::client::{Client, Reply, Server, bulk, ok};
 
 /// Waits until this many clients wait for an element.
-fn wait_for_blocked(client: &mut Client, count: usize) {
+pub(crate) fn wait_for_blocked(client: &mut Client, count: usize) {
     let wanted = format!("blocked_clients:{count}\r\n");
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -19,7 +19,7 @@ fn wait_for_blocked(client: &mut Client, count: usize) {
     }
 }
 
-fn send(client: &mut Client, line: &str) {
+pub(crate) fn send(client: &mut Client, line: &str) {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     client.request(&words);
 }

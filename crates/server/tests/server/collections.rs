@@ -1,8 +1,10 @@
-//! Random commands on hashes, sets, sorted sets and lists give the replies of a stock
+//! Random commands on hashes, sets, sorted sets, lists and streams give the replies of a stock
 //! `redis-server`, in RESP2 and RESP3. Collections grow from packed elements to trees and shrink
 //! again.
 //!
 //! With `EBBTIDE_FUZZ_SECONDS` each test runs for that time. `EBBTIDE_SEED` is the first seed.
+
+pub(crate) mod streams;
 
 use std::collections::BTreeSet;
 
@@ -183,6 +185,36 @@ const LISTS: &[&str] = &[
     "lmpop 2 K K right count 2",
 ];
 
+/// `J` is an id that grows, `T` its time, and `D` any id. `XSETID` is not here: in Redis it is no
+/// change of a watched key.
+const STREAMS: &[&str] = &[
+    "xadd K J F V",
+    "xadd K J F V",
+    "xadd K J F V F V",
+    "xadd K T-* F V",
+    "xadd K nomkstream J F V",
+    "xadd K maxlen 10 J F V",
+    "xadd K maxlen = 30 J F V",
+    "xadd K minid D J F V",
+    "xadd K minid J J F V",
+    "xadd K D F V",
+    "xlen K",
+    "xrange K - +",
+    "xrange K D D",
+    "xrange K (D D count 5",
+    "xrange K D (D count 0",
+    "xrevrange K D D",
+    "xrevrange K + (D count 3",
+    "xdel K D",
+    "xdel K D D D",
+    "xtrim K maxlen 200",
+    "xtrim K maxlen = 5",
+    "xtrim K minid D",
+    "xread streams K D",
+    "xread count 2 streams K K D D",
+    "xread count 3 streams K $",
+];
+
 /// Commands whose replies have no order.
 const UNORDERED: &[&str] = &[
     "hgetall",
@@ -214,6 +246,8 @@ struct Maker {
     rng: Pcg64Mcg,
     keys: usize,
     names: usize,
+    /// Ids that were made.
+    ids: u64,
 }
 
 impl Maker {
@@ -238,6 +272,12 @@ impl Maker {
             "N" => format!("n{}", self.rng.random_range(0..3)),
             "I" => self.rng.random_range(-12..12).to_string(),
             "S" => (f64::from(self.rng.random_range(-20..20)) / 4.0).to_string(),
+            "J" => {
+                self.ids += 1;
+                format!("{}-{}", self.ids / 3, self.ids % 3)
+            }
+            "T-*" => format!("{}-*", self.ids / 3),
+            "D" => format!("{}-{}", self.rng.random_range(0..=self.ids / 3), self.ids % 3),
             "V" => match self.rng.random_range(0..30) {
                 0 => "v".repeat(self.rng.random_range(0..6_000)),
                 1..5 => "v".repeat(self.rng.random_range(0..90)),
@@ -301,7 +341,7 @@ fn compare(of_kind: &[&str], (keys, names): (usize, usize), protocol: &str, seed
     for client in [&mut redis.client, &mut ours] {
         client.command(&[b"hello", protocol.as_bytes()]);
     }
-    let mut maker = Maker { rng: Pcg64Mcg::seed_from_u64(seed), keys, names };
+    let mut maker = Maker { rng: Pcg64Mcg::seed_from_u64(seed), keys, names, ids: 0 };
     let (mut differ, mut transaction) = (Vec::new(), Vec::new());
     for step in 0..COMMANDS {
         // The replies of a transaction are in DRAM together, so it must not have many.
@@ -383,8 +423,13 @@ fn commands_on_lists_give_the_replies_of_redis() {
 }
 
 #[test]
+fn commands_on_streams_give_the_replies_of_redis() {
+    compare_in_both_protocols(STREAMS);
+}
+
+#[test]
 fn commands_on_all_kinds_of_values_give_the_replies_of_redis() {
-    let mixed = [HASHES, SETS, SORTED, LISTS].concat();
+    let mixed = [HASHES, SETS, SORTED, LISTS, STREAMS].concat();
     compare_sizes(&mixed, &[(8, 20)]);
 }
 

@@ -3,8 +3,9 @@
 /// The bit of a tag that tells trees from packed elements.
 const IN_TREES: u8 = 0x80;
 
-/// The bit of a tag that says that a hash in trees has one more, of its fields that expire.
-const EXPIRING: u8 = 0x40;
+/// The bit of a tag that says that a collection in trees has one more: a hash has it for its fields
+/// that expire.
+const ONE_MORE: u8 = 0x40;
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +20,19 @@ pub enum Kind {
     SortedSet,
     /// Values in an order.
     List,
+    /// Entries in the order of their ids.
+    Stream,
 }
 
 impl Kind {
     /// Decodes the kind in the first byte of a collection's entry. A byte that is no tag counts as
     /// a list.
     pub(super) fn of_tag(tag: u8) -> Kind {
-        match tag & !(IN_TREES | EXPIRING) {
+        match tag & !(IN_TREES | ONE_MORE) {
             1 => Kind::Hash,
             2 => Kind::Set,
             3 => Kind::SortedSet,
+            5 => Kind::Stream,
             _ => Kind::List,
         }
     }
@@ -41,10 +45,11 @@ impl Kind {
             Kind::Set => 2,
             Kind::SortedSet => 3,
             Kind::List => 4,
+            Kind::Stream => 5,
         };
         match trees {
             0 => tag,
-            trees if trees > self.trees() => tag | IN_TREES | EXPIRING,
+            trees if trees > self.trees() => tag | IN_TREES | ONE_MORE,
             _ => tag | IN_TREES,
         }
     }
@@ -57,10 +62,10 @@ impl Kind {
 
 /// Returns the number of roots that an entry with this tag names.
 pub(super) fn roots_of_tag(tag: u8) -> usize {
-    match tag & (IN_TREES | EXPIRING) {
+    match tag & (IN_TREES | ONE_MORE) {
         IN_TREES => Kind::of_tag(tag).trees(),
         // Only a hash has it. A writer may have torn the tag.
-        both if both == IN_TREES | EXPIRING => 2,
+        both if both == IN_TREES | ONE_MORE => 2,
         _ => 0,
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::keyspace::{
-    Collection, Field, HashSecret, Key, Keyspace, Kind, MEMBER_BYTES_MAX, SCAN_END, Score,
+    Collection, EntryId, Field, HashSecret, Key, Keyspace, Kind, MEMBER_BYTES_MAX, NotKeyspace,
+    SCAN_END, Score, StreamState, fields_of,
 };
 use ebbtide_testbed::{Faulty, Plain};
 use rand::{Rng, RngExt, SeedableRng};
@@ -418,6 +419,92 @@ fn a_change_without_room_has_no_effect() {
     }
 }
 
+/// An element of a stream, with fields that are seldom long.
+fn entry(rng: &mut Pcg64Mcg, id: EntryId) -> Vec<u8> {
+    let fields = [name(rng, 8), value(rng)];
+    id.with(&[&fields[0], &fields[1]])
+}
+
+#[test]
+fn a_stream_has_the_entries_of_an_ordered_map() {
+    // Most entries that the stream has: packed, about the change of form, and in trees.
+    for (most, steps) in [(8, 3_000), (60, 10_000), (3_000, 30_000)] {
+        let (mut store, mut model) = (Store::new(), BTreeMap::<EntryId, Vec<u8>>::new());
+        let free = store.free_after_upkeep();
+        let (mut rng, mut state) = (Pcg64Mcg::seed_from_u64(9), StreamState::default());
+        let mut forms = BTreeSet::new();
+        for step in 0..steps {
+            let ms = state.last.ms + rng.random_range(0..2);
+            let next = EntryId { ms, sequence: state.last.sequence + 1 };
+            if model.len() < most && rng.random_bool(if step < steps / 2 { 0.7 } else { 0.4 }) {
+                state = StreamState { last: next, added: state.added + 1, ..state };
+                let element = entry(&mut rng, next);
+                let put = store.change(b"s", Kind::Stream, |stream, memory| {
+                    stream.set_stream_state(state);
+                    stream.add(memory, 0, &element)
+                });
+                put.expect("room");
+                model.insert(next, element);
+            } else if rng.random_bool(0.5) {
+                let id = nearby(&mut rng, &model).unwrap_or(next);
+                state.deleted = state.deleted.max(id);
+                let gone = store.change(b"s", Kind::Stream, |stream, memory| {
+                    stream.set_stream_state(state);
+                    stream.remove_entry(memory, id)
+                });
+                assert_eq!(gone, model.remove(&id).is_some(), "step {step}");
+            } else {
+                let first = model.pop_first().map(|(_, element)| element);
+                let gone =
+                    store.change(b"s", Kind::Stream, |stream, memory| stream.remove_at(memory, 0));
+                assert_eq!(gone.is_some(), first.is_some(), "step {step}");
+            }
+            if step % 250 == 0 {
+                let expected: Vec<Vec<u8>> = model.values().cloned().collect();
+                assert!(store.all(b"s", Kind::Stream) == expected, "{most} entries, step {step}");
+                forms.insert(check_stream(&mut store, &model, state, &mut rng));
+            }
+        }
+        assert_eq!(forms.len(), 2, "{most} entries: both forms were there");
+        for id in model.keys() {
+            assert!(store.change(b"s", Kind::Stream, |s, memory| s.remove_entry(memory, *id)));
+        }
+        // A stream without entries remains, with its state.
+        let key = store.keys.key(b"s");
+        let stream = store.open(&key, Kind::Stream);
+        assert_eq!((stream.is_stored(), stream.len(&mut store.memory)), (true, 0));
+        assert_eq!(stream.stream_state(), state);
+        assert!(store.keys.remove(&mut store.memory, DATABASE, &key));
+        assert!(free - store.free_after_upkeep() <= 2, "only leaves of the database are left");
+    }
+}
+
+/// An id that is there, or the next one.
+fn nearby(rng: &mut Pcg64Mcg, model: &BTreeMap<EntryId, Vec<u8>>) -> Option<EntryId> {
+    let at = rng.random_range(0..model.len().max(1));
+    let id = *model.keys().nth(at)?;
+    if rng.random_bool(0.8) { Some(id) } else { id.next() }
+}
+
+/// Checks the state, the ranks and the entries of a stream. Returns true if it is in trees.
+fn check_stream(
+    store: &mut Store,
+    model: &BTreeMap<EntryId, Vec<u8>>,
+    state: StreamState,
+    rng: &mut Pcg64Mcg,
+) -> bool {
+    let key = store.keys.key(b"s");
+    let stream = store.open(&key, Kind::Stream);
+    assert_eq!(stream.stream_state(), state);
+    for _ in 0..20 {
+        let id = nearby(rng, model).unwrap_or_default();
+        assert_eq!(stream.find_entry(&mut store.memory, id).as_ref(), model.get(&id));
+        let rank = stream.rank_of(&mut store.memory, &id.to_bytes());
+        assert_eq!(rank, model.range(..id).count() as u64);
+    }
+    stream.is_large()
+}
+
 #[test]
 fn a_longer_name_moves_packed_elements_to_a_tree() {
     let mut store = Store::new();
@@ -439,25 +526,68 @@ fn a_longer_name_moves_packed_elements_to_a_tree() {
     assert!(store.all(b"short", Kind::List).is_empty());
 }
 
+#[test]
+fn a_renamed_stream_keeps_its_state_in_either_form() {
+    let mut store = Store::new();
+    let id = EntryId { ms: 5, sequence: 6 };
+    let state = StreamState { last: id, deleted: id.before().expect("an id"), added: 9 };
+    let element = id.with(&[b"field", &[b'v'; 950]]);
+    store.change(b"short", Kind::Stream, |stream, memory| {
+        stream.set_stream_state(state);
+        stream.add(memory, 0, &element).expect("room");
+    });
+    let long = vec![b'k'; 1_024];
+    for (from, to, is_large) in [(&b"short"[..], &b"other"[..], false), (b"other", &long, true)] {
+        let keys = store.keys;
+        let (from, to) = (keys.key(from), keys.key(to));
+        let renamed = keys.rename(&mut store.memory, (DATABASE, &from), (DATABASE, &to));
+        renamed.expect("room");
+        let stream = store.open(&to, Kind::Stream);
+        assert_eq!((stream.stream_state(), stream.is_large()), (state, is_large));
+        assert_eq!(stream.at(&mut store.memory, 0).as_ref(), Some(&element));
+        assert_eq!(fields_of(&element).collect::<Vec<_>>(), [&b"field"[..], &[b'v'; 950]]);
+    }
+}
+
 /// The word that names a keyspace, with this version of the format.
 fn name_of_version(version: u64) -> u64 {
     u64::from_le_bytes(*b"EBBKEYS\x00") | version << 56
 }
 
 #[test]
-fn a_keyspace_of_strings_only_is_opened_and_becomes_one_of_the_current_version() {
+fn a_keyspace_without_streams_is_opened_and_becomes_one_of_the_current_version() {
     let mut store = Store::new();
     let key = store.keys.key(b"old");
     let set = store.keys.set(&mut store.memory, DATABASE, &key, b"value", None);
     assert_eq!(set, Ok(false));
     let current: u64 = store.memory.load(Addr(0));
-    store.memory.store(Addr(0), name_of_version(4));
-    let keys = Keyspace::open(&mut store.memory, Addr(0)).expect("it has strings only");
-    keys.upgrade(&mut store.memory);
-    assert_eq!(store.memory.load::<u64>(Addr(0)), current);
-    let mut value = Vec::new();
-    assert!(keys.find(&mut store.memory, DATABASE, &key, &mut value).is_some());
-    assert_eq!(value, b"value");
+    for number in 0..300u32 {
+        let element = number.to_le_bytes();
+        let put = store.change(b"set", Kind::Set, |set, memory| set.put(memory, &element));
+        assert_eq!(put, Ok(true));
+    }
+    for version in [4, 5] {
+        store.memory.store(Addr(0), name_of_version(version));
+        let keys = Keyspace::open(&mut store.memory, Addr(0)).expect("it has no streams");
+        keys.upgrade(&mut store.memory);
+        assert_eq!(store.memory.load::<u64>(Addr(0)), current);
+        let mut value = Vec::new();
+        assert!(keys.find(&mut store.memory, DATABASE, &key, &mut value).is_some());
+        assert_eq!(value, b"value");
+        assert_eq!(store.all(b"set", Kind::Set).len(), 300);
+    }
+}
+
+#[test]
+fn builds_refuse_versions_that_they_do_not_know() {
+    let mut store = Store::new();
+    // Builds up to version 5 take a stream for a list, so streams need a version of their own.
+    assert_eq!(store.memory.load::<u64>(Addr(0)), name_of_version(6));
+    for version in [3, 7] {
+        store.memory.store(Addr(0), name_of_version(version));
+        let opened = Keyspace::open(&mut store.memory, Addr(0));
+        assert_eq!(opened.err(), Some(NotKeyspace::Version(version)));
+    }
 }
 
 /// Pages that one look-up reads.

@@ -58,7 +58,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Removes the value of a list at `rank` and returns it.
+    /// Removes the element of a list or a stream at `rank`. Returns the value of a list.
     pub fn remove_at<M: Memory>(&mut self, memory: &mut M, rank: u64) -> Option<Vec<u8>> {
         let gone = match &mut self.body {
             Body::Packed(packed) => {

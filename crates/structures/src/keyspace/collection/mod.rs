@@ -1,4 +1,4 @@
-//! [`Collection`]: a value that is a hash, a set, a sorted set or a list.
+//! [`Collection`]: a value that is a hash, a set, a sorted set, a list or a stream.
 //!
 //! A small collection is packed: its entry has all elements, one after the other. When they do not
 //! fit in an entry any more they move to a [tree] of pages, and the entry names its root. A sorted
@@ -10,6 +10,7 @@
 //! | set | member | hash of the member |
 //! | sorted set | score, member | score and member, of a long one its start; a second tree by hash of the member |
 //! | list | value | place in the list |
+//! | stream | id, fields with values | id |
 //!
 //! The hash has 128 bits and a secret key, so different names do not collide.
 
@@ -19,6 +20,7 @@ mod list;
 mod packed;
 mod page;
 mod sorted;
+mod stream;
 mod tree;
 
 use ebbtide_core::Memory;
@@ -36,6 +38,7 @@ pub use expiring::ExpiredFields;
 pub(super) use expiring::{all_over, first_expiry};
 pub use hashed::{Field, SCAN_END};
 pub use sorted::{MEMBER_BYTES_MAX, ORDERED_BYTES_MAX, Score};
+pub use stream::{EntryId, StreamState, fields_of};
 
 /// The longest element that is put in one piece, in bytes. A longer one comes as a [`Large`] value.
 /// The element of a hash is a field with its value, and two numbers of up to 10 bytes.
@@ -75,6 +78,8 @@ pub struct Collection {
     stored_trees: usize,
     /// Of a hash in trees: the time in its entry.
     no_field_expires_before: Option<u64>,
+    /// Of a stream: its state.
+    stream: StreamState,
 }
 
 impl Collection {
@@ -118,6 +123,7 @@ impl Collection {
                 let (score, member) = Score::split(element);
                 self.put_member(memory, Score::of(score), member)
             }
+            Kind::Stream => self.put_entry(memory, element),
             Kind::List | Kind::String => self.insert_at(memory, rank, element),
         }
     }
@@ -180,6 +186,7 @@ impl Collection {
                 tree.read(&mut self.access(memory), rank, most, &mut elements);
                 into.extend(elements.into_iter().map(|parts| match self.kind {
                     Kind::SortedSet => sorted::element_of(parts),
+                    Kind::Stream => [parts.0, parts.1].concat(),
                     _ => parts.1,
                 }));
             }
@@ -202,9 +209,10 @@ impl Collection {
         self.make_room(memory, usize::MAX / 2)
     }
 
-    /// Puts an element of a hash or a set, as [`put`](Collection::put) does. `element` has its
-    /// bytes, and `name` its name. `expires_at_ms` is the expiry of a field. The element is no
-    /// value without a key any more.
+    /// Puts an element of a hash, a set or a stream, as [`add`](Collection::add) does. `element`
+    /// has its bytes. `name` is its name, or the bytes of its id, which are not in `element`.
+    /// `expires_at_ms` is the expiry of a field. The element is no value without a key any more.
+    /// Returns true if the name is new.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
@@ -219,8 +227,10 @@ impl Collection {
         if self.kind == Kind::Hash {
             return self.put_field(memory, name, expires_at_ms, Payload::Large(element));
         }
-        let (key, tree) = (self.hash_of(name), self.tree(0).expect("it has trees"));
-        tree.put(&mut self.access(memory), Seek::Key(&key), Payload::Large(element))
+        let hash = self.hash_of(name);
+        let key = if self.kind == Kind::Stream { name } else { &hash[..] };
+        let tree = self.tree(0).expect("it has trees");
+        tree.put(&mut self.access(memory), Seek::Key(key), Payload::Large(element))
     }
 
     /// Inserts a value of a list before the one at `rank`, as [`put_large`](Collection::put_large)
@@ -315,6 +325,10 @@ impl Collection {
                 }
                 tree.put(access, Seek::Key(&key), Payload::Bytes(element))
             }
+            Kind::Stream => {
+                let (id, fields) = stream::parts(element);
+                tree.put(access, Seek::Key(id), Payload::Bytes(fields))
+            }
             Kind::SortedSet => {
                 let by_member = Tree { root: roots[1] };
                 let hash = self.hash_of(sorted::member_of(element));
@@ -368,13 +382,17 @@ impl Collection {
     /// The bytes of its entry after the key.
     fn descriptor(&self, body: &Body) -> (Vec<u8>, Numbers) {
         match body {
-            Body::Packed(packed) => ([&[self.kind.tag(0)], &packed.0[..]].concat(), Numbers::new()),
+            Body::Packed(packed) => {
+                let tag = self.kind.tag(0);
+                ([&[tag], &self.state_bytes()[..], &packed.0[..]].concat(), Numbers::new())
+            }
             Body::Trees(roots) => {
                 let mut bytes = vec![self.kind.tag(roots.len())];
                 roots.iter().for_each(|root| bytes.extend_from_slice(&root.to_le_bytes()));
                 if let Some(at) = self.no_field_expires_before {
                     bytes.extend_from_slice(&at.to_le_bytes());
                 }
+                bytes.extend_from_slice(&self.state_bytes());
                 (bytes, roots.clone())
             }
         }
@@ -389,13 +407,15 @@ impl Keyspace {
             expires_at_ms: None,
             keyspace: *self,
             body: Body::Packed(Packed::default()),
-            packed_bytes_max: inline_bytes_max(key.bytes).saturating_sub(1),
+            packed_bytes_max: inline_bytes_max(key.bytes)
+                .saturating_sub(1 + stream::state_bytes(kind)),
             is_stored: false,
             is_changed: false,
             was_changed: false,
             listed: 0,
             stored_trees: 0,
             no_field_expires_before: None,
+            stream: StreamState::default(),
         }
     }
 
@@ -407,8 +427,10 @@ impl Keyspace {
         value: &[u8],
     ) -> Option<Collection> {
         let Place::Collection { kind, roots } = &entry.place else { return None };
+        let state_at = 1 + roots.len() * 4;
         let body = if roots.is_empty() {
-            let packed = Packed(value.get(1..).unwrap_or_default().to_vec());
+            let elements = value.get(state_at + stream::state_bytes(*kind)..);
+            let packed = Packed(elements.unwrap_or_default().to_vec());
             Body::Packed(match kind {
                 Kind::Hash => packed.without_expired(self.now_ms),
                 _ => packed,
@@ -420,12 +442,17 @@ impl Keyspace {
         let expires_at_ms = entry.expires_at_ms;
         let (stored_trees, is_stored) = (roots.len(), true);
         let no_field_expires_before = first_expiry(value).filter(|_| !roots.is_empty());
+        let stream = match kind {
+            Kind::Stream => StreamState::decode(value.get(state_at..).unwrap_or_default()),
+            _ => StreamState::default(),
+        };
         Some(Collection {
             expires_at_ms,
             body,
             is_stored,
             stored_trees,
             no_field_expires_before,
+            stream,
             ..new
         })
     }
@@ -443,7 +470,7 @@ impl Keyspace {
     }
 
     /// Writes the entry of a collection, if it must be written. Removes the key of one without
-    /// elements.
+    /// elements, unless it is a stream.
     ///
     /// # Errors
     /// [`Full`] when there is no room; the entry is as before then.
@@ -454,7 +481,7 @@ impl Keyspace {
         key: &Key<'_>,
         collection: &mut Collection,
     ) -> Result<(), Full> {
-        if collection.is_empty(memory) {
+        if collection.kind != Kind::Stream && collection.is_empty(memory) {
             if !collection.is_stored {
                 collection.list(memory, |_| ());
             }

@@ -104,7 +104,7 @@ impl Collection {
     }
 
     /// Number of elements of a sorted set that are less than `bound`: a score, or a score and a
-    /// member.
+    /// member. In a stream, the bound is the bytes of an id.
     pub fn rank_of<M: Memory>(&self, memory: &mut M, bound: &[u8]) -> u64 {
         match &self.body {
             Body::Packed(packed) => {
