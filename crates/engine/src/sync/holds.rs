@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 
 /// Large values of a keyspace that jobs on any core read or write. Their pages are not freed.
 ///
-/// A reader holds a value before it checks that its key still has it. So a value that has no key
-/// and no hold has no reader, and its pages can be freed.
+/// A reader holds a value before it checks that its key still has it. A writer holds a new one
+/// before others can find it. So a value that has no key and no hold has neither, and its pages can
+/// be freed.
 #[derive(Debug, Default)]
 pub struct Holds(Mutex<BTreeMap<LargeId, usize>>);
 

@@ -61,8 +61,8 @@ impl Page {
     }
 
     /// Stores the words that differ from `before`, or all words that matter if there is no
-    /// `before`. Lines that `before` does not use are stored whole: a page that was
-    /// [forgotten](Memory::forget) may have other words there than it had when `before` was read.
+    /// `before`. Lines that `before` does not use are stored whole. Their words may differ from
+    /// those that were read, if the page was [forgotten](Memory::forget).
     pub(super) fn store<M: Memory>(&self, memory: &mut M, at: Addr, before: Option<&Page>) {
         for start in (0..PAGE_BYTES).step_by(LINE_BYTES) {
             let line = &self.bytes[start..start + LINE_BYTES];
