@@ -110,7 +110,7 @@ impl Owner {
         }
     }
 
-    /// Notes that `to` has become the value of `from`, if that `took` place. Returns true if it did.
+    /// Notes that `to` has become the value of `from`, if that `took` place. Returns `took`.
     fn moved(&mut self, from: &[u8], to: Vec<u8>, took: bool) -> bool {
         let value = self.values.get(from).cloned();
         assert!(took == value.is_some() || self.is_cache && !took, "{}", value.is_some());
