@@ -73,7 +73,7 @@ impl Storage for EngineStorage {
              dram_cores_bytes:{}\r\ndram_connections_bytes:{}\r\n",
             self.engine.device_name(),
             share(misses, accesses),
-            share(flash_reads - self.reads_before.load(Ordering::Relaxed), commands),
+            share(flash_reads.saturating_sub(self.reads_before.load(Ordering::Relaxed)), commands),
             budget.frames_bytes,
             budget.states_bytes,
             budget.policy_bytes,
