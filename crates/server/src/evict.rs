@@ -49,8 +49,8 @@ struct Group {
     candidates: Vec<Candidate>,
 }
 
-/// Removes keys of a full store by its policy, until that frees a page or it has removed half of
-/// the keys of a group of leaves. Returns true if it removed any.
+/// Removes keys of a full store by its policy. Ends when that has freed a page, or half of the keys
+/// of a group of leaves are gone. Returns true if it removed any.
 pub(crate) fn evict<M: Memory>(
     memory: &mut M,
     state: &State,
@@ -157,8 +157,8 @@ impl Evictor<'_> {
         keys.into_iter().filter_map(|key| key.expires_at_ms)
     }
 
-    /// Returns the leaves of the index of what expires that are in a random page of it, or in the
-    /// next one that is not empty.
+    /// Returns the leaves that a random page of the index of what expires names. If it is empty,
+    /// takes the next one.
     fn some_expiring<M: Memory>(&self, memory: &mut M, database: usize, random: u64) -> Vec<Due> {
         let mut expiring = Vec::new();
         let start = self.keyspace.random_expiring(memory, database, random).unwrap_or(0);

@@ -5,12 +5,11 @@ use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::building::Building;
 use super::sorted_sets::{AddOptions, add_all, check_member, score_of};
-use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, LONG_REPLY, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX};
 use crate::geo::{Area, Extent, Point};
 use crate::number;
 use crate::protocol::Protocol;
 
-const NOT_FLOAT: &str = "ERR value is not a valid float";
 const BAD_UNIT: &str = "ERR unsupported unit provided. please use M, KM, FT, MI";
 
 /// DRAM bytes of a found place, without its member.

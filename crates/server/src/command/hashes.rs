@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Field, Kind};
 
 use super::elements::Element;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX};
 use crate::number;
 use crate::protocol::Protocol;
 
@@ -184,7 +184,7 @@ pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, by) = (call.key(1), call.arguments[2], call.arguments[3]);
-    let given = number::float(by).ok_or(Failure::from("ERR value is not a valid float"))?;
+    let given = number::float(by).ok_or(Failure::from(NOT_FLOAT))?;
     if !given.is_finite() {
         return Err("ERR value is NaN or Infinity".into());
     }

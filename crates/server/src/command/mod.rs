@@ -91,6 +91,7 @@ const LONG_REPLY: &str =
 const SYNTAX: &str = "ERR syntax error";
 const WRONG_KIND: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+const NOT_FLOAT: &str = "ERR value is not a valid float";
 
 /// State of a command that runs outside of a transaction.
 #[derive(Debug, Default)]

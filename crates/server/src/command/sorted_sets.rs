@@ -4,11 +4,10 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Kind, MEMBER_BYTES_MAX, Score};
 
 use super::removing::Several;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX};
 use crate::number;
 use crate::protocol::Protocol;
 
-const NOT_FLOAT: &str = "ERR value is not a valid float";
 const NOT_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
 /// The options of `ZADD`.

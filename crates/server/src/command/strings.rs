@@ -6,7 +6,7 @@ use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 use super::arguments::{From, Unit, expiry_option, positive_expiry, range, syntax};
 use super::events::Before;
 use super::large::{self, Source};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
+use super::{Call, Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
 use crate::events::Classes;
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
@@ -392,7 +392,6 @@ fn add<M: Memory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
 }
 
 pub(super) fn incrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    const NOT_FLOAT: &str = "ERR value is not a valid float";
     let key = call.key(1);
     let old = call.small_value(&key, NOT_FLOAT)?;
     let (text, expires_at_ms) = match &old {

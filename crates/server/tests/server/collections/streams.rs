@@ -2,12 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ebbtide_core::Stop;
 use ebbtide_core::durability::Policy;
-use ebbtide_server::{ServeOptions, serve};
 
 use crate::blocking::{send, wait_for_blocked};
-use crate::client::{Client, Reply, Server, bulk, device_path, ok};
+use crate::client::{Client, Reply, Server, bulk, ok};
 use crate::redis::Redis;
 
 /// Lines that are errors in Redis 7.0, as those in `arguments.rs`.
@@ -309,44 +307,29 @@ fn long_entries_and_long_streams_are_read_trimmed_and_removed() {
 #[test]
 fn a_stream_and_its_state_survive_a_restart() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let options = ServeOptions {
-        data: folder.path().join("store"),
-        capacity_bytes: Some(64 << 20),
-        durability: Policy::Always,
-        dram_bytes: 16 << 20,
-        port: 0,
-        device_path: device_path(),
-        ..ServeOptions::default()
+    let start = || {
+        Server::start(|options| {
+            options.data = folder.path().join("store");
+            options.durability = Policy::Always;
+        })
     };
-    let serve_with = |work: &(dyn Fn(&mut Client) + Sync)| {
-        let stop: &'static Stop = Box::leak(Box::default());
-        std::thread::scope(|scope| {
-            let (send, receive) = std::sync::mpsc::channel();
-            let options = &options;
-            let runner = scope.spawn(move || {
-                serve(options, stop, |started| send.send(started.address).expect("a receiver"))
-            });
-            work(&mut Client::connect(receive.recv().expect("it starts")));
-            stop.stop();
-            runner.join().expect("no panic").expect("it ended well");
-        });
-    };
-    serve_with(&|client| {
-        for number in 1..=300 {
-            client.call(&format!("xadd s {number} f value:{number}"));
-        }
-        client.call("xadd empty 8-8 f v");
-        client.call("xdel empty 8-8");
-        client.call("xdel s 300");
-    });
-    serve_with(&|client| {
-        assert_eq!(client.call("xlen s"), Reply::Integer(299));
-        let last = array(&[entry("299-0", &["f", "value:299"])]);
-        assert_eq!(client.call("xrevrange s + - count 1"), last);
-        for key in ["s", "empty"] {
-            assert!(matches!(client.call(&format!("xadd {key} 8-8 f v")), Reply::Error(_)));
-        }
-        assert_eq!(client.call("xadd s 300-* f v"), bulk("300-1"));
-        assert_eq!(client.call("xlen empty"), Reply::Integer(0));
-    });
+    let server = start();
+    let mut client = server.client();
+    for number in 1..=300 {
+        client.call(&format!("xadd s {number} f value:{number}"));
+    }
+    client.call("xadd empty 8-8 f v");
+    client.call("xdel empty 8-8");
+    client.call("xdel s 300");
+    drop((client, server));
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("xlen s"), Reply::Integer(299));
+    let last = array(&[entry("299-0", &["f", "value:299"])]);
+    assert_eq!(client.call("xrevrange s + - count 1"), last);
+    for key in ["s", "empty"] {
+        assert!(matches!(client.call(&format!("xadd {key} 8-8 f v")), Reply::Error(_)));
+    }
+    assert_eq!(client.call("xadd s 300-* f v"), bulk("300-1"));
+    assert_eq!(client.call("xlen empty"), Reply::Integer(0));
 }
