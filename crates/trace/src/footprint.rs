@@ -62,7 +62,7 @@ impl<'a, S: Source> Compacted<'a, S> {
 
 impl<S: Source> Source for Compacted<'_, S> {
     fn fill(&mut self, batch: &mut Vec<crate::Access>) -> Result<bool, TraceError> {
-        let more = self.source.fill(batch)?;
+        let more = self.source.fill(batch);
         for access in batch.iter_mut() {
             let page = access.address.page();
             let place = match self.last {
@@ -73,7 +73,7 @@ impl<S: Source> Source for Compacted<'_, S> {
             let offset = access.address.0 % PAGE_BYTES as u64;
             access.address = Addr(place * PAGE_BYTES as u64 + offset);
         }
-        Ok(more)
+        more
     }
 
     fn remark(&self) -> Option<String> {

@@ -111,16 +111,16 @@ impl<S: Source> Source for Hinted<S> {
     fn fill(&mut self, out: &mut Vec<Access>) -> Result<bool, TraceError> {
         out.clear();
         let mut batch = std::mem::take(&mut self.batch);
-        while out.is_empty() {
-            let more = self.source.fill(&mut batch)?;
+        let mut more = Ok(true);
+        while out.is_empty() && matches!(more, Ok(true)) {
+            more = self.source.fill(&mut batch);
             batch.drain(..).for_each(|access| self.take(access, out));
-            if !more {
+            if !matches!(more, Ok(true)) {
                 self.give(Time::from_ps(u64::MAX), out);
-                break;
             }
         }
         self.batch = batch;
-        Ok(!out.is_empty())
+        more.map(|_| !out.is_empty())
     }
 
     fn origin(&self) -> Option<&str> {

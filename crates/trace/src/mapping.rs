@@ -67,6 +67,21 @@ impl Mapping {
     }
 }
 
+/// Calls `change` with each access of `batch`. At the first fault, drops the accesses from there
+/// on.
+fn each_until_fault(
+    batch: &mut Vec<Access>,
+    mut change: impl FnMut(&mut Access) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    for number in 0..batch.len() {
+        if let Err(fault) = change(&mut batch[number]) {
+            batch.truncate(number);
+            return Err(fault);
+        }
+    }
+    Ok(())
+}
+
 /// A trace with the physical pages of a mapping.
 pub struct Mapped<S> {
     source: S,
@@ -83,11 +98,12 @@ impl<S: Source> Mapped<S> {
 
 impl<S: Source> Source for Mapped<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        let more = self.source.fill(batch)?;
-        for access in batch {
+        let more = self.source.fill(batch);
+        each_until_fault(batch, |access| {
             access.frame = Some(self.mapping.frame(access.address.page())?);
-        }
-        Ok(more)
+            Ok(())
+        })?;
+        more
     }
 
     fn origin(&self) -> Option<&str> {
@@ -112,13 +128,13 @@ impl<S: Source> Physical<S> {
 
 impl<S: Source> Source for Physical<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        let more = self.0.fill(batch)?;
-        for access in batch {
-            let virtual_address = access.address.0;
-            let missing = || TraceError::NoPhysical { address: virtual_address };
-            (access.address, access.frame) = (access.physical().ok_or_else(missing)?, None);
-        }
-        Ok(more)
+        let more = self.0.fill(batch);
+        each_until_fault(batch, |access| {
+            let missing = TraceError::NoPhysical { address: access.address.0 };
+            (access.address, access.frame) = (access.physical().ok_or(missing)?, None);
+            Ok(())
+        })?;
+        more
     }
 
     fn origin(&self) -> Option<&str> {

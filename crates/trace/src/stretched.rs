@@ -21,11 +21,11 @@ impl<S: Source> Stretched<S> {
 
 impl<S: Source> Source for Stretched<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        let more = self.source.fill(batch)?;
+        let more = self.source.fill(batch);
         for access in batch.iter_mut() {
             access.at = Time::from_ps(access.at.as_ps().saturating_mul(self.times));
         }
-        Ok(more)
+        more
     }
 
     fn remark(&self) -> Option<String> {

@@ -19,13 +19,13 @@ impl<S: Source> WithFrames<S> {
 
 impl<S: Source> Source for WithFrames<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        while self.source.fill(batch)? {
+        loop {
+            let more = self.source.fill(batch);
             batch.retain(|access| access.frame.is_some());
-            if !batch.is_empty() {
-                return Ok(true);
+            if !batch.is_empty() || !matches!(more, Ok(true)) {
+                return more;
             }
         }
-        Ok(false)
     }
 
     fn remark(&self) -> Option<String> {
@@ -41,19 +41,23 @@ pub struct Wrapped<S> {
 }
 
 impl<S: Source> Wrapped<S> {
-    /// Fits `source` to a device of `pages` pages, which must not be 0.
+    /// Fits `source` to a device of `pages` pages.
+    ///
+    /// # Panics
+    /// If `pages` is 0.
     pub fn new(source: S, pages: u64) -> Wrapped<S> {
-        Wrapped { source, device_bytes: pages * PAGE_BYTES as u64 }
+        assert!(pages > 0, "a device has pages");
+        Wrapped { source, device_bytes: pages.saturating_mul(PAGE_BYTES as u64) }
     }
 }
 
 impl<S: Source> Source for Wrapped<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        let more = self.source.fill(batch)?;
+        let more = self.source.fill(batch);
         batch
             .iter_mut()
             .for_each(|access| access.address = Addr(access.address.0 % self.device_bytes));
-        Ok(more)
+        more
     }
 
     fn remark(&self) -> Option<String> {
@@ -141,7 +145,7 @@ impl<S: Source> Folded<S> {
 
 impl<S: Source> Source for Folded<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        let more = self.source.fill(batch)?;
+        let more = self.source.fill(batch);
         let region_bytes = self.region_pages * PAGE_BYTES as u64;
         // Neighbours in time are neighbours in space, mostly.
         let mut last = None;
@@ -157,7 +161,7 @@ impl<S: Source> Source for Folded<S> {
             });
             access.address = Addr(place);
         }
-        Ok(more)
+        more
     }
 
     fn remark(&self) -> Option<String> {

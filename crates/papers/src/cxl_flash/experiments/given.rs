@@ -118,10 +118,15 @@ impl<S: Source> Source for First<S> {
             batch.clear();
             return Ok(false);
         }
-        let more = self.source.fill(batch)?;
-        batch.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let more = self.source.fill(batch);
+        if batch.len() as u64 >= self.left {
+            // What comes behind the first accesses does not matter, not even a fault.
+            batch.truncate(self.left as usize);
+            self.left = 0;
+            return Ok(true);
+        }
         self.left -= batch.len() as u64;
-        Ok(more)
+        more
     }
 
     fn remark(&self) -> Option<String> {
