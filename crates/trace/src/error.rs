@@ -90,7 +90,7 @@ pub enum TraceError {
     /// A file that is not a trace.
     #[error(
         "{name}: {found} at byte {offset}, expected a trace: native, text, CSV, Valgrind's memory \
-         trace, a list of addresses and operations, or oracleGeneral"
+         trace, a list of addresses and operations, oracleGeneral, champsim or drmemtrace"
     )]
     Foreign {
         /// The file.

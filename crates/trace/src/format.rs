@@ -6,7 +6,9 @@ use std::path::Path;
 use ebbtide_core::choice;
 
 use crate::address_list::{Dialect, ListReader, ListWriter};
+use crate::champsim::{ChampSimReader, ChampSimWriter};
 use crate::csv::{CsvReader, CsvWriter};
+use crate::drmemtrace::{DrmemtraceReader, DrmemtraceWriter};
 use crate::lackey::{LackeyReader, LackeyWriter};
 use crate::native::{MAGIC, NativeReader, NativeWriter};
 use crate::oracle_general::{OracleGeneralReader, OracleGeneralWriter};
@@ -31,6 +33,10 @@ choice! {
         Dramsim3 = "dramsim3",
         /// libCacheSim's binary form, which also has the time of the next access to each address.
         OracleGeneral = "oracleGeneral",
+        /// ChampSim's records of 64 bytes, one for each instruction.
+        ChampSim = "champsim",
+        /// The text of drmemtrace's view tool (DynamoRIO).
+        Drmemtrace = "drmemtrace",
     }
 }
 
@@ -38,7 +44,7 @@ choice! {
 const START_BYTES: usize = 256;
 
 /// The endings of files' names, in lower case.
-const ENDINGS: [(&str, Format); 10] = [
+const ENDINGS: [(&str, Format); 13] = [
     ("ebt", Format::Native),
     ("native", Format::Native),
     ("txt", Format::Text),
@@ -49,6 +55,9 @@ const ENDINGS: [(&str, Format); 10] = [
     ("ramulator", Format::Ramulator),
     ("dramsim3", Format::Dramsim3),
     ("oraclegeneral", Format::OracleGeneral),
+    ("champsim", Format::ChampSim),
+    ("champsimtrace", Format::ChampSim),
+    ("drmemtrace", Format::Drmemtrace),
 ];
 
 /// Picoseconds an instruction, for traces that count instructions and have no times: one cycle at 2
@@ -69,8 +78,12 @@ impl Format {
         match self {
             Format::Native | Format::Csv => &[],
             Format::Text => &["physical addresses", "hints"],
-            Format::Lackey => &["times", "devices", "physical addresses", "hints"],
-            Format::Ramulator => &["times", "sizes", "devices", "physical addresses", "hints"],
+            Format::Lackey | Format::Drmemtrace => {
+                &["times", "devices", "physical addresses", "hints"]
+            }
+            Format::Ramulator | Format::ChampSim => {
+                &["times", "sizes", "devices", "physical addresses", "hints"]
+            }
             Format::Dramsim3 => {
                 &["parts of a nanosecond", "sizes", "devices", "physical addresses", "hints"]
             }
@@ -130,7 +143,7 @@ impl Format {
     /// # Errors
     /// [`TraceError`] if the start of `input` cannot be read or is not of this format.
     pub fn read(self, mut input: Input) -> Result<Box<dyn Source + Send>, TraceError> {
-        if !matches!(self, Format::Native | Format::OracleGeneral) {
+        if !matches!(self, Format::Native | Format::OracleGeneral | Format::ChampSim) {
             check_text(&mut input)?;
             input.skip_byte_order_mark()?;
         }
@@ -141,6 +154,8 @@ impl Format {
             Format::Lackey => Box::new(LackeyReader::new(input, PS_PER_INSTRUCTION)),
             Format::Ramulator | Format::Dramsim3 => Box::new(ListReader::new(input)),
             Format::OracleGeneral => Box::new(OracleGeneralReader::new(input)),
+            Format::ChampSim => Box::new(ChampSimReader::new(input, PS_PER_INSTRUCTION)),
+            Format::Drmemtrace => Box::new(DrmemtraceReader::new(input, PS_PER_INSTRUCTION)),
         })
     }
 
@@ -158,6 +173,8 @@ impl Format {
             Format::Ramulator => Box::new(ListWriter::new(output, Dialect::Ramulator)),
             Format::Dramsim3 => Box::new(ListWriter::new(output, Dialect::Dramsim3)),
             Format::OracleGeneral => Box::new(OracleGeneralWriter::new(output)?),
+            Format::ChampSim => Box::new(ChampSimWriter::new(output)),
+            Format::Drmemtrace => Box::new(DrmemtraceWriter::new(output)?),
         })
     }
 }
@@ -200,6 +217,8 @@ mod tests {
             ("a.oracleGeneral.bin.zst", Some(Format::OracleGeneral)),
             ("oracleGeneral.csv", Some(Format::Csv)),
             ("my-oracleGeneral-trace.txt", Some(Format::Text)),
+            ("600.perlbench_s-210B.champsimtrace.xz", Some(Format::ChampSim)),
+            ("app.drmemtrace.gz", Some(Format::Drmemtrace)),
             ("oracleGeneral", None),
             ("-", None),
             ("folder.csv/trace", None),

@@ -54,6 +54,13 @@ fn held(format: Format, access: Access, number: u64) -> Option<Access> {
             // Whole seconds, of which these traces have none, and reads.
             Some(Access { at: Time::ZERO, op: Op::Read, ..plain })
         }
+        (Format::Drmemtrace, _) => Some(Access { at: Time::ZERO, ..plain }),
+        (Format::ChampSim, _) => {
+            // Half a nanosecond and a word an instruction. Address 0 means none.
+            let address = address.0.max(1);
+            let bytes = (u64::MAX - address).min(7) as u32 + 1;
+            Some(Access { at: Time::from_ps(500 * number), address: Addr(address), bytes, ..plain })
+        }
         (Format::Native | Format::Csv, _) => unreachable!("both hold everything"),
     }
 }
@@ -124,6 +131,83 @@ fn dram_simulators_lists_are_read_whoever_wrote_them() {
             fs::write(&path, format!("0x40 {word} 3\r\n")).expect("room");
             assert_eq!(read(&path).expect("a trace")[0].op, op, "{word}");
         }
+    }
+}
+
+#[test]
+fn an_instruction_of_champsim_reads_and_writes_several_addresses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("400.perlbench-41B.champsimtrace");
+    let mut record = [0; 64];
+    record[..8].copy_from_slice(&0x40_1000_u64.to_le_bytes());
+    for (at, address) in [(16, 0x7f00_u64), (40, 0x1000), (56, 0x2000)] {
+        record[at..at + 8].copy_from_slice(&address.to_le_bytes());
+    }
+    // The second instruction has no access.
+    let trace = [record, [0; 64], record].concat();
+    fs::write(&path, &trace).expect("room");
+    let found: Vec<_> = read(&path).expect("a trace");
+    let found: Vec<_> = found.iter().map(|a| (a.at.as_ps(), a.op, a.address.0, a.bytes)).collect();
+    let of = |at| {
+        let access = move |op, address| (at, op, address, 8);
+        [access(Op::Read, 0x1000), access(Op::Read, 0x2000), access(Op::Write, 0x7f00)]
+    };
+    assert_eq!(found, [of(0), of(1000)].concat());
+    let said = complaint("cut.champsim", &trace[..150]);
+    assert!(said.contains("record of 64 bytes, found 22"), "{said}");
+}
+
+#[test]
+fn compressed_traces_of_champsim_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let access = |address| Access {
+        at: Time::ZERO,
+        address: Addr(address),
+        frame: None,
+        device: 0,
+        bytes: 8,
+        op: Op::Read,
+    };
+    for (ending, compression) in [("xz", Compression::Xz), ("gz", Compression::Gzip)] {
+        let path = folder.path().join(format!("t.champsimtrace.{ending}"));
+        let output = Output::create(&path, compression).expect("a new file");
+        let mut sink = Format::ChampSim.write(output, "").expect("room");
+        (1..5000).for_each(|n| sink.write(&access(64 * n)).expect("room"));
+        sink.finish().expect("room");
+        let found = read(&path).expect("a trace");
+        assert!(found.iter().map(|a| a.address.0).eq((1..5000).map(|n| 64 * n)), "{ending}");
+    }
+}
+
+#[test]
+fn the_view_of_drmemtrace_is_read_with_its_threads_interleaved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("app.drmemtrace");
+    let text = "\
+Hello from the program
+Output format:
+<--record#-> <--instr#->: <---tid---> <record details>
+------------------------------------------------------------
+           1           0:     2765542 <marker: version 5>
+           6           0:     2765542 <marker: timestamp 13312570674112282>
+       47444       37769:     2765543 ifetch       6 byte(s) @ 0x0000000000404a78 0f 84 5b 01 jz
+       47445       37770:     2765543 ifetch       5 byte(s) @ 0x0000000000404a7e 48 8b 5c 24 mov
+       47446       37770:     2765543 read         8 byte(s) @ 0x00007fdf64e2adc8 by PC 0x404a7e
+       47447       37770:     2765542 ifetch       8 byte(s) @ 0x0000000000401012 48 8d lea
+       47447       37770:     2765542                                             00
+       47448       37771: W0.T292 write        32 byte(s) @ 0x1000 by PC 0x404a83
+T342625 prefetch 64 byte(s) @ 0x2000 by PC 0x404a83
+View tool results:
+              6 : total instructions
+";
+    fs::write(&path, text).expect("room");
+    let found: Vec<_> = read(&path).expect("a trace");
+    let found: Vec<_> = found.iter().map(|a| (a.at.as_ps(), a.op, a.address.0, a.bytes)).collect();
+    assert_eq!(found, [(500, Op::Read, 0x7fdf_64e2_adc8, 8), (1000, Op::Write, 0x1000, 32)]);
+    for line in ["1 1: 7 read 8 byte(s) @ 0x12zz by PC 0", "1 1: 7 write 0 byte(s) @ 0x10 by PC 0"]
+    {
+        let said = complaint("bad.drmemtrace", line.as_bytes());
+        assert!(said.contains("line 1") || said.contains(":1:"), "{said}");
     }
 }
 

@@ -23,12 +23,12 @@ pub(crate) struct Arguments {
     /// Trace to write, compressed if its name ends in .zst, .gz or .xz; - is standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// Format of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default: by
-    /// the ending of its name]
+    /// Format of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim,
+    /// drmemtrace [default: by the ending of its name]
     #[arg(long, alias = "format", value_name = "FORMAT")]
     from: Option<Format>,
     /// Format of OUT [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
-    /// .dramsim3, .oracleGeneral; native without an ending]
+    /// .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace; native without an ending]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
     /// Map pages to physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in 64
