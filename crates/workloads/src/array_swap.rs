@@ -8,8 +8,8 @@ use ebbtide_structures::latch;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
-use ebbtide_structures::checksum::Checksums;
+use crate::{ALL_LINES, Accesses, Corrupt, PageBytes, Workload};
+use ebbtide_structures::checksum::{Checksums, RECORD_OFFSET};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
 
@@ -165,6 +165,19 @@ impl Workload for ArraySwap {
             let _latch: u64 = memory.load(self.address(place));
         }
         self.swap(memory, places).map(|_| ())
+    }
+
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        let [a, b] = self.job(job).map(|place| self.address(place));
+        let sorted = [a.min(b), a.max(b)];
+        let latches = if a == b { &sorted[..1] } else { &sorted };
+        accesses.load_all([a, b]);
+        accesses.latched(latches, |accesses| {
+            accesses.load_all([a, b]);
+            accesses.store(a + RECORD_OFFSET);
+            accesses.store(b + RECORD_OFFSET);
+        });
+        true
     }
 
     fn writes(&self) -> bool {

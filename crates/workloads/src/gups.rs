@@ -7,7 +7,7 @@ use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::share;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
+use crate::{ALL_LINES, Accesses, Corrupt, PageBytes, Workload};
 
 /// Updates in a job.
 const UPDATES: u64 = 64;
@@ -244,6 +244,11 @@ impl Workload for Gups {
         Ok(())
     }
 
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        self.job(job).for_each(|number| accesses.exchange(self.address(number)));
+        true
+    }
+
     fn writes(&self) -> bool {
         true
     }
@@ -285,6 +290,10 @@ impl Workload for GupsFromOne {
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         self.0.run(job, memory)
+    }
+
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        self.0.accesses(job, accesses)
     }
 
     fn writes(&self) -> bool {

@@ -8,7 +8,7 @@ use ebbtide_structures::latch;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
+use crate::{ALL_LINES, Accesses, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, fill_lines};
@@ -265,6 +265,20 @@ impl Workload for HashTable {
             }
         }
         Ok(())
+    }
+
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        for key in self.job(job) {
+            let slot = self.slots.place(key);
+            let (group, own) = (slot / KEYS_PER_GROUP, slot % KEYS_PER_GROUP);
+            let picks = self.picks(group);
+            let bucket = pick(picks, own);
+            accesses.load(self.head_address(group * HEADS_PER_GROUP + bucket));
+            for i in (0..=own).filter(|i| pick(picks, *i) == bucket) {
+                accesses.load(self.node_address(group * KEYS_PER_GROUP + i));
+            }
+        }
+        true
     }
 
     fn writes(&self) -> bool {

@@ -43,6 +43,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod array_swap;
 mod commit;
 pub mod file_metadata;
@@ -73,6 +74,7 @@ pub mod tpcb;
 pub mod tpcc;
 pub mod ycsb;
 
+pub use accesses::{Accesses, Touched};
 pub use array_swap::{ArraySwap, Element, Swap};
 pub use graph::{ConnectedComponents, PageRank};
 pub use gups::{Gups, GupsFromOne};
@@ -125,6 +127,16 @@ pub trait Workload: Send + Sync {
     /// # Errors
     /// [`Corrupt`] when memory holds values that the program cannot have stored there.
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt>;
+
+    /// Adds the accesses of job `job` to `accesses`. They are those of [`run`](Workload::run) when
+    /// the job runs alone. Returns false and adds nothing if stored values decide the accesses, or
+    /// if the jobs of a program must be run for others to be valid. This is the default.
+    ///
+    /// A caller may leave out the stores of jobs before `job`. The program then reads the values
+    /// of the image, which are valid too.
+    fn accesses(&self, _job: u64, _accesses: &mut Accesses) -> bool {
+        false
+    }
 
     /// Returns true if jobs change the data, apart from latches.
     fn writes(&self) -> bool;

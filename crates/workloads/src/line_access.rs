@@ -9,8 +9,8 @@ use rand::RngExt;
 use crate::keys::{job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
-use ebbtide_structures::checksum::Checksums;
+use crate::{ALL_LINES, Accesses, Corrupt, PageBytes, Workload};
+use ebbtide_structures::checksum::{Checksums, RECORD_OFFSET};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
 
@@ -171,6 +171,20 @@ impl<const RANDOM: bool, const WRITE: bool> Workload for LineAccess<RANDOM, WRIT
             let _old = if WRITE { self.write(memory, at)? } else { self.read(memory, at)? };
         }
         Ok(())
+    }
+
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        for at in self.job(job) {
+            if WRITE {
+                accesses.latched(&[at], |accesses| {
+                    accesses.load(at);
+                    accesses.store(at + RECORD_OFFSET);
+                });
+            } else {
+                accesses.load(at);
+            }
+        }
+        true
     }
 
     fn writes(&self) -> bool {

@@ -6,8 +6,8 @@ use ebbtide_core::{Memory, PageId, UnknownName, find_by_name, serde};
 use thiserror::Error;
 
 use crate::{
-    ArraySwap, Corrupt, HashTable, Kind, Named, PageBytes, RedBlackTree, Replay, Shape, Tatp,
-    Workload,
+    Accesses, ArraySwap, Corrupt, HashTable, Kind, Named, PageBytes, RedBlackTree, Replay, Shape,
+    Tatp, Workload,
 };
 
 /// An error of building a program.
@@ -242,6 +242,11 @@ impl Workload for Program {
     #[inline]
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         each!(self, workload => workload.run(job, memory))
+    }
+
+    #[inline]
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        each!(self, workload => workload.accesses(job, accesses))
     }
 
     fn writes(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::permutation::Permutation;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
+use crate::{ALL_LINES, Accesses, Corrupt, PageBytes, Workload};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, fill_lines};
@@ -243,6 +243,20 @@ impl Workload for RedBlackTree {
             }
         }
         Ok(())
+    }
+
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        for key in self.job(job) {
+            let mut node = self.shape.node(TreeShape::ROOT);
+            while let Some(passed) = node {
+                accesses.load(self.address(self.shape.spot(passed)));
+                let at = self.shape.key(passed);
+                node = (at != key)
+                    .then(|| self.shape.children(passed)[usize::from(key > at)])
+                    .flatten();
+            }
+        }
+        true
     }
 
     fn writes(&self) -> bool {

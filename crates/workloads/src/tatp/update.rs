@@ -13,8 +13,8 @@ use super::transaction::UpdateSubscriberData;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
-use crate::{ALL_LINES, Corrupt, PageBytes, Workload};
-use ebbtide_structures::checksum::Checksums;
+use crate::{ALL_LINES, Accesses, Corrupt, PageBytes, Workload};
+use ebbtide_structures::checksum::{Checksums, RECORD_OFFSET};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
 
@@ -196,6 +196,21 @@ impl Workload for Tatp {
         memory.work(share(self.work, 1, 2));
         let _row: u64 = memory.load(self.tables.facility_address(update.s_id, update.sf_type));
         self.update(memory, update).map(|_| ())
+    }
+
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        let UpdateSubscriberData { s_id, sf_type, .. } = self.job(job);
+        let subscriber = self.tables.subscriber_address(s_id);
+        let facility = self.tables.facility_address(s_id, sf_type);
+        accesses.load_all([subscriber, facility]);
+        accesses.latched(&[subscriber], |accesses| {
+            accesses.load_all([subscriber, facility]);
+            if self.tables.population.facility(s_id, sf_type).exists != 0 {
+                accesses.store(subscriber + RECORD_OFFSET);
+                accesses.store(facility);
+            }
+        });
+        true
     }
 
     fn writes(&self) -> bool {
