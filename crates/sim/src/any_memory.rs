@@ -1,7 +1,7 @@
 //! [`AnyMemory`]: a memory behind a pointer, over which each program is compiled once.
 
 use ebbtide_core::{Addr, Hint, Memory, PageId, Value, check_access};
-use ebbtide_workloads::{Corrupt, Program, Workload};
+use ebbtide_workloads::{Accesses, Corrupt, Program, Workload};
 
 use crate::contents::Contents;
 
@@ -97,11 +97,25 @@ impl Memory for &mut (dyn AnyMemory + '_) {
 pub(crate) trait Jobs {
     /// Runs a job.
     fn run(&self, job: u64, memory: &mut dyn AnyMemory) -> Result<(), Corrupt>;
+
+    /// As [`Workload::accesses`].
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool;
+
+    /// As [`Workload::writes`].
+    fn writes(&self) -> bool;
 }
 
 impl<W: Workload> Jobs for W {
     fn run(&self, job: u64, mut memory: &mut dyn AnyMemory) -> Result<(), Corrupt> {
         Workload::run(self, job, &mut memory)
+    }
+
+    fn accesses(&self, job: u64, accesses: &mut Accesses) -> bool {
+        Workload::accesses(self, job, accesses)
+    }
+
+    fn writes(&self) -> bool {
+        Workload::writes(self)
     }
 }
 

@@ -4,6 +4,8 @@
 //! A job without computing waits for DRAM that all cores use at once. With computing it waits less.
 //! So the calibration measures jobs with added computing, until they miss at the wanted interval.
 
+use std::mem::take;
+
 use ebbtide_core::{Span, Watch};
 use ebbtide_workloads::Program;
 
@@ -122,6 +124,52 @@ impl Calibration {
     }
 }
 
+/// A count of the misses of a plain LRU cache, batch by batch, until that cache is in steady state.
+pub(crate) struct Count {
+    lru: PlainLru,
+    /// Misses of a window.
+    enough: u64,
+    /// Misses of the windows before this one.
+    filled: u64,
+    /// Jobs of this window.
+    window: u64,
+}
+
+impl Count {
+    /// A count for the jobs of `plan`, with an empty cache.
+    pub(crate) fn new(plan: &Plan) -> Count {
+        let lru = PlainLru::new(&plan.config);
+        let enough = window_misses(lru.frames());
+        Count { lru, enough, filled: 0, window: 0 }
+    }
+
+    /// Runs a batch of untimed jobs on `machine`. Returns the misses per job once they are known.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub(crate) fn batch(
+        &mut self,
+        machine: &mut Machine,
+        watch: Watch<'_>,
+    ) -> Result<Option<f64>, SimError> {
+        // The window after the one that fills the cache ends the count.
+        let misses = self.filled + self.lru.counters().misses;
+        let share = misses as f64 / (self.lru.frames() + self.enough) as f64;
+        watch.tell("counting misses", share.min(1.0))?;
+        machine.warm(WARM_BATCH, Some(&mut self.lru))?;
+        self.window += WARM_BATCH;
+        let misses = self.lru.counters().misses;
+        let rare = is_rare(misses, self.window);
+        if misses < self.enough && self.window < WINDOW_JOBS_MAX && !rare {
+            return Ok(None);
+        }
+        let (counters, window) = (self.lru.take_counters(), take(&mut self.window));
+        self.filled += counters.misses;
+        let is_known = rare || is_steady(counters.evictions(), counters.misses);
+        Ok(is_known.then(|| counters.misses as f64 / window as f64))
+    }
+}
+
 /// Runs untimed jobs on `machine` and on a plain LRU cache until that cache is in steady state.
 /// Returns the misses of that cache per job.
 ///
@@ -132,24 +180,10 @@ pub(crate) fn plain_lru(
     machine: &mut Machine,
     watch: Watch<'_>,
 ) -> Result<f64, SimError> {
-    let mut lru = PlainLru::new(&plan.config);
-    let enough = window_misses(lru.frames());
-    let mut filled = 0;
+    let mut count = Count::new(plan);
     loop {
-        let mut window = 0;
-        let mut rare = false;
-        while lru.counters().misses < enough && window < WINDOW_JOBS_MAX && !rare {
-            // The window after the one that fills the cache ends the loop.
-            let share = (filled + lru.counters().misses) as f64 / (lru.frames() + enough) as f64;
-            watch.tell("counting misses", share.min(1.0))?;
-            machine.warm(WARM_BATCH, Some(&mut lru))?;
-            window += WARM_BATCH;
-            rare = is_rare(lru.counters().misses, window);
-        }
-        let counters = lru.take_counters();
-        filled += counters.misses;
-        if rare || is_steady(counters.evictions(), counters.misses) {
-            return Ok(counters.misses as f64 / window as f64);
+        if let Some(misses_per_job) = count.batch(machine, watch)? {
+            return Ok(misses_per_job);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::outcome::{FlashUse, Half, Lifetime, Outcome, WarmUp, flash_outcome};
 use crate::plan::Plan;
 use crate::stages;
 use crate::timeline::Timeline;
-use crate::warm::{Steady, warmed_up};
+use crate::warm::{Steady, Warming};
 
 /// Runs `plan` to its end.
 ///
@@ -48,21 +48,17 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
-        Simulation::by(plan, parts, watch, |machine| warmed_up(machine, plan, watch))
-    }
-
-    /// The same with a machine that is warmed by `warm`.
-    pub(crate) fn by(
-        plan: &Plan,
-        parts: Parts,
-        watch: Watch<'_>,
-        warm: impl FnOnce(&mut Machine) -> Result<Steady, SimError>,
-    ) -> Result<Simulation, SimError> {
         let clock = Instant::now();
         let program = plan.program()?;
-        let calibration = kept::calibration(plan, &program, None, watch)?;
-        let mut machine = Machine::of_program(&plan.config, parts, program)?;
-        let steady = warm(&mut machine)?;
+        let mut machine = Machine::of_program(&plan.config, parts, program.clone())?;
+        let mut warming = Warming::new(&plan.config);
+        let count = |in_dram: &mut Machine, watch: Watch<'_>| {
+            warming.counting(plan, in_dram, &mut machine, watch)
+        };
+        let calibration = kept::calibration(plan, &program, count, watch)?;
+        let steady = watch.within(stages::CALIBRATED, stages::WARM, |watch| {
+            warming.finish(&mut machine, watch)
+        })?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbtide_core::{Archive, Watch};
 use ebbtide_workloads::Program;
 
-use crate::calibration::{Calibration, in_dram, plain_lru};
+use crate::calibration::{Calibration, in_dram};
 use crate::machine::{Machine, SimError};
 use crate::plan::Plan;
 use crate::stages;
@@ -24,14 +24,15 @@ static CALIBRATIONS: Mutex<Vec<(Plan, Making)>> = Mutex::new(Vec::new());
 const CALIBRATIONS_MAX: usize = 64;
 
 /// The calibration of `plan`, whose program is `program`. A second caller for the same plan waits
-/// for the first. `last` is the last count of misses, if the caller keeps it.
+/// for the first. If there is none yet, `count` counts the misses of a job under plain LRU and
+/// warms the machine in DRAM, which it receives.
 ///
 /// # Errors
 /// [`SimError`].
 pub(crate) fn calibration(
     plan: &Plan,
     program: &Program,
-    last: Option<&mut LastCount>,
+    count: impl FnOnce(&mut Machine, Watch<'_>) -> Result<f64, SimError>,
     watch: Watch<'_>,
 ) -> Result<Calibration, SimError> {
     let basis = plan.calibration_basis();
@@ -55,7 +56,7 @@ pub(crate) fn calibration(
     }
     let mut machine = in_dram(plan, program)?;
     let lru_misses_per_job =
-        watch.within(0.0, stages::COUNTED, |watch| counted(&mut machine, last, plan, watch))?;
+        watch.within(0.0, stages::COUNTED, |watch| count(&mut machine, watch))?;
     Ok(known.insert(Calibration::new(plan, machine, lru_misses_per_job, watch)?).clone())
 }
 
@@ -69,19 +70,18 @@ struct Count {
     state: Vec<u8>,
 }
 
-/// Counts the misses of a job under plain LRU on `machine` of `plan`. The count does not depend on
-/// the computing of jobs. If the `last` count is of the same jobs, returns it, and restores its
-/// machine.
+/// Counts the misses of a job under plain LRU by `count`, which warms `machine`, the machine of
+/// `plan` in DRAM. The count does not depend on the computing of jobs. If the `last` count is of
+/// the same jobs, returns it, and restores its machine.
 ///
 /// # Errors
 /// [`SimError`].
-fn counted(
+pub(crate) fn counted(
     machine: &mut Machine,
-    last: Option<&mut LastCount>,
+    LastCount(last): &mut LastCount,
     plan: &Plan,
-    watch: Watch<'_>,
+    count: impl FnOnce(&mut Machine) -> Result<f64, SimError>,
 ) -> Result<f64, SimError> {
-    let Some(LastCount(last)) = last else { return plain_lru(plan, machine, watch) };
     let of = plan.count_basis();
     if let Some(Count { of: last_of, misses_per_job, state }) = last
         && *last_of == of
@@ -90,7 +90,7 @@ fn counted(
         assert!(whole, "a state fits the machines that it is of");
         return Ok(*misses_per_job);
     }
-    let misses_per_job = plain_lru(plan, machine, watch)?;
+    let misses_per_job = count(machine)?;
     let state = Archive::bytes_of(|archive| machine.state(archive));
     *last = Some(Count { of, misses_per_job, state });
     Ok(misses_per_job)
@@ -99,6 +99,19 @@ fn counted(
 /// The state of the last warm machine, kept in memory.
 #[derive(Default)]
 pub(crate) struct LastWarm(Option<(String, Vec<u8>)>);
+
+impl LastWarm {
+    /// Whether it is the state of `machine` after its warm-up. `basis` is that of [`warm`].
+    pub(crate) fn is_of(&self, machine: &mut Machine, basis: &str) -> bool {
+        self.0.as_ref().is_some_and(|(of, _)| identity(machine, basis).as_ref() == Some(of))
+    }
+}
+
+/// All that decides the state of `machine` after its warm-up. `None` if its state cannot be kept.
+fn identity(machine: &mut Machine, basis: &str) -> Option<String> {
+    let types = Archive::types_of(|archive| machine.state(archive))?;
+    Some(format!("{basis} {types}"))
+}
 
 /// Warms `machine` up by `warmed_up`. If the `last` state is of such a machine after its warm-up,
 /// restores it instead. `basis` is all that decides the state, apart from the kind of memory.
@@ -111,11 +124,7 @@ pub(crate) fn warm(
     basis: &str,
     warmed_up: impl FnOnce(&mut Machine) -> Result<Steady, SimError>,
 ) -> Result<Steady, SimError> {
-    let Some(types) = Archive::types_of(|archive| machine.state(archive)) else {
-        // Its state cannot be kept.
-        return warmed_up(machine);
-    };
-    let of = format!("{basis} {types}");
+    let Some(of) = identity(machine, basis) else { return warmed_up(machine) };
     if let LastWarm(Some((last_of, state))) = last
         && *last_of == of
     {
@@ -149,10 +158,10 @@ mod tests {
     use ebbtide_workloads::Kind;
 
     use super::*;
-    use crate::designs::{Overrides, compose, resolve};
-    use crate::experiment::Simulation;
+    use crate::calibration::plain_lru;
+    use crate::designs::{Overrides, resolve};
     use crate::offered::Offered;
-    use crate::warm::warmed_up;
+    use crate::shared::Shared;
 
     fn plan(design: &str, set: Overrides<'_>, workload: Kind) -> Plan {
         let config = resolve(design, set).unwrap().scaled(1, 1024);
@@ -160,18 +169,14 @@ mod tests {
     }
 
     /// The outcome of a run of `plan`, and whether jobs warmed its machine.
-    fn outcome(plan: &Plan, last: &mut LastWarm) -> (String, bool) {
+    fn outcome(plan: &Plan, shared: &mut Shared) -> (String, bool) {
         let (stop, by_jobs) = (Stop::new(), AtomicBool::new(false));
         let show = |stage: &str, _: f64| {
-            by_jobs.fetch_or(stage == "warming up", Ordering::Relaxed);
+            let is_untimed = ["warming up", "counting misses"].contains(&stage);
+            by_jobs.fetch_or(is_untimed, Ordering::Relaxed);
         };
-        let (parts, watch) = (compose(&plan.config).unwrap(), Watch::new(&show, &stop));
-        let basis = format!("{:?}", plan.warm_up_basis());
-        let warmed = |machine: &mut Machine| {
-            warm(machine, last, &basis, |machine| warmed_up(machine, plan, watch))
-        };
-        let mut outcome =
-            Simulation::by(plan, parts, watch, warmed).unwrap().measure(watch).unwrap();
+        let watch = Watch::new(&show, &stop);
+        let mut outcome = shared.warmed(plan, watch).unwrap().measure(watch).unwrap();
         (outcome.wall_s, outcome.accesses_per_wall_s) = (0.0, 0.0);
         (format!("{outcome:?}"), by_jobs.into_inner())
     }
@@ -179,7 +184,7 @@ mod tests {
     #[test]
     fn a_machine_warmed_by_a_state_does_what_one_does_that_was_warmed_by_jobs() {
         let does_the_same = |plan: &Plan, of: &str| {
-            let mut last = LastWarm::default();
+            let mut last = Shared::default();
             let (by_jobs, _) = outcome(plan, &mut last);
             let (by_state, warmed) = outcome(plan, &mut last);
             assert!(!warmed, "{of}: the state is kept");
@@ -235,7 +240,12 @@ mod tests {
             };
             let watch = Watch::new(&show, &stop);
             let mut machine = in_dram(&plan, &plan.program().unwrap()).unwrap();
-            let misses = counted(&mut machine, last, &plan, watch).unwrap();
+            let count = |machine: &mut Machine| plain_lru(&plan, machine, watch);
+            let misses = match last {
+                Some(last) => super::counted(&mut machine, last, &plan, count),
+                None => count(&mut machine),
+            };
+            let misses = misses.unwrap();
             let calibration = Calibration::new(&plan, machine, misses, watch).unwrap();
             (calibration, by_jobs.into_inner())
         };
@@ -255,7 +265,7 @@ mod tests {
         let mut hardware = mapped.clone();
         hardware.config.parts.memory_side = Some("astriflash".to_string());
         assert_eq!(hardware.warm_up_basis(), mapped.warm_up_basis());
-        let (mut last, mut own) = (LastWarm::default(), LastWarm::default());
+        let (mut last, mut own) = (Shared::default(), Shared::default());
         outcome(&mapped, &mut last);
         assert_eq!(outcome(&hardware, &mut last), outcome(&hardware, &mut own));
         assert!(!outcome(&hardware, &mut last).1, "its own state is kept");

@@ -60,6 +60,7 @@ impl Plan {
         // The plain LRU cache has `workload.lru_share` of the data.
         config.dram_cache = DRAM_ONLY.dram_cache.clone();
         (config.device, config.mos, config.promotion) = (None, None, None);
+        config.write_log = None;
         (config.os.read_ahead, config.os.fault_around) = (Bytes(0), Bytes(0));
         config.os.read_ahead_misses = 0;
         // In DRAM all kinds of page tables take the same time.

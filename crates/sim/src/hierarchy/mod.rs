@@ -11,4 +11,5 @@ mod tlb;
 pub use caches::Coherence;
 pub(crate) use caches::{Caches, Looked};
 pub(crate) use page_table::PageTable;
+pub(crate) use probing::{after, follower};
 pub(crate) use tlb::{Tlb, Translation};

@@ -3,7 +3,7 @@
 
 /// The slot behind `slot` in a table of `slots`.
 #[inline]
-pub(super) fn after(slot: usize, slots: usize) -> usize {
+pub(crate) fn after(slot: usize, slots: usize) -> usize {
     (slot + 1) & (slots - 1)
 }
 
@@ -11,7 +11,7 @@ pub(super) fn after(slot: usize, slots: usize) -> usize {
 /// would end at the hole. `home` returns the first slot of the search for a slot's entry, and
 /// `None` for an empty slot.
 #[inline]
-pub(super) fn follower(
+pub(crate) fn follower(
     hole: usize,
     slots: usize,
     home: impl Fn(usize) -> Option<usize>,

@@ -661,6 +661,16 @@ impl Chip {
     /// needs a chip that warms up in the same way.
     pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
         self.memory.state(archive);
+        self.own_state(archive);
+    }
+
+    /// Whether untimed jobs leave the chip as they would over DRAM: memory takes no line from it.
+    pub(crate) fn warms_as_in_dram(&self) -> bool {
+        !self.faults && self.durable.is_empty()
+    }
+
+    /// The same without the state of memory.
+    pub(crate) fn own_state(&mut self, archive: &mut Archive<'_>) {
         self.contents.state(archive);
         archive.part(&mut self.caches);
         for core in &mut self.cores {

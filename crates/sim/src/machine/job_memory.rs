@@ -188,8 +188,9 @@ pub(crate) struct WarmMemory<'a> {
 }
 
 impl WarmMemory<'_> {
+    /// Does an access without its value.
     #[inline]
-    fn touch(&mut self, at: Addr, write: bool) {
+    pub(crate) fn touch(&mut self, at: Addr, write: bool) {
         if let Some(lru) = &mut self.lru {
             lru.access(at.page());
         }

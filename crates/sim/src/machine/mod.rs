@@ -14,7 +14,7 @@ use std::rc::Rc;
 use ebbtide_core::{Archive, Span, Stopped, Time};
 use ebbtide_fiber::StackPool;
 use ebbtide_workloads::load::Poisson;
-use ebbtide_workloads::{Corrupt, Program, ShapeError, Workload};
+use ebbtide_workloads::{Accesses, Corrupt, Program, ShapeError, Touched, Workload};
 use thiserror::Error;
 
 pub use crate::hierarchy::Coherence;
@@ -121,6 +121,21 @@ pub const WORK_UNITS: u64 = 1 << 20;
 /// Size of a simulated thread's stack in bytes.
 const STACK_BYTES: usize = 64 * 1024;
 
+/// Accesses of a warm-up that memory is told to expect together, so the host waits for its memory
+/// only once.
+const EXPECTED_TOGETHER: usize = 64;
+
+/// Loads what `accesses` will need into the host's caches.
+fn expect(chip: &Chip, lru: Option<&PlainLru>, accesses: &[Touched]) {
+    let mut last = None;
+    for page in accesses.iter().map(|one| one.at.page()) {
+        if last.replace(page) != Some(page) {
+            lru.inspect(|lru| lru.expect(page));
+            chip.memory.expect(page);
+        }
+    }
+}
+
 impl Machine {
     /// The machine of `config`, made of `parts`, before its first job of `program`.
     ///
@@ -191,18 +206,44 @@ impl Machine {
         self.completed
     }
 
-    /// Runs `jobs` untimed jobs, to fill all caches, and `lru` if it is given.
+    /// Runs `jobs` untimed jobs, to fill all caches, and `lru` if it is given. Jobs whose accesses
+    /// do not depend on stored values read and store nothing.
     ///
     /// # Errors
     /// [`SimError::Corrupt`].
     pub fn warm(&mut self, jobs: u64, mut lru: Option<&mut PlainLru>) -> Result<(), SimError> {
         let mut chip = self.chip.borrow_mut();
-        for _ in 0..jobs {
-            let core = self.next_job as usize % self.lanes.len();
-            let lru = lru.as_deref_mut();
-            let mut memory = WarmMemory { chip: &mut chip, core, accesses: 0, lru };
-            self.jobs.run(self.next_job, &mut memory).map_err(SimError::Corrupt)?;
-            self.next_job += 1;
+        let (end, cores) = (self.next_job + jobs, self.lanes.len());
+        let (mut accesses, mut ends) = (Accesses::default(), Vec::new());
+        while self.next_job < end {
+            accesses.clear();
+            ends.clear();
+            let mut job = self.next_job;
+            while job < end
+                && accesses.all().len() < EXPECTED_TOGETHER
+                && self.jobs.accesses(job, &mut accesses)
+            {
+                ends.push(accesses.all().len());
+                job += 1;
+            }
+            expect(&chip, lru.as_deref(), accesses.all());
+            let mut start = 0;
+            for &end in &ends {
+                let core = self.next_job as usize % cores;
+                let lru = lru.as_deref_mut();
+                let mut memory = WarmMemory { chip: &mut chip, core, accesses: 0, lru };
+                accesses.all()[start..end].iter().for_each(|one| memory.touch(one.at, one.write));
+                start = end;
+                self.next_job += 1;
+            }
+            if ends.is_empty() {
+                // Stored values decide its accesses.
+                let core = self.next_job as usize % cores;
+                let lru = lru.as_deref_mut();
+                let mut memory = WarmMemory { chip: &mut chip, core, accesses: 0, lru };
+                self.jobs.run(self.next_job, &mut memory).map_err(SimError::Corrupt)?;
+                self.next_job += 1;
+            }
         }
         Ok(())
     }
@@ -212,6 +253,26 @@ impl Machine {
     pub(crate) fn state(&mut self, archive: &mut Archive<'_>) {
         self.chip.borrow_mut().state(archive);
         archive.part(&mut self.next_job);
+    }
+
+    /// Whether untimed jobs leave the chip as they would over DRAM.
+    pub(crate) fn warms_as_in_dram(&self) -> bool {
+        self.chip.borrow().warms_as_in_dram()
+    }
+
+    /// Whether untimed jobs store contents.
+    pub(crate) fn stores_in_warm_up(&self) -> bool {
+        self.jobs.writes() && !self.jobs.accesses(0, &mut Accesses::default())
+    }
+
+    /// Continues after the untimed jobs of `other`, a machine of the same chip and program over
+    /// another memory.
+    pub(crate) fn continue_from(&mut self, other: &mut Machine) {
+        let bytes = Archive::bytes_of(|archive| other.chip.borrow_mut().own_state(archive));
+        let mut chip = self.chip.borrow_mut();
+        let whole = Archive::restore(&bytes, |archive| chip.own_state(archive));
+        assert!(whole, "machines of the same chip and program");
+        self.next_job = other.next_job;
     }
 
     /// Sets the total time that a job computes between its accesses.

@@ -15,6 +15,7 @@ pub mod mos;
 mod paged;
 mod paging;
 mod partial_pages;
+mod plain_lru;
 mod promotion;
 mod read_ahead;
 mod residency;
@@ -36,8 +37,8 @@ pub use counters::{
 pub use device_cache::{DeviceCache, Happened, Seen};
 pub use dram_cache::DramCache;
 pub use paging::Paging;
+pub use plain_lru::PlainLru;
 pub use promotion::Promotion;
-pub use residency::PlainLru;
 pub use software_cache::{SoftwareCache, SoftwareCosts};
 
 /// Memory behind the caches of the chip, in virtual time.

@@ -330,42 +330,6 @@ impl CacheCounters {
     }
 }
 
-/// A plain LRU cache of all frames of a machine. Its misses calibrate the computing of jobs.
-pub struct PlainLru {
-    residency: Residency,
-    counters: CacheCounters,
-}
-
-impl PlainLru {
-    /// An empty, fully associative cache of `workload.lru_share` of the data, at least one page.
-    pub fn new(config: &Config) -> PlainLru {
-        let size = Bytes(config.lru_pages() * PAGE_BYTES as u64);
-        let residency = Residency::fully_associative(config, size, PolicyKind::Lru);
-        PlainLru { residency, counters: CacheCounters::default() }
-    }
-
-    /// Records a job's access to `page`.
-    #[inline]
-    pub fn access(&mut self, page: PageId) {
-        self.residency.warm(page, false, &mut self.counters);
-    }
-
-    /// Number of frames.
-    pub fn frames(&self) -> u64 {
-        self.residency.frames()
-    }
-
-    /// The counters since they were last taken.
-    pub fn counters(&self) -> &CacheCounters {
-        &self.counters
-    }
-
-    /// The counters since the last call.
-    pub fn take_counters(&mut self) -> CacheCounters {
-        std::mem::take(&mut self.counters)
-    }
-}
-
 struct Marks<'a>(&'a mut [Entry]);
 
 impl Frames for Marks<'_> {
