@@ -95,6 +95,21 @@ fn run_group(
     group.iter().enumerate().map(run).collect()
 }
 
+/// Divides the plans `numbers` of `plans` into chains, for one [`Shared`] each. A chain has plans
+/// over the same jobs, those with the same warm-up next to each other. Long chains are cut so that
+/// `threads` host threads have work. The longest begins first.
+pub(crate) fn chains(plans: &[Plan], numbers: Vec<usize>, threads: usize) -> Vec<Vec<usize>> {
+    let length_max = numbers.len().div_ceil(threads.max(1)).max(1);
+    let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
+    let mut chains = Vec::new();
+    for group in groups {
+        let group = together(group, |a, b| Shared::same_warm_up(&plans[*a], &plans[*b])).concat();
+        chains.extend(group.chunks(length_max).map(<[usize]>::to_vec));
+    }
+    chains.sort_by_key(|chain| Reverse(chain.len()));
+    chains
+}
+
 fn same_jobs(a: &Plan, b: &Plan) -> bool {
     let dataset = |plan: &Plan| (plan.config.dataset.clone(), plan.config.workload.theta);
     a.workload == b.workload && a.seed == b.seed && dataset(a) == dataset(b)
@@ -114,7 +129,41 @@ fn together<T>(items: Vec<T>, alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
 
 #[cfg(test)]
 mod tests {
+    use ebbtide_sim::Offered;
+    use ebbtide_sim::designs::resolve;
+    use ebbtide_workloads::Kind;
+
     use super::*;
+
+    #[test]
+    fn chains_have_every_plan_once_with_equal_warm_ups_together_and_keep_threads_busy() {
+        let plan = |seed: u64, size: &str, read_us: &str| {
+            let set = [("dram_cache.size", size), ("flash.read_us", read_us)];
+            let config = resolve("astriflash", &set).unwrap();
+            let arrivals = Offered::Saturating;
+            Plan { config, workload: Kind::HashTable, jobs: 1, seed, arrivals }
+        };
+        let mut plans = Vec::new();
+        for read_us in ["20", "50", "80"] {
+            for size in ["4GiB", "8GiB"] {
+                plans.extend([1, 2].map(|seed| plan(seed, size, read_us)));
+            }
+        }
+        for threads in [1, 2, 5, 100] {
+            let chains = chains(&plans, (0..plans.len()).collect(), threads);
+            assert!(chains.len() >= threads.min(plans.len()).max(2), "{chains:?}");
+            let mut all = chains.concat();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..plans.len()));
+            let same = |pair: &[usize]| Shared::same_warm_up(&plans[pair[0]], &plans[pair[1]]);
+            for chain in &chains {
+                assert!(chain.iter().all(|number| same_jobs(&plans[*number], &plans[chain[0]])));
+                // There are two warm-ups, so a chain changes to the other one at most once.
+                assert!(chain.windows(2).filter(|pair| !same(pair)).count() <= 1, "{chain:?}");
+            }
+        }
+        assert!(chains(&plans, Vec::new(), 2).is_empty());
+    }
 
     #[test]
     fn what_is_alike_comes_together_in_the_order_given() {

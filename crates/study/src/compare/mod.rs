@@ -16,11 +16,11 @@ mod text;
 use std::path::PathBuf;
 
 use ebbtide_core::{PAGE_BYTES, Stopped, UnknownName, Watch};
-use ebbtide_sim::config::{ConfigError, Scale};
+use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{
-    Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, SimError,
-    Simulation, designs, replay,
+    Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, Shared,
+    SimError, designs, replay,
 };
 use ebbtide_trace::{Compacted, Footprint, Format, Paged, Source, TraceError};
 use ebbtide_workloads::Kind;
@@ -34,7 +34,8 @@ use crate::analytic::cost::effectiveness;
 use crate::analytic::lifetime::Wear;
 use crate::energy::{Energy, EnergyTable};
 use crate::market::{Market, MarketError};
-use crate::side_by_side::side_by_side;
+use crate::runs::chains;
+use crate::side_by_side::side_by_side_by_cost;
 use crate::watched::Watched;
 use machine::{Machine, Machines};
 use price::GIB;
@@ -251,21 +252,42 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
     let show = |stage: &str, share: f64| {
         watch.show(&format!("{BASELINE}: {stage}"), share / all);
     };
-    let first = run(&baseline, None, work, watch.telling(&show))?;
+    let mut shared = Shared::default();
+    let first = run(&baseline, None, work, &mut shared, watch.telling(&show))?;
     let show_others =
         |stage: &str, share: f64| watch.show(stage, (1.0 + share * (all - 1.0)) / all);
     let work_us = first.work_us;
-    let rest = side_by_side(
-        others.len(),
+    let chains = chains_of(&others, work_us, &options.work, options.threads);
+    if let (Some(first), Some(plan)) = (others.first(), chains.plans.first()) {
+        // All designs but the baseline share this calibration, which has the baseline's count.
+        let calibrated = shared.calibrate(plan, watch);
+        calibrated.map_err(|error| failed(&first.design, error))?;
+    }
+    drop(shared);
+    let lengths: Vec<f64> = chains.numbers.iter().map(|chain| chain.len() as f64).collect();
+    let rest = side_by_side_by_cost(
+        &lengths,
         options.threads,
         watch.telling(&show_others),
-        |number, watch| {
-            let machine = &others[number];
-            let name = &machine.design;
-            let show = |stage: &str, share: f64| watch.show(&format!("{name}: {stage}"), share);
-            run(machine, work_us, work, watch.telling(&show))
+        |chain, watch| {
+            let (chain, mut shared) = (&chains.numbers[chain], Shared::default());
+            let share = |done: usize| done as f64 / chain.len() as f64;
+            let run = |(done, &number): (usize, &usize)| {
+                let machine = &others[number];
+                let name = &machine.design;
+                let ran = watch.within(share(done), share(done + 1), |watch| {
+                    let show =
+                        |stage: &str, share: f64| watch.show(&format!("{name}: {stage}"), share);
+                    run(machine, work_us, work, &mut shared, watch.telling(&show))
+                });
+                Ok::<_, CompareError>((number, ran?))
+            };
+            chain.iter().enumerate().map(run).collect::<Result<Vec<_>, _>>()
         },
     )?;
+    let mut rest: Vec<(usize, Ran)> = rest.into_iter().flatten().collect();
+    rest.sort_by_key(|(number, _)| *number);
+    let rest: Vec<Ran> = rest.into_iter().map(|(_, ran)| ran).collect();
     let mut rows: Vec<ComparedDesign> = [&baseline]
         .into_iter()
         .chain(&others)
@@ -349,24 +371,60 @@ struct Ran {
     outcome: Value,
 }
 
+/// The designs but the baseline, divided for runs that share warm machines.
+struct Chains {
+    /// The plan of each design. Empty for a trace.
+    plans: Vec<Plan>,
+    /// The numbers of the designs of each chain.
+    numbers: Vec<Vec<usize>>,
+}
+
+fn chains_of(machines: &[Machine], work_us: Option<f64>, work: &Work, threads: usize) -> Chains {
+    let plans: Option<Vec<Plan>> =
+        machines.iter().map(|machine| plan_of(config_of(machine, work_us), work)).collect();
+    let all = 0..machines.len();
+    match plans {
+        Some(plans) => Chains { numbers: chains(&plans, all.collect(), threads), plans },
+        None => Chains { plans: Vec::new(), numbers: all.map(|number| vec![number]).collect() },
+    }
+}
+
+fn config_of(machine: &Machine, work_us: Option<f64>) -> Config {
+    let mut config = machine.config.clone();
+    config.workload.work_us = work_us.or(config.workload.work_us);
+    config
+}
+
+/// The plan of a program on the machine of `config`. `None` for a trace.
+fn plan_of(config: Config, work: &Work) -> Option<Plan> {
+    let Work::Program { workload, jobs, seed } = *work else { return None };
+    Some(Plan { config, workload, jobs, seed, arrivals: Offered::Saturating })
+}
+
+fn failed(design: &str, error: SimError) -> CompareError {
+    match error {
+        SimError::Stopped(stopped) => stopped.into(),
+        error => CompareError::Run { design: design.to_string(), error: Box::new(error) },
+    }
+}
+
 fn run(
     machine: &Machine,
     work_us: Option<f64>,
     (work, footprint): (&Work, Option<&Footprint>),
+    shared: &mut Shared,
     watch: Watch<'_>,
 ) -> Result<Ran, CompareError> {
-    let mut config = machine.config.clone();
-    config.workload.work_us = work_us.or(config.workload.work_us);
+    let config = config_of(machine, work_us);
     let design = &machine.design;
     match work {
         Work::Program { workload, jobs, seed } => {
             let (workload, jobs, seed) = (*workload, *jobs, *seed);
             let plan = Plan { config, workload, jobs, seed, arrivals: Offered::Saturating };
-            let outcome = Simulation::warmed(&plan, watch).and_then(|mut run| run.measure(watch));
-            outcome.map(|outcome| of_program(machine, outcome)).map_err(|error| match error {
-                SimError::Stopped(stopped) => stopped.into(),
-                error => CompareError::Run { design: design.clone(), error: Box::new(error) },
-            })
+            let outcome = shared.warmed(&plan, watch).and_then(|mut run| run.measure(watch));
+            outcome
+                .map(|outcome| of_program(machine, outcome))
+                .map_err(|error| failed(design, error))
         }
         Work::Trace(path, format) => {
             // The length of a trace is unknown before its end.

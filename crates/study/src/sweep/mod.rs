@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use ebbtide_core::{UnknownName, Watch};
-use ebbtide_sim::{Plan, SimError, Simulation};
+use ebbtide_sim::{Plan, Shared, SimError};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -24,7 +24,8 @@ pub use axes::{Axis, Sweep};
 pub use results::{SweepPoint, Swept};
 pub use shard::{NoShard, Shard, ShardDone, merge};
 
-use crate::side_by_side::side_by_side;
+use crate::runs::chains;
+use crate::side_by_side::side_by_side_by_cost;
 use checkpoint::{Checkpoint, Fingerprint};
 use ebbtide_report::ReportError;
 
@@ -172,7 +173,7 @@ pub fn run_shard(
 pub fn run_point(values: &[(String, String)], watch: Watch<'_>) -> Result<Value, SweepError> {
     let sweep = Sweep::of_point(values)?;
     match sweep.plans()?.first() {
-        Some(plan) => run_plan(plan, || sweep.label(0), watch),
+        Some(plan) => run_plan(plan, || sweep.label(0), &mut Shared::default(), watch),
         None => Err(SweepError::Incomplete { reason: "a point has one value an axis".into() }),
     }
 }
@@ -180,9 +181,10 @@ pub fn run_point(values: &[(String, String)], watch: Watch<'_>) -> Result<Value,
 fn run_plan(
     plan: &Plan,
     label: impl FnOnce() -> String,
+    shared: &mut Shared,
     watch: Watch<'_>,
 ) -> Result<Value, SweepError> {
-    let outcome = Simulation::warmed(plan, watch).and_then(|mut run| run.measure(watch));
+    let outcome = shared.warmed(plan, watch).and_then(|mut run| run.measure(watch));
     let failed = |error| SweepError::Run { point: label(), error: Box::new(error) };
     Ok(serde_json::to_value(outcome.map_err(failed)?).expect("an outcome is plain data"))
 }
@@ -202,21 +204,32 @@ fn run_missing(
     )?;
     let wanted: Vec<usize> = (0..plans.len()).filter(|number| shard.has(*number)).collect();
     let missing: Vec<usize> = wanted.iter().copied().filter(|number| !kept.has(*number)).collect();
-    let before = (wanted.len() - missing.len()) as f64;
+    let missing_count = missing.len() as f64;
+    let before = wanted.len() as f64 - missing_count;
     let watch_all = |stage: &str, share: f64| {
-        watch.show(stage, (before + share * missing.len() as f64) / wanted.len() as f64);
+        watch.show(stage, (before + share * missing_count) / wanted.len() as f64);
     };
     let kept = Mutex::new(kept);
     let keep =
         |number, outcome| kept.lock().expect("no thread panics with it held").add(number, outcome);
-    let ended =
-        side_by_side(missing.len(), options.threads, watch.telling(&watch_all), |index, watch| {
-            let number = missing[index];
+    let chains = chains(&plans, missing, options.threads);
+    let lengths: Vec<f64> = chains.iter().map(|chain| chain.len() as f64).collect();
+    let run_chain = |chain: usize, watch: Watch<'_>| {
+        let (chain, mut shared) = (&chains[chain], Shared::default());
+        let share = |done: usize| done as f64 / chain.len() as f64;
+        for (done, &number) in chain.iter().enumerate() {
             let label = sweep.label(number);
-            let show = |stage: &str, share: f64| watch.show(&format!("{label}: {stage}"), share);
-            let watch = watch.telling(&show);
-            keep(number, run_plan(&plans[number], || label.clone(), watch)?)
-        });
+            let outcome = watch.within(share(done), share(done + 1), |watch| {
+                let show =
+                    |stage: &str, share: f64| watch.show(&format!("{label}: {stage}"), share);
+                run_plan(&plans[number], || label.clone(), &mut shared, watch.telling(&show))
+            });
+            keep(number, outcome?)?;
+        }
+        Ok(())
+    };
+    let ended =
+        side_by_side_by_cost(&lengths, options.threads, watch.telling(&watch_all), run_chain);
     let kept = kept.into_inner().expect("no thread panicked with it held");
     match ended {
         Ok(_) => Ok(kept),
