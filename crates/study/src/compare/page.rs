@@ -20,6 +20,9 @@ const FAMILIES: [(&str, &[&str]); 7] = [
 /// The name of designs that are not shipped.
 const OWN: &str = "from files";
 
+/// Designs that the result names behind the fastest.
+const NEXT: usize = 3;
+
 /// Memory whose prices differ by less than this factor costs the same.
 const SAME_PRICE: f64 = 1.25;
 
@@ -96,13 +99,22 @@ impl Comparison {
         self.designs.iter().filter(|row| row.design != BASELINE)
     }
 
-    /// The result in one sentence.
+    /// The designs whose memory is cheaper than DRAM-only's, the fastest first. All designs if none
+    /// is cheaper.
+    fn ranked(&self) -> (Vec<&ComparedDesign>, bool) {
+        let is_cheaper = |row: &&ComparedDesign| row.saving >= SAME_PRICE;
+        let any = self.others().any(|row| is_cheaper(&row));
+        let mut ranked: Vec<_> = self.others().filter(|row| !any || is_cheaper(row)).collect();
+        ranked.sort_by(|a, b| b.ratio_to_dram.total_cmp(&a.ratio_to_dram));
+        (ranked, any)
+    }
+
+    /// The result in a few sentences: the fastest designs that are cheaper than DRAM-only, and
+    /// those of the user.
     pub(super) fn finding(&self) -> String {
-        let by = |figure: fn(&ComparedDesign) -> f64| {
-            self.others().min_by(|a, b| figure(a).total_cmp(&figure(b)))
-        };
-        let (Some(fastest), Some(shortest)) = (by(|row| -row.ratio_to_dram), by(|row| row.p99_us))
-        else {
+        let (ranked, are_cheaper) = self.ranked();
+        let shortest = ranked.iter().min_by(|a, b| a.p99_us.total_cmp(&b.p99_us));
+        let (Some(fastest), Some(shortest)) = (ranked.first(), shortest) else {
             return "Nothing was compared with DRAM-only.".to_string();
         };
         let tail = match shortest.design == fastest.design {
@@ -114,15 +126,38 @@ impl Comparison {
                 microseconds(shortest.p99_us)
             ),
         };
-        format!(
-            "Of {} designs beside DRAM-only, {} keeps most of its throughput, {}, {tail}. The memory \
-             of {} costs {} of DRAM-only's.",
-            self.others().count(),
+        let (all, count) = (self.others().count(), ranked.len());
+        let of = match are_cheaper && count < all {
+            true => format!("Of {count} designs with cheaper memory than DRAM-only"),
+            false => format!("Of {count} designs beside DRAM-only"),
+        };
+        let mut finding = format!(
+            "{of}, {} keeps most of its throughput, {}, {tail}. The memory of {} costs {} of \
+             DRAM-only's.",
             fastest.design,
             figure(fastest.ratio_to_dram),
             fastest.design,
             figure(1.0 / fastest.saving),
-        )
+        );
+        let next: Vec<String> = ranked[1..]
+            .iter()
+            .take(NEXT)
+            .map(|row| format!("{} with {}", row.design, figure(row.ratio_to_dram)))
+            .collect();
+        if !next.is_empty() {
+            finding += &format!(" Next are {}.", next.join(", "));
+        }
+        for own in self.others().filter(|row| family(&row.design) == OWN) {
+            let (ratio, p99) = (figure(own.ratio_to_dram), microseconds(own.p99_us));
+            finding += &match ranked.iter().position(|row| row.design == own.design) {
+                Some(place) => {
+                    let place = place + 1;
+                    format!(" {} is number {place} with {ratio} at a p99 of {p99}.", own.design)
+                }
+                None => format!(" {} is not cheaper and keeps {ratio}.", own.design),
+            };
+        }
+        finding
     }
 
     /// Whether the memory of some designs costs more than that of others. DRAM-only does not count.

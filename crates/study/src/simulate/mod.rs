@@ -3,6 +3,7 @@
 
 mod options;
 mod page;
+mod result;
 mod seeds;
 mod text;
 mod warnings;

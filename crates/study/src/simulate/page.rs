@@ -4,6 +4,7 @@ use ebbtide_sim::Distribution;
 use ebbtide_sim::config::Config;
 use serde_json::Value;
 
+use super::result::{result_of_replay, result_of_run, result_of_runs};
 use super::text::{machine, timeline_table, warmed};
 use super::{Replayed, Run, Runs, SimReport};
 use crate::energy::Energy;
@@ -39,6 +40,7 @@ fn of_run(run: &Run) -> Page {
     ];
     let title = format!("{} on {}", outcome.design, outcome.workload);
     let page = Page::new(&title)
+        .paragraph(&result_of_run(outcome))
         .paragraph(&format!("{}.", machine(&outcome.config)))
         .paragraph(&format!("{}.", capitalised(&warmed(&outcome.warm_up))))
         .section("Throughput")
@@ -57,6 +59,7 @@ fn of_replay(replayed: &Replayed) -> Page {
         ("access, in memory", &replay.device_latency_ns),
     ];
     let page = Page::new(&format!("{} on a trace", replay.design))
+        .paragraph(&result_of_replay(replay))
         .paragraph(&format!("{}; the DRAM cache started empty.", machine(&replay.config)));
     finish(energies(page, replayed.energy.as_ref()), &latencies, &[replayed], &replay.config)
 }
@@ -70,6 +73,7 @@ fn of_runs(runs: &Runs) -> Page {
     let range =
         Range { min: ratios[0], median: ratios[ratios.len() / 2], max: ratios[ratios.len() - 1] };
     let page = Page::new(&title)
+        .paragraph(&result_of_runs(runs))
         .paragraph(&format!("{}; {} seeds.", machine(&first.config), ratios.len()))
         .section("Throughput")
         .bars(ratio(&title, range))

@@ -12,6 +12,7 @@ use ebbtide_sim::{
 };
 use serde_json::Value;
 
+use super::result::{result_of_run, result_of_runs};
 use super::{Replayed, Run, Runs, SimReport};
 use crate::energy::Energy;
 use ebbtide_report::{Table, figure};
@@ -31,6 +32,7 @@ impl Display for SimReport {
 
 fn run(f: &mut Formatter<'_>, Run { outcome, warnings, energy, .. }: &Run) -> fmt::Result {
     heading(f, outcome, &format!("seed {}", outcome.seed))?;
+    writeln!(f, "{}", result_of_run(outcome))?;
     warn(f, warnings.iter().map(String::as_str))?;
     warm_up(f, &outcome.warm_up)?;
     let ratio = outcome.ratio_to_dram;
@@ -294,6 +296,7 @@ fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
     let (Some(first), Some(last)) = (runs.runs.first(), runs.runs.last()) else { return Ok(()) };
     let (first, last) = (&first.outcome, &last.outcome);
     heading(f, first, &format!("seeds {} to {}", first.seed, last.seed))?;
+    writeln!(f, "{}", result_of_runs(runs))?;
     let warnings = warnings_by_seed(&runs.runs);
     warn(f, warnings.iter().map(String::as_str))?;
     for Run { outcome, .. } in &runs.runs {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Axis;
 use super::results::{SweepPoint, Swept};
 use ebbtide_report::statistics::Estimate;
-use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table};
+use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table, figure as number_of};
 
 /// A figure of a run in tables and charts.
 pub(super) struct Figure {
@@ -78,13 +78,77 @@ impl Swept {
         }))
     }
 
+    /// What varies and what was found, a sentence each.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let varying: Vec<usize> = (0..self.axes.len())
+            .filter(|axis| self.axes[*axis].varies() && self.axes[*axis].key != "seed")
+            .collect();
+        let told = varying.iter().map(|axis| {
+            let Axis { key, values } = &self.axes[*axis];
+            format!("{key} ({})", values.join(", "))
+        });
+        let told: Vec<String> = told.collect();
+        let mut findings = match told.is_empty() {
+            true => return Vec::new(),
+            false => vec![format!("What varies: {}.", told.join("; "))],
+        };
+        let mean = |points: &[&SweepPoint]| {
+            let all = points.iter().map(|point| (FIGURES[0].of)(&point.outcome));
+            all.sum::<f64>() / points.len().max(1) as f64
+        };
+        // The values of an axis by the mean throughput of their points, the least first.
+        let by_value = |axis: usize| {
+            let values = self.axes[axis].values.iter().map(|value| {
+                let here: Vec<_> =
+                    self.points.iter().filter(|point| point.values[axis] == *value).collect();
+                (mean(&here), value)
+            });
+            let mut values: Vec<_> = values.collect();
+            values.sort_by(|a, b| a.0.total_cmp(&b.0));
+            values
+        };
+        let spread = |values: &[(f64, &String)]| {
+            values.last().map_or(0.0, |last| last.0) - values.first().map_or(0.0, |first| first.0)
+        };
+        let widest = varying.iter().map(|axis| (*axis, by_value(*axis)));
+        let widest = widest.max_by(|a, b| spread(&a.1).total_cmp(&spread(&b.1)));
+        if let Some((axis, values)) = widest
+            && let (Some((least, worst)), Some((most, best))) = (values.first(), values.last())
+            && varying.len() > 1
+        {
+            findings.push(format!(
+                "Throughput relative to DRAM-only depends most on {}: on the average {} with {best} \
+                 and {} with {worst}.",
+                self.axes[axis].key,
+                number_of(*most),
+                number_of(*least),
+            ));
+        }
+        let groups = self.groups(None);
+        let mut points: Vec<_> = groups.values().map(|points| (mean(points), points[0])).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if let (Some((least, worst)), Some((most, best))) = (points.first(), points.last()) {
+            findings.push(format!(
+                "The fastest combination, {}, has {} of DRAM-only's throughput; the slowest, {}, \
+                 has {}.",
+                self.name(best, None),
+                number_of(*most),
+                self.name(worst, None),
+                number_of(*least),
+            ));
+        }
+        findings
+    }
+
     /// Charts of the figures, and a data file of all columns.
     pub(super) fn page(&self, columns: &[Column]) -> Page {
         let fixed = self.axes.iter().filter(|axis| !axis.varies());
         let fixed = fixed.map(|axis| format!("{} {}", axis.key, axis.values[0]));
         let runs = self.points.len();
-        let page = Page::new("A sweep")
-            .paragraph(&format!("{runs} runs. {}.", fixed.collect::<Vec<_>>().join(", ")));
+        let findings = self.findings();
+        let page = findings.iter().fold(Page::new("A sweep"), |page, text| page.paragraph(text));
+        let page =
+            page.paragraph(&format!("{runs} runs. {}.", fixed.collect::<Vec<_>>().join(", ")));
         let over = (0..self.axes.len()).find_map(|axis| Some((axis, self.numbers(axis)?)));
         let page = FIGURES.iter().fold(page, |page, figure| match &over {
             Some((axis, numbers)) => page.lines(self.lines(figure, *axis, numbers)),
@@ -206,6 +270,19 @@ mod tests {
         let html = swept.page(&swept.all_columns()).html().unwrap();
         // The mean of both seeds at the first size.
         assert!(html.contains("dram_cache.size, GiB") && html.contains("0.505"), "{html}");
+    }
+
+    #[test]
+    fn a_sweep_begins_with_what_varies_and_what_was_found() {
+        let swept = swept();
+        let findings = swept.findings();
+        assert_eq!(findings.len(), 3, "{findings:?}");
+        assert!(findings[0].contains("dram_cache.size (4GiB, 8GiB)"), "{findings:?}");
+        assert!(!findings[0].contains("seed"), "{findings:?}");
+        // 0.50 to 0.57 in the order of design, size and seed.
+        assert!(findings[1].contains("depends most on design"), "{findings:?}");
+        assert!(findings[2].contains("0.565") && findings[2].contains("0.505"), "{findings:?}");
+        assert!(swept.to_string().starts_with(&findings[0]));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::page::FIGURES;
 
 impl Display for Swept {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.findings().iter().try_for_each(|finding| writeln!(f, "{finding}"))?;
         for axis in self.axes.iter().filter(|axis| !axis.varies()) {
             writeln!(f, "{} {}", axis.key, axis.values[0])?;
         }
