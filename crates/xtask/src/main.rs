@@ -123,6 +123,8 @@ fn frameworks(names: &[String]) -> anyhow::Result<()> {
 /// Writes what is generated from the source, and builds the documentation of all crates.
 fn docs() -> anyhow::Result<()> {
     run(cargo("test --locked -p ebbtide-server documentation").env("EBBTIDE_WRITE_DOCS", "1"))?;
+    let house = "test --locked -p ebbtide-cli --test house -- the_tables_of the_drawing_of";
+    run(cargo(house).env("EBBTIDE_WRITE_DOCS", "1"))?;
     run(cargo("test --locked -p ebbtide-capi --test header").env("EBBTIDE_WRITE_HEADER", "1"))?;
     run(command("python3").arg("python/tools/make_config.py"))?;
     run(cargo("doc --workspace --no-deps --locked").env("RUSTDOCFLAGS", "-D warnings"))
