@@ -1,9 +1,14 @@
 //! ChampSim's traces: a record of 64 bytes for each instruction (`input_instr` of its tracers).
 //!
-//! Little-endian: instruction pointer (8 bytes), whether it is a branch and was taken (1 each),
-//! two destination and four source registers (1 each), two addresses that it writes and four that
-//! it reads (8 each). An address of 0 stands for none. There are no sizes: an access counts as 8
-//! bytes. An instruction reads before it writes.
+//! Little-endian, in this order:
+//!
+//! * the instruction pointer, 8 bytes
+//! * whether it is a branch, and whether the branch was taken, a byte each
+//! * two destination and four source registers, a byte each
+//! * two addresses that it writes and four that it reads, 8 bytes each
+//!
+//! An address of 0 stands for none. There are no sizes: an access counts as 8 bytes. An instruction
+//! reads before it writes.
 
 use ebbtide_core::{Addr, Time};
 

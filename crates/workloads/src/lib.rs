@@ -128,12 +128,11 @@ pub trait Workload: Send + Sync {
     /// [`Corrupt`] when memory holds values that the program cannot have stored there.
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt>;
 
-    /// Adds the accesses of job `job` to `accesses`. They are those of [`run`](Workload::run) when
-    /// the job runs alone. Returns false and adds nothing if stored values decide the accesses, or
-    /// if the jobs of a program must be run for others to be valid. This is the default.
+    /// Adds the accesses that [`run`](Workload::run) of job `job` makes when the job runs alone.
+    /// Returns false and adds nothing if stored values decide them. This is the default.
     ///
-    /// A caller may leave out the stores of jobs before `job`. The program then reads the values
-    /// of the image, which are valid too.
+    /// A program that returns true must also run if the stores of earlier jobs are left out. Its
+    /// jobs then read the values of the image.
     fn accesses(&self, _job: u64, _accesses: &mut Accesses) -> bool {
         false
     }
