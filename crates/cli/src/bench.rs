@@ -59,9 +59,9 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workloads", "graph", "dataset", "theta", "scatter"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim,
-    /// drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
-    /// .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
+    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
+    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     format: Option<Format>,
     /// DRAM budget of Ebbtide, sync and paging: a share of the dataset, or a size

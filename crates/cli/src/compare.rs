@@ -24,9 +24,9 @@ pub(crate) struct Arguments {
     /// Trace to replay instead of a program, directly into the memory side of each design
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "jobs", "seed"])]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim,
-    /// drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
-    /// .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
+    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
+    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     format: Option<Format>,
     /// Design to compare with DRAM-only: a name or a TOML file of parameters. Repeatable [default:

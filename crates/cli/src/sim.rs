@@ -37,9 +37,9 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim,
-    /// drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
-    /// .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
+    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
+    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     format: Option<Format>,
     /// Addresses to replay: virtual, or physical where the trace has them

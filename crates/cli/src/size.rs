@@ -24,9 +24,9 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "dataset", "theta", "miss_interval", "seed"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim,
-    /// drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
-    /// .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
+    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
+    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     format: Option<Format>,
     /// Execution time of a job of the trace. A trace does not record where jobs end [default: 10us]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            8           1:     2765543 ifetch       5 byte(s) @ 0x0000000000404a7e 48 8b 5c 24 08
-//!            9           1:     2765543 read         8 byte(s) @ 0x00007fdf64e2adc8 by PC 0x…404a7e
+//!            9           1:     2765543 read         8 byte(s) @ 0x00007fdf64e2adc8 by PC 0x0
 //! ```
 //!
 //! A line has the numbers of the record and the instruction, the thread, the kind of record, its

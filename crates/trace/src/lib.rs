@@ -18,7 +18,8 @@
 //! [`Format`] lists the formats, which are known by the endings of files. [`native`] is the compact
 //! binary form. [`text`] is the published form, with one access a line. [`lackey`] is the output of
 //! Valgrind's memory tracer. The others are CSV, the lists of DRAM simulators, libCacheSim's
-//! oracleGeneral, ChampSim's records and the view of drmemtrace. [`LineCache`] is the set-associative cache of the filter and the simulator.
+//! oracleGeneral, ChampSim's records and the view of drmemtrace. [`LineCache`] is the
+//! set-associative cache of the filter and the simulator.
 //!
 //! ```no_run
 //! use ebbtide_trace::{Source, open};

@@ -15,9 +15,9 @@ pub(crate) struct Arguments {
     /// Trace to describe; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim,
-    /// drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
-    /// .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
+    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
+    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Print JSON instead of a table and a chart
