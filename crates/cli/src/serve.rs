@@ -47,9 +47,13 @@ pub(crate) struct Arguments {
     /// crash loses at most that time), or none (at once; the server starts empty and keeps nothing)
     #[arg(long, default_value = "every:1s")]
     durability: Policy,
-    /// Password that clients must give
+    /// Password of the default user, which clients must give
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
+    /// File of users and their rules, in the form of Redis's ACL files. Its default user comes
+    /// before --requirepass
+    #[arg(long, value_name = "FILE")]
+    acl_file: Option<PathBuf>,
     /// Certificate chain in PEM: the TCP port then speaks TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -123,6 +127,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         unix: arguments.unix,
         durability: arguments.durability,
         password: arguments.requirepass,
+        acl_file: arguments.acl_file,
         clients_max: arguments.maxclients,
         allow_open: arguments.allow_open,
         force: arguments.force,

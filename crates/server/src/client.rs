@@ -261,7 +261,7 @@ impl Client {
     }
 
     fn is_trusted(&self, state: &State) -> bool {
-        self.session.authenticated || state.settings().password.is_none()
+        self.session.user.is_some() || state.shared.acl.open_default().is_some()
     }
 
     fn limits(&self, state: &State) -> Limits {

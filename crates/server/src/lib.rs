@@ -13,6 +13,8 @@
 #![warn(clippy::too_many_lines)]
 #![forbid(unsafe_code)]
 
+pub mod acl;
+mod acl_file;
 pub mod channels;
 pub mod client;
 pub mod client_id;
@@ -39,6 +41,7 @@ mod reserved;
 pub mod resp;
 mod run;
 mod script;
+mod secret;
 mod service;
 pub mod session;
 pub mod shared;

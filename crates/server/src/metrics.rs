@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use ebbtide_core::Stop;
 
+use crate::acl::INSIDER;
 use crate::command::counted_names;
 use crate::options::{ServeError, ServeOptions};
 use crate::shared::Shared;
@@ -38,9 +39,14 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Listens. Beyond loopback it needs a password or `allow_open`, as the server does.
-    pub(crate) fn listen(at: SocketAddr, options: &ServeOptions) -> Result<Metrics, ServeError> {
-        if !at.ip().is_loopback() && options.password.is_none() && !options.allow_open {
+    /// Listens. Beyond loopback it needs `allow_open` or a server that is not open to clients
+    /// without a password.
+    pub(crate) fn listen(
+        at: SocketAddr,
+        options: &ServeOptions,
+        is_open: bool,
+    ) -> Result<Metrics, ServeError> {
+        if !at.ip().is_loopback() && is_open && !options.allow_open {
             return Err(ServeError::Open(at.ip()));
         }
         let failed = |source| ServeError::Listen { at: at.to_string(), source };
@@ -118,7 +124,8 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 pub(crate) struct Asked {
     /// Address of the server.
     pub(crate) way: Way,
-    pub(crate) password: Option<String>,
+    /// The password of its user.
+    pub(crate) secret: String,
     /// Times of commands. Weak, so that the server can end while clients are connected here.
     pub(crate) shared: Weak<Shared>,
 }
@@ -130,7 +137,7 @@ fn answer_one(socket: &TcpStream, asked: &Asked) -> io::Result<()> {
     let mut words = request.split_ascii_whitespace();
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let (status, text) = match (method, path) {
-        ("GET", "/metrics") => match info(&asked.way, asked.password.as_deref()) {
+        ("GET", "/metrics") => match info(&asked.way, &asked.secret) {
             Ok(info) => {
                 let times = asked.shared.upgrade().map(|shared| times(&shared));
                 ("200 OK", exposition::page(&info, &times.unwrap_or_default()))
@@ -189,30 +196,32 @@ fn times(shared: &Shared) -> Vec<(&'static str, Times)> {
 }
 
 /// Asks the server for `INFO`.
-fn info(server: &Way, password: Option<&str>) -> io::Result<String> {
+fn info(server: &Way, secret: &str) -> io::Result<String> {
     match server {
         Way::Tcp(address) => {
             let socket = TcpStream::connect_timeout(address, PATIENCE)?;
             socket.set_read_timeout(Some(PATIENCE))?;
-            ask(socket, password)
+            ask(socket, secret)
         }
         Way::Unix(path) => {
             let socket = UnixStream::connect(path)?;
             socket.set_read_timeout(Some(PATIENCE))?;
-            ask(socket, password)
+            ask(socket, secret)
         }
     }
 }
 
-fn ask(socket: impl Read + Write, password: Option<&str>) -> io::Result<String> {
+fn ask(socket: impl Read + Write, secret: &str) -> io::Result<String> {
     let mut socket = BufReader::new(socket);
     let mut line = String::new();
-    if let Some(password) = password {
-        let request = format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{password}\r\n", password.len());
-        socket.get_mut().write_all(request.as_bytes())?;
-        socket.read_line(&mut line)?;
-        line.clear();
+    let mut request = b"*3\r\n".to_vec();
+    for word in [b"AUTH", INSIDER, secret.as_bytes()] {
+        request.extend(format!("${}\r\n", word.len()).bytes());
+        request.extend([word, b"\r\n"].concat());
     }
+    socket.get_mut().write_all(&request)?;
+    socket.read_line(&mut line)?;
+    line.clear();
     socket.get_mut().write_all(b"INFO\r\n")?;
     socket.read_line(&mut line)?;
     let length = line.trim_end().strip_prefix('$').and_then(|length| length.parse().ok());

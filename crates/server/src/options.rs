@@ -50,8 +50,10 @@ pub struct ServeOptions {
     /// When a change is acknowledged. With [`Policy::None`] the server starts empty, and its data
     /// end with it.
     pub durability: Policy,
-    /// The password that clients must give.
+    /// The password of the default user.
     pub password: Option<String>,
+    /// A file of users. Its default user comes before `password`.
+    pub acl_file: Option<PathBuf>,
     /// The most connections at once.
     pub clients_max: usize,
     /// True to listen beyond loopback without a password.
@@ -90,6 +92,7 @@ impl Default for ServeOptions {
             unix: None,
             durability: Policy::Every(Span::from_us(1_000_000)),
             password: None,
+            acl_file: None,
             clients_max: 10_000,
             allow_open: false,
             force: false,
@@ -113,6 +116,10 @@ pub enum ServeError {
          --requirepass, or --allow-open if that is meant"
     )]
     Open(IpAddr),
+    #[error("--acl-file {0}")]
+    AclFile(String),
+    #[error("the kernel has no random numbers")]
+    Random,
     #[error("--cores {0} is out of range: expected 1 to 256")]
     Cores(usize),
     #[error("--cpu names {cpus} CPUs for {cores} cores: expected one for each, or none")]
@@ -169,6 +176,7 @@ impl ServeError {
                 true
             }
             ServeError::Engine(_)
+            | ServeError::Random
             | ServeError::NoRing
             | ServeError::Keyspace(_)
             | ServeError::Unsaved(_)

@@ -17,12 +17,16 @@ use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::acl::Acl;
+use crate::acl_file;
 use crate::clock::now_ms;
+use crate::command::catalogue;
 use crate::engine_storage::EngineStorage;
 use crate::eviction::table_bytes;
 use crate::log;
 use crate::metrics::{Asked, Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
+use crate::secret;
 use crate::service::{CoreService, Setup};
 use crate::shared::{Settings, Shared};
 use crate::state::State;
@@ -66,6 +70,9 @@ const STACK_BYTES: usize = 20 << 10;
 /// second.
 const BACKLOG: i32 = 1024;
 
+/// Hexadecimal digits of the password of the server's own connections.
+const SECRET_DIGITS: usize = 64;
+
 /// Open files that are not connections.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
@@ -97,13 +104,14 @@ pub fn serve(
     stop: &'static Stop,
     started: impl Fn(&Started) + Send + Sync,
 ) -> Result<(), ServeError> {
-    check(options)?;
+    let (acl, secret_of_metrics) = users(options)?;
+    check(options, &acl)?;
     let tls = options.tls.as_ref().map(tls::load).transpose()?;
     let least = if tls.is_some() { TLS_BUFFERS_BYTES_MIN } else { BUFFERS_BYTES_MIN };
     let buffers_bytes = (options.dram_bytes / 8 / options.cores as u64).max(least);
     let (address, listeners) = patiently(|| listen(options))?;
     let metrics = match options.metrics {
-        Some(at) => Some(Metrics::listen(at, options)?),
+        Some(at) => Some(Metrics::listen(at, options, acl.open_default().is_some())?),
         None => None,
     };
     let way = Way::to(options, address);
@@ -118,7 +126,7 @@ pub fn serve(
     let engine = Arc::new(engine);
     let settings = settings(options, address.port(), capacity_bytes, buffers_bytes);
     let seed = u64::from(std::process::id()) ^ now_ms() << 20;
-    let secret = secret(seed);
+    let secret = hash_secret(seed);
     let recovered = engine.recovered().map(|found| (found.transactions, found.poisoned.len()));
     let mut notices = engine.notices().to_vec();
     notices.extend(descriptors(options.clients_max));
@@ -134,7 +142,7 @@ pub fn serve(
     let over = Stop::new();
     let storage = Box::new(EngineStorage::new(engine.clone(), capacity_bytes));
     let (journal, teller) = log::start(&options.log);
-    let shared = Arc::new(Shared::new(settings, storage, journal, now_ms()));
+    let shared = Arc::new(Shared::new(settings, acl, storage, journal, now_ms()));
     let always = options.durability == Policy::Always;
     let (tell, news) = channel();
     let make = {
@@ -180,8 +188,8 @@ pub fn serve(
     let cores = cores.map_err(|source| EngineError::Io { doing, source })?;
     let watched = std::thread::scope(|scope| {
         let answers = metrics.as_ref().zip(way).map(|(metrics, way)| {
-            let (over, password) = (&over, options.password.clone());
-            let asked = Arc::new(Asked { way, password, shared: Arc::downgrade(&shared) });
+            let (over, secret) = (&over, secret_of_metrics);
+            let asked = Arc::new(Asked { way, secret, shared: Arc::downgrade(&shared) });
             scope.spawn(move || metrics.answer(&asked, over))
         });
         let stops = || stop.is_stopped() || shared.is_shut_down();
@@ -245,8 +253,21 @@ fn patiently<T>(what: impl Fn() -> Result<T, ServeError>) -> Result<T, ServeErro
     }
 }
 
-fn check(options: &ServeOptions) -> Result<(), ServeError> {
-    if !options.bind.is_loopback() && options.password.is_none() && !options.allow_open {
+/// Returns the users at the start, and the password of the server's own connections.
+fn users(options: &ServeOptions) -> Result<(Acl, String), ServeError> {
+    let secret = secret::digits(SECRET_DIGITS).ok_or(ServeError::Random)?;
+    let password = options.password.as_ref().map(String::as_bytes);
+    let acl = Acl::new(catalogue(), password, secret.as_bytes());
+    if let Some(path) = &options.acl_file {
+        let text = acl_file::read(path).map_err(ServeError::AclFile)?;
+        acl.load(&text, &path.display().to_string()).map_err(ServeError::AclFile)?;
+    }
+    Ok((acl, secret))
+}
+
+fn check(options: &ServeOptions, acl: &Acl) -> Result<(), ServeError> {
+    let is_open = acl.open_default().is_some();
+    if !options.bind.is_loopback() && is_open && !options.allow_open {
         return Err(ServeError::Open(options.bind));
     }
     if !(1..=CORES_MAX).contains(&options.cores) {
@@ -288,7 +309,7 @@ fn settings(
 ) -> Settings {
     Settings {
         cores: options.cores,
-        password: options.password.as_ref().map(|password| password.clone().into_bytes()),
+        acl_file: options.acl_file.clone(),
         clients_max: options.clients_max,
         argument_bytes_max: (buffers_bytes / 2).min(ARGUMENT_BYTES_MAX) as usize,
         dram_bytes: options.dram_bytes,
@@ -446,7 +467,7 @@ fn look(options: &ServeOptions, expected: &'static str) -> Result<(Option<u64>, 
 }
 
 /// Returns a hash secret that clients cannot guess: from the kernel, or else from `seed`.
-fn secret(seed: u64) -> HashSecret {
+fn hash_secret(seed: u64) -> HashSecret {
     let mut bytes = [0; 16];
     let read = std::fs::File::open("/dev/urandom")
         .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));

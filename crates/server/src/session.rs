@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use ebbtide_core::durability::Lsn;
 
+use crate::acl::{Account, Refusal};
 use crate::client_id::ClientId;
 use crate::events::Events;
 use crate::large::Staged;
@@ -54,8 +55,8 @@ pub struct Session {
     pub database: usize,
     /// The protocol version that it has chosen.
     pub protocol: Protocol,
-    /// True if it has given the password, or none is needed.
-    pub authenticated: bool,
+    /// Its user; `None` before it has logged in.
+    pub user: Option<Arc<Account>>,
     /// Queued commands, between `MULTI` and `EXEC`.
     pub queued: Option<Queued>,
     /// Keys watched for `EXEC`, by database.
@@ -74,6 +75,8 @@ pub struct Session {
     pub published: Option<Vec<Published>>,
     /// Events of keys that are published when the current command has taken effect.
     pub events: Events,
+    /// What was refused to the current command, for the log.
+    pub refused: Vec<Refusal>,
     /// The interpreter for the scripts of the current `EXEC`.
     pub(crate) interpreter: Option<Interpreter>,
     /// True while a script runs.
@@ -98,6 +101,9 @@ pub struct Session {
     /// off.
     pub pushed: bool,
 }
+
+/// Refusals of a command that come into the log. A script may cause many.
+const REFUSED_MAX: usize = 16;
 
 /// A command that waits for an element of a key.
 #[derive(Debug)]
@@ -135,6 +141,19 @@ pub enum Silent {
 }
 
 impl Session {
+    /// Begins the current command again, because its last attempt did not take effect.
+    pub fn start_over(&mut self) {
+        self.events.clear();
+        self.refused.clear();
+    }
+
+    /// Notes that something was refused to the current command.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        if self.refused.len() < REFUSED_MAX {
+            self.refused.push(refusal);
+        }
+    }
+
     /// Bytes of DRAM that the session holds.
     pub fn held_bytes(&self) -> usize {
         let queued = self.queued.as_ref().map_or(0, |queued| queued.bytes);
@@ -148,6 +167,13 @@ impl Session {
             Some(pattern) => self.patterns.contains(pattern),
             None => self.channels.contains(channel),
         }
+    }
+
+    /// True if its user may use all channels that it subscribes to.
+    pub fn may_subscribe(&self) -> bool {
+        let Some(user) = self.user.as_ref().map(|account| account.user()) else { return true };
+        self.channels.iter().all(|channel| user.may_subscribe(channel, false))
+            && self.patterns.iter().all(|pattern| user.may_subscribe(pattern, true))
     }
 
     /// Number of subscribed channels and patterns.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -16,6 +17,7 @@ use ebbtide_engine::Holds;
 use ebbtide_structures::keyspace::{self, DATABASES, HASHES, Keyspace};
 use parking_lot::Mutex;
 
+use crate::acl::{Account, Acl};
 use crate::channels::{Channels, Message};
 use crate::client_id::ClientId;
 use crate::eviction::{Eviction, EvictionPolicy};
@@ -40,8 +42,8 @@ pub(crate) const QUEUED_BYTES_MAX: usize = 4 << 20;
 pub struct Settings {
     /// Number of cores.
     pub cores: usize,
-    /// The password that clients must give.
-    pub password: Option<Vec<u8>>,
+    /// The file of the users.
+    pub acl_file: Option<PathBuf>,
     /// The most connections at once.
     pub clients_max: usize,
     /// The longest argument in bytes.
@@ -87,6 +89,8 @@ pub struct ClientInfo {
     pub descriptor: i32,
     /// The client's name for itself.
     pub name: Vec<u8>,
+    /// Its user; `None` before it has logged in.
+    pub user: Option<Arc<Account>>,
     /// When it connected, in milliseconds since the Unix epoch.
     pub since_ms: u64,
     /// When its last command began, in milliseconds since the Unix epoch.
@@ -139,6 +143,8 @@ pub enum Note {
         /// True for an error.
         fails: bool,
     },
+    /// The user of a client has lost channels.
+    Channels(ClientId),
     /// Closes a connection, as a client asked.
     Kill(ClientId),
 }
@@ -166,6 +172,10 @@ pub struct Shared {
     counted: Mutex<(Instant, u64)>,
     /// Settings at the start.
     pub settings: Settings,
+    /// Users with their rules.
+    pub acl: Acl,
+    /// Held while the file of the users is written.
+    pub saving_users: Mutex<()>,
     /// Storage under the memory.
     pub storage: Box<dyn Storage>,
     /// The cores.
@@ -222,6 +232,7 @@ impl Shared {
     /// Returns the state of a server that starts now.
     pub fn new(
         settings: Settings,
+        acl: Acl,
         storage: Box<dyn Storage>,
         journal: Journal,
         now_ms: u64,
@@ -241,6 +252,8 @@ impl Shared {
             keepalive_s: AtomicU64::new(settings.keepalive_s),
             eviction: Eviction::new(settings.policy, settings.uses_bytes, now_ms),
             settings,
+            acl,
+            saving_users: Mutex::default(),
             storage,
             keys: OnceLock::new(),
             failure: OnceLock::new(),

@@ -139,6 +139,8 @@ mod tests {
     use ebbtide_engine::device::ram::{Latency, Ram};
 
     use super::*;
+    use crate::acl::Acl;
+    use crate::command::catalogue;
     use crate::engine_storage::EngineStorage;
     use crate::log::Journal;
     use crate::shared::{ClientInfo, Settings};
@@ -146,7 +148,8 @@ mod tests {
     fn shared(engine: &Arc<Engine>, tell: impl Fn(String) + Send + Sync + 'static) -> Shared {
         let settings = Settings { cores: 1, ..Settings::default() };
         let storage = Box::new(EngineStorage::new(engine.clone(), 1));
-        Shared::new(settings, storage, Journal::new(move |event| tell(event.text)), 0)
+        let acl = Acl::new(catalogue(), None, b"");
+        Shared::new(settings, acl, storage, Journal::new(move |event| tell(event.text)), 0)
     }
 
     /// Returns an engine with a job of connection 7 whose page never comes.

@@ -1,14 +1,18 @@
 //! Commands on the connection itself.
 
+use std::sync::Arc;
+
 use ebbtide_core::Memory;
 
 use super::keys::database;
 use super::transactions::forget;
 use super::{Call, Failure, Outcome, SYNTAX};
+use crate::acl::{Account, Context, DEFAULT, Reason, Refusal};
 use crate::number::integer;
 use crate::protocol::Protocol;
 use crate::session::{Session, Silent};
 use crate::shared::{ClientInfo, Note};
+use crate::state::State;
 use crate::statistics::Counter;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -52,14 +56,9 @@ pub(super) fn reset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     forget(call.state, call.session);
     call.session.queued = None;
     super::pubsub::leave_all(call.state, call.session);
-    let needs_password = call.state.settings().password.is_some();
     let kept = std::mem::take(call.session);
-    *call.session = Session {
-        id: kept.id,
-        written: kept.written,
-        authenticated: !needs_password,
-        ..Session::default()
-    };
+    *call.session = Session { id: kept.id, written: kept.written, ..Session::default() };
+    become_user(call.state, call.session, call.state.shared.acl.open_default());
     call.reply.protocol = Protocol::Two;
     call.reply.status("RESET");
     Ok(())
@@ -71,7 +70,9 @@ pub(super) fn auth<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         [_, user, password] => (*user, *password),
         _ => return Err(SYNTAX.into()),
     };
-    if call.arguments.len() == 2 && call.state.settings().password.is_none() {
+    let takes_any =
+        || call.state.shared.acl.find(user).is_some_and(|user| user.user().takes_any_password());
+    if call.arguments.len() == 2 && takes_any() {
         return Err("ERR AUTH <password> called without any password configured for the default \
                     user. Are you sure your configuration is correct?"
             .into());
@@ -82,19 +83,43 @@ pub(super) fn auth<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 fn log_in<M: Memory>(call: &mut Call<'_, M>, user: &[u8], password: &[u8]) -> Outcome {
-    let settings = call.state.settings();
-    let right = settings.password.as_ref().is_none_or(|right| same_secret(right, password));
-    if user != b"default" || !right {
+    let Some(account) = call.state.shared.acl.log_in(user, password) else {
+        let (object, user) = (call.arguments[0].to_vec(), user.to_vec());
+        let queues = call.session.queued.is_some() || call.session.published.is_some();
+        let context = if queues { Context::Transaction } else { Context::Top };
+        call.session.refuse(Refusal { reason: Reason::Login, context, object, user });
         return Err(WRONG_PASSWORD.into());
-    }
-    call.session.authenticated = true;
+    };
+    become_user(call.state, call.session, Some(account));
     Ok(())
 }
 
-/// Compares two secrets in a time that depends on their lengths only.
-fn same_secret(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-    one.len() == other.len() && std::hint::black_box(differences) == 0
+/// Sets the user of a connection.
+pub(super) fn become_user(state: &State, session: &mut Session, user: Option<Arc<Account>>) {
+    if user.is_some() || session.user.is_some() {
+        state.tell_of(session.id, |client| client.user.clone_from(&user));
+        session.user = user;
+    }
+}
+
+/// Returns true if the user of a connection was deleted. A connection without a user gets the
+/// default one, if that needs no password.
+pub(super) fn lost_user(state: &State, session: &mut Session) -> bool {
+    if session.user.is_none() {
+        become_user(state, session, state.shared.acl.open_default());
+    }
+    session.user.as_ref().is_some_and(|user| user.is_gone())
+}
+
+/// Moves what was refused to a command into the log.
+pub(super) fn log_refused(state: &State, session: &mut Session) {
+    let now_ms = state.now_ms.get();
+    let mut client = String::new();
+    state.tell_of(session.id, |info| client = line(session.id, info, now_ms));
+    let mut log = state.shared.acl.log();
+    for refusal in session.refused.drain(..) {
+        log.add(refusal, now_ms, client.trim_end().as_bytes());
+    }
 }
 
 pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -124,7 +149,7 @@ pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
         }
     }
-    if !call.session.authenticated && call.state.settings().password.is_some() {
+    if call.session.user.is_none() {
         return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                     the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
@@ -269,6 +294,7 @@ struct Filter {
     kind: Option<Kind>,
     address: Option<String>,
     own_address: Option<String>,
+    users: Option<Vec<Arc<Account>>>,
     /// The connection to leave out.
     skips: Option<u64>,
 }
@@ -290,6 +316,10 @@ impl Filter {
             && self.kind.is_none_or(|wanted| wanted == kind)
             && self.address.as_ref().is_none_or(|wanted| wanted == address)
             && self.own_address.as_ref().is_none_or(|wanted| wanted == own_address)
+            && self.users.as_ref().is_none_or(|users| {
+                let is_its = |user| client.user.as_ref().is_some_and(|its| Arc::ptr_eq(its, user));
+                users.iter().any(is_its)
+            })
             && self.skips != Some(id)
     }
 }
@@ -337,9 +367,9 @@ fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
         } else if call.is(index, "LADDR") {
             filter.own_address = Some(text_of(value));
         } else if call.is(index, "USER") {
-            if *value != b"default" {
-                return Err(format!("ERR No such user '{}'", text_of(value)).into());
-            }
+            let user = call.state.shared.acl.find(value);
+            let user = user.ok_or_else(|| format!("ERR No such user '{}'", text_of(value)))?;
+            filter.users = Some(vec![user]);
         } else if call.is(index, "SKIPME") {
             filter.skips = match value.to_ascii_lowercase().as_slice() {
                 b"yes" => Some(me),
@@ -351,6 +381,13 @@ fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
         }
     }
     Ok(filter)
+}
+
+/// Closes the connections of deleted users.
+pub(super) fn close_users<M: Memory>(call: &mut Call<'_, M>, gone: Vec<Arc<Account>>) {
+    if !gone.is_empty() {
+        kill(call, &Filter { users: Some(gone), ..Filter::default() });
+    }
 }
 
 /// Closes the matching connections. Returns their number.
@@ -394,7 +431,7 @@ fn line(id: u64, client: &ClientInfo, now_ms: u64) -> String {
     format!(
         "id={id} addr={address} laddr={own_address} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub=0 multi={queued} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs={output} rbp={output} \
-         obl={output} oll=0 omem=0 tot-mem={all} events=r cmd={} user=default redir=-1 resp={protocol}\n",
+         obl={output} oll=0 omem=0 tot-mem={all} events=r cmd={} user={} redir=-1 resp={protocol}\n",
         client.descriptor,
         String::from_utf8_lossy(&client.name),
         ago_s(client.since_ms),
@@ -403,5 +440,6 @@ fn line(id: u64, client: &ClientInfo, now_ms: u64) -> String {
         client.channels,
         client.patterns,
         client.command,
+        String::from_utf8_lossy(client.user.as_ref().map_or(DEFAULT, |user| user.name())),
     )
 }

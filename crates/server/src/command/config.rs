@@ -6,6 +6,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
 use super::{Call, Failure, Outcome};
+use crate::acl;
 use crate::events::Classes;
 use crate::eviction::EvictionPolicy;
 use crate::glob;
@@ -23,14 +24,26 @@ const SCRIPT_LIMIT_BEFORE: &str = "lua-time-limit";
 const KEEPALIVE: &str = "tcp-keepalive";
 const POLICY: &str = "maxmemory-policy";
 const EVENTS: &str = "notify-keyspace-events";
+const ACL_LOG_LENGTH: &str = "acllog-max-len";
+const CHANNELS: &str = "acl-pubsub-default";
 
 /// The settings that `CONFIG GET` returns.
 fn settings(state: &State) -> Vec<(&'static str, String)> {
     let (settings, slow) = (state.settings(), state.slow());
+    let channels = match state.shared.acl.has_channels_by_default() {
+        true => "allchannels",
+        false => "resetchannels",
+    };
     vec![
         (LATENCY_THRESHOLD, slow.spike_ms.to_string()),
         (SLOWLOG_THRESHOLD, slow.threshold_us.to_string()),
         (SLOWLOG_LENGTH, slow.kept_max.to_string()),
+        (
+            "aclfile",
+            settings.acl_file.as_ref().map_or(String::new(), |path| path.display().to_string()),
+        ),
+        (ACL_LOG_LENGTH, state.shared.acl.log().kept_max().to_string()),
+        (CHANNELS, channels.into()),
         ("appendonly", "no".into()),
         (SCRIPT_LIMIT, state.shared.slow_scripts.limit_ms().to_string()),
         (SCRIPT_LIMIT_BEFORE, state.shared.slow_scripts.limit_ms().to_string()),
@@ -56,6 +69,8 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     let most = match name.as_str() {
         POLICY => return change_policy(call).map(|()| true),
         EVENTS => return change_events(call).map(|()| true),
+        CHANNELS => return change_channels(call).map(|()| true),
+        ACL_LOG_LENGTH => acl::KEPT_MAX as i64,
         SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
         SLOWLOG_LENGTH => KEPT_MAX as i64,
         TIMEOUT | KEEPALIVE => i64::from(i32::MAX),
@@ -79,6 +94,7 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     match name.as_str() {
         TIMEOUT => shared.timeout_s.store(value as u64, Ordering::Relaxed),
         SCRIPT_LIMIT | SCRIPT_LIMIT_BEFORE => shared.slow_scripts.set_limit_ms(value as u64),
+        ACL_LOG_LENGTH => shared.acl.log().keep(value as usize),
         KEEPALIVE => shared.keepalive_s.store(value as u64, Ordering::Relaxed),
         SLOWLOG_THRESHOLD => shared.slow.change(|slow| slow.threshold_us = value),
         LATENCY_THRESHOLD => shared.slow.change(|slow| slow.spike_ms = value as u64),
@@ -97,6 +113,20 @@ fn change_events<M: Memory>(call: &Call<'_, M>) -> Outcome {
         )
     })?;
     call.state.shared.events.store(classes.bits(), Ordering::Relaxed);
+    Ok(())
+}
+
+/// Changes whether new users have all channels.
+fn change_channels<M: Memory>(call: &Call<'_, M>) -> Outcome {
+    let every = call.is(3, "allchannels");
+    if !every && !call.is(3, "resetchannels") {
+        return Err(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{CHANNELS}') - argument(s) must be one of the \
+             following: allchannels, resetchannels"
+        )
+        .into());
+    }
+    call.state.shared.acl.set_channels_by_default(every);
     Ok(())
 }
 

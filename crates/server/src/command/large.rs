@@ -32,7 +32,7 @@ pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]
     let body = |memory: &mut M| {
         // A part of it may take effect, so it does not give up from here on.
         limit_patience(memory, false);
-        session.events.clear();
+        session.start_over();
         let steps = Some(&steps);
         run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };

@@ -10,6 +10,7 @@ use super::arguments::EXPIRY_MS_MAX;
 use super::clients::NAME_BYTES_MAX;
 use super::pubsub::SUBSCRIPTIONS_MAX;
 use super::transactions::WATCHED_MAX;
+use crate::acl::{KEPT_MAX, USERS_BYTES_MAX};
 use crate::shared::QUEUED_BYTES_MAX;
 
 /// A limited quantity and its limit.
@@ -73,6 +74,11 @@ fn connections() -> Vec<Limit> {
                 "{SUBSCRIPTIONS_MAX}, which together take at most half of the memory of a core's \
                  connections"
             ),
+        ),
+        ("all users with their rules", format!("{USERS_BYTES_MAX} bytes of DRAM")),
+        (
+            "entries of `ACL LOG`",
+            format!("`acllog-max-len` (128), at most {KEPT_MAX}; long names are cut"),
         ),
         ("name of a client", format!("{NAME_BYTES_MAX} bytes")),
         (

@@ -1,5 +1,6 @@
 //! Commands: the table that dispatches them, and the operations that they use.
 
+mod acl;
 mod arguments;
 mod bits;
 mod blocking;
@@ -25,6 +26,7 @@ mod lcs;
 mod limits;
 mod lists;
 mod migrate;
+mod permission;
 mod pubsub;
 mod removing;
 mod scripting;
@@ -41,6 +43,7 @@ mod strings;
 mod table;
 mod transactions;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::time::Instant;
 
@@ -62,6 +65,7 @@ use crate::state::State;
 
 pub use blocking::stop_waiting;
 pub use limits::limits;
+pub use permission::catalogue;
 pub use pubsub::leave_all;
 pub use table::{Access, Id, Spec, TABLE, counted_names, find};
 pub use transactions::forget;
@@ -487,6 +491,9 @@ pub fn execute<M: Memory>(
     if !session.events.is_empty() {
         state.publish(session.events.take(0));
     }
+    if !session.refused.is_empty() {
+        clients::log_refused(state, session);
+    }
 }
 
 fn dispatch<M: Memory>(
@@ -507,6 +514,10 @@ fn dispatch<M: Memory>(
         );
         return Ok(());
     }
+    if clients::lost_user(state, session) {
+        session.closing = true;
+        return Ok(());
+    }
     let found = table::find(arguments[0]).ok_or_else(|| unknown(arguments));
     let checked = found.and_then(|spec| {
         let checked = check(spec, state, session, arguments);
@@ -515,20 +526,7 @@ fn dispatch<M: Memory>(
     });
     let spec = match checked {
         Ok(spec) => spec,
-        Err(failure) => {
-            if arguments[0].eq_ignore_ascii_case(b"exec") {
-                session.queued = None;
-                forget(state, session);
-                let reason = failure.text();
-                let reason = reason.strip_prefix("ERR ").unwrap_or(reason);
-                let text = format!("EXECABORT Transaction discarded because of: {reason}");
-                return Err(text.into());
-            }
-            if let Some(queued) = &mut session.queued {
-                queued.failed = true;
-            }
-            return Err(failure);
-        }
+        Err(failure) => return Err(rejected(state, session, arguments[0], failure)),
     };
     let counted = spec.counted(arguments);
     state.tell_of(session.id, |client| {
@@ -551,11 +549,40 @@ fn dispatch<M: Memory>(
     }
     let (took, now_ms) = (began.elapsed(), state.now_ms.get());
     let mut slow = state.slow();
-    slow.note(counted, took, arguments, &session.name, now_ms);
+    slow.note(counted, took, &without_secrets(spec, arguments), &session.name, now_ms);
     if outcome.is_err() {
         slow.note_failed(counted);
     }
     outcome
+}
+
+/// Returns the error of a command that does not run. It fails the transaction that it is part of.
+fn rejected(state: &State, session: &mut Session, name: &[u8], failure: Failure) -> Failure {
+    if name.eq_ignore_ascii_case(b"exec") {
+        session.queued = None;
+        forget(state, session);
+        let reason = failure.text();
+        let reason = reason.strip_prefix("ERR ").unwrap_or(reason);
+        return format!("EXECABORT Transaction discarded because of: {reason}").into();
+    }
+    if let Some(queued) = &mut session.queued {
+        queued.failed = true;
+    }
+    failure
+}
+
+/// Returns the arguments of a command for the slow log, which passwords stay out of.
+fn without_secrets<'a>(spec: &Spec, arguments: &'a [&'a [u8]]) -> Cow<'a, [&'a [u8]]> {
+    let first = match spec.id {
+        Id::Auth => 1,
+        Id::Hello => 2,
+        Id::Acl if arguments.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"setuser")) => 2,
+        Id::Migrate => 6,
+        _ => return Cow::Borrowed(arguments),
+    };
+    let word =
+        |(index, word): (usize, &&'a [u8])| if index < first { *word } else { b"(redacted)" };
+    arguments.iter().enumerate().map(word).collect()
 }
 
 /// True if a request is a line of HTTP. The rest may be commands that an attacker made a browser
@@ -576,7 +603,32 @@ fn tell_session(state: &State, session: &Session) {
 }
 
 /// Returns an error if the client may not run a command now.
-fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Outcome {
+fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]]) -> Outcome {
+    check_count(spec, arguments)?;
+    if session.user.is_none() && !spec.before_authentication {
+        return Err("NOAUTH Authentication required.".into());
+    }
+    if session.queued.is_some() && spec.never_in_transaction {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    permission::check_request(session, spec, arguments)?;
+    if state.shared.slow_scripts.is_busy() && !spec.may_run_while_busy(arguments) {
+        return Err(BUSY.into());
+    }
+    let limited = session.subscriptions() > 0 && !spec.while_subscribed;
+    if limited && state_protocol_is_two(session) {
+        return Err(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context",
+            spec.name
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// Returns an error for a wrong number of arguments or an unknown subcommand.
+fn check_count(spec: &Spec, arguments: &[&[u8]]) -> Outcome {
     if !spec.takes(arguments.len()) {
         return Err(format!("ERR wrong number of arguments for '{}' command", spec.name).into());
     }
@@ -590,25 +642,6 @@ fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> 
             let name = format!("{}|{}", spec.name, subcommand.to_lowercase());
             return Err(format!("ERR wrong number of arguments for '{name}' command").into());
         }
-    }
-    if !session.authenticated && state.settings().password.is_some() && !spec.before_authentication
-    {
-        return Err("NOAUTH Authentication required.".into());
-    }
-    if state.shared.slow_scripts.is_busy() && !spec.may_run_while_busy(arguments) {
-        return Err(BUSY.into());
-    }
-    if session.queued.is_some() && spec.never_in_transaction {
-        return Err("ERR Command not allowed inside a transaction".into());
-    }
-    let limited = session.subscriptions() > 0 && !spec.while_subscribed;
-    if limited && state_protocol_is_two(session) {
-        return Err(format!(
-            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
-             allowed in this context",
-            spec.name
-        )
-        .into());
     }
     Ok(())
 }
@@ -711,13 +744,13 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         let ran = state.unless_busy(memory, |memory| {
             state.exclusive(memory, &keyspace, &hashes, |memory| {
                 reply.truncate(start);
-                session.events.clear();
+                session.start_over();
                 let mut call = Call { memory, state, session, arguments, staged, reply, steps };
                 run_by_id(spec.id, &mut call)
             })
         });
         if !matches!(ran, Ok(Ok(_))) {
-            session.events.clear();
+            session.start_over();
         }
         ran
     };
@@ -762,7 +795,7 @@ fn read<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outco
     let all = Steps::default();
     let mut body = |memory: &mut M, steps| {
         reply.truncate(start);
-        session.events.clear();
+        session.start_over();
         run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     };
     let outcome = state.unless_busy(*memory, |memory| {

@@ -12,6 +12,7 @@ use ebbtide_core::durability::{Aborted, Lsn};
 use ebbtide_structures::keyspace::{Keyspace, STRIPES};
 use smallvec::SmallVec;
 
+use super::permission::{check_rules, check_script};
 use super::pubsub::send_published;
 use super::server::COMPATIBLE_VERSION;
 use super::table::{self, Access, Id};
@@ -29,8 +30,7 @@ use crate::state::State;
 /// Declared keys that are looked up before a script starts, so that it waits less.
 const WARMED_MAX: usize = 64;
 
-const SURROUNDINGS: Surroundings =
-    Surroundings { version: COMPATIBLE_VERSION, is_command: |name| table::find(name).is_some() };
+const SURROUNDINGS: Surroundings = Surroundings { version: COMPATIBLE_VERSION };
 
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the \
      dataset. You can either wait the script termination or kill the server in a hard way using the \
@@ -118,7 +118,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             let body = |memory: &mut M| {
                 session.database = database;
                 session.published = Some(Vec::new());
-                session.events.clear();
+                session.start_over();
                 let (script, watched) = (&script, &mut watched);
                 let mut runner = Runner { state, session, script, stripes, keyspace, watched };
                 runner.run(memory, interpreter, reply.protocol)
@@ -131,7 +131,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             });
             let ran = ran.inspect_err(|_| {
                 session.published = None;
-                session.events.clear();
+                session.start_over();
                 session.database = database;
             })?;
             match ran {
@@ -143,7 +143,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
                 Ok(ran) => break ran,
                 Err(error) => {
                     session.published = None;
-                    session.events.clear();
+                    session.start_over();
                     session.database = database;
                     return Err(match error {
                         Aborted::GivenUp(stopped) => script.ended(&stopped),
@@ -365,6 +365,17 @@ impl Runner<'_, '_> {
         }
         match request {
             Request::Command(words, protocol) => self.command(memory, &words, protocol),
+            Request::Permission(words) => {
+                let arguments: SmallVec<[&[u8]; 8]> = words.iter().map(Vec::as_slice).collect();
+                let spec = table::find(arguments[0]).filter(|spec| spec.knows(&arguments));
+                let Some(spec) = spec else {
+                    let text = "Invalid command passed to redis.acl_check_cmd()";
+                    return Ok(Instruction::Refuse(text.into()));
+                };
+                let user = self.session.user.as_ref();
+                let may = user.is_none_or(|user| check_rules(user, spec, &arguments).is_ok());
+                Ok(Instruction::Permit(may))
+            }
             Request::Log(text) => {
                 self.state.journal().tell("script", text);
                 Ok(Instruction::Continue)
@@ -402,6 +413,9 @@ impl Runner<'_, '_> {
         }
         if !spec.may_run_in_script(&arguments) {
             return refuse("This Redis command is not allowed from script");
+        }
+        if let Err(text) = check_script(self.session, spec, &arguments) {
+            return refuse(text);
         }
         if self.script.reads_only && spec.changes() {
             return refuse("Write commands are not allowed from read-only scripts.");

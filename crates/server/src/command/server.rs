@@ -9,7 +9,8 @@ use ebbtide_structures::keyspace::DATABASES;
 
 use super::facts::facts;
 use super::keys::database;
-use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
+use super::{Call, Outcome, SYNTAX, Spec, TABLE, catalogue, find};
+use crate::acl::Categories;
 use crate::glob;
 use crate::resp::Reply;
 
@@ -201,14 +202,21 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     match subcommand.to_ascii_uppercase().as_slice() {
         b"COUNT" => call.reply.integer(TABLE.len() as i64),
         b"LIST" => {
-            let names = TABLE.iter().map(|spec| spec.name.as_bytes());
+            // Subcommands have a name of both words, as in Redis.
+            let commands = catalogue().commands().iter();
+            let names = commands.clone().map(|command| command.name.as_bytes());
             let listed: Vec<&[u8]> = match &call.arguments[2..] {
                 [] => names.collect(),
                 [by, kind, pattern] if by.eq_ignore_ascii_case(b"FILTERBY") => {
                     match kind.to_ascii_uppercase().as_slice() {
                         b"PATTERN" => names.filter(|name| glob::matches(pattern, name)).collect(),
-                        // There are no modules and no categories.
-                        b"MODULE" | b"ACLCAT" => Vec::new(),
+                        b"ACLCAT" => {
+                            let of = Categories::named(pattern).unwrap_or_default();
+                            let found = commands.filter(|command| command.categories.has(of));
+                            found.map(|command| command.name.as_bytes()).collect()
+                        }
+                        // There are no modules.
+                        b"MODULE" => Vec::new(),
                         _ => return Err(SYNTAX.into()),
                     }
                 }
@@ -294,8 +302,10 @@ fn describe_one(reply: &mut Reply, name: &str, arity: i32) {
     flags.iter().for_each(|flag| reply.status(flag));
     let positions = facts.map_or([0; 3], |facts| facts.key_positions);
     positions.into_iter().for_each(|position| reply.integer(position));
-    // There are no categories and no tips.
-    reply.set(0);
+    let categories = facts.map(|facts| facts.categories).unwrap_or_default().names();
+    reply.set(categories.clone().count());
+    categories.for_each(|name| reply.status(&format!("@{name}")));
+    // There are no tips.
     reply.array(0);
     let specs = facts.map_or(&[][..], |facts| &facts.key_specs);
     reply.array(specs.len());

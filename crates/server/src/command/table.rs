@@ -1,6 +1,7 @@
 //! The table of commands. Dispatch, `COMMAND` and `docs/COMMANDS.md` use it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use rustc_hash::FxBuildHasher;
@@ -80,6 +81,21 @@ impl Spec {
     /// Returns its subcommands and their [`arity`](Spec::arity), if it has a fixed set of them.
     pub fn subcommands(&self) -> Option<&'static [(&'static str, i32)]> {
         Some(match self.id {
+            Id::Acl => &[
+                ("CAT", -2),
+                ("DELUSER", -3),
+                ("DRYRUN", -4),
+                ("GENPASS", -2),
+                ("GETUSER", 3),
+                ("HELP", 2),
+                ("LIST", 2),
+                ("LOAD", 2),
+                ("LOG", -2),
+                ("SAVE", 2),
+                ("SETUSER", -3),
+                ("USERS", 2),
+                ("WHOAMI", 2),
+            ],
             Id::Client => &[
                 ("GETNAME", 2),
                 ("ID", 2),
@@ -236,19 +252,26 @@ pub fn counted_names() -> &'static [String] {
 
 /// Returns the keys of `MIGRATE`: the third argument, or those after `KEYS`.
 pub(super) fn keys_of_migrate<'a, 'b>(arguments: &'b [&'a [u8]]) -> &'b [&'a [u8]] {
-    if arguments.get(3).is_none_or(|key| !key.is_empty()) {
-        return arguments.get(3..4).unwrap_or_default();
+    &arguments[range_of_migrate(arguments)]
+}
+
+/// Returns the indexes of the keys of `MIGRATE`.
+pub(super) fn range_of_migrate(arguments: &[&[u8]]) -> Range<usize> {
+    match arguments.get(3) {
+        None => return 0..0,
+        Some(key) if !key.is_empty() => return 3..4,
+        Some(_) => {}
     }
     let mut at = 6;
     while let Some(word) = arguments.get(at) {
         at += match word.to_ascii_uppercase().as_slice() {
-            b"KEYS" => return &arguments[at + 1..],
+            b"KEYS" => return at + 1..arguments.len(),
             b"AUTH" => 2,
             b"AUTH2" => 3,
             _ => 1,
         };
     }
-    &arguments[3..4]
+    3..4
 }
 
 /// Returns the keys after `STREAMS`: the first half of the arguments there.
@@ -324,10 +347,13 @@ macro_rules! define_table {
 /// version, function, summary.
 macro_rules! for_each_command {
     ($define:ident) => { $define! {
+    Acl "acl" -2 Nothing (0 0 0) "server" "6.0.0" acl::acl,
+        "Makes, changes, shows and deletes users with their rules on commands, keys and channels. LOAD and SAVE need \
+         --acl-file. Rules name the commands of this server.";
     Append "append" 3 Write (1 1 1) "string" "2.0.0" strings::append,
         "Adds bytes to the end of a value, which starts empty if the key is new.";
     Auth "auth" -2 Nothing (0 0 0) "connection" "1.0.0" clients::auth,
-        "Sends the password.";
+        "Sends the password of the default user, or of a named one.";
     Bgsave "bgsave" -1 Nothing (0 0 0) "server" "1.0.0" server::bgsave,
         "Starts a flush of all changes. LASTSAVE returns when it completed. With TO PATH, copies all \
          data to a new store while commands go on. INFO reports when that is complete.";
@@ -437,7 +463,7 @@ macro_rules! for_each_command {
     Hdel "hdel" -3 Write (1 1 1) "hash" "2.0.0" hashes::hdel,
         "Removes fields.";
     Hello "hello" -1 Nothing (0 0 0) "connection" "6.0.0" clients::hello,
-        "Selects the version of the protocol. May send the password and a name.";
+        "Selects the version of the protocol. May send a user with its password, and a name.";
     Hexists "hexists" 3 Read (1 1 1) "hash" "2.0.0" hashes::hexists,
         "Returns 1 if a field exists, else 0.";
     Hexpire "hexpire" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hexpire,

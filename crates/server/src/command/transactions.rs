@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::KEY_BYTES_MAX;
 
+use super::permission::check_queued;
 use super::pubsub::send_published;
 use super::scripting::with_session_interpreter;
 use super::table::{self, Access};
@@ -119,7 +120,7 @@ fn run_held<M: Memory>(
 ) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
-    let database = call.session.database;
+    let (database, user) = (call.session.database, call.session.user.clone());
     let Call { memory, state, session, reply, .. } = call;
     let mut body = |memory: &mut M| {
         reply.truncate(start);
@@ -128,8 +129,9 @@ fn run_held<M: Memory>(
             return;
         }
         session.database = database;
+        session.user.clone_from(&user);
         session.published = Some(Vec::new());
-        session.events.clear();
+        session.start_over();
         reply.array(commands.len());
         for (arguments, staged) in commands {
             let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
@@ -156,7 +158,7 @@ fn run_held<M: Memory>(
         Err(busy) => format!(" because of: {}", busy.text()),
     };
     session.published = None;
-    session.events.clear();
+    session.start_over();
     session.database = database;
     Err(format!("EXECABORT Transaction discarded{reason}").into())
 }
@@ -165,7 +167,8 @@ fn run_held<M: Memory>(
 fn run_one<M: Memory>(call: &mut Call<'_, M>) {
     let start = call.reply.len();
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
-    if let Err(failure) = super::run_by_id(spec.id, call) {
+    let checked = check_queued(call.session, spec, call.arguments);
+    if let Err(failure) = checked.and_then(|()| super::run_by_id(spec.id, call)) {
         call.state.statistics().errors.add(1);
         call.reply.truncate(start);
         call.reply.error(failure.text());

@@ -79,9 +79,10 @@ fn run_all(
                 }
             })?;
         let log = scope.create_function(|_, values: MultiValue| host.log(&values))?;
+        let may = scope.create_function(|_, values: MultiValue| host.may(&values))?;
         let tick = scope.create_function(|_, ()| host.tick())?;
         lua.set_named_registry_value(TICK, tick)?;
-        let sandbox = sandbox::build(&lua, &shared, around, [call, pcall, log])?;
+        let sandbox = sandbox::build(&lua, &shared, around, [call, pcall, log, may])?;
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(TICK_EVERY), |lua, _| {
             lua.named_registry_value::<Function>(TICK)?.call::<()>(())?;
             Ok(VmState::Continue)
@@ -130,6 +131,17 @@ impl Host<'_> {
             Instruction::Reply(reply) if reply.first() == Some(&b'-') => Ok(Err(text(&reply))),
             Instruction::Reply(reply) => values::from_reply(lua, &reply).map(Ok),
             Instruction::Refuse(reason) => Ok(Err(text(reason.as_bytes()))),
+            _ => Err(ended()),
+        }
+    }
+
+    /// Returns true if the user of the script may run a command.
+    fn may(&self, values: &MultiValue) -> mlua::Result<bool> {
+        let raised = |text: &str| Raised::Table(format!("ERR {text}")).error();
+        let words = words(values, self.shared.bytes_max).map_err(raised)?;
+        match self.ask(Request::Permission(words))? {
+            Instruction::Permit(may) => Ok(may),
+            Instruction::Refuse(text) => Err(raised(&text)),
             _ => Err(ended()),
         }
     }

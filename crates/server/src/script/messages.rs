@@ -10,8 +10,6 @@ use crate::protocol::Protocol;
 pub(crate) struct Surroundings {
     /// The version of Redis that the server follows.
     pub(crate) version: &'static str,
-    /// Returns true if there is a command of this name.
-    pub(crate) is_command: fn(&[u8]) -> bool,
 }
 
 /// The next task of an interpreter.
@@ -24,6 +22,8 @@ pub(crate) enum Instruction {
     Reply(Vec<u8>),
     /// Returns an error to the script, with this text.
     Refuse(String),
+    /// Answers the script: true if its user may run the command.
+    Permit(bool),
     /// Continues the script.
     Continue,
     /// Ends the script. It cannot catch that.
@@ -54,6 +54,8 @@ pub(crate) enum Request {
     Compiled(Result<(), String>),
     /// The reply of a command: its name and arguments, and the protocol of the reply.
     Command(Vec<Vec<u8>>, Protocol),
+    /// Whether the user may run a command: its name and arguments.
+    Permission(Vec<Vec<u8>>),
     /// To continue. A script sends this after some instructions.
     Tick,
     /// To log a text, and then to continue.

@@ -65,12 +65,13 @@ pub(super) struct Sandbox {
     pub(super) run: Function,
 }
 
-/// Makes the globals. The functions are `redis.call`, `redis.pcall` and `redis.log`.
+/// Makes the globals. The functions are `redis.call`, `redis.pcall`, `redis.log` and
+/// `redis.acl_check_cmd`.
 pub(super) fn build(
     lua: &Lua,
     shared: &Rc<Shared>,
     around: Surroundings,
-    [call, pcall, log]: [Function; 3],
+    [call, pcall, log, may]: [Function; 4],
 ) -> mlua::Result<Sandbox> {
     let native = lua.create_table()?;
     native.raw_set("call", call)?;
@@ -96,8 +97,9 @@ pub(super) fn build(
     native.raw_set("cjson_values", cjson::values(lua)?)?;
     native.raw_set("cmsgpack", cmsgpack::library(lua, shared.bytes_max)?)?;
     native.raw_set("cmsgpack_values", cmsgpack::values(lua)?)?;
-    let redis = redis(lua, shared, around)?;
+    let redis = redis(lua, shared)?;
     redis.raw_set("log", log)?;
+    redis.raw_set("acl_check_cmd", may)?;
     native.raw_set("redis", redis)?;
     let made = lua.load(include_str!("sandbox.lua")).set_name(CHUNK);
     let (environment, globals, run) = made.call((native, PATTERN_BYTES_MAX, SORTS_MAX))?;
@@ -105,7 +107,7 @@ pub(super) fn build(
 }
 
 /// Returns the functions of the table `redis` that raise their errors as tables.
-fn redis(lua: &Lua, shared: &Rc<Shared>, around: Surroundings) -> mlua::Result<Table> {
+fn redis(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     let sha = function(lua, "sha1hex", |lua, arguments| {
         if arguments.values.len() != 1 {
@@ -141,19 +143,6 @@ fn redis(lua: &Lua, shared: &Rc<Shared>, around: Surroundings) -> mlua::Result<T
         Ok(Vec::new())
     })?;
     redis.raw_set("set_repl", set_repl)?;
-    let acl = function(lua, "acl_check_cmd", move |_, arguments| {
-        if arguments.values.is_empty() {
-            return Err(Problem::Table(
-                "Please specify at least one argument for this redis lib call".into(),
-            ));
-        }
-        // Every client may run every command.
-        match (around.is_command)(&arguments.bytes(0).unwrap_or_default()) {
-            true => Ok(vec![Value::Boolean(true)]),
-            false => Err(Problem::Table("Invalid command passed to redis.acl_check_cmd()".into())),
-        }
-    })?;
-    redis.raw_set("acl_check_cmd", acl)?;
     Ok(redis)
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Connection {
     pub(super) early: Vec<u8>,
     /// True if its waiting command must run again.
     pub(super) woken: bool,
+    /// True if its user has lost channels, so that it may have to close.
+    pub(super) checks_channels: bool,
     /// Set if the waiting of its command must end; true for an error.
     pub(super) unblocked: Option<bool>,
     /// True if the client has closed its side, or the connection has failed.
@@ -169,11 +171,12 @@ impl CoreService {
     /// Adds the connection of an opened socket. Sockets open in the order of the requests.
     pub(super) fn opened(&self, listener: u32, socket: SocketId) {
         let arriving = self.arriving.borrow_mut().pop_front();
-        let Arriving { id, refused, info } = arriving.expect("it was asked for");
+        let Arriving { id, refused, mut info } = arriving.expect("it was asked for");
         let statistics = self.state.statistics();
         statistics.connections.add(1);
-        let authenticated = self.state.settings().password.is_none();
-        let mut client = Box::new(Client::new(Session { id, authenticated, ..Session::default() }));
+        let user = self.state.shared.acl.open_default();
+        info.user.clone_from(&user);
+        let mut client = Box::new(Client::new(Session { id, user, ..Session::default() }));
         if refused {
             statistics.rejected.add(1);
             client.reply.error("ERR max number of clients reached");
@@ -199,6 +202,7 @@ impl CoreService {
             queued: false,
             early: Vec::new(),
             woken: false,
+            checks_channels: false,
             unblocked: None,
             ended: false,
             active: self.now.get(),
@@ -308,6 +312,8 @@ impl CoreService {
             client.session.unblocked = Some(fails);
             connection.woken = true;
         }
+        connection.killed |=
+            std::mem::take(&mut connection.checks_channels) && !client.session.may_subscribe();
         for message in connection.messages.drain(..) {
             client.deliver(&message);
         }

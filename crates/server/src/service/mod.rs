@@ -160,6 +160,9 @@ impl CoreService {
                 Note::Unblock { id, fails } => {
                     self.with_id(id, |connection| connection.unblocked = Some(fails));
                 }
+                Note::Channels(id) => {
+                    self.with_id(id, |connection| connection.checks_channels = true);
+                }
                 Note::Kill(id) => self.with_id(id, |connection| connection.killed = true),
             }
         }

@@ -1,4 +1,4 @@
-//! Every command has the arity, flags and key specifications of a stock `redis-server`.
+//! Every command has the arity, flags, categories and key specifications of a stock `redis-server`.
 
 use super::client::{Reply, Server};
 use super::redis::Redis;
@@ -68,6 +68,7 @@ fn compare(ours: &Reply, theirs: &Reply) -> Vec<String> {
     }
     same("flags", flags(&ours[2]).join(" "), flags(&theirs[2]).join(" "));
     same("positions", format!("{:?}", &ours[3..6]), format!("{:?}", &theirs[3..6]));
+    same("categories", flags(&ours[6]).join(" "), flags(&theirs[6]).join(" "));
     same("key specifications", specs(&ours[8]).join(" "), specs(&theirs[8]).join(" "));
     for ours in parts(&ours[9]) {
         let name = text(&parts(ours)[0]);
@@ -82,7 +83,7 @@ fn compare(ours: &Reply, theirs: &Reply) -> Vec<String> {
 }
 
 #[test]
-fn every_command_has_the_arity_flags_and_key_specifications_of_redis() {
+fn every_command_has_the_arity_flags_categories_and_key_specifications_of_redis() {
     let Some(mut redis) = Redis::start() else {
         eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
         return;

@@ -1,6 +1,7 @@
 //! The server over the real engine, a real file and real sockets, and its commands over plain
 //! memory.
 
+mod acl;
 mod arguments;
 mod blocking;
 mod bounds;
