@@ -13,13 +13,16 @@ mod config_file;
 mod designs;
 mod doctor;
 mod exit;
+mod export;
 #[cfg(test)]
 mod fuzz;
+mod import;
 mod load;
 mod manual;
 mod market;
 mod numbers;
 mod output;
+mod peer;
 mod progress;
 mod reproduce;
 mod serve;
@@ -103,6 +106,18 @@ enum Verb {
     /// times. Every value read must have been written, and must not be older than the last
     /// acknowledged one. The exit status is 1 if a reply was wrong or an error.
     Load(load::Arguments),
+    /// Send the keys of a database file of Redis to a server
+    ///
+    /// Reads a file of Redis up to 7.4 or of Valkey 8, such as dump.rdb, and sends its keys to a
+    /// running server. Large values go in pieces, so that they take little DRAM on both sides. Keys
+    /// that have expired are left out. A key that the server refuses is named, and the exit status
+    /// is 1.
+    Import(import::Arguments),
+    /// Write the keys of a server to a database file of Redis
+    ///
+    /// Writes all keys of a running server to a new file that Redis 7.0 or later loads. Each key is
+    /// written as it is at its time: stop the writers for a file of one moment.
+    Export(export::Arguments),
     /// Trace the memory accesses of a program, virtual and physical
     ///
     /// Runs the command under Valgrind's memory tracer, hundreds of times slower than alone. Passes
@@ -178,6 +193,8 @@ fn main() -> ExitCode {
         Verb::Reproduce(arguments) => reproduce::run(&arguments),
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Load(arguments) => load::run(arguments),
+        Verb::Import(arguments) => import::run(&arguments),
+        Verb::Export(arguments) => export::run(&arguments),
         Verb::Trace(arguments) => trace::run(arguments),
         Verb::Store(arguments) => store::run(&arguments),
         Verb::Man(arguments) => manual::man(&arguments, Arguments::command()),

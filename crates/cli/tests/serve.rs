@@ -369,3 +369,33 @@ fn counter(address: &str, name: &str) -> Option<u64> {
     let lines = BufReader::new(socket).lines().map_while(Result::ok);
     lines.filter_map(|line| line.strip_prefix(name)?.trim().parse().ok()).next()
 }
+
+#[test]
+fn keys_are_exported_and_imported_and_a_damaged_file_is_one_line() {
+    let here = folder();
+    let (one, other) = (Server::with(&[]), Server::with(&[]));
+    let load = ["load", "--server", &one.address, "--keys", "500", "--writes", "0"];
+    printed(ebbtide(here.path(), &load).args(["--seconds", "0.1", "--warm-up", "0"]));
+    let export = ["export", "dump.rdb", "--server", &one.address];
+    assert_eq!(printed(&mut ebbtide(here.path(), &export)), "keys               500\n");
+    let error = complaint(&mut ebbtide(here.path(), &export), 2);
+    assert!(error.contains("dump.rdb: File exists"), "{error}");
+    let import = ["import", "dump.rdb", "--server", &other.address];
+    assert_eq!(printed(&mut ebbtide(here.path(), &import)), "keys               500\n");
+    let again = ebbtide(here.path(), &import).output().expect("it runs");
+    let text = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(1));
+    assert_eq!(text.lines().count(), 102, "a hundred keys, and two lines: {text}");
+    assert!(text.trim_end().ends_with("dump.rdb: 500 keys refused"), "{text}");
+    let replace = [&import[..], &["--replace"]].concat();
+    assert_eq!(printed(&mut ebbtide(here.path(), &replace)), "keys               500\n");
+
+    let path = here.path().join("dump.rdb");
+    let bytes = std::fs::read(&path).expect("it is there");
+    std::fs::write(&path, &bytes[..1000]).expect("written");
+    let error = complaint(&mut ebbtide(here.path(), &replace), 2);
+    assert!(error.contains("dump.rdb: byte ") && error.contains("cut off"), "{error}");
+    std::fs::write(&path, b"no database").expect("written");
+    let error = complaint(&mut ebbtide(here.path(), &replace), 2);
+    assert!(error.contains("byte 0: no database file of Redis"), "{error}");
+}

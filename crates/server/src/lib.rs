@@ -37,6 +37,7 @@ mod number;
 mod options;
 mod patience;
 mod protocol;
+pub mod rdb;
 mod reserved;
 pub mod resp;
 mod run;

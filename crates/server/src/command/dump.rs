@@ -9,21 +9,15 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Entry, Key, Kind, Large, LargeId};
 
 use super::arguments::clamp;
-use super::dump_text::{
-    COMPRESSED, INTEGER_1, INTEGER_2, INTEGER_4, read_length, take_text, write_length,
-};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, dump_collections, large};
 use crate::large::{Outgoing, PIECE_BYTES};
 use crate::number::integer;
-
-/// Version of the format.
-const VERSION: u16 = 10;
-
-/// The latest version that is read. Since 12, Redis has hashes with fields that expire.
-const VERSION_READ_MAX: u16 = 12;
-
-/// Type byte of a string.
-const STRING: u8 = 0;
+use crate::rdb::checksum::crc64;
+use crate::rdb::forms::STRING;
+use crate::rdb::text::{
+    COMPRESSED, INTEGER_1, INTEGER_2, INTEGER_4, read_length, take_text, write_length,
+};
+use crate::rdb::{VERSION, VERSION_READ_MAX};
 
 const WRONG: &str = "ERR DUMP payload version or checksum are wrong";
 const BAD: &str = "ERR Bad data format";
@@ -299,35 +293,9 @@ fn restored(dump: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
     value.ok_or(BAD.into())
 }
 
-/// The CRC-64 of Redis: Jones's polynomial, reflected, without an initial or a final inversion.
-/// `before` is the CRC of the preceding bytes.
-fn crc64(before: u64, bytes: &[u8]) -> u64 {
-    const POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9_u64.reverse_bits();
-    const TABLE: [u64; 256] = {
-        let mut table = [0; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            let (mut crc, mut bit) = (byte as u64, 0);
-            while bit < 8 {
-                crc = if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
-                bit += 1;
-            }
-            table[byte] = crc;
-            byte += 1;
-        }
-        table
-    };
-    bytes.iter().fold(before, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_checksum_is_that_of_redis() {
-        assert_eq!(crc64(0, b"123456789"), 0xe9c6_d914_c4b8_d9ca);
-    }
 
     #[test]
     fn what_is_dumped_is_restored_and_damage_is_noticed() {

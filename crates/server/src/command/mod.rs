@@ -10,7 +10,6 @@ mod collections;
 mod config;
 mod dump;
 mod dump_collections;
-mod dump_text;
 mod elements;
 mod events;
 mod expiry;

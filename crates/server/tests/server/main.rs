@@ -27,6 +27,7 @@ mod models;
 mod monitoring;
 mod month;
 mod months;
+mod rdb;
 mod redis;
 mod retaken;
 mod scripts;

@@ -29,7 +29,7 @@ fn bytes(length: usize) -> Vec<u8> {
 }
 
 /// Reads everything of a key, in an order that does not depend on the server.
-fn read(client: &mut Client, key: &str) -> String {
+pub(crate) fn read(client: &mut Client, key: &str) -> String {
     let Reply::Status(kind) = client.call(&format!("type {key}")) else { panic!("a kind") };
     let reply = match kind.as_str() {
         "hash" => client.call(&format!("hgetall {key}")),

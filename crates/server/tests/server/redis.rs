@@ -17,12 +17,16 @@ pub(crate) struct Redis {
     process: Child,
     pub(crate) client: Client,
     address: std::net::SocketAddr,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Redis {
     pub(crate) fn start() -> Option<Redis> {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        Redis::start_in(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"))
+    }
+
+    /// Starts it with the keys of `dump.rdb` in a folder, if there is such a file.
+    pub(crate) fn start_in(folder: tempfile::TempDir) -> Option<Redis> {
         let port = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
@@ -37,7 +41,13 @@ impl Redis {
             assert!(Instant::now() < until, "redis-server does not answer");
             std::thread::yield_now();
         }
-        Some(Redis { process, client: Client::connect(address), address, _folder: folder })
+        Some(Redis { process, client: Client::connect(address), address, folder })
+    }
+
+    /// Writes its keys to a file, and returns its path.
+    pub(crate) fn save(&mut self) -> std::path::PathBuf {
+        assert_eq!(self.client.call("save"), Reply::Status("OK".into()));
+        self.folder.path().join("dump.rdb")
     }
 
     /// Returns another connection.

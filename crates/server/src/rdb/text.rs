@@ -1,13 +1,13 @@
-//! Strings and lengths in the format of `DUMP`. Strings are plain, integers, or packed with LZF.
+//! Strings and lengths. Strings are plain, integers, or packed with LZF.
 
 /// The first byte of an encoded string: an integer of 1, 2 or 4 bytes, or LZF.
-pub(super) const INTEGER_1: u8 = 0xc0;
-pub(super) const INTEGER_2: u8 = 0xc1;
-pub(super) const INTEGER_4: u8 = 0xc2;
-pub(super) const COMPRESSED: u8 = 0xc3;
+pub(crate) const INTEGER_1: u8 = 0xc0;
+pub(crate) const INTEGER_2: u8 = 0xc1;
+pub(crate) const INTEGER_4: u8 = 0xc2;
+pub(crate) const COMPRESSED: u8 = 0xc3;
 
 /// Removes an encoded string from the front of `rest`.
-pub(super) fn take_text(rest: &mut &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+pub(crate) fn take_text(rest: &mut &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     let (&first, text) = rest.split_first()?;
     let bytes = match first {
         INTEGER_1 => 1,
@@ -38,7 +38,7 @@ pub(super) fn take_text(rest: &mut &[u8], bytes_max: usize) -> Option<Vec<u8>> {
 }
 
 /// Appends a length: 6 or 14 bits after a tag of 2 bits, 4 bytes after 0x80, or 8 after 0x81.
-pub(super) fn write_length(bytes: &mut Vec<u8>, length: usize) {
+pub(crate) fn write_length(bytes: &mut Vec<u8>, length: usize) {
     match length {
         0..0x40 => bytes.push(length as u8),
         0x40..0x4000 => bytes.extend((length as u16 | 0x4000).to_be_bytes()),
@@ -54,7 +54,7 @@ pub(super) fn write_length(bytes: &mut Vec<u8>, length: usize) {
 }
 
 /// Parses a length. Returns the bytes after it too.
-pub(super) fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+pub(crate) fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes {
         [first @ 0..=0x3f, rest @ ..] => Some((usize::from(*first), rest)),
         [first @ 0x40..=0x7f, second, rest @ ..] => {
