@@ -162,7 +162,7 @@ fn collections_larger_than_a_request_of_the_server_come_and_go_in_pieces() {
     let Some(mut redis) = Redis::start() else { return };
     // With 16 MiB of DRAM, an argument has at most 1 MiB.
     let elements: Vec<String> = (0..500).map(|at| format!("{at:0>40}")).collect();
-    for round in 0..400 {
+    for round in 0..200 {
         redis.client.call(&format!("rpush list {}", elements.join(" ")));
         let each = |form: &str| -> String {
             let with = |(at, text): (usize, &String)| {
@@ -170,7 +170,7 @@ fn collections_larger_than_a_request_of_the_server_come_and_go_in_pieces() {
             };
             elements.iter().enumerate().map(with).collect::<Vec<_>>().join(" ")
         };
-        if round < 100 {
+        if round < 60 {
             redis.client.call(&format!("hset hash {}", each("fN T")));
             redis.client.call(&format!("sadd set {}", each("mN-T")));
             redis.client.call(&format!("zadd zset {}", each("N.25 mN-T")));

@@ -37,7 +37,12 @@ impl Redis {
             .ok()?;
         let address = ([127, 0, 0, 1], port).into();
         let until = Instant::now() + Duration::from_secs(60);
-        while std::net::TcpStream::connect(address).is_err() {
+        // It accepts connections before it has loaded its keys.
+        let answers = || {
+            std::net::TcpStream::connect(address).is_ok()
+                && Client::connect(address).call("ping") == Reply::Status("PONG".into())
+        };
+        while !answers() {
             assert!(Instant::now() < until, "redis-server does not answer");
             std::thread::yield_now();
         }
