@@ -151,7 +151,8 @@ mod tests {
         }
         for threads in [1, 2, 5, 100] {
             let chains = chains(&plans, (0..plans.len()).collect(), threads);
-            assert!(chains.len() >= threads.min(plans.len()).max(2), "{chains:?}");
+            let length_max = plans.len().div_ceil(threads);
+            assert!(chains.iter().all(|chain| chain.len() <= length_max), "{chains:?}");
             let mut all = chains.concat();
             all.sort_unstable();
             assert!(all.into_iter().eq(0..plans.len()));
