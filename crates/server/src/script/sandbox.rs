@@ -51,7 +51,8 @@ impl Shared {
         const BITS: u64 = (1 << 48) - 1;
         let next = self.random.get().wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & BITS;
         self.random.set(next);
-        (next >> 17) as f64 / f64::from(1u32 << 31)
+        // As in Redis, 31 bits are divided by 2³¹ - 1.
+        ((next >> 17) % i32::MAX as u64) as f64 / f64::from(i32::MAX)
     }
 }
 
@@ -87,7 +88,7 @@ pub(super) fn build(
     native.raw_set("random", function(lua, "random", move |_, a| random(&source, a))?)?;
     let source = shared.clone();
     let seed = function(lua, "randomseed", move |_, arguments| {
-        source.random.set(arguments.integer(0)? as u64 & 0xffff_ffff << 16 | 0x330e);
+        source.random.set((arguments.integer(0)? as u64 & 0xffff_ffff) << 16 | 0x330e);
         Ok(Vec::new())
     })?;
     native.raw_set("randomseed", seed)?;

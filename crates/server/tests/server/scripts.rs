@@ -679,3 +679,12 @@ fn scripts_of_many_connections_take_effect_one_by_one() {
         assert_eq!(client.call("dbsize"), Reply::Integer(809));
     }
 }
+
+#[test]
+fn a_seed_decides_the_random_numbers_as_in_redis() {
+    let Some(mut pair) = Pair::start(Policy::None) else { return };
+    let body = "math.randomseed(ARGV[1]) return {tostring(math.random()), math.random(1000)}";
+    let seeds = ["10", "20", "-1", "0", "4294967297"];
+    let numbers: Vec<Reply> = seeds.iter().map(|seed| pair.eval(body, &["0", seed])).collect();
+    assert_ne!(numbers[0], numbers[1]);
+}
