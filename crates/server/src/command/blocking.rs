@@ -10,7 +10,7 @@ use ebbtide_structures::keyspace::{Kind, Score};
 use super::lists::{self, End};
 use super::removing::Several;
 use super::sorted_sets;
-use super::{Call, Failure, Outcome, WRONG_KIND};
+use super::{Call, Failure, Outcome};
 use crate::number;
 use crate::session::{Blocked, Session};
 use crate::state::State;
@@ -83,13 +83,7 @@ fn wait_then<M: Memory>(
 ) -> Outcome {
     // The command may run more than once in its transaction.
     let earlier = call.session.blocked.take();
-    let found = match attempt(call) {
-        // A waiting client passes over values of other kinds.
-        Err(Failure::Reply(text)) if text == WRONG_KIND && call.session.resumed.is_some() => {
-            Ok(false)
-        }
-        found => found,
-    };
+    let found = attempt(call);
     if found != Ok(false) {
         if let Some(earlier) = earlier {
             stop_waiting(call.state, call.session, &earlier);
@@ -137,7 +131,7 @@ fn pop_list<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     let (timeout_ms, keys) = (timeout(call, last)?, &call.arguments[1..last]);
     wait(call, keys, timeout_ms, Null::Array, |call| {
         for key in keys {
-            if call.length(key, Kind::List)? > 0 {
+            if call.awaited_length(key, Kind::List)? > 0 {
                 call.reply.array(2);
                 call.reply.bulk(key);
                 lists::pop(call, key, end, 1)?;
@@ -179,7 +173,7 @@ fn pop_member<M: Memory>(call: &mut Call<'_, M>, end: sorted_sets::End) -> Outco
     let (timeout_ms, keys) = (timeout(call, last)?, &call.arguments[1..last]);
     wait(call, keys, timeout_ms, Null::Array, |call| {
         for key in keys {
-            if call.length(key, Kind::SortedSet)? > 0 {
+            if call.awaited_length(key, Kind::SortedSet)? > 0 {
                 call.reply.array(3);
                 call.reply.bulk(key);
                 sorted_sets::pop(call, key, end, 1, |call, element| {

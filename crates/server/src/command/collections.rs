@@ -87,6 +87,20 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(collection.map_or(0, |collection| collection.len(self.memory)))
     }
 
+    /// As [`length`](Call::length), of a key for whose elements a client may wait. A client that
+    /// waits passes over keys of other kinds.
+    ///
+    /// # Errors
+    /// As [`length`](Call::length), unless the client waits.
+    pub(super) fn awaited_length(&mut self, key: &[u8], kind: Kind) -> Result<u64, Failure> {
+        match self.length(key, kind) {
+            Err(Failure::Reply(text)) if text == WRONG_KIND && self.session.resumed.is_some() => {
+                Ok(0)
+            }
+            length => length,
+        }
+    }
+
     /// Changes the collection of a key, which is made if it is missing. `change` may run more than
     /// once.
     ///

@@ -416,6 +416,9 @@ pub(super) fn move_one<M: Memory>(
     (from_end, to_end): (End, End),
 ) -> Result<bool, Failure> {
     let (from, to) = (call.key(1), call.key(2));
+    if call.awaited_length(from.bytes, Kind::List)? == 0 {
+        return Ok(false);
+    }
     let Some(source) = call.collection(&from, Kind::List)? else { return Ok(false) };
     call.collection(&to, Kind::List)?;
     let count = source.len(call.memory);

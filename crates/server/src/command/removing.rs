@@ -77,7 +77,7 @@ impl<M: Memory> Call<'_, M> {
         pop: impl FnOnce(&mut Self, &[u8], u64) -> Outcome,
     ) -> Result<bool, Failure> {
         for key in keys {
-            let there = self.length(key, kind)?.min(count);
+            let there = self.awaited_length(key, kind)?.min(count);
             if there > 0 {
                 self.reply.array(2);
                 self.reply.bulk(key);

@@ -221,3 +221,41 @@ fn a_client_ends_the_waiting_of_another() {
         assert_eq!(waiters[1].call("ping"), Reply::Status("PONG".into()));
     }
 }
+
+#[test]
+fn a_client_that_waits_passes_over_keys_of_other_kinds() {
+    let server = Server::start(|_| ());
+    let (mut waiter, mut other) = (server.client(), server.client());
+    for (line, fill, expected) in [
+        ("blpop a b 0", "rpush b x", array(&["b", "x"])),
+        ("brpop a b 0", "rpush b x", array(&["b", "x"])),
+        ("blmpop 0 2 a b left", "rpush b x", Reply::Array(vec![bulk("b"), array(&["x"])])),
+        ("bzpopmin a b 0", "zadd b 1 x", array(&["b", "x", "1"])),
+        ("bzmpop 0 2 a b max", "zadd b 1 x", {
+            Reply::Array(vec![bulk("b"), Reply::Array(vec![array(&["x", "1"])])])
+        }),
+    ] {
+        send(&mut waiter, line);
+        wait_for_blocked(&mut other, 1);
+        other.call("set a text");
+        other.call(fill);
+        assert_eq!(waiter.reply(), Some(expected), "{line}");
+        other.call("del a b");
+    }
+}
+
+#[test]
+fn a_client_that_waits_to_move_a_value_gets_an_error_for_a_destination_of_another_kind() {
+    let server = Server::start(|_| ());
+    let (mut waiter, mut other) = (server.client(), server.client());
+    other.call("set to text");
+    for line in ["brpoplpush from to 0", "blmove from to left left 0"] {
+        send(&mut waiter, line);
+        wait_for_blocked(&mut other, 1);
+        assert_eq!(other.call("rpush from x"), Reply::Integer(1));
+        let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(waiter.reply(), Some(Reply::Error(text.into())), "{line}");
+        wait_for_blocked(&mut other, 0);
+        assert_eq!(other.call("lpop from"), bulk("x"));
+    }
+}
