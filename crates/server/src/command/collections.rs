@@ -316,6 +316,22 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
+    /// Parses the number of random elements, the third argument.
+    ///
+    /// # Errors
+    /// Returns an error if it is no integer, or the least one, whose negation is none.
+    pub(super) fn random_count(&self) -> Result<i64, Failure> {
+        match self.integer(2)? {
+            i64::MIN => Err(format!(
+                "ERR value is out of range, value must between {} and {}",
+                -i64::MAX,
+                i64::MAX
+            )
+            .into()),
+            count => Ok(count),
+        }
+    }
+
     /// Calls `each` with random elements: `count` different ones, or `-count` that may repeat.
     ///
     /// # Errors

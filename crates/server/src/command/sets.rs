@@ -91,10 +91,7 @@ pub(super) fn srandmember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Err(SYNTAX.into());
     }
     let counted = call.arguments.len() == 3;
-    let count = if counted { call.integer(2)? } else { 1 };
-    if count == i64::MIN {
-        return Err("ERR value is out of range".into());
-    }
+    let count = if counted { call.random_count()? } else { 1 };
     let key = call.key(1);
     let set = call.collection(&key, Kind::Set)?;
     let Some(set) = set else {

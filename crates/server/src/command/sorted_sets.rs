@@ -272,12 +272,12 @@ pub(super) fn zrandmember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         call.reply.bulk_or_null(found.as_deref());
         return Ok(());
     }
-    let count = call.integer(2)?;
+    let count = call.random_count()?;
     let with_scores = call.arguments.len() == 4 && call.is(3, "WITHSCORES");
     if call.arguments.len() > 4 || call.arguments.len() == 4 && !with_scores {
         return Err(SYNTAX.into());
     }
-    if with_scores && count < -(i64::MAX / 2) {
+    if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err("ERR value is out of range".into());
     }
     let key = call.key(1);
