@@ -115,8 +115,12 @@ fn rank_at<M: Memory>(
             (bytes + u64::from(open != after)).to_be_bytes().to_vec()
         }
         Bound::Member(member, open) => {
-            // All elements have the same score, or the order is not defined.
-            let Some(first) = set.at(call.memory, 0) else { return 0 };
+            let (first, last) =
+                (set.at(call.memory, 0), set.at(call.memory, count.saturating_sub(1)));
+            let Some((first, last)) = first.zip(last) else { return 0 };
+            if Score::split(&first).0 != Score::split(&last).0 {
+                return rank_of_member(call, set, (member, open != after), count);
+            }
             let mut bytes = Score::of(Score::split(&first).0).with(member);
             if open != after {
                 bytes.push(0);
@@ -125,6 +129,26 @@ fn rank_at<M: Memory>(
         }
     };
     set.rank_of(call.memory, &bytes)
+}
+
+/// Number of elements whose members are before a bound, in a set with several scores. If these do
+/// not sort the members, the result is not defined. `with_equal` counts the bound itself.
+fn rank_of_member<M: Memory>(
+    call: &mut Call<'_, M>,
+    set: &Collection,
+    (bound, with_equal): (&[u8], bool),
+    count: u64,
+) -> u64 {
+    let (mut start, mut end) = (0, count);
+    while start < end {
+        let middle = start + (end - start) / 2;
+        let is_before = set.at(call.memory, middle).is_some_and(|element| {
+            let member = Score::split(&element).1;
+            member < bound || with_equal && member == bound
+        });
+        (start, end) = if is_before { (middle + 1, end) } else { (start, middle) };
+    }
+    start
 }
 
 /// Parses the bounds at `index` and after, and then options.

@@ -470,3 +470,35 @@ fn common_subsequences_are_those_of_redis() {
         }
     }
 }
+
+#[test]
+fn members_in_order_are_found_by_member_whatever_their_scores() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|_| {});
+    let mut ours = server.client();
+    let bounds = ["-", "+", "[a", "(a", "[c", "(c", "[bb", "[e", "(e", "[f"];
+    for (few, members) in [(true, 5), (false, 5_000)] {
+        for client in [&mut redis.client, &mut ours] {
+            client.call("del z");
+            for member in 0..members {
+                let name = match few {
+                    true => char::from(b'a' + member as u8).to_string(),
+                    false => format!("c{member:05}"),
+                };
+                client.call(&format!("zadd z {} {name}", member / 2));
+            }
+        }
+        for least in bounds {
+            for greatest in bounds {
+                for line in [
+                    format!("zrangebylex z {least} {greatest} limit 0 9"),
+                    format!("zlexcount z {least} {greatest}"),
+                    format!("zrange z {greatest} {least} bylex rev limit 1 3"),
+                    format!("zrangestore to z {least} {greatest} bylex limit 0 5"),
+                ] {
+                    assert_eq!(redis.client.call(&line), ours.call(&line), "{line}");
+                }
+            }
+        }
+    }
+}
