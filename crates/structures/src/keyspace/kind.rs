@@ -3,8 +3,8 @@
 /// The bit of a tag that tells trees from packed elements.
 const IN_TREES: u8 = 0x80;
 
-/// The bit of a tag that says that a collection in trees has one more: a hash has it for its fields
-/// that expire.
+/// The bit of a tag that says that a collection in trees has one more. A hash has it for its fields
+/// that expire, and a stream for its consumer groups.
 const ONE_MORE: u8 = 0x40;
 
 /// The kind of a value.
@@ -54,7 +54,8 @@ impl Kind {
         }
     }
 
-    /// Trees of a large collection. A tree of fields that expire comes in addition.
+    /// Trees of a large collection. A tree of fields that expire or of consumer
+    /// groups comes in addition.
     pub(super) fn trees(self) -> usize {
         if self == Kind::SortedSet { 2 } else { 1 }
     }
@@ -64,7 +65,7 @@ impl Kind {
 pub(super) fn roots_of_tag(tag: u8) -> usize {
     match tag & (IN_TREES | ONE_MORE) {
         IN_TREES => Kind::of_tag(tag).trees(),
-        // Only a hash has it. A writer may have torn the tag.
+        // A hash or a stream has it. A writer may have torn the tag.
         both if both == IN_TREES | ONE_MORE => 2,
         _ => 0,
     }

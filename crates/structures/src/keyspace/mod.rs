@@ -68,8 +68,9 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 pub use collection::{
-    Collection, ELEMENT_BYTES_MAX, EntryId, ExpiredFields, Field, MEMBER_BYTES_MAX,
-    ORDERED_BYTES_MAX, SCAN_END, Score, StreamState, fields_of,
+    Collection, Consumer, ELEMENT_BYTES_MAX, EntryId, ExpiredFields, Field, Group, GroupRecord,
+    MEMBER_BYTES_MAX, NAME_BYTES_MAX, ORDERED_BYTES_MAX, Pending, SCAN_END, Score, StreamState,
+    fields_of,
 };
 pub use entry::{Entry, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 pub use expire::{Due, Expired};
@@ -95,10 +96,10 @@ pub const STRIPES: u64 = 256;
 
 /// The first word of a keyspace: its name, and the version of its format in the last byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x00") | VERSION << VERSION_SHIFT;
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
-/// The oldest version that is opened. It has strings only, and version 5 has no streams. Values
-/// have the same form in all of them.
+/// The oldest version that is opened. It has strings only, version 5 has no streams, and version 6
+/// no consumer groups. Values have the same form in all of them.
 const VERSION_MIN: u64 = 4;
 const VERSION_SHIFT: u32 = 56;
 

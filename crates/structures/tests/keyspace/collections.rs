@@ -12,21 +12,21 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const PAGES: u64 = 8_192;
-const DATABASE: usize = 2;
+pub(crate) const DATABASE: usize = 2;
 
-struct Store {
-    memory: Plain,
-    keys: Keyspace,
+pub(crate) struct Store {
+    pub(crate) memory: Plain,
+    pub(crate) keys: Keyspace,
 }
 
 impl Store {
-    fn new() -> Store {
+    pub(crate) fn new() -> Store {
         let mut memory = Plain::zeroed(PAGES * PAGE_BYTES as u64);
         let keys = Keyspace::format(&mut memory, Addr(0), PAGES, HashSecret([7, 8]));
         Store { memory, keys }
     }
 
-    fn open(&mut self, key: &Key<'_>, kind: Kind) -> Collection {
+    pub(crate) fn open(&mut self, key: &Key<'_>, kind: Kind) -> Collection {
         let mut value = Vec::new();
         let entry = self.keys.find(&mut self.memory, DATABASE, key, &mut value);
         let found = entry.and_then(|entry| self.keys.open_collection(key, &entry, &value));
@@ -34,7 +34,7 @@ impl Store {
     }
 
     /// Changes the collection of a key.
-    fn change<R>(
+    pub(crate) fn change<R>(
         &mut self,
         name: &[u8],
         kind: Kind,
@@ -57,7 +57,7 @@ impl Store {
         all
     }
 
-    fn free_after_upkeep(&mut self) -> u64 {
+    pub(crate) fn free_after_upkeep(&mut self) -> u64 {
         while self.keys.reclaim_large(&mut self.memory, |_| false) {}
         self.keys.free_pages(&mut self.memory).0
     }
@@ -555,7 +555,7 @@ fn name_of_version(version: u64) -> u64 {
 }
 
 #[test]
-fn a_keyspace_without_streams_is_opened_and_becomes_one_of_the_current_version() {
+fn a_keyspace_of_an_older_version_is_opened_and_becomes_one_of_the_current_version() {
     let mut store = Store::new();
     let key = store.keys.key(b"old");
     let set = store.keys.set(&mut store.memory, DATABASE, &key, b"value", None);
@@ -566,9 +566,9 @@ fn a_keyspace_without_streams_is_opened_and_becomes_one_of_the_current_version()
         let put = store.change(b"set", Kind::Set, |set, memory| set.put(memory, &element));
         assert_eq!(put, Ok(true));
     }
-    for version in [4, 5] {
+    for version in [4, 5, 6] {
         store.memory.store(Addr(0), name_of_version(version));
-        let keys = Keyspace::open(&mut store.memory, Addr(0)).expect("it has no streams");
+        let keys = Keyspace::open(&mut store.memory, Addr(0)).expect("an older form");
         keys.upgrade(&mut store.memory);
         assert_eq!(store.memory.load::<u64>(Addr(0)), current);
         let mut value = Vec::new();
@@ -581,9 +581,10 @@ fn a_keyspace_without_streams_is_opened_and_becomes_one_of_the_current_version()
 #[test]
 fn builds_refuse_versions_that_they_do_not_know() {
     let mut store = Store::new();
-    // Builds up to version 5 take a stream for a list, so streams need a version of their own.
-    assert_eq!(store.memory.load::<u64>(Addr(0)), name_of_version(6));
-    for version in [3, 7] {
+    // Builds up to version 5 take a stream for a list, and those up to 6 lose consumer groups. So
+    // these need versions of their own.
+    assert_eq!(store.memory.load::<u64>(Addr(0)), name_of_version(7));
+    for version in [3, 8] {
         store.memory.store(Addr(0), name_of_version(version));
         let opened = Keyspace::open(&mut store.memory, Addr(0));
         assert_eq!(opened.err(), Some(NotKeyspace::Version(version)));
@@ -591,7 +592,7 @@ fn builds_refuse_versions_that_they_do_not_know() {
 }
 
 /// Pages that one look-up reads.
-fn pages_read<R>(
+pub(crate) fn pages_read<R>(
     store: &mut Store,
     look_up: impl FnOnce(&Keyspace, &mut Counting<'_>) -> R,
 ) -> usize {
@@ -606,7 +607,7 @@ fn pages_read<R>(
     pages.len()
 }
 
-type Counting<'a> = Faulty<'a, Plain, &'a mut dyn FnMut(PageId, bool) -> bool>;
+pub(crate) type Counting<'a> = Faulty<'a, Plain, &'a mut dyn FnMut(PageId, bool) -> bool>;
 
 #[test]
 fn an_element_among_many_costs_three_pages_more_than_a_string() {

@@ -2,6 +2,7 @@
 
 mod collections;
 mod expiry;
+mod groups;
 mod large;
 mod model;
 mod room;

@@ -10,11 +10,12 @@
 //! | set | member | hash of the member |
 //! | sorted set | score, member | score and member, of a long one its start; a second tree by hash of the member |
 //! | list | value | place in the list |
-//! | stream | id, fields with values | id |
+//! | stream | id, fields with values | id; perhaps a second tree with its consumer groups |
 //!
 //! The hash has 128 bits and a secret key, so different names do not collide.
 
 mod expiring;
+mod groups;
 mod hashed;
 mod list;
 mod packed;
@@ -36,6 +37,7 @@ use tree::{Access, Payload, Seek, Tree};
 
 pub use expiring::ExpiredFields;
 pub(super) use expiring::{all_over, first_expiry};
+pub use groups::{Consumer, Group, GroupRecord, NAME_BYTES_MAX, Pending};
 pub use hashed::{Field, SCAN_END};
 pub use sorted::{MEMBER_BYTES_MAX, ORDERED_BYTES_MAX, Score};
 pub use stream::{EntryId, StreamState, fields_of};
@@ -72,6 +74,8 @@ pub struct Collection {
     is_changed: bool,
     /// True if an element was put or removed.
     was_changed: bool,
+    /// True if a consumer group of a stream was changed, or its consumers or pending entries.
+    changed_groups: bool,
     /// Number of its trees that are in the list of values without a key.
     listed: usize,
     /// Number of its trees that the entry of its key names.
@@ -104,6 +108,11 @@ impl Collection {
     /// True if an element was put or removed.
     pub fn was_changed(&self) -> bool {
         self.was_changed
+    }
+
+    /// True if a consumer group of a stream was changed, or its consumers or pending entries.
+    pub fn changed_groups(&self) -> bool {
+        self.changed_groups
     }
 
     /// Adds an element that was [read](Collection::read) from another collection of this kind.
@@ -368,6 +377,9 @@ impl Collection {
     /// The elements of trees that are small enough to be packed.
     fn packed_again<M: Memory>(&self, memory: &mut M) -> Option<Packed> {
         let tree = self.tree(0)?;
+        if self.keeps_groups(memory) {
+            return None;
+        }
         let bytes = tree.leaf_bytes(&mut self.access(memory))?;
         if bytes > PACKED_AGAIN_BYTES.min(self.packed_bytes_max) {
             return None;
@@ -412,6 +424,7 @@ impl Keyspace {
             is_stored: false,
             is_changed: false,
             was_changed: false,
+            changed_groups: false,
             listed: 0,
             stored_trees: 0,
             no_field_expires_before: None,
