@@ -1,11 +1,16 @@
-"""A broker of taskiq in a list, results, and a schedule."""
+"""Brokers of taskiq in a list and in a stream with a consumer group, results, and a schedule."""
 
 import asyncio
 import datetime
 import sys
 
 from taskiq.api import run_receiver_task
-from taskiq_redis import ListQueueBroker, ListRedisScheduleSource, RedisAsyncResultBackend
+from taskiq_redis import (
+    ListQueueBroker,
+    ListRedisScheduleSource,
+    RedisAsyncResultBackend,
+    RedisStreamBroker,
+)
 
 URL = f"redis://127.0.0.1:{sys.argv[1]}"
 broker = ListQueueBroker(URL).with_result_backend(RedisAsyncResultBackend(URL))
@@ -14,6 +19,26 @@ broker = ListQueueBroker(URL).with_result_backend(RedisAsyncResultBackend(URL))
 @broker.task
 async def add(one: int, other: int) -> int:
     return one + other
+
+
+streamed = RedisStreamBroker(URL, queue_name="streamed", idle_timeout=500)
+streamed = streamed.with_result_backend(RedisAsyncResultBackend(URL))
+
+
+@streamed.task
+async def double(one: int) -> int:
+    return 2 * one
+
+
+async def through_a_stream():
+    await streamed.startup()
+    receivers = [asyncio.create_task(run_receiver_task(streamed)) for _ in range(2)]
+    tasks = [await double.kiq(number) for number in range(200)]
+    for number, task in enumerate(tasks):
+        assert (await task.wait_result(timeout=60)).return_value == 2 * number
+    for receiver in receivers:
+        receiver.cancel()
+    await streamed.shutdown()
 
 
 async def main():
@@ -28,7 +53,8 @@ async def main():
     assert len(await source.get_schedules()) == 1
     receiver.cancel()
     await broker.shutdown()
-    print("a task, its result, and a schedule")
+    await through_a_stream()
+    print("tasks in a list and in a stream, their results, and a schedule")
 
 
 asyncio.run(main())

@@ -201,6 +201,11 @@ impl State {
     pub fn removed(&self, database: usize, key: &[u8]) {
         self.statistics().changes.add(1);
         self.shared.watched.changed(database, key);
+        self.serve(database, key);
+    }
+
+    /// Makes the clients that wait for a key look again.
+    pub fn serve(&self, database: usize, key: &[u8]) {
         self.shared.waiting.served(database, key).into_iter().for_each(|waiter| self.wake(waiter));
     }
 

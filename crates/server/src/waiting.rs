@@ -4,7 +4,8 @@
 //! change of a key wakes the first client of its queue. That client runs its command again, and
 //! then leaves its queues or keeps its place. A client that leaves wakes those behind it, because
 //! there may be more elements. A client that only reads has no place among the others: a change
-//! wakes all of these.
+//! wakes all of these. Clients that wait in a consumer group of a stream have a queue for each
+//! group, because each group gets every entry.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +20,20 @@ pub type Waiter = (ClientId, usize);
 /// Waiters by database and key.
 type Queues = BTreeMap<(usize, Vec<u8>), Queue>;
 
+/// The use of the elements that a client waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Use {
+    /// It takes them away: in the consumer group of this name, or from all others.
+    Takes(Option<Vec<u8>>),
+    /// It leaves them where they are.
+    Reads,
+}
+
 /// The clients that wait for a key.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Clients that take elements away. The first one came first.
-    takers: VecDeque<Waiter>,
+    /// Clients that take elements away, by consumer group. The first one of each came first.
+    takers: BTreeMap<Option<Vec<u8>>, VecDeque<Waiter>>,
     /// Clients that leave them where they are.
     readers: Vec<Waiter>,
 }
@@ -31,11 +41,27 @@ struct Queue {
 impl Queue {
     /// The clients that a change wakes.
     fn served(&self) -> impl Iterator<Item = Waiter> {
-        self.takers.front().into_iter().chain(&self.readers).copied()
+        let firsts = self.takers.values().filter_map(VecDeque::front);
+        firsts.chain(&self.readers).copied()
     }
 
     fn all(&self) -> impl Iterator<Item = &Waiter> {
-        self.takers.iter().chain(&self.readers)
+        self.takers.values().flatten().chain(&self.readers)
+    }
+
+    /// Removes a client. Returns the client that is first in its place.
+    fn remove(&mut self, client: ClientId) -> Option<Waiter> {
+        let mut first = None;
+        self.takers.retain(|_, takers| {
+            let before = takers.len();
+            takers.retain(|(waiter, _)| *waiter != client);
+            if takers.len() < before {
+                first = takers.front().copied();
+            }
+            !takers.is_empty()
+        });
+        self.readers.retain(|(waiter, _)| *waiter != client);
+        first
     }
 }
 
@@ -56,17 +82,18 @@ impl Waiting {
     }
 
     /// Adds a client to the end of the queues of these keys. Where it waits already it keeps its
-    /// place. `only_reads` is true if it takes no elements away. The caller holds the stripes of
-    /// the keys.
-    pub fn enter(&self, waiter: Waiter, database: usize, keys: &[Vec<u8>], only_reads: bool) {
+    /// place. The caller holds the stripes of the keys.
+    pub fn enter(&self, waiter: Waiter, database: usize, keys: &[Vec<u8>], of: &Use) {
         self.change(|queues| {
             for key in keys {
                 let queue = queues.entry((database, key.clone())).or_default();
                 let is_there = queue.all().any(|there| *there == waiter);
-                match is_there {
-                    true => {}
-                    false if only_reads => queue.readers.push(waiter),
-                    false => queue.takers.push_back(waiter),
+                match of {
+                    _ if is_there => {}
+                    Use::Reads => queue.readers.push(waiter),
+                    Use::Takes(group) => {
+                        queue.takers.entry(group.clone()).or_default().push_back(waiter);
+                    }
                 }
             }
         });
@@ -80,12 +107,7 @@ impl Waiting {
             for key in keys {
                 let place = (database, key.clone());
                 let Some(queue) = queues.get_mut(&place) else { continue };
-                let takers = queue.takers.len();
-                queue.takers.retain(|(waiter, _)| *waiter != client);
-                queue.readers.retain(|(waiter, _)| *waiter != client);
-                if queue.takers.len() < takers {
-                    firsts.extend(queue.takers.front());
-                }
+                firsts.extend(queue.remove(client));
                 if queue.all().next().is_none() {
                     queues.remove(&place);
                 }
@@ -94,8 +116,8 @@ impl Waiting {
         })
     }
 
-    /// Returns the clients that a change of a key serves: the one that has waited longest, and all
-    /// that only read.
+    /// Returns the clients that a change of a key serves. These are all that only read, and the one
+    /// that has waited longest, also in each consumer group.
     pub fn served(&self, database: usize, key: &[u8]) -> Vec<Waiter> {
         if self.keys.load(Ordering::SeqCst) == 0 {
             return Vec::new();
@@ -131,13 +153,15 @@ impl Waiting {
 mod tests {
     use super::*;
 
+    const TAKES: Use = Use::Takes(None);
+
     #[test]
     fn clients_are_first_in_the_order_in_which_they_began_to_wait() {
         let waiting = Waiting::default();
         let keys = [b"a".to_vec(), b"b".to_vec()];
-        waiting.enter((1, 0), 0, &keys, false);
-        waiting.enter((2, 1), 0, &keys[..1], false);
-        waiting.enter((1, 0), 0, &keys, false);
+        waiting.enter((1, 0), 0, &keys, &TAKES);
+        waiting.enter((2, 1), 0, &keys[..1], &TAKES);
+        waiting.enter((1, 0), 0, &keys, &TAKES);
         assert_eq!(waiting.served(0, b"a"), [(1, 0)]);
         assert_eq!(waiting.served(1, b"a"), [], "another database");
         assert_eq!(waiting.served_in(0), [(1, 0), (1, 0)]);
@@ -154,10 +178,10 @@ mod tests {
     fn a_change_serves_all_that_only_read() {
         let waiting = Waiting::default();
         let keys = [b"a".to_vec()];
-        waiting.enter((1, 0), 0, &keys, false);
-        waiting.enter((2, 0), 0, &keys, false);
-        waiting.enter((3, 1), 0, &keys, true);
-        waiting.enter((4, 0), 0, &keys, true);
+        waiting.enter((1, 0), 0, &keys, &TAKES);
+        waiting.enter((2, 0), 0, &keys, &TAKES);
+        waiting.enter((3, 1), 0, &keys, &Use::Reads);
+        waiting.enter((4, 0), 0, &keys, &Use::Reads);
         assert_eq!(waiting.served(0, b"a"), [(1, 0), (3, 1), (4, 0)]);
         assert_eq!(waiting.clients(), 4);
         assert_eq!(waiting.leave(3, 0, &keys), [], "it has taken nothing");
@@ -165,6 +189,23 @@ mod tests {
         assert_eq!(waiting.served(0, b"a"), [(2, 0), (4, 0)]);
         assert_eq!(waiting.leave(2, 0, &keys), []);
         assert_eq!(waiting.leave(4, 0, &keys), []);
+        assert_eq!(waiting.keys.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_change_serves_the_first_client_of_each_group() {
+        let waiting = Waiting::default();
+        let keys = [b"a".to_vec()];
+        let of = |group: &[u8]| Use::Takes(Some(group.to_vec()));
+        waiting.enter((1, 0), 0, &keys, &of(b"one"));
+        waiting.enter((2, 0), 0, &keys, &of(b"one"));
+        waiting.enter((3, 1), 0, &keys, &of(b"other"));
+        assert_eq!(waiting.served(0, b"a"), [(1, 0), (3, 1)]);
+        assert_eq!(waiting.clients(), 3);
+        assert_eq!(waiting.leave(1, 0, &keys), [(2, 0)]);
+        assert_eq!(waiting.leave(3, 0, &keys), []);
+        assert_eq!(waiting.served(0, b"a"), [(2, 0)]);
+        assert_eq!(waiting.leave(2, 0, &keys), []);
         assert_eq!(waiting.keys.load(Ordering::SeqCst), 0);
     }
 }

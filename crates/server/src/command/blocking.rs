@@ -14,6 +14,7 @@ use super::{Call, Failure, Outcome};
 use crate::number;
 use crate::session::{Blocked, Session};
 use crate::state::State;
+use crate::waiting::Use;
 
 const NOT_TIME: &str = "ERR timeout is not a float or out of range";
 
@@ -58,26 +59,24 @@ fn wait<M: Memory>(
     attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
 ) -> Outcome {
     let again = call.arguments.iter().map(|word| word.to_vec());
-    wait_then(call, Waits { keys, timeout_ms }, (again, false), null, attempt)
+    wait_then(call, Waits { keys, timeout_ms }, (again, Use::Takes(None)), null, attempt)
 }
 
-/// As [`wait`], for a command that leaves the entries of streams where they are. It gets them at
-/// the same time as other clients. Then runs the command `again`.
+/// As [`wait`], for the entries of streams. Then runs the command `again`.
 pub(super) fn wait_for_entries<M: Memory>(
     call: &mut Call<'_, M>,
     waits: Waits<'_>,
-    again: Vec<Vec<u8>>,
+    (again, of): (Vec<Vec<u8>>, Use),
     attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
 ) -> Outcome {
-    wait_then(call, waits, (again.into_iter(), true), Null::Array, attempt)
+    wait_then(call, waits, (again.into_iter(), of), Null::Array, attempt)
 }
 
-/// Runs `attempt`. If it finds nothing, waits, and then runs the command `again`. `only_reads` is
-/// true if it takes nothing from other clients.
+/// Runs `attempt`. If it finds nothing, waits, and then runs the command `again`.
 fn wait_then<M: Memory>(
     call: &mut Call<'_, M>,
     Waits { keys, timeout_ms }: Waits<'_>,
-    (again, only_reads): (impl Iterator<Item = Vec<u8>>, bool),
+    (again, of): (impl Iterator<Item = Vec<u8>>, Use),
     null: Null,
     attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
 ) -> Outcome {
@@ -113,7 +112,7 @@ fn wait_then<M: Memory>(
         deadline_ms,
     };
     let waiter = (call.session.id, call.state.core);
-    call.state.shared.waiting.enter(waiter, blocked.database, &blocked.keys, only_reads);
+    call.state.shared.waiting.enter(waiter, blocked.database, &blocked.keys, &of);
     call.session.blocked = Some(Box::new(blocked));
     Ok(())
 }

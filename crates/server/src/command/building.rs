@@ -62,22 +62,61 @@ impl Building {
         }
     }
 
+    /// Copies the consumer groups of a stream to the new one.
+    ///
+    /// # Errors
+    /// Returns an error if there is no room.
+    pub(super) fn copy_groups<M: Memory>(
+        &mut self,
+        call: &mut Call<'_, M>,
+        key: &Key<'_>,
+        of: &Collection,
+    ) -> Outcome {
+        let mut rank = 0;
+        loop {
+            let records = of.group_records(call.memory, rank, ADDED_AT_ONCE);
+            if records.is_empty() {
+                return Ok(());
+            }
+            rank += records.len() as u64;
+            self.change(call, key, |call, collection| {
+                let mut records = records.iter();
+                records.try_for_each(|record| collection.put_group_record(call.memory, record))
+            })?;
+        }
+    }
+
     fn flush<M: Memory>(&mut self, call: &mut Call<'_, M>, key: &Key<'_>) -> Outcome {
-        let pending = std::mem::take(&mut self.pending);
-        let (before, added) = (&self.collection, self.added);
-        let (collection, mut holds) = large::step(call, &[key.hash], |call| {
+        let (pending, added) = (std::mem::take(&mut self.pending), self.added);
+        self.change(call, key, |call, collection| put_all(call, collection, added, &pending))?;
+        self.added += pending.len() as u64;
+        Ok(())
+    }
+
+    /// Makes a change in a step of its own. `change` may run more than once, also on a collection
+    /// that it has changed in part.
+    ///
+    /// # Errors
+    /// Returns an error if there is no room.
+    pub(super) fn change<M: Memory, R>(
+        &mut self,
+        call: &mut Call<'_, M>,
+        key: &Key<'_>,
+        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Full>,
+    ) -> Result<R, Failure> {
+        let before = &self.collection;
+        let (collection, mut holds, result) = large::step(call, &[key.hash], |call| {
             let mut collection = before.clone();
-            let put = put_all(call, &mut collection, added, &pending);
+            let changed = change(call, &mut collection);
             let holds = collection.list(call.memory, |id| call.state.shared.holds.hold(id));
-            put.map(|()| (collection, holds))
+            changed.map(|result| (collection, holds, result))
         })?;
         self.collection = collection;
         self.holds.append(&mut holds);
-        self.added += pending.len() as u64;
         if call.steps.is_some() {
             call.memory.let_others_run();
         }
-        Ok(())
+        Ok(result)
     }
 
     /// Makes it the value of a key, in place of the old one. Without elements, removes the key,

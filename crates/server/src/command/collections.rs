@@ -138,10 +138,14 @@ impl<'a, M: Memory> Call<'a, M> {
             let mut collection = found.unwrap_or_else(|| keyspace.new_collection(key, kind));
             collection.remove_expired(call.memory, EXPIRED_AT_ONCE);
             let changed = change(call, &mut collection);
-            if collection.was_changed() {
+            if collection.was_changed() || collection.changed_groups() {
                 let count = collection.len(call.memory);
                 keyspace.store_collection(call.memory, database, key, &mut collection)?;
-                call.state.changed(database, key.bytes);
+                match collection.was_changed() {
+                    true => call.state.changed(database, key.bytes),
+                    // No client waits for it.
+                    false => call.state.statistics().changes.add(1),
+                }
                 left = Some(count);
             }
             match changed {
@@ -448,6 +452,9 @@ pub(super) fn copy<M: Memory>(
     let mut building = Building::new(call, to, source.kind);
     building.keep_state(&source);
     call.each_live(&source, |call, element| building.add(call, to, element))?;
+    let records = source.group_records_count(call.memory);
+    call.visits(records)?;
+    building.copy_groups(call, to, &source)?;
     building.finish(call, (database, to), entry.expires_at_ms)?;
     Ok(())
 }

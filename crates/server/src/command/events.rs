@@ -104,6 +104,7 @@ impl<M: Memory> Call<'_, M> {
         match spec.id {
             Id::Object => false,
             Id::Pfmerge | Id::Getdel | Id::Getex | Id::Getset => true,
+            Id::Xack | Id::Xautoclaim | Id::Xclaim | Id::Xreadgroup => true,
             Id::Set => self.arguments[3..].iter().any(|word| word.eq_ignore_ascii_case(b"GET")),
             Id::Copy => key == self.arguments[1],
             Id::Bitop => among(3),

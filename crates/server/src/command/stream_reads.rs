@@ -1,4 +1,4 @@
-//! Commands that read streams.
+//! `XRANGE` and `XREAD`, and what commands that read streams share.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, EntryId, Kind, fields_of};
@@ -8,21 +8,42 @@ use super::stream_arguments::{count, range_end, range_start, strict_id};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND};
 use crate::number::integer;
 use crate::protocol::Protocol;
+use crate::waiting::Use;
 
 /// Entries of each stream that a client gets that has waited and gave no `COUNT`.
-const WAITED_COUNT: u64 = 1000;
+pub(super) const WAITED_COUNT: u64 = 1000;
 
 impl<M: Memory> Call<'_, M> {
     /// Replies with an entry of a stream.
-    fn reply_entry(&mut self, element: &[u8]) {
+    pub(super) fn reply_entry(&mut self, element: &[u8]) {
         self.reply.array(2);
         self.reply_id(EntryId::of(element));
         self.reply.array(fields_of(element).count());
         fields_of(element).for_each(|text| self.reply.bulk(text));
     }
 
+    /// Begins a reply with entries of this number of streams.
+    pub(super) fn reply_streams(&mut self, count: usize) {
+        match self.reply.protocol {
+            Protocol::Three => self.reply.map(count),
+            Protocol::Two => self.reply.array(count),
+        }
+    }
+
+    /// Begins the entries of a stream in such a reply.
+    pub(super) fn reply_stream(&mut self, key: &[u8]) {
+        if self.reply.protocol == Protocol::Two {
+            self.reply.array(2);
+        }
+        self.reply.bulk(key);
+    }
+
     /// Replies with `count` entries from `rank` on.
-    fn reply_entries(&mut self, stream: &Collection, (rank, count): (u64, u64)) -> Outcome {
+    pub(super) fn reply_entries(
+        &mut self,
+        stream: &Collection,
+        (rank, count): (u64, u64),
+    ) -> Outcome {
         self.visits(count)?;
         self.reply.array(count as usize);
         self.each_element(stream, (rank, count), |call, element| {
@@ -76,42 +97,77 @@ fn range<M: Memory>(
     })
 }
 
-/// The arguments of `XREAD`.
-struct Read<'a> {
-    count: Option<u64>,
+/// A group of a stream, and the consumer that reads.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub(super) group: &'a [u8],
+    pub(super) consumer: &'a [u8],
+    /// True if the entries count as acknowledged at once.
+    pub(super) no_ack: bool,
+}
+
+/// The arguments of `XREAD` and `XREADGROUP`.
+pub(super) struct Read<'a> {
+    pub(super) count: Option<u64>,
     /// Milliseconds to wait, 0 for no end; `None` if it does not wait.
-    block_ms: Option<u64>,
-    keys: &'a [&'a [u8]],
-    ids: &'a [&'a [u8]],
+    pub(super) block_ms: Option<u64>,
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) ids: &'a [&'a [u8]],
 }
 
 impl<'a> Read<'a> {
-    fn parse<M: Memory>(call: &Call<'a, M>) -> Result<Read<'a>, Failure> {
+    /// Parses the arguments of `XREAD`, or of `XREADGROUP` if `of_group` is true.
+    pub(super) fn parse<M: Memory>(
+        call: &Call<'a, M>,
+        of_group: bool,
+    ) -> Result<(Read<'a>, Option<Reader<'a>>), Failure> {
+        const UNBALANCED: &str = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be \
+             specified.";
         let arguments: &'a [&'a [u8]] = call.arguments;
         let mut read = Read { count: None, block_ms: None, keys: &[], ids: &[] };
-        let mut index = 1;
-        while index + 1 < arguments.len() {
-            let value = arguments[index + 1];
-            if call.is(index, "BLOCK") {
-                read.block_ms = Some(block_ms(call, value)?);
-            } else if call.is(index, "COUNT") {
-                let count = integer(value).ok_or(Failure::from(NOT_INTEGER))?;
-                read.count = u64::try_from(count).ok().filter(|count| *count > 0);
-            } else if call.is(index, "STREAMS") {
-                let streams = &arguments[index + 1..];
-                if !streams.len().is_multiple_of(2) {
-                    let text = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must \
-                                be specified.";
-                    return Err(text.into());
+        let (mut reader, mut no_ack, mut index) = (None, false, 1);
+        let only = |name: &str| -> Result<(), Failure> {
+            let text = format!(
+                "ERR The {name} option is only supported by XREADGROUP. You called XREAD instead."
+            );
+            if of_group { Ok(()) } else { Err(text.into()) }
+        };
+        while index < arguments.len() {
+            let more = &arguments[index + 1..];
+            index += match (arguments[index].to_ascii_uppercase().as_slice(), more) {
+                (b"BLOCK", [value, ..]) => {
+                    read.block_ms = Some(block_ms(call, value)?);
+                    2
                 }
-                (read.keys, read.ids) = streams.split_at(streams.len() / 2);
-                return Ok(read);
-            } else {
-                return Err(not_of_groups(call, index));
-            }
-            index += 2;
+                (b"COUNT", [value, ..]) => {
+                    let count = integer(value).ok_or(Failure::from(NOT_INTEGER))?;
+                    read.count = u64::try_from(count).ok().filter(|count| *count > 0);
+                    2
+                }
+                (b"STREAMS", [_, ..]) if !more.len().is_multiple_of(2) => {
+                    return Err(UNBALANCED.into());
+                }
+                (b"STREAMS", [_, ..]) => {
+                    (read.keys, read.ids) = more.split_at(more.len() / 2);
+                    break;
+                }
+                (b"GROUP", [group, consumer, ..]) => {
+                    only("GROUP")?;
+                    reader = Some((*group, *consumer));
+                    3
+                }
+                (b"NOACK", _) => {
+                    only("NOACK")?;
+                    no_ack = true;
+                    1
+                }
+                _ => return Err(SYNTAX.into()),
+            };
         }
-        Err(if index < arguments.len() { not_of_groups(call, index) } else { SYNTAX.into() })
+        if read.keys.is_empty() {
+            return Err(SYNTAX.into());
+        }
+        Ok((read, reader.map(|(group, consumer)| Reader { group, consumer, no_ack })))
     }
 
     /// The command that runs once there are entries. `after` has the id after which each stream is
@@ -123,20 +179,6 @@ impl<'a> Read<'a> {
         let words = words.into_iter().map(|word| word.as_bytes().to_vec());
         words.chain(self.keys.iter().map(|key| key.to_vec())).chain(ids).collect()
     }
-}
-
-/// The error for an option that `XREAD` does not have.
-fn not_of_groups<M: Memory>(call: &Call<'_, M>, index: usize) -> Failure {
-    let has_more = index + 2 < call.arguments.len();
-    for (name, is_there) in [("GROUP", has_more), ("NOACK", true)] {
-        if is_there && call.is(index, name) {
-            return format!(
-                "ERR The {name} option is only supported by XREADGROUP. You called XREAD instead."
-            )
-            .into();
-        }
-    }
-    SYNTAX.into()
 }
 
 /// Parses the milliseconds after `BLOCK`.
@@ -152,12 +194,14 @@ fn block_ms<M: Memory>(call: &Call<'_, M>, text: &[u8]) -> Result<u64, Failure> 
 }
 
 pub(super) fn xread<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let read = Read::parse(call)?;
+    let (read, _) = Read::parse(call, false)?;
     let after = ids_after(call, &read)?;
     if let Some(ms) = read.block_ms {
         let waits = Waits { keys: read.keys, timeout_ms: Some(ms).filter(|ms| *ms > 0) };
         let again = read.again(&after);
-        return wait_for_entries(call, waits, again, |call| read_after(call, &read, &after));
+        return wait_for_entries(call, waits, (again, Use::Reads), |call| {
+            read_after(call, &read, &after)
+        });
     }
     if !read_after(call, &read, &after)? {
         call.reply.null_array();
@@ -210,106 +254,10 @@ fn read_after<M: Memory>(
     if found.is_empty() {
         return Ok(false);
     }
-    let is_map = call.reply.protocol == Protocol::Three;
-    if is_map {
-        call.reply.map(found.len())
-    } else {
-        call.reply.array(found.len())
-    }
+    call.reply_streams(found.len());
     for (key, stream, range) in found {
-        if !is_map {
-            call.reply.array(2);
-        }
-        call.reply.bulk(key);
+        call.reply_stream(key);
         call.reply_entries(&stream, range)?;
     }
     Ok(true)
-}
-
-pub(super) fn xinfo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    if call.is(1, "HELP") {
-        const LINES: [&str; 5] = [
-            "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-            "STREAM <key> [FULL [COUNT <count>]",
-            "    Show information about the stream.",
-            "HELP",
-            "    Prints this help.",
-        ];
-        call.reply.array(LINES.len());
-        LINES.iter().for_each(|line| call.reply.status(line));
-        return Ok(());
-    }
-    let key = call.key(2);
-    let stream = call.collection(&key, Kind::Stream)?;
-    let stream = stream.ok_or(Failure::from("ERR no such key"))?;
-    let full = full_count(call)?;
-    call.reply.map(if full.is_some() { 9 } else { 10 });
-    reply_state(call, &stream);
-    match full {
-        Some(most) => {
-            let there = stream.len(call.memory);
-            call.reply.bulk(b"entries");
-            call.reply_entries(&stream, (0, if most == 0 { there } else { most.min(there) }))?;
-            call.reply.bulk(b"groups");
-            call.reply.array(0);
-        }
-        None => {
-            call.reply.bulk(b"groups");
-            call.reply.integer(0);
-            let last = stream.len(call.memory).wrapping_sub(1);
-            for (name, rank) in [("first-entry", 0), ("last-entry", last)] {
-                call.reply.bulk(name.as_bytes());
-                match stream.at(call.memory, rank) {
-                    Some(element) => call.reply_entry(&element),
-                    None => call.reply.null(),
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Parses `FULL [COUNT number]` of `XINFO STREAM`. Returns the number; 0 for all entries.
-fn full_count<M: Memory>(call: &Call<'_, M>) -> Result<Option<u64>, Failure> {
-    const DEFAULT: u64 = 10;
-    match call.arguments[3..] {
-        [] => Ok(None),
-        [_] if call.is(3, "FULL") => Ok(Some(DEFAULT)),
-        [_, _, _] if call.is(3, "FULL") && call.is(4, "COUNT") => {
-            Ok(Some(u64::try_from(call.integer(5)?).unwrap_or(DEFAULT)))
-        }
-        _ => {
-            let name = String::from_utf8_lossy(call.arguments[1]);
-            Err(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try XINFO HELP."
-            )
-            .into())
-        }
-    }
-}
-
-/// Replies with the first seven fields of `XINFO STREAM`.
-fn reply_state<M: Memory>(call: &mut Call<'_, M>, stream: &Collection) {
-    /// Bytes of a page.
-    const PAGE_BYTES: u64 = 4096;
-    let count = stream.len(call.memory);
-    // Redis has one node for a few entries, and one below it.
-    let pages = match stream.is_large() {
-        true => stream.estimated_bytes(call.memory) / PAGE_BYTES,
-        false => u64::from(count > 0),
-    };
-    let (state, first) = (stream.stream_state(), stream.at(call.memory, 0));
-    let numbers = [("length", count), ("radix-tree-keys", pages), ("radix-tree-nodes", pages + 1)];
-    for (name, number) in numbers {
-        call.reply.bulk(name.as_bytes());
-        call.reply.integer(number as i64);
-    }
-    call.reply.bulk(b"last-generated-id");
-    call.reply_id(state.last);
-    call.reply.bulk(b"max-deleted-entry-id");
-    call.reply_id(state.deleted);
-    call.reply.bulk(b"entries-added");
-    call.reply.integer(state.added as i64);
-    call.reply.bulk(b"recorded-first-entry-id");
-    call.reply_id(first.map_or(EntryId::default(), |first| EntryId::of(&first)));
 }

@@ -7,7 +7,7 @@ use super::stream_arguments::{Changes, NewId, strict_id};
 use super::{Call, Failure, Outcome, SYNTAX};
 use crate::events::Classes;
 
-const NO_KEY: &str = "ERR no such key";
+pub(super) const NO_KEY: &str = "ERR no such key";
 
 impl<M: Memory> Call<'_, M> {
     /// Replies with an id.
@@ -15,9 +15,14 @@ impl<M: Memory> Call<'_, M> {
         self.reply.bulk(format!("{}-{}", id.ms, id.sequence).as_bytes());
     }
 
-    /// Reports an event of the stream that the command has changed.
+    /// Reports an event of the stream that is the command's first argument.
     fn stream_event(&mut self, name: &'static str) {
-        self.event((self.session.database, self.arguments[1]), Classes::STREAM, name);
+        self.event_of_stream(self.arguments[1], name);
+    }
+
+    /// Reports an event of a stream.
+    pub(super) fn event_of_stream(&mut self, key: &[u8], name: &'static str) {
+        self.event((self.session.database, key), Classes::STREAM, name);
     }
 }
 

@@ -123,7 +123,15 @@ impl Spec {
             }
             Id::Pubsub => &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2)],
             Id::Script => &[("EXISTS", -3), ("FLUSH", -2), ("KILL", 2), ("LOAD", 3)],
-            Id::Xinfo => &[("HELP", 2), ("STREAM", -3)],
+            Id::Xgroup => &[
+                ("CREATE", -5),
+                ("CREATECONSUMER", 5),
+                ("DELCONSUMER", 5),
+                ("DESTROY", 4),
+                ("HELP", 2),
+                ("SETID", -5),
+            ],
+            Id::Xinfo => &[("CONSUMERS", 4), ("GROUPS", 3), ("HELP", 2), ("STREAM", -3)],
             Id::Slowlog => &[("GET", -2), ("HELP", 2), ("LEN", 2), ("RESET", 2)],
             _ => return None,
         })
@@ -155,6 +163,7 @@ impl Spec {
                 | Id::Bzpopmax
                 | Id::Bzpopmin
                 | Id::Xread
+                | Id::Xreadgroup
         )
     }
 
@@ -204,12 +213,13 @@ impl Spec {
         }
     }
 
-    /// Returns the keys after the argument that counts them, or the keys of `MIGRATE` or `XREAD`.
+    /// Returns the keys after the argument that counts them, or the keys of `MIGRATE`, `XREAD` or
+    /// `XREADGROUP`.
     fn counted_keys<'a, 'b>(&self, arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
         if self.id == Id::Migrate {
             return Some(keys_of_migrate(arguments));
         }
-        if self.id == Id::Xread {
+        if matches!(self.id, Id::Xread | Id::Xreadgroup) {
             return keys_of_streams(arguments);
         }
         let at = self.counts_keys_at()?;
@@ -707,19 +717,35 @@ macro_rules! for_each_command {
         "Ends the watching of all keys of the connection.";
     Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
         "Makes the next EXEC fail if one of these keys changes before it.";
+    Xack "xack" -4 Write (1 1 1) "stream" "5.0.0" stream_groups::xack,
+        "Acknowledges entries that were delivered to a consumer of a group.";
     Xadd "xadd" -5 Write (1 1 1) "stream" "5.0.0" streams::xadd,
         "Adds an entry. NOMKSTREAM, MAXLEN, MINID and LIMIT as in Redis 7.0. With `~`, entries are \
          removed in hundreds.";
+    Xautoclaim "xautoclaim" -6 Write (1 1 1) "stream" "6.2.0" stream_claims::xautoclaim,
+        "Moves pending entries that are idle to a consumer, at most 16,384 a call.";
+    Xclaim "xclaim" -6 Write (1 1 1) "stream" "5.0.0" stream_claims::xclaim,
+        "Moves pending entries to a consumer. IDLE, TIME, RETRYCOUNT, FORCE, JUSTID and LASTID as in \
+         Redis 7.0.";
     Xdel "xdel" -3 Write (1 1 1) "stream" "5.0.0" streams::xdel,
         "Removes entries by their ids.";
-    Xinfo "xinfo" -2 Read (2 2 1) "stream" "5.0.0" stream_reads::xinfo,
-        "STREAM describes a stream. In place of the nodes of a radix tree it counts pages.";
+    Xgroup "xgroup" -2 Write (2 2 1) "stream" "5.0.0" stream_groups::xgroup,
+        "CREATE, SETID and DESTROY change consumer groups of a stream, CREATECONSUMER and DELCONSUMER \
+         their consumers. A name has at most 32,000 bytes.";
+    Xinfo "xinfo" -2 Read (2 2 1) "stream" "5.0.0" stream_info::xinfo,
+        "STREAM describes a stream, GROUPS its consumer groups, and CONSUMERS the consumers of one. In \
+         place of the nodes of a radix tree it counts pages.";
     Xlen "xlen" 2 Read (1 1 1) "stream" "5.0.0" streams::xlen,
         "Returns the number of entries.";
+    Xpending "xpending" -3 Read (1 1 1) "stream" "5.0.0" stream_claims::xpending,
+        "Returns the entries of a group that were delivered and not acknowledged.";
     Xrange "xrange" -4 Read (1 1 1) "stream" "5.0.0" stream_reads::xrange,
         "Returns the entries between two ids.";
     Xread "xread" -4 Read (0 0 0) "stream" "5.0.0" stream_reads::xread,
         "Returns the entries of streams after given ids, and waits for some with BLOCK.";
+    Xreadgroup "xreadgroup" -7 Write (0 0 0) "stream" "5.0.0" stream_group_reads::xreadgroup,
+        "Delivers entries of streams to a consumer of a group, and waits for some with BLOCK. \
+         Clients that wait in one group are served in the order in which they began.";
     Xrevrange "xrevrange" -4 Read (1 1 1) "stream" "5.0.0" stream_reads::xrevrange,
         "Returns the entries between two ids, from the greatest id to the least.";
     Xsetid "xsetid" -3 Write (1 1 1) "stream" "5.0.0" streams::xsetid,
@@ -832,5 +858,7 @@ mod tests {
         assert_eq!(keys("blmpop 0 2 a b left"), ["a", "b"]);
         assert_eq!(keys("xread count 1 streams a b 0 $"), ["a", "b"]);
         assert_eq!(keys("xread streams a b 0"), ["a"]);
+        assert_eq!(keys("xreadgroup group g c noack streams a b > 0"), ["a", "b"]);
+        assert_eq!(keys("xgroup create a g $"), ["a"]);
     }
 }

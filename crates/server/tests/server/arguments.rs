@@ -5,7 +5,7 @@ use ebbtide_server::command::TABLE;
 
 use super::client::{Reply, Server, bulk, ok};
 use super::collection_arguments;
-use super::collections::streams;
+use super::collections::{groups, streams};
 use super::redis::Redis;
 
 /// Lines that are errors in Redis 7.0. After `!`, the error's text differs from Redis.
@@ -332,9 +332,10 @@ fn bad_arguments_of_every_command_are_refused() {
         let Some(client) = client else { continue };
         assert_eq!(client.call("mset k 1 text abc"), ok());
         assert_eq!(client.call("xadd s 3-3 f v"), bulk("3-3"));
+        assert_eq!(client.call("xgroup create s g $"), ok());
     }
     let mut wrong = Vec::new();
-    let all = || BAD.iter().chain(collection_arguments::BAD).chain(streams::BAD);
+    let all = || BAD.iter().chain(collection_arguments::BAD).chain(streams::BAD).chain(groups::BAD);
     for line in all() {
         let (own_words, line) = line.strip_prefix('!').map_or((false, *line), |rest| (true, rest));
         let found = ours.call(line);

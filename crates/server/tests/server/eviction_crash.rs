@@ -23,12 +23,17 @@ const PIPELINE: usize = 20;
 /// The server that the other test runs as a separate process.
 #[test]
 fn serves_for_another_test() {
+    serve_for_another_test(8 << 20, EvictionPolicy::AllKeysLru);
+}
+
+/// Serves in the folder that [`Process::start`] has named, if it has.
+pub(crate) fn serve_for_another_test(capacity_bytes: u64, policy: EvictionPolicy) {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let options = ServeOptions {
         data: Path::new(&folder).join("store"),
-        capacity_bytes: Some(8 << 20),
+        capacity_bytes: Some(capacity_bytes),
         durability: Policy::Always,
-        policy: EvictionPolicy::AllKeysLru,
+        policy,
         dram_bytes: 32 << 20,
         port: 0,
         device_path: device_path(),
@@ -40,15 +45,16 @@ fn serves_for_another_test() {
 }
 
 /// A server in a separate process, which is killed when dropped.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Process {
-    fn start(folder: &Path) -> Process {
+    /// Starts the test of this name, which serves in `folder`.
+    pub(crate) fn start(folder: &Path, test: &str) -> Process {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["eviction_crash::serves_for_another_test", "--exact", "--nocapture"])
+            .args([test, "--exact", "--nocapture"])
             .env(FOLDER, folder)
             .stdout(Stdio::piped())
             .spawn()
@@ -116,7 +122,7 @@ fn nothing_that_was_deleted_or_replaced_comes_back_after_a_kill() {
     let mut rng = Pcg64Mcg::seed_from_u64(11);
     let mut acknowledged = Acknowledged::new();
     for round in 0..4 {
-        let server = Process::start(folder.path());
+        let server = Process::start(folder.path(), "eviction_crash::serves_for_another_test");
         let mut client = Client::connect(server.address);
         let there = check(&mut client, &acknowledged);
         assert!(there > 300 || round == 0, "round {round}: {there} keys are left");

@@ -34,4 +34,5 @@ mod scripts;
 mod sessions;
 mod space;
 mod stores;
+mod stream_crash;
 mod tls;
