@@ -5,7 +5,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Full, Key, Kind, SCAN_END};
 
 use super::building::Building;
-use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND, large};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND, large};
 use crate::events::Classes;
 use crate::glob;
 use crate::number::integer;
@@ -227,22 +227,24 @@ impl<'a, M: Memory> Call<'a, M> {
         }
     }
 
-    /// Called between the elements of a long reply. Yields to other jobs and moves the reply to
-    /// flash.
+    /// Called between the elements of a long reply. Yields to other jobs.
     ///
     /// # Errors
-    /// Returns an error if the reply takes too much DRAM.
+    /// As [`keep_reply_short`](Call::keep_reply_short).
     pub(super) fn pause(&mut self) -> Outcome {
         if self.steps.is_some() {
             self.memory.let_others_run();
-            let keyspace = self.keyspace();
-            // If flash is full, a short reply stays in DRAM.
-            let _ = self.reply.spill(self.memory, &keyspace, self.state);
         }
-        match self.reply.len() > self.state.settings().argument_bytes_max {
-            true => Err(LONG_REPLY.into()),
-            false => Ok(()),
-        }
+        self.keep_reply_short()
+    }
+
+    /// As [`pause`](Call::pause), for a command that has changed something. Its one transaction
+    /// cannot run again, so a reply in it stays in DRAM.
+    ///
+    /// # Errors
+    /// As [`keep_reply_short`](Call::keep_reply_short).
+    pub(super) fn pause_after_change(&mut self) -> Outcome {
+        if self.writes_parts() { self.pause() } else { Ok(()) }
     }
 
     /// Calls `each` with `count` elements from `rank` on, and pauses between them.

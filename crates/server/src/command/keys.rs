@@ -240,6 +240,8 @@ impl<'a> Names<'a> {
         found.iter().for_each(|scanned| self.written.bulk(&scanned.key));
         if call.steps.is_some() {
             call.memory.let_others_run();
+        }
+        if call.writes_parts() {
             let keyspace = call.keyspace();
             // If flash is full, the reply stays in DRAM.
             let _ = self.written.spill(call.memory, &keyspace, call.state);

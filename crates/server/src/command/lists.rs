@@ -1,7 +1,7 @@
 //! Commands on lists.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{Collection, Kind};
+use ebbtide_structures::keyspace::{Collection, Key, Kind};
 
 use super::arguments::indices;
 use super::elements::Element;
@@ -105,11 +105,27 @@ fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     Ok(())
 }
 
-/// Removes `count` values, which are there, and replies with each.
+/// Replies with `count` values, which are there, and removes them. If the reply finds no room, none
+/// is removed.
 pub(super) fn pop<M: Memory>(call: &mut Call<'_, M>, key: &[u8], end: End, count: u64) -> Outcome {
     let key = call.keyspace().key(key);
-    let remove = |call: &mut Call<'_, M>, list: &mut Collection| pop_one(call, list, end);
-    call.remove_each(&key, Kind::List, count, remove, |call, value| call.reply.bulk(&value))
+    if let Some(list) = call.collection(&key, Kind::List)? {
+        let reply = |call: &mut Call<'_, M>, value: &[u8]| {
+            call.reply.bulk(value);
+            Ok(())
+        };
+        let last = list.len(call.memory) - count;
+        match end {
+            End::Left => call.each_element(&list, (0, count), reply)?,
+            End::Right => call.each_element_back(&list, (last, count), reply)?,
+        }
+    }
+    remove(call, &key, end, count)
+}
+
+/// Removes `count` values from an end.
+fn remove<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>, end: End, count: u64) -> Outcome {
+    call.remove_each(key, Kind::List, count, |call, list| pop_one(call, list, end).is_some())
 }
 
 pub(super) fn lmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -290,16 +306,10 @@ pub(super) fn lrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         bytes += size_of::<u64>();
         (ranks.len() as u64) < most && bytes < limit
     })?;
-    // From the end, so that the other ranks stay as they are.
     ranks.sort_unstable();
-    let at_once = call.removed_at_once() as usize;
-    for some in ranks.rchunks(at_once.min(ranks.len().max(1))) {
-        call.edit(&key, Kind::List, |call, list| {
-            some.iter().rev().for_each(|rank| drop(list.remove_at(call.memory, *rank)));
-            Ok(())
-        })?;
-        call.pause()?;
-    }
+    call.remove_ranks(&key, Kind::List, &ranks, |call, list, rank| {
+        list.remove_at(call.memory, rank);
+    })?;
     call.reply.integer(ranks.len() as i64);
     Ok(())
 }
@@ -316,9 +326,7 @@ pub(super) fn ltrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         if kept == 0 {
             break;
         }
-        let remove =
-            |call: &mut Call<'_, M>, list: &mut Collection| pop_one(call, list, end).map(drop);
-        call.remove_each(&key, Kind::List, left, remove, |_, ()| ())?;
+        remove(call, &key, end, left)?;
     }
     if kept == 0 && count > 0 {
         call.remove(&key)?;

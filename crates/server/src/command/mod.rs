@@ -59,7 +59,7 @@ use events::Before;
 
 use crate::events::Classes;
 use crate::failure::Failure;
-use crate::large::{Outgoing, Staged};
+use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::patience::BUSY;
 use crate::resp::Reply;
 use crate::session::{Queued, QueuedCommand, Session, Silent};
@@ -85,6 +85,9 @@ const KEYS_AT_ONCE_MAX: usize = 256;
 
 /// Keys between two yields of a command over many keys.
 const KEYS_BETWEEN_PAUSES: usize = 32;
+
+/// A longer reply of one command moves to flash.
+const REPLY_BYTES_MAX: usize = 4 * PIECE_BYTES;
 
 /// DRAM bytes of an argument that lies in memory.
 pub(crate) const STAGED_BYTES: usize = 1 << 10;
@@ -412,23 +415,40 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Called by a command over many keys before the key at `index`; keys are `step` arguments
-    /// apart. Every 32 keys it yields to other jobs, moves a long reply to flash, and prefetches
-    /// the next leaves.
+    /// Moves a long reply to flash, within the transaction of `EXEC` if there is one. A command of
+    /// its own must not have changed anything yet.
     ///
     /// # Errors
-    /// Returns an error if the reply takes too much DRAM because flash is full.
+    /// Returns [`Failure::TooLarge`] if the command must run again outside of a transaction, or an
+    /// error if the reply takes too much DRAM because flash is full or a script reads it.
+    fn keep_reply_short(&mut self) -> Outcome {
+        if self.reply.spillable() <= REPLY_BYTES_MAX {
+            return Ok(());
+        }
+        if !self.writes_parts() {
+            return Err(Failure::TooLarge);
+        }
+        let keyspace = self.keyspace();
+        // If flash is full, a short reply stays in DRAM.
+        let _ = self.reply.spill(self.memory, &keyspace, self.state);
+        match self.reply.spillable() > self.state.settings().argument_bytes_max {
+            true => Err(LONG_REPLY.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Called by a command over many keys before the key at `index`; keys are `step` arguments
+    /// apart. Every 32 keys it yields to other jobs and prefetches the next leaves.
+    ///
+    /// # Errors
+    /// As [`keep_reply_short`](Call::keep_reply_short).
     fn pace(&mut self, index: usize, step: usize) -> Outcome {
+        self.keep_reply_short()?;
         if self.steps.is_none() || !((index - 1) / step).is_multiple_of(KEYS_BETWEEN_PAUSES) {
             return Ok(());
         }
         self.memory.let_others_run();
         let (keyspace, database) = (self.keyspace(), self.session.database);
-        // If flash is full, a short reply stays in DRAM.
-        let spilled = self.reply.spill(self.memory, &keyspace, self.state);
-        if spilled.is_err() && self.reply.len() > self.state.settings().argument_bytes_max {
-            return Err(LONG_REPLY.into());
-        }
         for key in self.arguments[index..].iter().step_by(step).take(KEYS_BETWEEN_PAUSES) {
             keyspace.fetch_ahead(self.memory, database, &keyspace.key(key));
         }

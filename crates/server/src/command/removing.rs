@@ -46,23 +46,46 @@ impl<M: Memory> Call<'_, M> {
     }
 
     /// Removes `count` elements of a key, some in each transaction. `remove` removes one, and
-    /// `done` receives it when its transaction has ended.
-    pub(super) fn remove_each<R>(
+    /// returns false if none is left.
+    pub(super) fn remove_each(
         &mut self,
         key: &Key<'_>,
         kind: Kind,
         count: u64,
-        mut remove: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Option<R>,
-        mut done: impl FnMut(&mut Self, R),
+        mut remove: impl FnMut(&mut Call<'_, M>, &mut Collection) -> bool,
     ) -> Outcome {
         let mut left = count;
         while left > 0 {
             let at_once = self.removed_at_once().min(left);
-            let removed = self.edit(key, kind, |call, collection| {
-                Ok((0..at_once).map_while(|_| remove(call, collection)).collect::<Vec<_>>())
+            self.edit(key, kind, |call, collection| {
+                for _ in 0..at_once {
+                    if !remove(call, collection) {
+                        break;
+                    }
+                }
+                Ok(())
             })?;
-            removed.into_iter().for_each(|element| done(self, element));
             left -= at_once;
+            self.pause()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the elements at these ranks, in rising order, some in each transaction.
+    pub(super) fn remove_ranks(
+        &mut self,
+        key: &Key<'_>,
+        kind: Kind,
+        ranks: &[u64],
+        mut remove: impl FnMut(&mut Call<'_, M>, &mut Collection, u64),
+    ) -> Outcome {
+        let at_once = self.removed_at_once().min(ranks.len() as u64).max(1);
+        // From the end, so that the other ranks stay as they are.
+        for some in ranks.rchunks(at_once as usize) {
+            self.edit(key, kind, |call, collection| {
+                some.iter().rev().for_each(|rank| remove(call, collection, *rank));
+                Ok(())
+            })?;
             self.pause()?;
         }
         Ok(())

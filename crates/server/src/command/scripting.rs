@@ -433,7 +433,7 @@ impl Runner<'_, '_> {
         if spec.changes() {
             self.watched.writes();
         }
-        let mut reply = Reply::new(protocol);
+        let mut reply = Reply::for_script(protocol);
         let session = &mut *self.session;
         let (state, arguments) = (self.state, &arguments[..]);
         let mut call =

@@ -1,11 +1,16 @@
 //! Commands on sets.
 
+use std::collections::BTreeSet;
+
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{Collection, Kind};
+use ebbtide_structures::keyspace::{Collection, Key, Kind};
 
 use super::building::Building;
 use super::elements::Element;
 use super::{Call, Failure, LONG_REPLY, Outcome, SYNTAX};
+
+/// Bytes of DRAM of a rank in an ordered set of them, at most.
+const RANK_BYTES: usize = 16;
 
 /// Bytes of DRAM that a member of a result takes in addition to its name.
 const MEMBER_BYTES: usize = 64;
@@ -129,7 +134,44 @@ pub(super) fn spop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Ok(());
     }
     call.reply.set(count as usize);
-    call.remove_each(&key, Kind::Set, count, pop_random, |call, member| call.reply.bulk(&member))
+    pop_several(call, &key, (count, there))
+}
+
+/// Replies with `count` random members of `all`, and removes them. If the reply finds no room, none
+/// is removed.
+fn pop_several<M: Memory>(
+    call: &mut Call<'_, M>,
+    key: &Key<'_>,
+    (count, all): (u64, u64),
+) -> Outcome {
+    call.visits(count)?;
+    if count > (call.state.settings().argument_bytes_max / RANK_BYTES) as u64 {
+        return Err(LONG_REPLY.into());
+    }
+    // Floyd's sampling: Bentley and Floyd, "A Sample of Brilliance", CACM 1987.
+    let mut ranks = BTreeSet::new();
+    for most in all - count..all {
+        let rank = call.state.random() % (most + 1);
+        if !ranks.insert(rank) {
+            ranks.insert(most);
+        }
+    }
+    let ranks: Vec<u64> = ranks.into_iter().collect();
+    if let Some(set) = call.collection(key, Kind::Set)? {
+        for (index, rank) in ranks.iter().enumerate() {
+            let member = set.at(call.memory, *rank);
+            call.reply.bulk_or_null(member.as_deref());
+            if index % 64 == 63 {
+                call.pause()?;
+            }
+        }
+        call.pause()?;
+    }
+    call.remove_ranks(key, Kind::Set, &ranks, |call, set, rank| {
+        if let Some(member) = set.at(call.memory, rank) {
+            set.remove(call.memory, &member);
+        }
+    })
 }
 
 fn pop_random<M: Memory>(call: &mut Call<'_, M>, set: &mut Collection) -> Option<Vec<u8>> {

@@ -5,7 +5,7 @@ use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::arguments::indices;
 use super::building::Building;
-use super::sorted_sets::{begin_elements, reply_element};
+use super::sorted_sets::{begin_elements, remove_at, reply_element};
 use super::{Call, Failure, Outcome, SYNTAX};
 use crate::number;
 
@@ -277,12 +277,7 @@ fn remove<M: Memory>(call: &mut Call<'_, M>, by: By) -> Outcome {
         call.reply.integer(0);
         return Ok(());
     };
-    let remove = |call: &mut Call<'_, M>, set: &mut Collection| {
-        let element = set.at(call.memory, from)?;
-        set.remove_member(call.memory, Score::split(&element).1);
-        Some(())
-    };
-    call.remove_each(&key, Kind::SortedSet, count, remove, |_, ()| ())?;
+    call.remove_each(&key, Kind::SortedSet, count, |call, set| remove_at(call, set, from))?;
     call.reply.integer(count as i64);
     Ok(())
 }

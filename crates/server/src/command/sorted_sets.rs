@@ -344,7 +344,19 @@ fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     })
 }
 
-/// Removes `count` members, which are there, and calls `reply` with each.
+/// Removes the member at a rank. Returns false if there is none.
+pub(super) fn remove_at<M: Memory>(
+    call: &mut Call<'_, M>,
+    set: &mut Collection,
+    rank: u64,
+) -> bool {
+    let Some(element) = set.at(call.memory, rank) else { return false };
+    set.remove_member(call.memory, Score::split(&element).1);
+    true
+}
+
+/// Calls `reply` with `count` members, which are there, and removes them. If the reply finds no
+/// room, none is removed.
 pub(super) fn pop<M: Memory>(
     call: &mut Call<'_, M>,
     key: &[u8],
@@ -353,14 +365,21 @@ pub(super) fn pop<M: Memory>(
     mut reply: impl FnMut(&mut Call<'_, M>, &[u8]),
 ) -> Outcome {
     let key = call.keyspace().key(key);
-    let remove = |call: &mut Call<'_, M>, set: &mut Collection| {
-        let count = set.len(call.memory);
-        let rank = if end == End::Least { 0 } else { count.saturating_sub(1) };
-        let element = set.at(call.memory, rank)?;
-        set.remove_member(call.memory, Score::split(&element).1);
-        Some(element)
-    };
-    call.remove_each(&key, Kind::SortedSet, count, remove, |call, element| reply(call, &element))
+    if let Some(set) = call.collection(&key, Kind::SortedSet)? {
+        let each = |call: &mut Call<'_, M>, element: &[u8]| {
+            reply(call, element);
+            Ok(())
+        };
+        let last = set.len(call.memory) - count;
+        match end {
+            End::Least => call.each_element(&set, (0, count), each)?,
+            End::Greatest => call.each_element_back(&set, (last, count), each)?,
+        }
+    }
+    call.remove_each(&key, Kind::SortedSet, count, |call, set| {
+        let last = set.len(call.memory).saturating_sub(1);
+        remove_at(call, set, if end == End::Least { 0 } else { last })
+    })
 }
 
 pub(super) fn zmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {

@@ -259,7 +259,7 @@ impl Claim<'_> {
                 Some(element) => call.reply_entry(&element),
                 None => call.reply.null(),
             }
-            call.pause()?;
+            call.pause_after_change()?;
         }
         Ok(())
     }
@@ -271,6 +271,10 @@ pub(super) fn xclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Err(no_group(key.bytes, name));
     }
     let (claim, ids) = parse_claim(call)?;
+    // A long reply is made outside of a transaction.
+    if ids.len() > AT_ONCE {
+        call.visits(u64::MAX)?;
+    }
     if claim.last > EntryId::default() {
         call.edit_group(&key, name, |call, stream, group| {
             if claim.last > group.last {

@@ -154,7 +154,7 @@ fn deliver<M: Memory>(
         let elements = deliver_some(call, key, reader, count)?;
         call.reply.array(elements.len());
         elements.iter().for_each(|element| call.reply_entry(element));
-        return call.pause();
+        return Ok(());
     }
     call.reply.array(count as usize);
     let mut left = count;
@@ -162,7 +162,7 @@ fn deliver<M: Memory>(
         let elements = deliver_some(call, key, reader, left.min(AT_ONCE as u64))?;
         elements.iter().for_each(|element| call.reply_entry(element));
         left = left.saturating_sub(elements.len() as u64);
-        call.pause()?;
+        call.pause_after_change()?;
     }
     Ok(())
 }
@@ -250,7 +250,7 @@ fn history<M: Memory>(
                 }
             }
         }
-        call.pause()?;
+        call.pause_after_change()?;
     }
     Ok(())
 }

@@ -336,13 +336,9 @@ fn destroy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     };
     let size = stream.group_size(call.memory, &group) + 1;
     call.visits(size)?;
-    call.remove_each(
-        &key,
-        Kind::Stream,
-        size,
-        |call, stream| stream.remove_from_group(call.memory, &group),
-        |_, ()| (),
-    )?;
+    call.remove_each(&key, Kind::Stream, size, |call, stream| {
+        stream.remove_from_group(call.memory, &group).is_some()
+    })?;
     call.event_of_stream(key.bytes, "xgroup-destroy");
     // Clients that wait in the group get an error.
     call.state.serve(call.session.database, key.bytes);
@@ -377,13 +373,9 @@ fn delete_consumer<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     };
     let pending = stream.pending_count(call.memory, &group, Some(&consumer));
     call.visits(pending)?;
-    call.remove_each(
-        &key,
-        Kind::Stream,
-        pending + 1,
-        |call, stream| stream.remove_from_consumer(call.memory, &group, &consumer),
-        |_, ()| (),
-    )?;
+    call.remove_each(&key, Kind::Stream, pending + 1, |call, stream| {
+        stream.remove_from_consumer(call.memory, &group, &consumer).is_some()
+    })?;
     call.event_of_stream(key.bytes, "xgroup-delconsumer");
     call.reply.integer(pending as i64);
     Ok(())

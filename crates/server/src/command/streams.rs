@@ -55,7 +55,7 @@ pub(super) fn xadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         Ok((excess, excess - at_once))
     })?;
     call.stream_event("xadd");
-    call.remove_each(&key, Kind::Stream, left, remove_first, |_, ()| ())?;
+    call.remove_each(&key, Kind::Stream, left, remove_first)?;
     if trimmed > 0 {
         call.stream_event("xtrim");
     }
@@ -63,8 +63,8 @@ pub(super) fn xadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn remove_first<M: Memory>(call: &mut Call<'_, M>, stream: &mut Collection) -> Option<()> {
-    stream.remove_at(call.memory, 0).map(drop)
+fn remove_first<M: Memory>(call: &mut Call<'_, M>, stream: &mut Collection) -> bool {
+    stream.remove_at(call.memory, 0).is_some()
 }
 
 pub(super) fn xlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -82,7 +82,7 @@ pub(super) fn xtrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         _ => 0,
     };
     call.visits(excess)?;
-    call.remove_each(&key, Kind::Stream, excess, remove_first, |_, ()| ())?;
+    call.remove_each(&key, Kind::Stream, excess, remove_first)?;
     if excess > 0 {
         call.stream_event("xtrim");
     }

@@ -119,7 +119,7 @@ fn run_held<M: Memory>(
     keyless: bool,
 ) -> Outcome {
     let keyspace = call.keyspace();
-    let start = call.reply.len();
+    let (start, begin) = (call.reply.len(), call.reply.begun());
     let (database, user) = (call.session.database, call.session.user.clone());
     let Call { memory, state, session, reply, .. } = call;
     let mut body = |memory: &mut M| {
@@ -135,7 +135,7 @@ fn run_held<M: Memory>(
         reply.array(commands.len());
         for (arguments, staged) in commands {
             let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
-            run_one(&mut call);
+            run_one(&mut call, begin);
         }
     };
     if keyless {
@@ -164,11 +164,18 @@ fn run_held<M: Memory>(
 }
 
 /// Runs a command of a transaction. The caller holds its stripes. A failure becomes its reply.
-fn run_one<M: Memory>(call: &mut Call<'_, M>) {
+/// The reply of the transaction began at `begin`.
+fn run_one<M: Memory>(call: &mut Call<'_, M>, begin: usize) {
+    call.reply.resume(begin);
+    let room = call.keep_reply_short();
     let start = call.reply.len();
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
-    let checked = check_queued(call.session, spec, call.arguments);
-    if let Err(failure) = checked.and_then(|()| super::run_by_id(spec.id, call)) {
+    // Its reply is dropped if it fails, so no part of it moves to flash with what is before it.
+    call.reply.begin();
+    let checked = room.and_then(|()| check_queued(call.session, spec, call.arguments));
+    let ran = checked.and_then(|()| super::run_by_id(spec.id, call));
+    call.reply.resume(begin);
+    if let Err(failure) = ran {
         call.state.statistics().errors.add(1);
         call.reply.truncate(start);
         call.reply.error(failure.text());

@@ -19,6 +19,8 @@ pub struct Reply {
     large: VecDeque<(usize, Outgoing)>,
     /// Offset of the current command's reply.
     begin: usize,
+    /// True if no part may move to flash, because a script reads the reply.
+    stays_in_dram: bool,
     /// The protocol version of the next replies.
     pub protocol: Protocol,
 }
@@ -27,6 +29,11 @@ impl Reply {
     /// Returns no replies yet, in this protocol version.
     pub fn new(protocol: Protocol) -> Reply {
         Reply { protocol, ..Reply::default() }
+    }
+
+    /// Returns no replies yet, for a script. [`spill`](Reply::spill) leaves them in DRAM.
+    pub fn for_script(protocol: Protocol) -> Reply {
+        Reply { protocol, stays_in_dram: true, ..Reply::default() }
     }
 
     /// Returns the bytes in DRAM that were not taken yet.
@@ -89,6 +96,26 @@ impl Reply {
         self.begin = self.bytes.len();
     }
 
+    /// Offset of the current command's reply.
+    pub fn begun(&self) -> usize {
+        self.begin
+    }
+
+    /// Continues the reply that began at `begin`, after those of commands within it.
+    pub fn resume(&mut self, begin: usize) {
+        self.begin = begin;
+    }
+
+    /// Offset of the bytes of the current reply that a spill would move.
+    fn unspilled(&self) -> usize {
+        self.large.back().map_or(0, |(at, _)| *at).max(self.begin)
+    }
+
+    /// Bytes of the current reply in DRAM that can move to flash.
+    pub fn spillable(&self) -> usize {
+        self.bytes.len() - self.unspilled()
+    }
+
     /// Moves whole pieces of the current reply to flash, if it is longer than one piece.
     ///
     /// # Errors
@@ -100,8 +127,10 @@ impl Reply {
         keyspace: &Keyspace,
         state: &State,
     ) -> Result<(), Failure> {
-        let last = self.large.back().map_or(0, |(at, _)| *at);
-        let start = last.max(self.begin);
+        if self.stays_in_dram {
+            return Ok(());
+        }
+        let start = self.unspilled();
         // Some bytes always stay behind the part on flash, so it belongs to this reply and not to
         // the next one.
         while self.bytes.len() - start > PIECE_BYTES {

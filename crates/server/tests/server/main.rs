@@ -20,6 +20,7 @@ mod facts;
 mod field_expiry;
 mod full_disk;
 mod large;
+mod long_replies;
 mod many;
 mod memory;
 mod migrate;

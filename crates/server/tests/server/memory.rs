@@ -112,6 +112,30 @@ fn commands_that_wait_for_exec_stay_within_the_budget() {
 }
 
 #[test]
+fn replies_of_transactions_stay_within_the_budget() {
+    let server = Process::start();
+    let mut client = server.client();
+    for key in 0..50_u8 {
+        assert_eq!(client.command(&[b"set", &[key], &[b'v'; 32_000]]), ok());
+    }
+    for _ in 0..3 {
+        client.call("multi");
+        for key in 0..200 {
+            client.command(&[b"get", &[key % 50]]);
+        }
+        let keys: Vec<[u8; 1]> = (0..50).map(|key| [key]).collect();
+        let names = keys.iter().map(|key| &key[..]);
+        let all: Vec<&[u8]> = std::iter::once(&b"mget"[..]).chain(names).collect();
+        client.command(&all);
+        let Reply::Array(replies) = client.call("exec") else { panic!("it runs") };
+        let value = Reply::Bulk(vec![b'v'; 32_000]);
+        assert!(replies[..200].iter().all(|reply| *reply == value));
+        assert_eq!(replies[200], Reply::Array(vec![value; 50]));
+    }
+    server.assert_within_budget();
+}
+
+#[test]
 fn names_of_channels_and_clients_stay_within_the_budget() {
     let server = Process::start();
     let mut connections: Vec<TcpStream> = (0..20).map(|_| server.writer()).collect();
