@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
 use ebbtide_engine::device::path::{self, DevicePath};
+use ebbtide_server::following::Master;
 use ebbtide_server::log::Log as ServerLog;
 use ebbtide_server::{EvictionPolicy, KEEPALIVE_S, ServeOptions, Started, TlsFiles, serve};
 use serde_json::json;
@@ -54,6 +55,16 @@ pub(crate) struct Arguments {
     /// before --requirepass
     #[arg(long, value_name = "FILE")]
     acl_file: Option<PathBuf>,
+    /// Follow a Redis: copy its keys, then make its changes until REPLICAOF NO ONE. The keys here
+    /// are lost
+    #[arg(long, num_args = 1..=2, value_names = ["HOST", "PORT"])]
+    replicaof: Vec<String>,
+    /// User for the Redis that is followed
+    #[arg(long, value_name = "USER", requires = "masterauth")]
+    masteruser: Option<String>,
+    /// Password for the Redis that is followed
+    #[arg(long, value_name = "PASSWORD")]
+    masterauth: Option<String>,
     /// Certificate chain in PEM: the TCP port then speaks TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -138,6 +149,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             .tls_cert
             .zip(arguments.tls_key)
             .map(|(certificate, key)| TlsFiles { certificate, key }),
+        master: master(&arguments.replicaof)?,
+        master_user: arguments.masteruser,
+        master_password: arguments.masterauth,
         timeout_s: arguments.timeout,
         keepalive_s: arguments.tcp_keepalive,
         log: ServerLog::to(move |event| log.tell(event.name, &event.text, json!({}))),
@@ -151,6 +165,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         log.tell("ended", &text, json!({ "failed": ended.is_err() }));
     }
     ended.map_err(|error| Failure::of(error.is_input(), error))
+}
+
+/// Parses `HOST PORT`, in one word or in two.
+fn master(words: &[String]) -> Result<Option<Master>, Failure> {
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let text = words.join(" ");
+    match text.split_whitespace().collect::<Vec<_>>()[..] {
+        [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
+            let port = port.parse().unwrap_or_default();
+            Ok(Some(Master { host: host.into(), port }))
+        }
+        _ => Err(Failure::input(format!("--replicaof {text}: expected a host and a port"))),
+    }
 }
 
 /// Reports the server's address, and its limits.

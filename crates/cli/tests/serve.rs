@@ -398,4 +398,7 @@ fn keys_are_exported_and_imported_and_a_damaged_file_is_one_line() {
     std::fs::write(&path, b"no database").expect("written");
     let error = complaint(&mut ebbtide(here.path(), &replace), 2);
     assert!(error.contains("byte 0: no database file of Redis"), "{error}");
+    let serve = ["serve", "--replicaof", "nowhere"];
+    let error = complaint(&mut ebbtide(here.path(), &serve), 2);
+    assert!(error.contains("expected a host and a port"), "{error}");
 }

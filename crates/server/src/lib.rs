@@ -27,6 +27,8 @@ pub mod events;
 mod evict;
 pub mod eviction;
 pub mod failure;
+mod follower;
+pub mod following;
 pub mod geo;
 mod glob;
 pub mod hyperloglog;

@@ -12,6 +12,7 @@ use ebbtide_engine::store::StoreError;
 use thiserror::Error;
 
 use crate::eviction::EvictionPolicy;
+use crate::following::Master;
 use crate::log::Log;
 
 /// The capacity in bytes of a new store.
@@ -72,6 +73,12 @@ pub struct ServeOptions {
     pub timeout_s: u64,
     /// Seconds after which the kernel probes a silent client (TCP keepalive); 0 for never.
     pub keepalive_s: u64,
+    /// The Redis to follow from the start.
+    pub master: Option<Master>,
+    /// User and password for the master.
+    pub master_user: Option<String>,
+    /// See `master_user`.
+    pub master_password: Option<String>,
     /// Receiver of events while the server runs.
     pub log: Log,
 }
@@ -102,6 +109,9 @@ impl Default for ServeOptions {
             tls: None,
             timeout_s: 0,
             keepalive_s: KEEPALIVE_S,
+            master: None,
+            master_user: None,
+            master_password: None,
             log: Log::default(),
         }
     }

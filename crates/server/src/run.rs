@@ -23,6 +23,7 @@ use crate::clock::now_ms;
 use crate::command::catalogue;
 use crate::engine_storage::EngineStorage;
 use crate::eviction::table_bytes;
+use crate::follower::Follower;
 use crate::log;
 use crate::metrics::{Asked, Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
@@ -143,6 +144,7 @@ pub fn serve(
     let storage = Box::new(EngineStorage::new(engine.clone(), capacity_bytes));
     let (journal, teller) = log::start(&options.log);
     let shared = Arc::new(Shared::new(settings, acl, storage, journal, now_ms()));
+    shared.following.follow(options.master.clone());
     let always = options.durability == Policy::Always;
     let (tell, news) = channel();
     let make = {
@@ -186,15 +188,24 @@ pub fn serve(
     };
     let doing = "start the thread of the cores";
     let cores = cores.map_err(|source| EngineError::Io { doing, source })?;
+    let follower = Follower {
+        shared: &shared,
+        over: &over,
+        user: options.master_user.clone(),
+        password: options.master_password.clone(),
+        sockets: parking_lot::Mutex::default(),
+    };
     let watched = std::thread::scope(|scope| {
         let answers = metrics.as_ref().zip(way).map(|(metrics, way)| {
             let (over, secret) = (&over, secret_of_metrics);
             let asked = Arc::new(Asked { way, secret, shared: Arc::downgrade(&shared) });
             scope.spawn(move || metrics.answer(&asked, over))
         });
+        scope.spawn(|| follower.run());
         let stops = || stop.is_stopped() || shared.is_shut_down();
         let watched = Supervisor::new(&engine, &shared, &stops).watch(&news, || started(&told));
         over.stop();
+        follower.end();
         if let (Some(metrics), Some(_)) = (&metrics, answers) {
             metrics.rouse();
         }

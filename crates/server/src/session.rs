@@ -57,6 +57,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// Its user; `None` before it has logged in.
     pub user: Option<Arc<Account>>,
+    /// True if it is of the follower, and makes the changes of a master. It needs no user.
+    pub follows: bool,
     /// Queued commands, between `MULTI` and `EXEC`.
     pub queued: Option<Queued>,
     /// Keys watched for `EXEC`, by database.

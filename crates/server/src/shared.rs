@@ -21,6 +21,7 @@ use crate::acl::{Account, Acl};
 use crate::channels::{Channels, Message};
 use crate::client_id::ClientId;
 use crate::eviction::{Eviction, EvictionPolicy};
+use crate::following::Following;
 use crate::log::Journal;
 use crate::protocol::Protocol;
 use crate::reserved::Reserved;
@@ -132,6 +133,8 @@ pub enum Note {
         /// True if there are too many connections.
         refused: bool,
     },
+    /// A socket of the follower, whose commands may change keys.
+    Follower(OwnedFd),
     /// A message for a client.
     Message(ClientId, Message),
     /// A client that waits for an element of a key must look again.
@@ -204,6 +207,8 @@ pub struct Shared {
     pub(crate) sources: Sources,
     /// The scripts that have run longer than the limit.
     pub(crate) slow_scripts: SlowScripts,
+    /// The Redis that the server follows.
+    pub following: Following,
     /// Reason why changes can no longer be saved.
     pub unsaved: Mutex<Option<String>>,
     /// Events for the operator.
@@ -246,6 +251,7 @@ impl Shared {
             counted: Mutex::new((Instant::now(), 0)),
             slow: SlowOfCores::new(settings.cores),
             cores,
+            following: Following::default(),
             unsaved: Mutex::default(),
             journal,
             timeout_s: AtomicU64::new(settings.timeout_s),

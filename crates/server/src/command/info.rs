@@ -6,16 +6,13 @@ use ebbtide_core::{Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::server::COMPATIBLE_VERSION;
-use super::{Call, Outcome, counted_names};
+use super::{Call, Outcome, counted_names, replication};
 use crate::slow::Times;
 use crate::statistics::{Counter, Statistics};
 use crate::storage::Copied;
 
 /// The section with the counts and times of each command.
 const COMMANDS: &str = "Commandstats";
-
-/// There are no replicas.
-const REPLICATION: &str = "role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n";
 
 /// There is one machine.
 const CLUSTER: &str = "cluster_enabled:0\r\n";
@@ -37,7 +34,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
         ("Memory", memory_section),
         ("Persistence", persistence_section),
         ("Stats", stats_section),
-        ("Replication", |_| REPLICATION.into()),
+        ("Replication", |call| replication::section(call.state)),
         ("CPU", |_| cpu_section()),
         (COMMANDS, commands_section),
         ("Cluster", |_| CLUSTER.into()),

@@ -28,6 +28,7 @@ mod migrate;
 mod permission;
 mod pubsub;
 mod removing;
+mod replication;
 mod scripting;
 mod server;
 mod sets;
@@ -628,13 +629,14 @@ fn tell_session(state: &State, session: &Session) {
 /// Returns an error if the client may not run a command now.
 fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]]) -> Outcome {
     check_count(spec, arguments)?;
-    if session.user.is_none() && !spec.before_authentication {
+    if session.user.is_none() && !session.follows && !spec.before_authentication {
         return Err("NOAUTH Authentication required.".into());
     }
     if session.queued.is_some() && spec.never_in_transaction {
         return Err("ERR Command not allowed inside a transaction".into());
     }
     permission::check_request(session, spec, arguments)?;
+    replication::check(spec, state, session)?;
     if state.shared.slow_scripts.is_busy() && !spec.may_run_while_busy(arguments) {
         return Err(BUSY.into());
     }

@@ -16,7 +16,7 @@ use super::permission::{check_rules, check_script};
 use super::pubsub::send_published;
 use super::server::COMPATIBLE_VERSION;
 use super::table::{self, Access, Id};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of, replication};
 use crate::patience::limit_patience;
 use crate::protocol::Protocol;
 use crate::resp::Reply;
@@ -416,6 +416,9 @@ impl Runner<'_, '_> {
         }
         if let Err(text) = check_script(self.session, spec, &arguments) {
             return refuse(text);
+        }
+        if let Err(failure) = replication::check(spec, self.state, self.session) {
+            return refuse(failure.text());
         }
         if self.script.reads_only && spec.changes() {
             return refuse("Write commands are not allowed from read-only scripts.");

@@ -337,7 +337,10 @@ macro_rules! define_table {
                 Id::$id,
                 Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset
             ),
-            never_in_transaction: matches!(Id::$id, Id::Save | Id::Shutdown),
+            never_in_transaction: matches!(
+                Id::$id,
+                Id::Replicaof | Id::Save | Id::Shutdown | Id::Slaveof
+            ),
             before_authentication: matches!(Id::$id, Id::Auth | Id::Hello | Id::Quit | Id::Reset),
             streams: matches!(
                 Id::$id,
@@ -627,8 +630,13 @@ macro_rules! for_each_command {
         "Renames a key if the new name is free.";
     Reset "reset" 1 Nothing (0 0 0) "connection" "6.2.0" clients::reset,
         "Resets the state of the connection.";
+    Replicaof "replicaof" 3 Nothing (0 0 0) "server" "5.0.0" replication::replicaof,
+        "Follows a Redis: copies its keys, then makes its changes, and refuses those of clients. NO \
+         ONE ends it.";
     Restore "restore" -4 Write (1 1 1) "generic" "2.6.0" dump::restore,
         "Sets a key from the bytes of DUMP, of this server or of Redis up to 7.0.";
+    Role "role" 1 Nothing (0 0 0) "server" "2.8.12" replication::role,
+        "Returns whether the server follows a Redis, and how far it has come.";
     Rpop "rpop" -2 Write (1 1 1) "list" "1.0.0" lists::rpop,
         "Removes and returns the last values.";
     Rpoplpush "rpoplpush" 3 Write (1 2 1) "list" "1.2.0" lists::rpoplpush,
@@ -673,6 +681,8 @@ macro_rules! for_each_command {
         "Stores the result of SINTER.";
     Sismember "sismember" 3 Read (1 1 1) "set" "1.0.0" sets::sismember,
         "Returns 1 if the argument is a member, else 0.";
+    Slaveof "slaveof" 3 Nothing (0 0 0) "server" "1.0.0" replication::replicaof,
+        "As REPLICAOF.";
     Slowlog "slowlog" -2 Nothing (0 0 0) "server" "2.2.12" slow::slowlog,
         "GET, LEN and RESET concern slow commands. Waits for flash count as time.";
     Smembers "smembers" 2 Read (1 1 1) "set" "1.0.0" sets::smembers,

@@ -41,6 +41,9 @@ const IDLE_EVERY: Span = Span::from_us(1_000_000);
 /// The TCP listener, which is the first one.
 const TCP: u32 = 0;
 
+/// The number that stands for a listener in connections of the follower.
+pub(super) const FOLLOWER: u32 = u32::MAX;
+
 /// A connection. Its index is the number of its socket.
 pub(super) struct Connection {
     pub(super) socket: SocketId,
@@ -151,7 +154,8 @@ impl CoreService {
         let shared = &self.state.shared;
         let id = self.next_id.replace(self.next_id.get() + 1);
         let clients = shared.total(|core| &core.clients);
-        let refused = clients >= self.state.settings().clients_max as u64;
+        let is_full = clients >= self.state.settings().clients_max as u64;
+        let refused = is_full && listener != FOLLOWER;
         let statistics = shared.cores.iter().map(|core| &core.statistics).enumerate();
         let fewest = statistics.min_by_key(|(_, statistics)| statistics.clients.get());
         let (core, statistics) = fewest.expect("there are cores");
@@ -174,9 +178,11 @@ impl CoreService {
         let Arriving { id, refused, mut info } = arriving.expect("it was asked for");
         let statistics = self.state.statistics();
         statistics.connections.add(1);
-        let user = self.state.shared.acl.open_default();
+        let follows = listener == FOLLOWER;
+        let user = self.state.shared.acl.open_default().filter(|_| !follows);
         info.user.clone_from(&user);
-        let mut client = Box::new(Client::new(Session { id, user, ..Session::default() }));
+        let session = Session { id, user, follows, ..Session::default() };
+        let mut client = Box::new(Client::new(session));
         if refused {
             statistics.rejected.add(1);
             client.reply.error("ERR max number of clients reached");
@@ -255,7 +261,8 @@ impl CoreService {
             let client = connection.client.as_ref();
             !connection.queued
                 && client.is_some_and(|client| {
-                    client.session.subscriptions() == 0 && !client.is_blocked()
+                    let session = &client.session;
+                    session.subscriptions() == 0 && !session.follows && !client.is_blocked()
                 })
                 && now.since(connection.active) > timeout
         };

@@ -20,7 +20,7 @@ use crate::client_id::ClientId;
 use crate::shared::Note;
 use crate::state::State;
 use crate::upkeep::Upkeep;
-use connection::{Arriving, Connection};
+use connection::{Arriving, Connection, FOLLOWER};
 
 /// Time between two samples of the costs of commands and misses.
 const SAMPLE_EVERY: Span = Span::from_us(1_000_000);
@@ -153,6 +153,7 @@ impl CoreService {
                 Note::Connection { listener, socket, id, refused } => {
                     self.open_socket(listener, socket, id, refused);
                 }
+                Note::Follower(socket) => self.accepted(FOLLOWER, socket),
                 Note::Message(id, message) => {
                     self.with_id(id, |connection| connection.messages.push(message));
                 }

@@ -18,6 +18,7 @@ mod eviction;
 mod eviction_crash;
 mod facts;
 mod field_expiry;
+mod following;
 mod full_disk;
 mod large;
 mod long_replies;
