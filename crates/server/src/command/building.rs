@@ -6,7 +6,7 @@
 
 use ebbtide_core::Memory;
 use ebbtide_engine::Hold;
-use ebbtide_structures::keyspace::{Collection, Field, Full, Key, Kind};
+use ebbtide_structures::keyspace::{Collection, Field, Full, Key, Kind, StreamState};
 
 use super::elements::Element;
 use super::{Call, Outcome, check_key, large};
@@ -60,6 +60,16 @@ impl Building {
         if of.kind == Kind::Stream {
             self.collection.set_stream_state(of.stream_state());
         }
+    }
+
+    /// Sets the state of a stream.
+    pub(super) fn set_stream_state(&mut self, state: StreamState) {
+        self.collection.set_stream_state(state);
+    }
+
+    /// Returns the stream as far as it was made.
+    pub(super) fn stream(&self) -> &Collection {
+        &self.collection
     }
 
     /// Copies the consumer groups of a stream to the new one.

@@ -1,29 +1,29 @@
 //! Collections in the format of `DUMP` and `RESTORE`.
 //!
 //! They are written as counted elements, and read in all [forms](crate::rdb::forms). Hashes with
-//! fields that expire have the form that Redis has for them since 7.4. Streams have no dump.
+//! fields that expire have the form that Redis has for them since 7.4. [Streams](super::dump_streams)
+//! have forms of their own.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
 
 use super::building::Building;
+use super::dump_streams;
 use super::sorted_sets::check_member;
 use super::{Call, Failure, LONG_REPLY, Outcome};
 use crate::rdb::forms::{HASH, HASH_WITH_EXPIRY, LIST, SET, SORTED_SET, decode};
-use crate::rdb::text::write_length;
-
-const NO_STREAMS: &str = "ERR streams have no dump here: COPY copies a stream within this server";
+use crate::rdb::text::{write_length, write_text};
 
 /// Returns a collection in the format of `DUMP`, without version and checksum.
 ///
 /// # Errors
-/// Returns an error if it takes too much DRAM, or is a stream.
+/// Returns an error if it takes too much DRAM.
 pub(super) fn dumped<M: Memory>(
     call: &mut Call<'_, M>,
     collection: &Collection,
 ) -> Result<Vec<u8>, Failure> {
     if collection.kind == Kind::Stream {
-        return Err(NO_STREAMS.into());
+        return dump_streams::dumped(call, collection);
     }
     let count = collection.len(call.memory);
     let most = call.state.settings().argument_bytes_max;
@@ -64,11 +64,6 @@ pub(super) fn dumped<M: Memory>(
     Ok(bytes)
 }
 
-fn write_text(bytes: &mut Vec<u8>, text: &[u8]) {
-    write_length(bytes, text.len());
-    bytes.extend_from_slice(text);
-}
-
 /// Sets a key to the collection in a dump without version and checksum.
 ///
 /// # Errors
@@ -80,6 +75,9 @@ pub(super) fn restore<M: Memory>(
     expires_at_ms: Option<u64>,
     bad: &'static str,
 ) -> Outcome {
+    if dump.first().is_some_and(|form| dump_streams::is_stream(*form)) {
+        return dump_streams::restore(call, key, dump, expires_at_ms, bad);
+    }
     let most = call.state.settings().argument_bytes_max;
     let (kind, elements) = decode(dump, most).ok_or(bad)?;
     if kind == Kind::SortedSet {

@@ -10,6 +10,7 @@ mod collections;
 mod config;
 mod dump;
 mod dump_collections;
+mod dump_streams;
 mod elements;
 mod events;
 mod expiry;

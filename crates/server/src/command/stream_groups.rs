@@ -20,10 +20,10 @@ const NO_STREAM: &str = "ERR The XGROUP subcommand requires the key to exist. No
 /// after entries in the middle were removed.
 #[derive(Clone, Copy)]
 pub(super) struct Progress {
-    state: StreamState,
-    length: u64,
+    pub(super) state: StreamState,
+    pub(super) length: u64,
     /// The id of its first entry.
-    first: EntryId,
+    pub(super) first: EntryId,
 }
 
 impl Progress {
@@ -42,7 +42,7 @@ impl Progress {
     }
 
     /// Number of entries up to `id` that were ever added, if it can be told.
-    fn read_up_to(&self, id: EntryId) -> Option<u64> {
+    pub(super) fn read_up_to(&self, id: EntryId) -> Option<u64> {
         let StreamState { last, deleted, added } = self.state;
         if added == 0 || self.length == 0 && id <= last || id == last {
             return Some(added);
@@ -87,7 +87,7 @@ pub(super) fn no_group(key: &[u8], group: &[u8]) -> Failure {
 }
 
 /// Returns an error if the name of a group or a consumer is too long.
-fn check_name(name: &[u8]) -> Outcome {
+pub(super) fn check_name(name: &[u8]) -> Outcome {
     if name.len() > NAME_BYTES_MAX {
         let text =
             format!("ERR the name of a group or a consumer has at most {NAME_BYTES_MAX} bytes");

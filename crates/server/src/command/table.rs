@@ -421,7 +421,7 @@ macro_rules! for_each_command {
     Discard "discard" 1 Nothing (0 0 0) "transactions" "2.0.0" transactions::discard,
         "Discards the commands since MULTI.";
     Dump "dump" 2 Read (1 1 1) "generic" "2.6.0" dump::dump,
-        "Returns a value as bytes for RESTORE, here or in Redis. Streams have no such form here.";
+        "Returns a value as bytes for RESTORE, here or in Redis 7.0.";
     Echo "echo" 2 Nothing (0 0 0) "connection" "1.0.0" clients::echo,
         "Returns its argument.";
     Eval "eval" -3 Script (0 0 0) "scripting" "2.6.0" scripting::eval,

@@ -8,7 +8,7 @@ mod export;
 pub(crate) mod forms;
 mod import;
 mod link;
-mod packs;
+pub(crate) mod packs;
 mod reader;
 pub(crate) mod text;
 

@@ -32,8 +32,92 @@ fn digits(number: i64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
+/// Bytes of the length that follows an entry of a listpack of this many bytes, seven bits a byte.
+fn bytes_behind(entry: usize) -> usize {
+    1 + [128, 16_383, 2_097_151, 268_435_455].iter().filter(|least| entry >= **least).count()
+}
+
+/// A listpack that is being made.
+#[derive(Default)]
+pub(crate) struct Pack {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Pack {
+    /// Number of bytes without header and end.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Appends an integer.
+    pub(crate) fn add_number(&mut self, number: i64) {
+        let start = self.bytes.len();
+        let bytes = number.to_le_bytes();
+        match number {
+            0..0x80 => self.bytes.push(bytes[0]),
+            -0x1000..0x1000 => self.bytes.extend([0xc0 | bytes[1] & 0x1f, bytes[0]]),
+            _ => {
+                let (form, count) = match number {
+                    -0x8000..0x8000 => (0xf1, 2),
+                    -0x80_0000..0x80_0000 => (0xf2, 3),
+                    -0x8000_0000..0x8000_0000 => (0xf3, 4),
+                    _ => (0xf4, 8),
+                };
+                self.bytes.push(form);
+                self.bytes.extend_from_slice(&bytes[..count]);
+            }
+        }
+        self.end_entry(start);
+    }
+
+    /// Appends a text of less than 4 GiB.
+    pub(crate) fn add_text(&mut self, text: &[u8]) {
+        let start = self.bytes.len();
+        let length = (text.len() as u32).to_le_bytes();
+        match text.len() {
+            0..0x40 => self.bytes.push(0x80 | length[0]),
+            0x40..0x1000 => self.bytes.extend([0xe0 | length[1], length[0]]),
+            _ => {
+                self.bytes.push(0xf0);
+                self.bytes.extend(length);
+            }
+        }
+        self.bytes.extend_from_slice(text);
+        self.end_entry(start);
+    }
+
+    /// Appends the length of the entry that begins at `start`, from its highest seven bits on.
+    fn end_entry(&mut self, start: usize) {
+        let entry = self.bytes.len() - start;
+        let count = bytes_behind(entry);
+        for at in (0..count).rev() {
+            let seven = (entry >> (7 * at)) as u8 & 0x7f;
+            self.bytes.push(if at + 1 == count { seven } else { seven | 0x80 });
+        }
+        self.count += 1;
+    }
+
+    /// Appends the entries of another one.
+    pub(crate) fn append(&mut self, other: &Pack) {
+        self.bytes.extend_from_slice(&other.bytes);
+        self.count += other.count;
+    }
+
+    /// Returns the listpack.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let length = (PACK_HEADER_BYTES + self.bytes.len() + 1) as u32;
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        let mut pack = length.to_le_bytes().to_vec();
+        pack.extend(count.to_le_bytes());
+        pack.extend(self.bytes);
+        pack.push(END);
+        pack
+    }
+}
+
 /// The texts of a listpack. (Redis, `listpack.c`.)
-pub(super) fn listpack(pack: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn listpack(pack: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (header, mut rest) = pack.split_at_checked(PACK_HEADER_BYTES)?;
     if u32::from_le_bytes(header[..4].try_into().ok()?) as usize != pack.len() {
         return None;
@@ -46,11 +130,7 @@ pub(super) fn listpack(pack: &[u8]) -> Option<Vec<Vec<u8>>> {
             [] => return None,
             _ => texts.push(take_packed(&mut rest)?),
         }
-        // The length of the entry follows it, seven bits a byte.
-        let entry = before - rest.len();
-        let back =
-            [1 << 7, 1 << 14, 1 << 21, 1 << 28].iter().filter(|most| entry >= **most).count();
-        rest = rest.get(back + 1..)?;
+        rest = rest.get(bytes_behind(before - rest.len())..)?;
     }
 }
 
@@ -215,5 +295,23 @@ mod tests {
     fn zipmaps_have_free_bytes_and_long_values() {
         let map = [&[2, 1, b'a', 2, 1, b'x', b'y', 0, 1, b'b', LONG, 1, 0, 0, 0, 0, b'z', END][..]];
         check(zipmap, &map.concat(), &["a", "xy", "b", "z"]);
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let mut pack = Pack::default();
+        let mut expected = Vec::new();
+        for shift in 0..63 {
+            for number in [(1 << shift) - 1, 1 << shift, -(1 << shift), -(1 << shift) - 1] {
+                pack.add_number(number);
+                expected.push(number.to_string().into_bytes());
+            }
+        }
+        // The length behind an entry changes its own length at 128, 16,383 and 2,097,151.
+        for length in [0, 63, 64, 125, 126, 4_095, 4_096, 16_377, 16_378, 2_097_145, 2_097_146] {
+            pack.add_text(&vec![b't'; length]);
+            expected.push(vec![b't'; length]);
+        }
+        assert!(listpack(&pack.finish()) == Some(expected));
     }
 }

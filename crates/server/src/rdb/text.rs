@@ -53,6 +53,12 @@ pub(crate) fn write_length(bytes: &mut Vec<u8>, length: usize) {
     }
 }
 
+/// Appends a string as it is.
+pub(crate) fn write_text(bytes: &mut Vec<u8>, text: &[u8]) {
+    write_length(bytes, text.len());
+    bytes.extend_from_slice(text);
+}
+
 /// Parses a length. Returns the bytes after it too.
 pub(crate) fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes {

@@ -201,7 +201,7 @@ fn what_is_dumped_is_restored_at_any_size() {
 }
 
 /// The checksum of dumps: CRC-64 with the polynomial of Jones.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u64::from(*byte), |sum, _| match sum & 1 {
             0 => sum >> 1,

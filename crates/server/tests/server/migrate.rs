@@ -36,6 +36,10 @@ pub(crate) fn read(client: &mut Client, key: &str) -> String {
         "set" => client.call(&format!("smembers {key}")),
         "zset" => client.call(&format!("zrange {key} 0 -1 withscores")),
         "list" => client.call(&format!("lrange {key} 0 -1")),
+        "stream" => {
+            let parts = ["xrange KEY - +", "xpending KEY g", "xinfo groups KEY"];
+            Reply::Array(parts.map(|line| client.call(&line.replace("KEY", key))).to_vec())
+        }
         _ => client.call(&format!("get {key}")),
     };
     let Reply::Array(parts) = reply else { return format!("{kind} {reply:?}") };
@@ -62,13 +66,18 @@ fn fill(client: &mut Client) -> Vec<&'static str> {
         let elements: Vec<String> = (0..1_000).map(element).collect();
         client.call(&format!("{start} {}", elements.join(" ")));
     };
+    for number in 1..=250 {
+        client.call(&format!("xadd stream {number} f v{number}"));
+    }
+    client.call("xgroup create stream g 0");
+    client.call("xreadgroup group g c count 120 streams stream >");
     many(client, "hset hashes", |number| format!("field{number} {number}"));
     many(client, "sadd sets", |number| format!("member{number}"));
     many(client, "zadd zsets", |number| format!("{number} member{number}"));
     many(client, "rpush lists", |number| format!("value{number}"));
     vec![
-        "short", "pages", "long", "longer", "number", "hash", "set", "zset", "list", "hashes",
-        "sets", "zsets", "lists",
+        "short", "pages", "long", "longer", "number", "hash", "set", "zset", "list", "stream",
+        "hashes", "sets", "zsets", "lists",
     ]
 }
 

@@ -4,6 +4,8 @@ use ebbtide_core::durability::Policy;
 
 use crate::blocking::{send, wait_for_blocked};
 use crate::client::{Client, Reply, Server, bulk, ok};
+use crate::many::checksum;
+use crate::redis::Redis;
 
 /// Lines that are errors in Redis 7.0, as those in `arguments.rs`.
 pub(crate) const BAD: &[&str] = &[
@@ -251,4 +253,105 @@ fn groups_survive_a_restart_and_go_with_their_key() {
     client.call("del r");
     client.call("xadd r 1 f v");
     assert_eq!(client.call("xinfo groups r"), array(&[]));
+}
+
+/// The reply about a stream without the numbers of its pages.
+fn without_pages(reply: Reply) -> Reply {
+    let Reply::Array(parts) = reply else { return reply };
+    let mut parts: Vec<Reply> = parts.into_iter().map(without_pages).collect();
+    for at in 1..parts.len() {
+        if matches!(&parts[at - 1], Reply::Bulk(name) if name.starts_with(b"radix-tree-")) {
+            parts[at] = Reply::Integer(0);
+        }
+    }
+    Reply::Array(parts)
+}
+
+/// Makes streams with groups. Returns their keys.
+fn fill(client: &mut Client) -> [&'static str; 3] {
+    let long = "v".repeat(16_378);
+    for number in 1..=350u64 {
+        let id = format!("{}-{}", number * 7, number % 3);
+        let fields = match number % 6 {
+            0 => format!("a {} b {}", number, -70_000 * number as i64),
+            1 | 2 => "a v".into(),
+            3 => format!("a {}", "x".repeat(number as usize * 2)),
+            4 => format!("field:{number} {} 5 {}", u64::MAX, i64::MIN),
+            _ => format!("a 0{number}"),
+        };
+        client.call(&format!("xadd s {id} {fields}"));
+    }
+    client.call(&format!("xadd s 2600 a {long}"));
+    client.call(&format!("xadd s 2601 {long} {long}{long}{long}{long}{long}"));
+    client.call("xdel s 7-1 700-1 1400-2 2450-2");
+    client.call("xgroup create s g 0");
+    client.call("xreadgroup group g one count 120 streams s >");
+    client.call("xreadgroup group g two count 150 streams s >");
+    client.call("xack s g 14-2 21-0 28-1");
+    client.call("xclaim s g two 0 35-2 42-0 retrycount 70000 time 5000");
+    client.call("xdel s 49-1");
+    client.call("xgroup create s other $ entriesread 7");
+    client.call("xgroup createconsumer s other idle");
+    client.call("xadd empty 8-8 f v");
+    client.call("xgroup create empty g 5");
+    client.call("xtrim empty maxlen 0");
+    client.call("xadd short 9-9 f v");
+    ["s", "empty", "short"]
+}
+
+#[test]
+fn streams_with_groups_go_to_redis_and_come_back() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|_| ());
+    let mut ours = server.client();
+    for from_redis in [true, false] {
+        let (from, to) = match from_redis {
+            true => (&mut redis.client, &mut ours),
+            false => (&mut ours, &mut redis.client),
+        };
+        drop((from.call("flushall"), to.call("flushall")));
+        for key in fill(from) {
+            let Reply::Bulk(dump) = from.call(&format!("dump {key}")) else { panic!("{key}") };
+            let restored = to.command(&[b"restore", key.as_bytes(), b"0", &dump]);
+            assert_eq!(restored, ok(), "from Redis: {from_redis}, {key}");
+            for line in ["xinfo stream KEY full count 0", "xinfo groups KEY", "xpending KEY g"] {
+                let line = line.replace("KEY", key);
+                let expected = without_pages(from.call(&line));
+                let found = without_pages(to.call(&line));
+                assert!(found == expected, "from Redis: {from_redis}, {line}");
+            }
+            for line in ["xadd KEY 3000 f v", "xreadgroup group other c streams KEY >"] {
+                let line = line.replace("KEY", key);
+                assert_eq!(to.call(&line), from.call(&line), "from Redis: {from_redis}, {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_dump_of_a_stream_is_refused_or_restored() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    for number in 1..=20 {
+        client.call(&format!("xadd s {number} f v{number}"));
+    }
+    client.call("xgroup create s g 0");
+    client.call("xreadgroup group g c count 9 streams s >");
+    let Reply::Bulk(dump) = client.call("dump s") else { panic!("a dump") };
+    let body = dump.len() - 8;
+    let mut refused = 0;
+    for at in 1..body - 2 {
+        for bit in [1u8, 0x80] {
+            let mut damaged = dump.clone();
+            damaged[at] ^= bit;
+            let sum = checksum(&damaged[..body]);
+            damaged[body..].copy_from_slice(&sum.to_le_bytes());
+            let restored = client.command(&[b"restore", b"t", b"0", &damaged, b"replace"]);
+            refused += usize::from(matches!(restored, Reply::Error(_)));
+            client.call("xinfo stream t full count 0");
+            client.call("xreadgroup group g c streams t >");
+        }
+    }
+    assert!(refused > body / 2, "{refused} of {body} are refused");
+    assert_eq!(client.command(&[b"restore", b"t", b"0", &dump, b"replace"]), ok());
 }
