@@ -16,6 +16,8 @@ assert set(names) == {"y", "z"} and "y" in names
 numbers = pottery.RedisList([3, 1, 2], redis=connection, key="list")
 numbers.append(4)
 assert list(numbers) == [3, 1, 2, 4] and numbers[1:3] == [1, 2]
+numbers.sort(reverse=True)
+assert list(numbers) == [4, 3, 2, 1]
 queue = pottery.RedisDeque(range(3), redis=connection, key="deque", maxlen=3)
 queue.append(9)
 assert list(queue) == [1, 2, 9]

@@ -38,8 +38,7 @@ pub fn commands_page() -> String {
     }
     page.push_str(
         "\n## Frameworks\n\n`cargo xtask frameworks` installs each of these and runs a check with a server of\n\
-         `--dram 64MiB --capacity 1GiB`.\n\
-         Pottery's `RedisList.sort` needs `SORT`.\n\n",
+         `--dram 64MiB --capacity 1GiB`.\n\n",
     );
     page.push_str(FRAMEWORKS);
     page

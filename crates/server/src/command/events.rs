@@ -108,6 +108,9 @@ impl<M: Memory> Call<'_, M> {
             Id::Set => self.arguments[3..].iter().any(|word| word.eq_ignore_ascii_case(b"GET")),
             Id::Copy => key == self.arguments[1],
             Id::Bitop => among(3),
+            Id::Georadius | Id::Georadiusbymember | Id::Sort => {
+                spec.stored_key(self.arguments).is_none_or(|to| !to.contains(&key))
+            }
             _ => spec.access == Access::Read || spec.name.ends_with("store") && among(2),
         }
     }
@@ -159,6 +162,8 @@ impl<M: Memory> Call<'_, M> {
             Id::Zpopmax | Id::Bzpopmax => (Of::SORTED_SET, "zpopmax"),
             Id::Zmpop | Id::Bzmpop => (Of::SORTED_SET, end("zpopmin", "zpopmax")),
             Id::Geoadd => (Of::SORTED_SET, "zadd"),
+            Id::Georadius | Id::Georadiusbymember => (Of::SORTED_SET, "georadiusstore"),
+            Id::Sort => (Of::LIST, "sortstore"),
             _ if matches!(spec.group, "geo" | "sorted-set") => (Of::SORTED_SET, spec.name),
             _ => return [None; 2],
         };

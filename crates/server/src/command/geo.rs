@@ -131,9 +131,21 @@ fn each_place<M: Memory>(
     Ok(())
 }
 
+/// Returns the place of the member that a search starts from. Without a set, returns any place: the
+/// search ends after its options were checked.
+fn center_at<M: Memory>(
+    call: &mut Call<'_, M>,
+    set: Option<&Collection>,
+    member: &[u8],
+) -> Result<Point, Failure> {
+    let nowhere = Point { longitude: 0.0, latitude: 0.0 };
+    let place = set.map_or(Some(nowhere), |set| place_of(call, Some(set), member));
+    Ok(place.ok_or("ERR could not decode requested zset member")?)
+}
+
 /// Options of a search.
 #[derive(Default)]
-struct Search {
+struct Search<'a> {
     center: Option<Point>,
     extent: Option<Extent>,
     /// Meters of the unit of distances.
@@ -146,6 +158,21 @@ struct Search {
     with_hash: bool,
     with_point: bool,
     stores_distance: bool,
+    /// The key that gets the result, of an option.
+    to: Option<&'a [u8]>,
+}
+
+/// The options that a command takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `GEOSEARCH`.
+    Search,
+    /// `GEOSEARCHSTORE`.
+    Store,
+    /// `GEORADIUS` and `GEORADIUSBYMEMBER`.
+    Radius,
+    /// Their forms that only read.
+    RadiusReads,
 }
 
 /// Parses the length of an area.
@@ -153,22 +180,29 @@ fn length(text: &[u8], what: &str) -> Result<f64, Failure> {
     number::float(text).ok_or_else(|| format!("ERR need numeric {what}").into())
 }
 
-impl Search {
+impl<'a> Search<'a> {
     /// Parses the options from argument `index` on.
     fn parse<M: Memory>(
-        call: &mut Call<'_, M>,
+        mut self,
+        call: &mut Call<'a, M>,
         mut index: usize,
         set: Option<&Collection>,
-        stores: bool,
-    ) -> Result<Search, Failure> {
-        let mut search = Search::default();
+        form: Form,
+    ) -> Result<Search<'a>, Failure> {
         while index < call.arguments.len() {
-            index += search.option(call, index, set, stores)?;
+            index += self.option(call, index, set, form)?;
         }
+        let mut search = self;
         let name = String::from_utf8_lossy(call.arguments[0]);
-        if stores && (search.with_distance || search.with_hash || search.with_point) {
-            let text = "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD \
-                        options";
+        let shows = search.with_distance || search.with_hash || search.with_point;
+        if shows && (form == Form::Store || search.to.is_some()) {
+            let what = match form {
+                Form::Store => "GEOSEARCHSTORE",
+                _ => "STORE option in GEORADIUS",
+            };
+            let text = format!(
+                "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            );
             return Err(text.into());
         }
         let missing = |names: &str| {
@@ -188,18 +222,19 @@ impl Search {
     /// Parses an option. Returns the number of its arguments.
     fn option<M: Memory>(
         &mut self,
-        call: &mut Call<'_, M>,
+        call: &mut Call<'a, M>,
         index: usize,
         set: Option<&Collection>,
-        stores: bool,
+        form: Form,
     ) -> Result<usize, Failure> {
         let rest = &call.arguments[index + 1..];
+        let searches = matches!(form, Form::Search | Form::Store);
         let width = match (call.arguments[index].to_ascii_uppercase().as_slice(), rest) {
             (b"WITHDIST", _) => Search::set(&mut self.with_distance),
             (b"WITHHASH", _) => Search::set(&mut self.with_hash),
             (b"WITHCOORD", _) => Search::set(&mut self.with_point),
             (b"ANY", _) => Search::set(&mut self.any),
-            (b"STOREDIST", _) if stores => Search::set(&mut self.stores_distance),
+            (b"STOREDIST", _) if form == Form::Store => Search::set(&mut self.stores_distance),
             (b"ASC", _) => {
                 self.nearest_first = Some(true);
                 1
@@ -214,27 +249,23 @@ impl Search {
                 self.count = Some(count.ok_or("ERR COUNT must be > 0")?);
                 2
             }
-            (b"FROMMEMBER", [member, ..]) if self.center.is_none() => {
-                // Without a set the search ends after its options were checked.
-                let nowhere = Point { longitude: 0.0, latitude: 0.0 };
-                let place = set.map_or(Some(nowhere), |set| place_of(call, Some(set), member));
-                self.center = Some(place.ok_or("ERR could not decode requested zset member")?);
+            (word @ (b"STORE" | b"STOREDIST"), [key, ..]) if form == Form::Radius => {
+                (self.to, self.stores_distance) = (Some(*key), word == b"STOREDIST");
                 2
             }
-            (b"FROMLONLAT", [longitude, latitude, ..]) if self.center.is_none() => {
+            (b"FROMMEMBER", [member, ..]) if searches && self.center.is_none() => {
+                self.center = Some(center_at(call, set, member)?);
+                2
+            }
+            (b"FROMLONLAT", [longitude, latitude, ..]) if searches && self.center.is_none() => {
                 self.center = Some(point(longitude, latitude)?);
                 3
             }
-            (b"BYRADIUS", [radius, name, ..]) if self.extent.is_none() => {
-                let radius = length(radius, "radius")?;
-                if radius < 0.0 {
-                    return Err("ERR radius cannot be negative".into());
-                }
-                self.meters = unit(name)?;
-                self.extent = Some(Extent::Radius(radius * self.meters));
+            (b"BYRADIUS", [radius, name, ..]) if searches && self.extent.is_none() => {
+                self.set_radius(radius, name)?;
                 3
             }
-            (b"BYBOX", [width, height, name, ..]) if self.extent.is_none() => {
+            (b"BYBOX", [width, height, name, ..]) if searches && self.extent.is_none() => {
                 let (width, height) = (length(width, "width")?, length(height, "height")?);
                 if width < 0.0 || height < 0.0 {
                     return Err("ERR height or width cannot be negative".into());
@@ -247,6 +278,16 @@ impl Search {
             _ => return Err(SYNTAX.into()),
         };
         Ok(width)
+    }
+
+    fn set_radius(&mut self, radius: &[u8], name: &[u8]) -> Outcome {
+        let radius = length(radius, "radius")?;
+        if radius < 0.0 {
+            return Err("ERR radius cannot be negative".into());
+        }
+        self.meters = unit(name)?;
+        self.extent = Some(Extent::Radius(radius * self.meters));
+        Ok(())
     }
 
     fn set(option: &mut bool) -> usize {
@@ -312,8 +353,79 @@ struct Found {
 pub(super) fn geosearch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
-    let search = Search::parse(call, 2, set.as_ref(), false)?;
-    let found = match &set {
+    let search = Search::default().parse(call, 2, set.as_ref(), Form::Search)?;
+    reply(call, &search, set.as_ref())
+}
+
+pub(super) fn geosearchstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let from = call.key(2);
+    let set = call.collection(&from, Kind::SortedSet)?;
+    let search = Search::default().parse(call, 3, set.as_ref(), Form::Store)?;
+    store(call, &search, set.as_ref(), call.arguments[1])
+}
+
+pub(super) fn georadius<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    around_point(call, Form::Radius)
+}
+
+pub(super) fn georadius_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    around_point(call, Form::RadiusReads)
+}
+
+pub(super) fn georadiusbymember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    around_member(call, Form::Radius)
+}
+
+pub(super) fn georadiusbymember_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    around_member(call, Form::RadiusReads)
+}
+
+/// Runs `GEORADIUS`.
+fn around_point<M: Memory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
+    let key = call.key(1);
+    let set = call.collection(&key, Kind::SortedSet)?;
+    let center = Some(point(call.arguments[2], call.arguments[3])?);
+    let mut search = Search { center, ..Search::default() };
+    search.set_radius(call.arguments[4], call.arguments[5])?;
+    around(call, search, 6, set.as_ref(), form)
+}
+
+/// Runs `GEORADIUSBYMEMBER`.
+fn around_member<M: Memory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
+    let key = call.key(1);
+    let set = call.collection(&key, Kind::SortedSet)?;
+    let center = Some(center_at(call, set.as_ref(), call.arguments[2])?);
+    let mut search = Search { center, ..Search::default() };
+    let radius = search.set_radius(call.arguments[3], call.arguments[4]);
+    // As in Redis, the radius is not looked at if the set is missing.
+    if set.is_some() {
+        radius?;
+    }
+    search.extent = search.extent.or(Some(Extent::Radius(0.0)));
+    around(call, search, 5, set.as_ref(), form)
+}
+
+/// Parses the options from argument `index` on, and runs the search.
+fn around<'a, M: Memory>(
+    call: &mut Call<'a, M>,
+    search: Search<'a>,
+    index: usize,
+    set: Option<&Collection>,
+    form: Form,
+) -> Outcome {
+    let search = search.parse(call, index, set, form)?;
+    match search.to {
+        Some(to) => store(call, &search, set, to),
+        None => reply(call, &search, set),
+    }
+}
+
+fn reply<M: Memory>(
+    call: &mut Call<'_, M>,
+    search: &Search<'_>,
+    set: Option<&Collection>,
+) -> Outcome {
+    let found = match set {
         Some(set) => search.run(call, set)?,
         None => Vec::new(),
     };
@@ -341,11 +453,14 @@ pub(super) fn geosearch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn geosearchstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    let (to, from) = (call.key(1), call.key(2));
-    let set = call.collection(&from, Kind::SortedSet)?;
-    let search = Search::parse(call, 3, set.as_ref(), true)?;
-    let found = match &set {
+fn store<M: Memory>(
+    call: &mut Call<'_, M>,
+    search: &Search<'_>,
+    set: Option<&Collection>,
+    to: &[u8],
+) -> Outcome {
+    let to = call.keyspace().key(to);
+    let found = match set {
         Some(set) => search.run(call, set)?,
         None => Vec::new(),
     };

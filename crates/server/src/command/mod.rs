@@ -37,6 +37,7 @@ mod slow;
 mod sorted_algebra;
 mod sorted_ranges;
 mod sorted_sets;
+mod sorting;
 mod stream_arguments;
 mod stream_claims;
 mod stream_group_reads;
@@ -727,10 +728,11 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
 #[expect(clippy::too_many_lines, reason = "an arm for each kind of access")]
 fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let keyspace = call.state.keys();
-    let Some(keyspace) = keyspace.filter(|_| spec.access != Access::Nothing) else {
+    let access = spec.access_with(call.arguments);
+    let Some(keyspace) = keyspace.filter(|_| access != Access::Nothing) else {
         return run_by_id(spec.id, call);
     };
-    let hashes: SmallVec<[u64; 4]> = match spec.access {
+    let hashes: SmallVec<[u64; 4]> = match access {
         Access::Everything => SmallVec::new(),
         Access::Nothing => return run_by_id(spec.id, call),
         Access::Script => return scripting::isolated(spec.id, call),
@@ -754,7 +756,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
             }
         }
     };
-    if spec.access == Access::Read {
+    if access == Access::Read {
         return read(spec, call, &hashes);
     }
     if call.arguments.len() > KEYS_AT_ONCE_MAX && !hashes.is_empty() {

@@ -423,7 +423,7 @@ impl Runner<'_, '_> {
         if self.script.reads_only && spec.changes() {
             return refuse("Write commands are not allowed from read-only scripts.");
         }
-        let is_held = match spec.access {
+        let is_held = match spec.access_with(&arguments) {
             Access::Nothing => true,
             Access::Read | Access::Write => {
                 spec.keys(&arguments).all(|key| self.stripes.has(self.keyspace.key(key).hash))

@@ -201,6 +201,46 @@ impl Spec {
         matches!(self.access, Access::Write | Access::Everything) || self.id == Id::Publish
     }
 
+    /// The keys that it accesses with these arguments.
+    pub fn access_with(&self, arguments: &[&[u8]]) -> Access {
+        match self.id {
+            Id::Sort | Id::SortRo if sorts_by_other_keys(arguments) => Access::Everything,
+            Id::Georadius | Id::Georadiusbymember | Id::Sort if !self.stores(arguments) => {
+                Access::Read
+            }
+            _ => self.access,
+        }
+    }
+
+    /// True if it stores its result under the key of an option.
+    fn stores(&self, arguments: &[&[u8]]) -> bool {
+        self.stored_key(arguments).is_some()
+    }
+
+    /// Returns the key of its last option `STORE`, or `STOREDIST` if it has that.
+    pub(super) fn stored_key<'a, 'b>(&self, arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
+        let (first, words): (usize, &[&[u8]]) = match self.id {
+            Id::Georadius => (6, &[b"STORE", b"STOREDIST"]),
+            Id::Georadiusbymember => (5, &[b"STORE", b"STOREDIST"]),
+            Id::Sort => (2, &[b"STORE"]),
+            _ => return None,
+        };
+        let (mut at, mut found) = (first, None);
+        while let Some(word) = arguments.get(at) {
+            let is = |name: &&str| word.eq_ignore_ascii_case(name.as_bytes());
+            at += match self.id {
+                Id::Sort if is(&"LIMIT") => 3,
+                Id::Sort if ["BY", "GET"].iter().any(is) => 2,
+                _ if words.iter().any(|name| word.eq_ignore_ascii_case(name)) => {
+                    found = arguments.get(at + 1..at + 2).or(found);
+                    2
+                }
+                _ => 1,
+            };
+        }
+        found
+    }
+
     /// Index of the argument that counts the keys after it, if the command has one.
     fn counts_keys_at(&self) -> Option<usize> {
         match self.id {
@@ -221,6 +261,9 @@ impl Spec {
         }
         if matches!(self.id, Id::Xread | Id::Xreadgroup) {
             return keys_of_streams(arguments);
+        }
+        if let Some(key) = self.stored_key(arguments) {
+            return Some(key);
         }
         let at = self.counts_keys_at()?;
         let count = usize::try_from(crate::number::integer(arguments.get(at)?)?).ok()?;
@@ -300,6 +343,14 @@ fn keys_of_streams<'a, 'b>(arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> 
     Some(&streams[..streams.len() / 2])
 }
 
+/// True if these arguments of `SORT` have a pattern that reads keys other than those that it names.
+pub(super) fn sorts_by_other_keys(arguments: &[&[u8]]) -> bool {
+    arguments.windows(2).skip(2).any(|pair| {
+        let is = |word: &&str| pair[0].eq_ignore_ascii_case(word.as_bytes());
+        ["BY", "GET"].iter().any(is) && pair[1] != b"#" && pair[1].contains(&b'*')
+    })
+}
+
 /// Finds a command by its name, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
     static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec, FxBuildHasher>> =
@@ -312,7 +363,7 @@ pub fn find(name: &[u8]) -> Option<&'static Spec> {
 }
 
 /// The longest name of a command in bytes.
-const NAME_BYTES_MAX: usize = 16;
+const NAME_BYTES_MAX: usize = 20;
 
 /// Defines [`Id`] and [`TABLE`].
 macro_rules! define_table {
@@ -456,6 +507,14 @@ macro_rules! for_each_command {
         "Returns the geohashes of members as text.";
     Geopos "geopos" -2 Read (1 1 1) "geo" "3.2.0" geo::geopos,
         "Returns the longitudes and latitudes of members.";
+    Georadius "georadius" -6 Write (1 1 1) "geo" "3.2.0" geo::georadius,
+        "Returns the members in a circle around a place, as GEOSEARCH does. STORE and STOREDIST.";
+    GeoradiusRo "georadius_ro" -6 Read (1 1 1) "geo" "3.2.10" geo::georadius_ro,
+        "As GEORADIUS, without STORE and STOREDIST.";
+    Georadiusbymember "georadiusbymember" -5 Write (1 1 1) "geo" "3.2.0" geo::georadiusbymember,
+        "Returns the members in a circle around a member, as GEOSEARCH does. STORE and STOREDIST.";
+    GeoradiusbymemberRo "georadiusbymember_ro" -5 Read (1 1 1) "geo" "3.2.10" geo::georadiusbymember_ro,
+        "As GEORADIUSBYMEMBER, without STORE and STOREDIST.";
     Geosearch "geosearch" -7 Read (1 1 1) "geo" "6.2.0" geo::geosearch,
         "Returns the members in a circle or a box around a place or a member. Without ASC, DESC or \
          COUNT they come in the order of their scores.";
@@ -691,6 +750,12 @@ macro_rules! for_each_command {
         "Returns for each argument 1 if it is a member, else 0.";
     Smove "smove" 4 Write (1 2 1) "set" "1.0.0" sets::smove,
         "Moves a member to another set.";
+    Sort "sort" -2 Write (1 1 1) "generic" "1.0.0" sorting::sort_and_store,
+        "Returns or stores the elements of a list, a set or a sorted set in order. Strings compare by \
+         bytes. With a pattern in BY or GET, no other command runs meanwhile, and the result must fit \
+         in a transaction.";
+    SortRo "sort_ro" -2 Read (1 1 1) "generic" "7.0.0" sorting::sort_ro,
+        "As SORT, without STORE.";
     Spop "spop" -2 Write (1 1 1) "set" "1.0.0" sets::spop,
         "Removes and returns random members.";
     Srandmember "srandmember" -2 Read (1 1 1) "set" "1.0.0" sets::srandmember,
@@ -848,6 +913,21 @@ mod tests {
     }
 
     #[test]
+    fn sort_reads_other_keys_only_by_patterns_with_a_star() {
+        let access = |line: &str| {
+            let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            find(arguments[0]).expect("a command").access_with(&arguments)
+        };
+        assert_eq!(access("sort k by w_*"), Access::Everything);
+        assert_eq!(access("sort k get # get w_*->f store d"), Access::Everything);
+        assert_eq!(access("sort_ro k get w_*"), Access::Everything);
+        assert_eq!(access("sort k by nosort get #"), Access::Read);
+        assert_eq!(access("sort k limit 0 1 store w_*"), Access::Write);
+        assert_eq!(access("georadius k 1 2 3 m storedist d"), Access::Write);
+        assert_eq!(access("georadiusbymember k m 3 m count 1"), Access::Read);
+    }
+
+    #[test]
     fn keys_are_where_the_command_says() {
         let keys = |line: &str| -> Vec<String> {
             let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -870,5 +950,8 @@ mod tests {
         assert_eq!(keys("xread streams a b 0"), ["a"]);
         assert_eq!(keys("xreadgroup group g c noack streams a b > 0"), ["a", "b"]);
         assert_eq!(keys("xgroup create a g $"), ["a"]);
+        assert_eq!(keys("sort a store b by store store c"), ["a", "c"]);
+        assert_eq!(keys("sort a limit 0 store"), ["a"]);
+        assert_eq!(keys("georadius a 1 2 3 m store b storedist c"), ["a", "c"]);
     }
 }

@@ -94,8 +94,9 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
     let (mut alone, mut scripts) = (false, false);
     for (arguments, _) in &commands {
         let spec = table::find(arguments[0]).expect("it was looked up when it was queued");
-        scripts |= spec.access == Access::Script;
-        alone |= matches!(spec.access, Access::Everything | Access::Unordered | Access::Script);
+        let access = spec.access_with(arguments);
+        scripts |= access == Access::Script;
+        alone |= matches!(access, Access::Everything | Access::Unordered | Access::Script);
         hashes.extend(spec.keys(arguments).map(|key| call.keyspace().key(key).hash));
     }
     let watched = call.session.watched.iter();

@@ -3,6 +3,7 @@
 mod events;
 mod geo;
 mod hyperloglog;
+mod sorting;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -47,9 +47,36 @@ impl Maker {
         format!("{from} {area} {}{count}", self.one_of(&["asc", "desc"]))
     }
 
+    /// A command of the older form.
+    fn radius(&mut self, key: &str) -> String {
+        let (name, from) = match self.below(4) {
+            0 => ("georadius", self.place()),
+            1 => ("georadius_ro", self.place()),
+            2 => ("georadiusbymember", self.member()),
+            _ => ("georadiusbymember_ro", self.member()),
+        };
+        let size = format!("{} {}", self.below(1_500), self.one_of(&["km", "mi", "yd"]));
+        let count = self.one_of(&["", " count 5", " count 1", " count 0", " any"]);
+        let with = [
+            "",
+            " withdist",
+            " withcoord withhash",
+            " store to",
+            " storedist to",
+            " store other storedist to",
+            " withdist store to",
+            " byradius 1 km",
+        ];
+        format!(
+            "{name} {key} {from} {size} {}{count}{}",
+            self.one_of(&["asc", "desc"]),
+            self.one_of(&with)
+        )
+    }
+
     fn command(&mut self) -> String {
         let key = self.one_of(&["a", "a", "a", "b", "none"]);
-        match self.below(12) {
+        match self.below(16) {
             0..4 => {
                 let options = self.one_of(&["", "", "nx ", "xx ", "ch ", "xx ch ", "nx xx "]);
                 let places: Vec<String> = (0..1 + self.below(6))
@@ -67,6 +94,7 @@ impl Maker {
                 let with = self.one_of(&["", " withdist", " withcoord withhash withdist"]);
                 format!("geosearch {key} {}{with}", self.search())
             }
+            12.. => self.radius(key),
             10 => {
                 let with = self.one_of(&["", " storedist", " withdist"]);
                 format!("geosearchstore to {key} {}{with}", self.search())
@@ -110,6 +138,23 @@ fn wrong_arguments_give_the_errors_of_redis() {
         "geohash text p",
         "geosearch a fromlonlat 15 37 byradius 200 km any asc",
         "geosearch a fromlonlat 15 37 byradius 200 yd asc",
+        "georadius a 15 37 200 km any",
+        "georadius a 15 37 -1 km",
+        "georadius a 15 37 x km",
+        "georadius a 200 37 1 km",
+        "georadius text 15 37 1 km",
+        "georadius a 15 37 1 km store",
+        "georadius a 15 37 1 km frommember p",
+        "georadius a 15 37 200 km store to",
+        "georadius a 15 37 1 m store to",
+        "exists to",
+        "georadius_ro a 15 37 1 km store to",
+        "georadiusbymember a none 1 km",
+        "georadiusbymember none p x yd",
+        "georadiusbymember none p x yd store to",
+        "georadiusbymember_ro a p 1 km storedist to",
+        "command getkeys georadius a 15 37 200 km storedist more",
+        "command getkeys georadiusbymember a p 200 km asc",
         "geosearch a fromlonlat 15 37 byradius -1 km asc",
         "geosearch a fromlonlat 15 37 byradius x km asc",
         "geosearch a fromlonlat 15 37 bybox x 1 km asc",
