@@ -2,7 +2,7 @@
 //!
 //! Time runs from the start of a command to its reply and includes waits for flash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,6 +19,11 @@ pub const KEPT_MAX: usize = 1024;
 
 /// Spikes that are kept for `LATENCY HISTORY`.
 const SPIKES_KEPT: usize = 160;
+
+/// Kinds of errors that are counted. A script makes errors of any kind, and others share a count.
+const ERRORS_KEPT: usize = 128;
+const ERROR_BYTES_MAX: usize = 64;
+const OTHER_ERRORS: &str = "other";
 
 /// Buckets of times: powers of two of a microsecond. The last one holds all above 2³⁰ µs (18
 /// minutes).
@@ -101,6 +106,8 @@ pub struct Slow {
     worst_ms: u64,
     /// Indexed by the number of the command.
     times: Vec<Times>,
+    /// Error replies by their first words.
+    errors: BTreeMap<String, u64>,
 }
 
 impl Default for Slow {
@@ -114,6 +121,7 @@ impl Default for Slow {
             spikes: VecDeque::new(),
             worst_ms: 0,
             times: Vec::new(),
+            errors: BTreeMap::new(),
         }
     }
 }
@@ -161,6 +169,18 @@ impl Slow {
         self.of(command).failed += 1;
     }
 
+    /// Counts an error reply by its first word.
+    pub fn note_error(&mut self, text: &str) {
+        let word = text.split_ascii_whitespace().next().unwrap_or("ERR");
+        let word = match word.len() <= ERROR_BYTES_MAX {
+            true => word,
+            false => OTHER_ERRORS,
+        };
+        let is_there = self.errors.contains_key(word);
+        let word = if is_there || self.errors.len() < ERRORS_KEPT { word } else { OTHER_ERRORS };
+        *self.errors.entry(word.to_string()).or_default() += 1;
+    }
+
     fn of(&mut self, command: usize) -> &mut Times {
         if self.times.len() <= command {
             self.times.resize(command + 1, Times::default());
@@ -201,9 +221,10 @@ impl Slow {
         self.times.get(command).copied().unwrap_or_default()
     }
 
-    /// Discards the times of all commands.
+    /// Discards the times of all commands, and the counts of errors.
     pub fn reset_times(&mut self) {
         self.times.clear();
+        self.errors.clear();
     }
 }
 
@@ -259,6 +280,17 @@ impl SlowOfCores {
         any
     }
 
+    /// Error replies of all cores by their first words.
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        let mut errors = BTreeMap::new();
+        self.change(|slow| {
+            for (word, count) in &slow.errors {
+                *errors.entry(word.clone()).or_default() += count;
+            }
+        });
+        errors
+    }
+
     /// Returns the times of a command on all cores.
     pub fn times(&self, command: usize) -> Times {
         self.0.iter().map(|slow| slow.lock().times(command)).fold(Times::default(), Times::add)
@@ -304,6 +336,21 @@ mod tests {
         assert_eq!(times, [(1, 1), (128, 3), (256, 4), (4096, 5)]);
         assert_eq!((slow.spikes()[0], slow.worst_ms()), ((5, 3), 3));
         assert!(slow.reset_spikes() && !slow.reset_spikes());
+    }
+
+    #[test]
+    fn errors_are_counted_by_their_first_words_up_to_a_bound() {
+        let slow = SlowOfCores::new(2);
+        slow.of(0).note_error("WRONGTYPE Operation against a key");
+        slow.of(1).note_error("WRONGTYPE");
+        slow.of(1).note_error("");
+        let counts = slow.errors();
+        assert_eq!((counts["WRONGTYPE"], counts["ERR"], counts.len()), (2, 1, 2));
+        (0..1_000).for_each(|number| slow.of(0).note_error(&format!("E{number} text")));
+        slow.of(0).note_error(&"x".repeat(65));
+        let counts = slow.of(0).errors.clone();
+        assert_eq!((counts.len(), counts["WRONGTYPE"]), (ERRORS_KEPT + 1, 1));
+        assert_eq!(counts.values().sum::<u64>(), 1_002);
     }
 
     #[test]

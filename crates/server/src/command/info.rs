@@ -28,7 +28,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
     // As in Redis, the long section is included only on request.
     let wanted = |section: &str| all || usual && section != COMMANDS || names(section);
     let mut text = String::new();
-    let sections: [(&str, Section<'a, M>); 11] = [
+    let sections: [(&str, Section<'a, M>); 12] = [
         ("Server", server_section),
         ("Clients", clients_section),
         ("Memory", memory_section),
@@ -37,6 +37,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
         ("Replication", |call| replication::section(call.state)),
         ("CPU", |_| cpu_section()),
         (COMMANDS, commands_section),
+        ("Errorstats", errors_section),
         ("Cluster", |_| CLUSTER.into()),
         ("Keyspace", keyspace_section),
         ("Ebbtide", ebbtide_section),
@@ -81,11 +82,11 @@ fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let (settings, eviction) = (call.state.settings(), &call.state.shared.eviction);
     let (free, all) = call.keyspace().free_pages(call.memory);
     let [free, all] = [free, all].map(|pages| pages * PAGE_BYTES as u64);
-    let used = all - free;
+    let (used, scripts) = (all - free, call.state.shared.sources.size().0);
     format!(
         "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{resident}\r\n\
          used_memory_rss_human:{}\r\nmaxmemory:{all}\r\nmaxmemory_human:{}\r\n\
-         maxmemory_policy:{}\r\nflash_bytes:{all}\r\nflash_bytes_free:{free}\r\n\
+         maxmemory_policy:{}\r\nnumber_of_cached_scripts:{scripts}\r\nflash_bytes:{all}\r\nflash_bytes_free:{free}\r\n\
          dram_bytes:{}\r\ndram_uses_bytes:{}\r\n",
         human(used),
         human(resident),
@@ -169,6 +170,12 @@ fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
         )
     })
     .collect()
+}
+
+/// Counts of error replies by their first words.
+fn errors_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let errors = call.state.shared.slow.errors().into_iter();
+    errors.map(|(word, count)| format!("errorstat_{word}:count={count}\r\n")).collect()
 }
 
 fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {

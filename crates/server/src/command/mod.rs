@@ -501,9 +501,8 @@ pub fn execute<M: Memory>(
     session.pushed = false;
     let outcome = dispatch(memory, state, session, arguments, reply);
     if let Err(failure) = outcome {
-        state.statistics().errors.add(1);
         reply.truncate(start);
-        reply.error(failure.text());
+        reply_failure(state, reply, &failure);
     }
     let wanted = session.silent == Silent::Never;
     session.silent = match session.silent {
@@ -567,15 +566,28 @@ fn dispatch<M: Memory>(
         tell_session(state, session);
         return outcome;
     }
-    let began = Instant::now();
     let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
-    let outcome = isolated(spec, &mut call);
-    if session.pushed || spec.in_transaction || spec.id == Id::Hello {
-        tell_session(state, session);
-    }
-    let (took, now_ms) = (began.elapsed(), state.now_ms.get());
-    let mut slow = state.slow();
-    slow.note(counted, took, &without_secrets(spec, arguments), &session.name, now_ms);
+    timed(spec, &mut call, |call| {
+        let outcome = isolated(spec, call);
+        if call.session.pushed || spec.in_transaction || spec.id == Id::Hello {
+            tell_session(state, call.session);
+        }
+        outcome
+    })
+}
+
+/// Runs a command, and counts it and its time. One within `EXEC` or a script counts as well, and
+/// counts again if its transaction runs again.
+fn timed<M: Memory>(
+    spec: &Spec,
+    call: &mut Call<'_, M>,
+    run: impl FnOnce(&mut Call<'_, M>) -> Outcome,
+) -> Outcome {
+    let (counted, began) = (spec.counted(call.arguments), Instant::now());
+    let outcome = run(call);
+    let (took, now_ms) = (began.elapsed(), call.state.now_ms.get());
+    let mut slow = call.state.slow();
+    slow.note(counted, took, &without_secrets(spec, call.arguments), &call.session.name, now_ms);
     if outcome.is_err() {
         slow.note_failed(counted);
     }
@@ -609,6 +621,13 @@ fn without_secrets<'a>(spec: &Spec, arguments: &'a [&'a [u8]]) -> Cow<'a, [&'a [
     let word =
         |(index, word): (usize, &&'a [u8])| if index < first { *word } else { b"(redacted)" };
     arguments.iter().enumerate().map(word).collect()
+}
+
+/// Replies with a failure, and counts it.
+fn reply_failure(state: &State, reply: &mut Reply, failure: &Failure) {
+    state.statistics().errors.add(1);
+    state.slow().note_error(failure.text());
+    reply.error(failure.text());
 }
 
 /// True if a request is a line of HTTP. The rest may be commands that an attacker made a browser

@@ -155,7 +155,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
         session.database = database;
         session.written = session.written.max(lsn);
         send_published(state, session, reply);
-        finish(replied, reply)
+        finish(state, replied, reply)
     })
 }
 
@@ -184,7 +184,7 @@ fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interp
     let ran = runner.run(*memory, interpreter, reply.protocol);
     session.database = database;
     match ran {
-        Ok(replied) => finish(replied, reply),
+        Ok(replied) => finish(state, replied, reply),
         Err(stopped) => Err(script.ended(&stopped)),
     }
 }
@@ -292,8 +292,13 @@ fn warm<M: Memory>(call: &mut Call<'_, M>, script: &Script<'_>) -> Outcome {
     })
 }
 
-fn finish(replied: Replied, reply: &mut Reply) -> Outcome {
-    reply.raw(&replied.map_err(Failure::from)?);
+fn finish(state: &State, replied: Replied, reply: &mut Reply) -> Outcome {
+    let replied = replied.map_err(Failure::from)?;
+    if let [b'-', error @ ..] = &replied[..] {
+        state.statistics().errors.add(1);
+        state.slow().note_error(&String::from_utf8_lossy(error));
+    }
+    reply.raw(&replied);
     Ok(())
 }
 
@@ -441,7 +446,7 @@ impl Runner<'_, '_> {
         let (state, arguments) = (self.state, &arguments[..]);
         let mut call =
             Call { memory, state, session, arguments, staged: &[], reply: &mut reply, steps: None };
-        let ran = super::run_by_id(spec.id, &mut call);
+        let ran = super::timed(spec, &mut call, |call| super::run_by_id(spec.id, call));
         if let Err(failure) = ran.and_then(|()| fetch(&mut call)) {
             reply.truncate(0);
             reply.error(failure.text());

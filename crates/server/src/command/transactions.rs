@@ -9,7 +9,7 @@ use super::permission::check_queued;
 use super::pubsub::send_published;
 use super::scripting::with_session_interpreter;
 use super::table::{self, Access};
-use super::{Call, Outcome, bytes_of};
+use super::{Call, Outcome, bytes_of, reply_failure, run_by_id, timed};
 use crate::large::Staged;
 use crate::session::{Queued, QueuedCommand, Session};
 use crate::space;
@@ -174,11 +174,10 @@ fn run_one<M: Memory>(call: &mut Call<'_, M>, begin: usize) {
     // Its reply is dropped if it fails, so no part of it moves to flash with what is before it.
     call.reply.begin();
     let checked = room.and_then(|()| check_queued(call.session, spec, call.arguments));
-    let ran = checked.and_then(|()| super::run_by_id(spec.id, call));
+    let ran = checked.and_then(|()| timed(spec, call, |call| run_by_id(spec.id, call)));
     call.reply.resume(begin);
     if let Err(failure) = ran {
-        call.state.statistics().errors.add(1);
         call.reply.truncate(start);
-        call.reply.error(failure.text());
+        reply_failure(call.state, call.reply, &failure);
     }
 }

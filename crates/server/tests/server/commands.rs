@@ -200,3 +200,50 @@ fn slow_commands_are_told_with_their_arguments_and_all_are_counted() {
     let Reply::Bulk(info) = client.call("info commandstats") else { panic!("text") };
     assert!(String::from_utf8_lossy(&info).contains("cmdstat_get:calls=1,usec="));
 }
+
+#[test]
+fn commands_within_transactions_and_scripts_are_counted_and_so_are_their_errors() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    client.call("config resetstat");
+    client.call("multi");
+    client.call("set a text");
+    client.call("incr a");
+    client.call("exec");
+    let body =
+        "redis.call('set', 'b', 1) redis.pcall('incr', 'a') return redis.error_reply('MINE x')";
+    client.command(&[b"eval", body.as_bytes(), b"0"]);
+    client.call("lpop a");
+    let mut info = |section: &str| {
+        let Reply::Bulk(text) = client.call(&format!("info {section}")) else { panic!("text") };
+        String::from_utf8(text).expect("text")
+    };
+    let commands = info("commandstats");
+    for part in ["_set:calls=2,", "_exec:calls=1,", "_eval:calls=1,", "_incr:calls=2,"] {
+        assert!(commands.contains(part), "{part}: {commands}");
+    }
+    let incr = commands.lines().find(|line| line.starts_with("cmdstat_incr:"));
+    assert!(incr.is_some_and(|line| line.ends_with("failed_calls=2")), "{incr:?}");
+    let errors = info("errorstats");
+    for line in ["errorstat_MINE:count=1", "errorstat_WRONGTYPE:count=1", "errorstat_ERR:count=1"] {
+        assert!(errors.lines().any(|found| found == line), "{line}: {errors}");
+    }
+    assert!(info("memory").contains("number_of_cached_scripts:1\r\n"));
+    client.call("config resetstat");
+    assert_eq!(client.call("info errorstats"), bulk("# Errorstats\r\n"));
+}
+
+#[test]
+fn subcommands_are_listed_as_commands_and_found_by_pattern() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    let mut names = |line: &str| {
+        let Reply::Array(names) = client.call(line) else { panic!("an array") };
+        names
+    };
+    let all = names("command list");
+    assert!(all.contains(&bulk("set")) && all.contains(&bulk("client|list")));
+    let found = names("command list filterby pattern config|*set*");
+    assert_eq!(found, [bulk("config|resetstat"), bulk("config|set")]);
+    assert_eq!(names("command list filterby pattern set"), [bulk("set")]);
+}
