@@ -61,6 +61,14 @@ pub(super) fn keys(spec: &Spec, arguments: &[&[u8]]) -> Vec<(usize, Rights)> {
         Id::Set => vec![(1, Rights::WRITE)],
         Id::Bitfield if only_gets(after(2)) => vec![(1, Rights::READ)],
         Id::Bitfield => vec![(1, Rights::BOTH)],
+        Id::Georadius | Id::Georadiusbymember | Id::Sort => {
+            let mut keys = vec![(1, Rights::READ)];
+            if let Some([to]) = spec.stored_key(arguments) {
+                let is_it = |word: &&[u8]| std::ptr::eq(*word, *to);
+                keys.extend(arguments.iter().position(is_it).map(|index| (index, Rights::WRITE)));
+            }
+            keys
+        }
         Id::Migrate => range_of_migrate(arguments).map(|index| (index, Rights::BOTH)).collect(),
         _ => {
             let facts = facts(&counted_names()[spec.counted(arguments)]);

@@ -245,6 +245,11 @@ pub(super) fn sort_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 fn run<M: Memory>(call: &mut Call<'_, M>, may_store: bool) -> Outcome {
     let mut options = Options::parse(call, may_store)?;
+    let is_limited = call.session.user.as_ref().is_none_or(|user| !user.is_unlimited());
+    if is_limited && table::sorts_by_other_keys(call.arguments) {
+        // The keys follow from the elements, so no rule can be checked before.
+        return Err("ERR BY/GET option of SORT denied due to insufficient ACL permissions".into());
+    }
     let collection = call.sorted()?;
     let is_set = collection.as_ref().is_some_and(|of| of.kind == Kind::Set);
     if is_set && !options.sorts && (options.to.is_some() || call.session.in_script) {
