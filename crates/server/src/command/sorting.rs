@@ -38,6 +38,13 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     fn parse<M: Memory>(call: &Call<'a, M>, may_store: bool) -> Result<Options<'a>, Failure> {
+        // The keys follow from the elements, so no rule on keys can be checked before.
+        let is_limited = call.session.user.as_ref().is_none_or(|user| !user.is_unlimited());
+        let denied = |option| {
+            Failure::from(format!(
+                "ERR {option} option of SORT denied due to insufficient ACL permissions."
+            ))
+        };
         let mut options = Options { sorts: true, ..Options::default() };
         let mut at = 2;
         while at < call.arguments.len() {
@@ -64,11 +71,17 @@ impl<'a> Options<'a> {
                     2
                 }
                 (b"BY", [pattern, ..]) => {
+                    if is_limited && pattern.contains(&b'*') {
+                        return Err(denied("BY"));
+                    }
                     options.by = Some(pattern);
                     options.sorts &= pattern.contains(&b'*');
                     2
                 }
                 (b"GET", [pattern, ..]) => {
+                    if is_limited && table::reads_keys(pattern) {
+                        return Err(denied("GET"));
+                    }
                     options.get.push(pattern);
                     2
                 }
@@ -245,11 +258,6 @@ pub(super) fn sort_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 fn run<M: Memory>(call: &mut Call<'_, M>, may_store: bool) -> Outcome {
     let mut options = Options::parse(call, may_store)?;
-    let is_limited = call.session.user.as_ref().is_none_or(|user| !user.is_unlimited());
-    if is_limited && table::sorts_by_other_keys(call.arguments) {
-        // The keys follow from the elements, so no rule can be checked before.
-        return Err("ERR BY/GET option of SORT denied due to insufficient ACL permissions".into());
-    }
     let collection = call.sorted()?;
     let is_set = collection.as_ref().is_some_and(|of| of.kind == Kind::Set);
     if is_set && !options.sorts && (options.to.is_some() || call.session.in_script) {

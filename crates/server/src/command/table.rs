@@ -343,11 +343,16 @@ fn keys_of_streams<'a, 'b>(arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> 
     Some(&streams[..streams.len() / 2])
 }
 
+/// True if a pattern of `SORT` stands for values of other keys.
+pub(super) fn reads_keys(pattern: &[u8]) -> bool {
+    pattern != b"#" && pattern.contains(&b'*')
+}
+
 /// True if these arguments of `SORT` have a pattern that reads keys other than those that it names.
 pub(super) fn sorts_by_other_keys(arguments: &[&[u8]]) -> bool {
     arguments.windows(2).skip(2).any(|pair| {
         let is = |word: &&str| pair[0].eq_ignore_ascii_case(word.as_bytes());
-        ["BY", "GET"].iter().any(is) && pair[1] != b"#" && pair[1].contains(&b'*')
+        ["BY", "GET"].iter().any(is) && reads_keys(pair[1])
     })
 }
 

@@ -116,7 +116,12 @@ fn sort_in_transactions_and_scripts_reads_keys_that_are_not_declared() {
         client.call("mset w_1 9 w_2 8 w_3 7 w_10 6");
     }
     for lines in [
-        &["sort s by w_* get w_*", "sort s by nosort", "sort s desc store to", "lrange to 0 -1"],
+        &[
+            "sort s by w_* get w_*",
+            "sort s by nosort store to",
+            "sort s desc store to",
+            "lrange to 0 -1",
+        ],
         &["sort s by w_* store to", "lrange to 0 -1", "sort none store to", "exists to"],
     ] {
         assert_eq!(exec(&mut redis.client, lines), exec(&mut ours, lines), "{lines:?}");
