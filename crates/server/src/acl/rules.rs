@@ -169,6 +169,12 @@ impl Selector {
         self.every_command && self.rules.is_empty() && self.every_key && self.every_channel
     }
 
+    /// True if it allows a command, and the reading of every key.
+    pub(super) fn reads_every_key_with(&self, command: usize) -> bool {
+        let is_every = |of: &KeyPattern| *of.pattern == *b"*" && of.rights.has(Rights::READ);
+        self.allowed.has(command) && (self.every_key || self.keys.iter().any(is_every))
+    }
+
     /// Bytes of DRAM that it holds, about.
     pub(super) fn held_bytes(&self) -> usize {
         const ITEM_BYTES: usize = 48;

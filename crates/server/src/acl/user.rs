@@ -109,6 +109,11 @@ impl User {
         self.all_selectors().any(Selector::is_unlimited)
     }
 
+    /// True if a command of this index may read every key.
+    pub fn reads_every_key_with(&self, command: usize) -> bool {
+        self.all_selectors().any(|selector| selector.reads_every_key_with(command))
+    }
+
     /// The selector of the user itself, and the further ones.
     fn all_selectors(&self) -> impl Iterator<Item = &Selector> {
         std::iter::once(&self.root).chain(&self.selectors)

@@ -61,7 +61,7 @@ pub(super) fn keys(spec: &Spec, arguments: &[&[u8]]) -> Vec<(usize, Rights)> {
         Id::Set => vec![(1, Rights::WRITE)],
         Id::Bitfield if only_gets(after(2)) => vec![(1, Rights::READ)],
         Id::Bitfield => vec![(1, Rights::BOTH)],
-        Id::Georadius | Id::Georadiusbymember | Id::Sort => {
+        Id::Sort => {
             let mut keys = vec![(1, Rights::READ)];
             if let Some([to]) = spec.stored_key(arguments) {
                 let is_it = |word: &&[u8]| std::ptr::eq(*word, *to);

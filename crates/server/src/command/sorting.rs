@@ -9,7 +9,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
 
 use super::building::Building;
-use super::{Call, Failure, LONG_REPLY, Outcome, SYNTAX, WRONG_KIND, table};
+use super::{Call, Failure, Id, LONG_REPLY, Outcome, SYNTAX, WRONG_KIND, table};
 use crate::number;
 
 const NOT_SCORE: &str = "ERR One or more scores can't be converted into double";
@@ -39,7 +39,10 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn parse<M: Memory>(call: &Call<'a, M>, may_store: bool) -> Result<Options<'a>, Failure> {
         // The keys follow from the elements, so no rule on keys can be checked before.
-        let is_limited = call.session.user.as_ref().is_none_or(|user| !user.is_unlimited());
+        let command = if may_store { Id::Sort } else { Id::SortRo } as usize;
+        let is_limited = call.session.user.as_ref().is_none_or(|account| {
+            !account.is_unlimited() && !account.user().reads_every_key_with(command)
+        });
         let denied = |option| {
             Failure::from(format!(
                 "ERR {option} option of SORT denied due to insufficient ACL permissions."

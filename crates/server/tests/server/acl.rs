@@ -500,3 +500,45 @@ fn metrics_are_there_whatever_clients_may_do() {
     };
     assert!(text.starts_with("WRONGPASS"), "{text}");
 }
+
+#[test]
+fn sort_reads_other_keys_only_with_the_right_to_read_every_key() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|_| ());
+    let mut ours = server.client();
+    let (mut mine, mut theirs) = (server.client(), redis.another());
+    for rules in [
+        "+sort ~l",
+        "+sort ~l ~v*",
+        "+sort ~l %W~*",
+        "+sort ~l %R~*",
+        "+sort ~*",
+        "+@all ~* &*",
+        "+@all ~l ~to",
+        "+sort ~l (+sort_ro %R~*)",
+        "+get ~* (+sort ~l)",
+    ] {
+        for client in [&mut ours, &mut redis.client] {
+            client.call("acl deluser u");
+            client.call(&format!("acl setuser u on nopass {rules}"));
+            client.call("del l");
+            client.call("rpush l 2 1");
+        }
+        for line in [
+            "auth u x",
+            "sort l by v*",
+            "sort l get v*",
+            "sort l by nosort get #",
+            "sort_ro l by v*",
+            "sort l store to",
+            "sort to",
+            "georadius l 1 1 1 km store to",
+            "georadius to 1 1 1 km",
+        ] {
+            assert_eq!(mine.call(line), theirs.call(line), "{rules}: {line}");
+        }
+        for client in [&mut mine, &mut theirs] {
+            client.call("reset");
+        }
+    }
+}
