@@ -1,8 +1,8 @@
 //! The follower: a thread that copies the keys of a Redis, and then makes its changes.
 //!
-//! It is a replica to the master, and a client to this server: the master's commands go through the
-//! server's ordinary command path, over a pair of sockets. A cut of the connection is resumed where
-//! the last complete command or transaction ended, if the master still has what follows.
+//! It is a replica to the master, and a client to this server. The master's commands go through the
+//! server's ordinary command path, over a pair of sockets. After a cut it resumes where the last
+//! complete command or transaction ended, if the master still has what follows.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
