@@ -15,7 +15,7 @@ use crate::state::State;
 /// Requests that run before other connections get a turn.
 const REQUESTS_MAX: usize = 64;
 
-/// Bytes of replies at which a connection stops running requests until its client reads.
+/// Bytes of replies that a connection writes before other connections have their turn.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// The largest capacity in bytes that an empty buffer keeps.
@@ -139,9 +139,9 @@ impl Client {
         if requests.len() > 1 {
             fetch_ahead(memory, state, self.session.database, &input, &requests);
         }
-        let mut done = 0;
+        let (mut done, before) = (0, self.reply.len());
         for (start, request) in &requests {
-            let full = self.reply.len() >= REPLY_BYTES_MAX || self.reply.has_large();
+            let full = self.reply.len() >= before + REPLY_BYTES_MAX || self.reply.has_large();
             if self.session.closing || full || self.is_blocked() {
                 break;
             }

@@ -1,8 +1,8 @@
 //! Collections in the format of `DUMP` and `RESTORE`.
 //!
 //! They are written as counted elements, and read in all [forms](crate::rdb::forms). Hashes with
-//! fields that expire have the form that Redis has for them since 7.4. [Streams](super::dump_streams)
-//! have forms of their own.
+//! fields that expire have the form that Redis has for them since 7.4.
+//! [Streams](super::dump_streams) have forms of their own.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};

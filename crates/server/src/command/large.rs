@@ -18,14 +18,15 @@ use crate::large::{PIECE_BYTES, begin, write};
 use crate::patience::limit_patience;
 use crate::{space, sparse};
 
-/// Runs a command that needs several transactions. `hashes` are the hashes of its keys.
+/// Runs a command that needs several transactions. `hashes` are the hashes of its keys; none stands
+/// for all keys.
 ///
 /// A command that changes one key reserves its stripes, so that other commands can read the keys
 /// while it writes the value. A command that changes several keys holds the stripes, so that its
-/// changes appear as one step.
+/// changes appear as one step. So does a command of all keys.
 pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
-    let reserves = !spec.changes_several();
+    let reserves = !spec.changes_several() && !hashes.is_empty();
     let steps = Steps { last: Cell::new(Lsn::ZERO), reserves };
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
     let stripes = state.shared.reserved.of(&keyspace, hashes);

@@ -810,10 +810,12 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     {
         ran = run(memory)?;
     }
+    let runs_again = match &ran {
+        Ok((outcome, _)) => matches!(outcome, Err(Failure::TooLarge)),
+        Err(error) => matches!(error, TransactionError::TooLarge { .. }) && !hashes.is_empty(),
+    };
     match ran {
-        Ok((Err(Failure::TooLarge), _)) | Err(TransactionError::TooLarge { .. })
-            if !hashes.is_empty() =>
-        {
+        _ if runs_again => {
             reply.truncate(start);
             large::run(spec, call, &hashes)
         }

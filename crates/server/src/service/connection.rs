@@ -366,7 +366,7 @@ impl CoreService {
         if on_flash && client.reply.ready() == 0 {
             connection.queued = true;
             self.ready.borrow_mut().push_back(index);
-        } else if on_flash || unsent >= REPLY_BYTES_MAX {
+        } else if on_flash || unsent >= self.unsent_bytes_max() {
             // Receiving continues once the client has taken some replies.
         } else if client.is_blocked() {
             self.await_element(connection, index);
@@ -377,6 +377,16 @@ impl CoreService {
         } else if !connection.receiving && !connection.ended && !stopping {
             connection.receiving = true;
             network.receive(connection.socket);
+        }
+    }
+
+    /// Bytes of replies at which a connection stops running requests until its client reads. Some
+    /// clients send a whole pipeline before they read, so it is more while connections hold little.
+    fn unsent_bytes_max(&self) -> usize {
+        if self.buffered.get() < self.buffers_max / 2 {
+            (self.buffers_max / 4).max(REPLY_BYTES_MAX)
+        } else {
+            REPLY_BYTES_MAX
         }
     }
 

@@ -117,6 +117,19 @@ fn a_pop_with_a_long_reply_removes_what_it_replies_with() {
 }
 
 #[test]
+fn elements_in_the_order_of_other_keys_are_read_and_stored_whole() {
+    let server = server(Policy::None);
+    let mut client = server.client();
+    for number in 0..60 {
+        client.command(&[b"rpush", b"l", &element(number)]);
+    }
+    let sorted = client.call("sort l by weight_* get #");
+    assert!(numbers(&sorted).into_iter().eq(0..60));
+    assert_eq!(client.call("sort l by weight_* get # store to"), Reply::Integer(60));
+    assert!(numbers(&client.call("lrange to 0 -1")).into_iter().eq(0..60));
+}
+
+#[test]
 fn a_script_that_pops_too_much_removes_nothing() {
     let server = server(Policy::None);
     let mut client = server.client();
