@@ -13,7 +13,7 @@ use std::process::Command;
 use common::folder;
 
 /// Commands that are not run, by how they begin, and why.
-const LISTED: [(&str, &str); 37] = [
+const LISTED: [(&str, &str); 39] = [
     ("cargo run --release -- bench ", "runs for minutes; other tests run small benches"),
     ("cargo run --release -- serve ", "a server, which does not end; tests/serve.rs runs it"),
     ("cargo run --release -- load ", "needs a server; tests/serve.rs runs it"),
@@ -22,6 +22,8 @@ const LISTED: [(&str, &str); 37] = [
     ("cargo run --release -- reproduce ", "runs for minutes; tests/results.rs runs parts"),
     ("ebbtide serve ", "a server, which does not end; tests/serve.rs runs it"),
     ("ebbtide load ", "needs a server; tests/serve.rs runs it"),
+    ("ebbtide import ", "needs a server and a file; tests/serve.rs runs it"),
+    ("ebbtide export ", "needs a server; tests/serve.rs runs it"),
     ("ebbtide sim #", "runs for two minutes; tests/sim.rs runs small machines"),
     ("ebbtide sim --design os-swap ", "runs for a minute; tests/sim.rs runs small machines"),
     ("ebbtide compare ", "runs for minutes; tests/compare.rs runs small machines"),

@@ -422,8 +422,8 @@ impl<'a, M: Memory> Call<'a, M> {
     /// its own must not have changed anything yet.
     ///
     /// # Errors
-    /// Returns [`Failure::TooLarge`] if the command must run again outside of a transaction. Returns
-    /// another error if the reply takes too much DRAM: flash is full, or a script reads it.
+    /// Returns [`Failure::TooLarge`] if the command must run again outside of a transaction. It
+    /// returns another error if the reply takes too much DRAM: flash is full, or a script reads it.
     fn keep_reply_short(&mut self) -> Outcome {
         if self.reply.spillable() <= REPLY_BYTES_MAX {
             return Ok(());
