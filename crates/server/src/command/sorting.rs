@@ -82,7 +82,7 @@ impl<'a> Options<'a> {
                     2
                 }
                 (b"GET", [pattern, ..]) => {
-                    if is_limited && table::reads_keys(pattern) {
+                    if is_limited {
                         return Err(denied("GET"));
                     }
                     options.get.push(pattern);

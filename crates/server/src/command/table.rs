@@ -260,7 +260,7 @@ impl Spec {
             return Some(keys_of_migrate(arguments));
         }
         if matches!(self.id, Id::Xread | Id::Xreadgroup) {
-            return keys_of_streams(arguments);
+            return keys_of_streams(arguments, self.id == Id::Xreadgroup);
         }
         if let Some(key) = self.stored_key(arguments) {
             return Some(key);
@@ -327,32 +327,34 @@ pub(super) fn range_of_migrate(arguments: &[&[u8]]) -> Range<usize> {
     3..4
 }
 
-/// Returns the keys after `STREAMS`: the first half of the arguments there.
-fn keys_of_streams<'a, 'b>(arguments: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
-    let mut at = 1;
+/// Returns the keys after `STREAMS`: the first half of the arguments there. `GROUP` stands before
+/// them if, and only if, the command reads in a group.
+fn keys_of_streams<'a, 'b>(arguments: &'b [&'a [u8]], in_group: bool) -> Option<&'b [&'a [u8]]> {
+    let (mut at, mut has_group) = (1, false);
     loop {
         at += match arguments.get(at)?.to_ascii_uppercase().as_slice() {
             b"STREAMS" => break,
             b"BLOCK" | b"COUNT" => 2,
-            b"GROUP" => 3,
+            b"GROUP" => {
+                has_group = true;
+                3
+            }
             b"NOACK" => 1,
             _ => return None,
         };
     }
+    if has_group != in_group {
+        return None;
+    }
     let streams = &arguments[at + 1..];
     Some(&streams[..streams.len() / 2])
-}
-
-/// True if a pattern of `SORT` stands for values of other keys.
-pub(super) fn reads_keys(pattern: &[u8]) -> bool {
-    pattern != b"#" && pattern.contains(&b'*')
 }
 
 /// True if these arguments of `SORT` have a pattern that reads keys other than those that it names.
 pub(super) fn sorts_by_other_keys(arguments: &[&[u8]]) -> bool {
     arguments.windows(2).skip(2).any(|pair| {
         let is = |word: &&str| pair[0].eq_ignore_ascii_case(word.as_bytes());
-        ["BY", "GET"].iter().any(is) && reads_keys(pair[1])
+        ["BY", "GET"].iter().any(is) && pair[1].contains(&b'*')
     })
 }
 
@@ -692,11 +694,11 @@ macro_rules! for_each_command {
         "Renames a key and replaces a key of the new name. A large value is not copied.";
     Renamenx "renamenx" 3 Write (1 2 1) "generic" "1.0.0" keys::renamenx,
         "Renames a key if the new name is free.";
-    Reset "reset" 1 Nothing (0 0 0) "connection" "6.2.0" clients::reset,
-        "Resets the state of the connection.";
     Replicaof "replicaof" 3 Nothing (0 0 0) "server" "5.0.0" replication::replicaof,
         "Follows a Redis: copies its keys, then makes its changes, and refuses those of clients. NO \
          ONE ends it.";
+    Reset "reset" 1 Nothing (0 0 0) "connection" "6.2.0" clients::reset,
+        "Resets the state of the connection.";
     Restore "restore" -4 Write (1 1 1) "generic" "2.6.0" dump::restore,
         "Sets a key from the bytes of DUMP, of this server or of Redis up to 7.0.";
     Role "role" 1 Nothing (0 0 0) "server" "2.8.12" replication::role,
