@@ -220,8 +220,7 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Returns [`Failure::TooLarge`] if it must run again.
     pub(super) fn visits(&self, count: u64) -> Outcome {
         // A command within EXEC cannot run again.
-        let is_nested = self.session.published.is_some();
-        match count > VISITED_AT_ONCE_MAX && self.steps.is_none() && !is_nested {
+        match count > VISITED_AT_ONCE_MAX && !self.writes_parts() {
             true => Err(Failure::TooLarge),
             false => Ok(()),
         }
