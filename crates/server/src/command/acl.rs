@@ -85,8 +85,7 @@ pub(super) fn acl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             None => call.reply.null(),
         },
         (b"HELP", _) => {
-            call.reply.array(HELP.len());
-            HELP.iter().for_each(|line| call.reply.status(line));
+            call.reply.help(HELP);
         }
         (b"LIST", _) => {
             let accounts = acl.accounts();

@@ -35,7 +35,7 @@ pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             call.reply.bulk(&one.client);
         }
     } else if call.is(1, "HELP") && count == 2 {
-        help(call, &["SLOWLOG GET [count], LEN or RESET: commands that took long."]);
+        call.reply.help(&["SLOWLOG GET [count], LEN or RESET: commands that took long."]);
     } else {
         return Err(SYNTAX.into());
     }
@@ -99,8 +99,7 @@ pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             }
         }
     } else if call.is(1, "HELP") && names.is_empty() {
-        help(
-            call,
+        call.reply.help(
             &[
                 "LATENCY HISTOGRAM [command ...]: how long commands took.",
                 "LATENCY LATEST, HISTORY command or RESET: commands as long as latency-monitor-threshold.",
@@ -111,9 +110,4 @@ pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Err(format!("ERR wrong number of arguments for 'latency|{name}' command").into());
     }
     Ok(())
-}
-
-fn help<M: Memory>(call: &mut Call<'_, M>, lines: &[&str]) {
-    call.reply.array(lines.len());
-    lines.iter().for_each(|line| call.reply.status(line));
 }

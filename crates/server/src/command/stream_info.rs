@@ -41,8 +41,7 @@ fn help<M: Memory>(call: &mut Call<'_, M>) {
         "HELP",
         "    Prints this help.",
     ];
-    call.reply.array(LINES.len());
-    LINES.iter().for_each(|line| call.reply.status(line));
+    call.reply.help(&LINES);
 }
 
 impl<M: Memory> Call<'_, M> {

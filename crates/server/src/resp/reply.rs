@@ -194,6 +194,12 @@ impl Reply {
         self.line(b'+', text.as_bytes());
     }
 
+    /// Writes an array of statuses: the lines of `HELP`.
+    pub fn help(&mut self, lines: &[&str]) {
+        self.array(lines.len());
+        lines.iter().for_each(|line| self.status(line));
+    }
+
     /// Writes an error: a code such as `ERR`, and text. Line ends in it become spaces.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
