@@ -8,8 +8,9 @@
 //! horizon to a durable place, and the slots that these two name. They are copied in this order.
 //! The copy ends at that place of the log.
 //!
-//! Slots that pages have left are copied before others. The store goes on with them at once, so a
-//! copy ends at any rate of writes. Writes that find no free slot wait for it.
+//! Slots are copied in order, so that neighbours are read and written together. Once the slots that
+//! pages have left outnumber the free ones, they are copied first, and the store goes on with them
+//! at once. So a copy ends at any rate of writes. Writes that find no free slot wait for it.
 
 use super::base_map::Mapped;
 use super::checkpoint::Checkpoint;
@@ -25,7 +26,7 @@ use super::{Lsn, PageMap};
 use crate::addr::PAGE_BYTES;
 
 /// Blocks that are read at once.
-const BLOCKS_AT_ONCE: usize = 64;
+const BLOCKS_AT_ONCE: usize = 256;
 
 /// Where a copy begins and ends.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +64,10 @@ pub trait InUse {
 
     /// Returns true if the copy should go on. Called now and then.
     fn goes_on(&mut self) -> bool;
+
+    /// Called when a part of the pages is copied. `is_pressed` is true if writes may soon wait for
+    /// the copy, so that it must not pause.
+    fn after_part(&mut self, is_pressed: bool);
 }
 
 /// Copies the pages that the copied log and base map name, then the superblock. `log` reads from
@@ -93,7 +98,12 @@ pub fn copy_pages<D: Disk>(
         }
         let blocks: Vec<Block> = next.iter().map(|slot| geometry.slot(*slot)).collect();
         copy_blocks((&blocks, from), (&blocks, to))?;
-        store.journal(&mut |journal| journal.slots.copied(&next));
+        let mut is_pressed = false;
+        store.journal(&mut |journal| {
+            journal.slots.copied(&next);
+            is_pressed = journal.slots.left_outnumber_free();
+        });
+        store.after_part(is_pressed);
     }
     to.flush()?;
     let mut page = Box::new([0; PAGE_BYTES]);

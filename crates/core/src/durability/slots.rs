@@ -92,16 +92,24 @@ impl Slots {
         free.into_iter().for_each(|slot| self.free_left(slot));
     }
 
-    /// Returns the slots to copy next, at most `count_max`. Slots that pages have left come first,
-    /// since copying frees them. Empty when the copy has all.
+    /// Returns the slots to copy next, at most `count_max`. Empty when the copy has all.
+    ///
+    /// They come in order, since neighbours are read and written together. But slots that pages
+    /// have left come first while they outnumber the free ones, since copying frees them.
     pub(super) fn next_to_copy(&mut self, count_max: usize) -> Vec<u32> {
+        let left_first = self.left_outnumber_free();
         let Some(held) = &mut self.held else { return Vec::new() };
-        if held.left_count > 0 {
+        if left_first {
             return held.left.from(0).take(count_max).collect();
         }
         let next: Vec<u32> = held.needed.from(held.next).take(count_max).collect();
         held.next = next.last().map_or(held.next, |last| last + 1);
         next
+    }
+
+    /// Returns true if more slots are kept for the copy alone than are free.
+    pub(super) fn left_outnumber_free(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.left_count as u64 > self.free_count())
     }
 
     /// Notes that these slots are copied.
@@ -171,6 +179,35 @@ mod tests {
         Slots::new(10, |slot| slot < 6)
     }
 
+    /// Copies the slots one by one. Returns them in that order.
+    fn copy_all(slots: &mut Slots) -> Vec<u32> {
+        let mut order = Vec::new();
+        loop {
+            let next = slots.next_to_copy(1);
+            let [slot] = next[..] else { break order };
+            slots.copied(&next);
+            order.push(slot);
+        }
+    }
+
+    #[test]
+    fn slots_are_copied_in_order_until_those_that_pages_left_outnumber_the_free_ones() {
+        for (left, order) in
+            [(vec![5, 7], [0, 1, 2, 3, 4, 5, 6, 7]), (vec![3, 5, 7], [3, 0, 1, 2, 4, 5, 6, 7])]
+        {
+            let mut slots = Slots::new(10, |slot| slot < 8);
+            slots.hold();
+            slots.copy_needs(&(0..8).fold(SlotSet::empty(10), |mut needed, slot| {
+                needed.insert(slot);
+                needed
+            }));
+            left.iter().for_each(|slot| slots.leave(*slot, Lsn(0)));
+            slots.settle(Lsn(0));
+            assert_eq!(copy_all(&mut slots), order, "{left:?}");
+            assert_eq!((slots.free_count(), slots.leaving_count()), (2 + left.len() as u64, 0));
+        }
+    }
+
     #[test]
     fn a_slot_that_a_copy_needs_becomes_free_once_it_is_copied() {
         let mut slots = slots();
@@ -182,14 +219,7 @@ mod tests {
         [1, 2, 4, 5].into_iter().for_each(|slot| needed.insert(slot));
         slots.copy_needs(&needed);
         assert_eq!((slots.free_count(), slots.leaving_count()), (5, 2), "it needs no slot 0");
-        let mut order = Vec::new();
-        loop {
-            let next = slots.next_to_copy(1);
-            let [slot] = next[..] else { break };
-            slots.copied(&next);
-            order.push(slot);
-        }
-        assert_eq!(order, [1, 2, 4, 5], "those that were left come first");
+        assert_eq!(copy_all(&mut slots), [1, 2, 4, 5]);
         assert_eq!((slots.free_count(), slots.leaving_count()), (7, 0));
         slots.leave(4, Lsn(10));
         slots.settle(Lsn(10));

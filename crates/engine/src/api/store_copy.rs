@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::{CopyPoint, InUse, Journal, TransactionError, copy_log, copy_pages};
 use ebbtide_core::{Stop, Stopped};
@@ -14,6 +14,10 @@ use crate::store::{Store, StoreError};
 
 /// Whether a superblock is written by now is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// The longest pause between two parts of a copy. A part takes a few milliseconds, and a stop must
+/// not wait long.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Why a store was not copied.
 #[derive(Debug, Error)]
@@ -83,6 +87,8 @@ struct InUseBy<'a> {
     engine: &'a Engine,
     persist: &'a Persist,
     stop: &'a Stop,
+    /// When the part that is copied now was begun.
+    part_began: Instant,
 }
 
 impl InUse for InUseBy<'_> {
@@ -95,13 +101,23 @@ impl InUse for InUseBy<'_> {
     fn goes_on(&mut self) -> bool {
         !self.stop.is_stopped()
     }
+
+    /// Pauses as long as the part took, so that jobs have the device to themselves half of the
+    /// time.
+    fn after_part(&mut self, is_pressed: bool) {
+        if !is_pressed {
+            std::thread::sleep(self.part_began.elapsed().min(PAUSE_MAX));
+        }
+        self.part_began = Instant::now();
+    }
 }
 
 impl Engine {
     /// Copies a persistent store to a new file while jobs go on. The copy has all that was
     /// committed before the call. It is a store of its own, as if this one had been killed at a
     /// moment soon after. It needs as much space as the store. The copy ends at any rate of writes:
-    /// old copies of pages are copied first, and are free after that. `stop` ends it early.
+    /// when free room becomes scarce, old copies of pages are copied first, and are free after that.
+    /// `stop` ends it early.
     ///
     /// # Errors
     /// When the file cannot be made or written, or the copy was stopped. There is no new file then.
@@ -117,7 +133,7 @@ impl Engine {
             let geometry = &persist.geometry;
             copy_log(geometry, &point, &mut from, &mut to).map_err(StoreError::from)?;
             hold.unpin();
-            let mut in_use = InUseBy { engine: self, persist, stop };
+            let mut in_use = InUseBy { engine: self, persist, stop, part_began: Instant::now() };
             let disks = (&mut log, &mut from, &mut to);
             match copy_pages(geometry, &point, disks, &mut in_use).map_err(StoreError::from)? {
                 true => Ok(()),

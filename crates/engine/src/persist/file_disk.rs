@@ -18,6 +18,9 @@ const BLOCKS_MAX: usize = 64;
 /// Threads that read at once.
 const READERS: usize = 32;
 
+/// The most neighbours that one of these threads reads at once.
+const NEIGHBOURS_MAX: usize = 16;
+
 /// Errors of a read that mean lost blocks: the device could not read them, or they do not match its
 /// own checksums.
 const OF_BLOCK: [i32; 4] = [libc::EIO, libc::ENODATA, libc::EILSEQ, libc::EBADMSG];
@@ -51,7 +54,8 @@ pub(crate) struct FileDisk {
 impl FileDisk {
     /// The part that begins `offset` bytes into `file`.
     pub(crate) fn new(file: Arc<File>, offset: u64, path: &Path) -> Result<FileDisk, StoreError> {
-        let reading = (0..READERS).map(|_| buffer(PAGE_BYTES, path)).collect::<Result<_, _>>()?;
+        let reading = (0..READERS).map(|_| buffer(NEIGHBOURS_MAX * PAGE_BYTES, path));
+        let reading = reading.collect::<Result<_, _>>()?;
         let (many, ahead_blocks) = (BLOCKS_MAX * PAGE_BYTES, (0, 0));
         let (buffer, ahead) = (buffer(many, path)?, buffer(many, path)?);
         let writes = Box::new(file.clone());
@@ -119,6 +123,25 @@ fn read(reads: &dyn Reads, at: u64, block: Block, buffer: &mut [u8]) -> Result<u
     }
 }
 
+/// Reads blocks that follow each other.
+fn read_run(
+    reads: &dyn Reads,
+    offset: u64,
+    run: &[Block],
+    into: &mut [Page],
+    buffer: &mut Buffer,
+) -> Result<(), DiskError> {
+    let mut done = 0;
+    while let Some(&block) = run.get(done) {
+        let bytes = &mut buffer.as_mut_slice()[..(run.len() - done) * PAGE_BYTES];
+        let count = read(reads, offset + block.0 * PAGE_BYTES as u64, block, bytes)?;
+        let pages = bytes.chunks_exact(PAGE_BYTES).take(count);
+        into[done..].iter_mut().zip(pages).for_each(|(page, bytes)| page.copy_from_slice(bytes));
+        done += count;
+    }
+    Ok(())
+}
+
 impl Disk for FileDisk {
     fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
         let (first, count) = self.ahead_blocks;
@@ -136,22 +159,24 @@ impl Disk for FileDisk {
         Ok(())
     }
 
-    /// Reads on many threads, since each waits for the device.
+    /// Reads neighbours together, and on many threads, since each waits for the device.
     fn read_blocks(&mut self, blocks: &[Block], into: &mut [Page]) -> Result<(), DiskError> {
-        let share = blocks.len().div_ceil(READERS).max(1);
         let (reads, offset) = (&*self.reads, self.offset);
+        let mut left = into;
+        let follows = |one: &Block, next: &Block| one.0 + 1 == next.0;
+        let runs = blocks.chunk_by(follows).flat_map(|run| run.chunks(NEIGHBOURS_MAX));
+        let mut runs: Vec<(&[Block], &mut [Page])> = runs
+            .map(|run| (run, left.split_off_mut(..run.len()).expect("a page for each block")))
+            .collect();
+        let share = runs.len().div_ceil(READERS).max(1);
         std::thread::scope(|scope| {
-            let parts = blocks.chunks(share).zip(into.chunks_mut(share)).zip(&mut self.reading);
-            let readers: Vec<_> = parts
-                .map(|((blocks, into), buffer)| {
+            let readers: Vec<_> = runs
+                .chunks_mut(share)
+                .zip(&mut self.reading)
+                .map(|(runs, buffer)| {
                     scope.spawn(move || {
-                        blocks.iter().zip(into).try_for_each(|(&block, page)| {
-                            let at = offset + block.0 * PAGE_BYTES as u64;
-                            let bytes = &mut buffer.as_mut_slice()[..PAGE_BYTES];
-                            read(reads, at, block, bytes)?;
-                            page.copy_from_slice(bytes);
-                            Ok(())
-                        })
+                        let mut runs = runs.iter_mut();
+                        runs.try_for_each(|(run, into)| read_run(reads, offset, run, into, buffer))
                     })
                 })
                 .collect();
@@ -185,6 +210,7 @@ impl Disk for FileDisk {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -203,6 +229,35 @@ mod tests {
             }
             Ok(into.len())
         }
+    }
+
+    /// Blocks that hold their number. Notes the blocks of each read, and reads few at once.
+    struct Noting(Mutex<Vec<(u64, usize)>>);
+
+    impl Reads for Noting {
+        fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+            let first = offset / PAGE_BYTES as u64;
+            self.0.lock().unwrap().push((first, into.len() / PAGE_BYTES));
+            for (block, page) in (first..).zip(into.chunks_exact_mut(PAGE_BYTES)) {
+                page.fill(block as u8);
+            }
+            Ok(into.len().min(10 * PAGE_BYTES))
+        }
+    }
+
+    #[test]
+    fn neighbours_are_read_together() {
+        let noting = Arc::new(Noting(Mutex::default()));
+        let mut disk = FileDisk { reads: noting.clone(), ..disk() };
+        let blocks: Vec<Block> = (3..6).chain([9]).chain(20..40).map(Block).collect();
+        let mut pages = vec![[0; PAGE_BYTES]; blocks.len()];
+        disk.read_blocks(&blocks, &mut pages).unwrap();
+        for (block, page) in blocks.iter().zip(&pages) {
+            assert_eq!(*page, [block.0 as u8; PAGE_BYTES]);
+        }
+        let mut reads = std::mem::take(&mut *noting.0.lock().unwrap());
+        reads.sort_unstable();
+        assert_eq!(reads, [(3, 3), (9, 1), (20, 16), (30, 6), (36, 4)], "and go on after a part");
     }
 
     /// Counts writes and flushes, and can refuse the latter.

@@ -231,4 +231,6 @@ impl InUse for InUseBy<'_, '_> {
     fn goes_on(&mut self) -> bool {
         true
     }
+
+    fn after_part(&mut self, _: bool) {}
 }
