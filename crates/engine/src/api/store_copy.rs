@@ -115,9 +115,10 @@ impl InUse for InUseBy<'_> {
 impl Engine {
     /// Copies a persistent store to a new file while jobs go on. The copy has all that was
     /// committed before the call. It is a store of its own, as if this one had been killed at a
-    /// moment soon after. It needs as much space as the store. The copy ends at any rate of writes:
-    /// when free room becomes scarce, old copies of pages are copied first, and are free after that.
-    /// `stop` ends it early.
+    /// moment soon after. It needs as much space as the store. `stop` ends it early.
+    ///
+    /// The copy leaves the device to jobs half of the time. It ends at any rate of writes: when
+    /// free room becomes scarce, old copies of pages are copied first, and are free after that.
     ///
     /// # Errors
     /// When the file cannot be made or written, or the copy was stopped. There is no new file then.

@@ -194,6 +194,11 @@ impl<R: Read> Sender<'_, R> {
                 None => break,
             }
         }
+        if let Some(at) = found.expires_at_ms.filter(|_| failed.is_none()) {
+            // It may have expired before its last elements came, and these have made it anew.
+            self.link.request(&[b"PEXPIREAT", &key, at.to_string().as_bytes()])?;
+            failed = self.answer()?;
+        }
         self.count(&found, failed);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebbtide_core::Span;
 use ebbtide_core::durability::Policy;
 
-use super::client::{Client, Reply, Server, bulk, encode, ok};
+use super::client::{Client, Reply, Server, bulk, encode, now_ms, ok};
 
 /// Numbers of fields besides those under test: the hash is packed, or in trees.
 const OTHERS: [usize; 2] = [3, 3_000];
@@ -41,11 +41,6 @@ fn about(reply: Reply, most: i64) {
     assert!((most * 9 / 10..=most).contains(&left), "{left} of {most}");
 }
 
-fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.expect("a time").as_millis() as i64
-}
-
 #[test]
 fn the_expiry_of_fields_is_set_told_and_removed() {
     for others in OTHERS {
@@ -61,7 +56,7 @@ fn the_expiry_of_fields_is_set_told_and_removed() {
         assert_eq!(client.call("hexpire h 500 lt fields 2 a c"), numbers(&[1, 1]));
         assert_eq!(client.call("hexpire h 700 xx fields 2 a other1"), numbers(&[1, 0]));
         about(client.call("httl h fields 1 a"), 700);
-        let at = now_ms() / 1000 + 5_000;
+        let at = now_ms() as i64 / 1000 + 5_000;
         assert_eq!(client.call(&format!("hexpireat h {at} fields 1 b")), numbers(&[1]));
         assert_eq!(client.call("hexpiretime h fields 1 b"), numbers(&[at]));
         assert_eq!(client.call("hpexpiretime h fields 1 b"), numbers(&[at * 1000]));

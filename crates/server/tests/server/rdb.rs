@@ -1,9 +1,10 @@
 //! Database files of a stock `redis-server` are imported, and it loads those that are exported.
 
 use std::fs;
-use std::io::{BufReader, Cursor};
+use std::io::{self, BufReader, Cursor, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::time::Duration;
 
 use ebbtide_server::rdb::{
     Exporting, Fault, ImportError, Imported, Importing, Link, Piece, Reader, export, import,
@@ -11,7 +12,7 @@ use ebbtide_server::rdb::{
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::client::{Client, Reply, Server, ok};
+use super::client::{Client, Reply, Server, now_ms, ok};
 use super::migrate::read;
 use super::redis::Redis;
 
@@ -215,6 +216,43 @@ fn fields_that_expire_are_exported_and_imported() {
         panic!("times")
     };
     assert!(matches!(left[..], [Reply::Integer(900_000..), Reply::Integer(-1)]), "{left:?}");
+}
+
+/// A file whose second half comes late.
+struct Late<'a> {
+    bytes: &'a [u8],
+    half: usize,
+    until_ms: u64,
+}
+
+impl Read for Late<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.bytes.len() <= self.half {
+            let time = Duration::from_millis(self.until_ms.saturating_sub(now_ms()));
+            std::thread::sleep(time);
+        }
+        self.bytes.read(into)
+    }
+}
+
+#[test]
+fn a_key_that_expires_while_its_elements_come_is_gone() {
+    let (one, other) = (server(), server());
+    let mut client = one.client();
+    for _ in 0..100 {
+        client.call(&format!("rpush list{}", format!(" {}", "e".repeat(100)).repeat(100)));
+    }
+    let expires_at_ms = now_ms() + 2_000;
+    client.call(&format!("pexpireat list {expires_at_ms}"));
+    let mut file = Cursor::new(Vec::new());
+    export(&mut link(one.address), &mut file, &mut Refused::default()).expect("exported");
+    let bytes = file.into_inner();
+    let late = Late { bytes: &bytes, half: bytes.len() / 2, until_ms: expires_at_ms + 50 };
+    let options = (false, BYTES_MAX);
+    let imported = import(late, &mut link(other.address), options, &mut Refused::default());
+    assert_eq!(imported.expect("its checksum is right").keys, 1);
+    assert!(now_ms() > expires_at_ms);
+    assert_eq!(other.client().call("exists list"), Reply::Integer(0));
 }
 
 #[test]

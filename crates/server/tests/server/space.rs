@@ -1,9 +1,9 @@
 //! A full store takes new values of any size as soon as the old ones are removed.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use super::client::{Client, Reply, Server, bulk, encode, ok};
+use super::client::{Client, Reply, Server, bulk, encode, now_ms, ok};
 
 /// Keys of a batch.
 const BATCH: u64 = 500;
@@ -116,8 +116,7 @@ fn upkeep_makes_no_pause_while_keys_are_due() {
         });
     }
     // All expire in the same moment, so that none is due later than the others.
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a date");
-    let at_ms = (now + Duration::from_secs(5)).as_millis().to_string();
+    let at_ms = (now_ms() + 5_000).to_string();
     let expire = |number| {
         let name = format!("k:{number}").into_bytes();
         vec![b"PEXPIREAT".to_vec(), name, at_ms.clone().into_bytes()]

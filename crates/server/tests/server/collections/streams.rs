@@ -1,11 +1,11 @@
 //! Streams: ids, trimming, waiting readers, and what commands on any key do with them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ebbtide_core::durability::Policy;
 
 use crate::blocking::{send, wait_for_blocked};
-use crate::client::{Client, Reply, Server, bulk, ok};
+use crate::client::{Client, Reply, Server, bulk, now_ms, ok};
 use crate::redis::Redis;
 
 /// Lines that are errors in Redis 7.0, as those in `arguments.rs`.
@@ -87,7 +87,7 @@ fn text(reply: &Reply) -> String {
 }
 
 /// The milliseconds of an id.
-fn ms_of(id: &Reply) -> u128 {
+fn ms_of(id: &Reply) -> u64 {
     let id = text(id);
     id.split('-').next().and_then(|ms| ms.parse().ok()).unwrap_or_else(|| panic!("{id}"))
 }
@@ -96,7 +96,6 @@ fn ms_of(id: &Reply) -> u128 {
 fn an_id_is_the_time_and_greater_than_the_last() {
     let server = Server::start(|_| ());
     let mut client = server.client();
-    let now_ms = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
     let before = now_ms();
     let ids: Vec<Reply> = (0..50).map(|_| client.call("xadd s * f v")).collect();
     assert!(ids.iter().all(|id| (before - 1000..=now_ms() + 1000).contains(&ms_of(id))));
