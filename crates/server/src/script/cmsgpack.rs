@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::native::{Arguments, Problem, Results, function, plain_number};
+use super::native::{Arguments, NO_MEMORY, Problem, Results, function, plain_number};
 
 /// Tables within tables beyond this number are packed as nil.
 const NESTING_MAX: usize = 16;
@@ -53,7 +53,7 @@ struct Packer {
 impl Packer {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), Problem> {
         if self.bytes.len() > self.bytes_max {
-            return Err("not enough memory".into());
+            return Err(NO_MEMORY.into());
         }
         match value {
             Value::String(text) => {

@@ -11,7 +11,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, V
 use rustc_hash::FxBuildHasher;
 
 use super::messages::{Asked, Instruction, Request, Run, Surroundings};
-use super::native::{Raised, plain_number};
+use super::native::{NO_MEMORY, Raised, plain_number};
 use super::sandbox::{self, Shared};
 use super::sources::{Sha, Source};
 use super::values::{self, Protocols, failure, text_of};
@@ -210,7 +210,7 @@ impl Machine<'_> {
         let function = chunk.into_function().map_err(|error| {
             let reason = match &error {
                 mlua::Error::SyntaxError { message, .. } => message.clone(),
-                mlua::Error::MemoryError(_) => "not enough memory".into(),
+                mlua::Error::MemoryError(_) => NO_MEMORY.into(),
                 other => other.to_string(),
             };
             format!("ERR Error compiling script (new function): {reason}")
@@ -235,7 +235,8 @@ impl Machine<'_> {
             }
             Ok((false, Value::Table(error))) => Err(located(&error, &sha)),
             Ok((false, Value::String(text))) => Err(fails(&text.to_string_lossy())),
-            Err(mlua::Error::MemoryError(_)) => Err(fails("not enough memory")),
+            Ok((false, Value::Error(error))) if lacks_memory(&error) => Err(fails(NO_MEMORY)),
+            Err(error) if lacks_memory(&error) => Err(fails(NO_MEMORY)),
             Ok((false, _)) | Err(_) => Err(fails("execution failure")),
         }
     }
@@ -273,6 +274,12 @@ impl Machine<'_> {
             let _ = lua.gc_collect();
         }
     }
+}
+
+/// True if Lua had no memory left.
+fn lacks_memory(error: &mlua::Error) -> bool {
+    let is_memory = |error: &mlua::Error| matches!(error, mlua::Error::MemoryError(_));
+    error.chain().any(|error| error.downcast_ref().is_some_and(is_memory))
 }
 
 /// Returns the text of an error, and where the script raised it.

@@ -6,6 +6,9 @@
 
 use mlua::{Function, Lua, MultiValue, Value};
 
+/// Text of the error of a script whose memory is full.
+pub(super) const NO_MEMORY: &str = "not enough memory";
+
 /// Reason why a function has no results.
 pub(super) enum Problem {
     /// It raises this text, with the place of its caller.
@@ -98,7 +101,7 @@ fn answer(lua: &Lua, results: Results) -> mlua::Result<MultiValue> {
         Err(Problem::Message(text)) => Err(Raised::Text(caller(lua) + &text).error()),
         Err(Problem::Table(text)) => Err(Raised::Table(format!("ERR {text}")).error()),
         Err(Problem::Lua(mlua::Error::MemoryError(_))) => {
-            Err(Raised::Text("not enough memory".into()).error())
+            Err(Raised::Text(NO_MEMORY.into()).error())
         }
         Err(Problem::Lua(error)) => Err(error),
     }

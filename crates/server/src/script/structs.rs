@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::native::{Arguments, Problem, Results, function, plain_number};
+use super::native::{Arguments, NO_MEMORY, Problem, Results, function, plain_number};
 
 /// The largest integer in bytes.
 const INTEGER_BYTES_MAX: usize = 32;
@@ -167,7 +167,7 @@ fn pack(lua: &Lua, arguments: &Arguments, bytes_max: usize) -> Results {
         }
         index += usize::from(!matches!(field, Field::Padding | Field::Nothing));
         if packed.len() > bytes_max {
-            return Err("not enough memory".into());
+            return Err(NO_MEMORY.into());
         }
     }
     Ok(vec![Value::String(lua.create_string(packed)?)])

@@ -538,6 +538,24 @@ fn a_script_that_takes_too_much_ends_and_the_server_goes_on() {
     assert_eq!(client.call("set a b"), ok());
 }
 
+#[test]
+fn a_script_that_lacks_memory_says_so() {
+    let server = Server::start(|options| options.dram_bytes = 16 << 20);
+    let mut client = server.client();
+    client.command(&[b"SET", b"long", &[b'v'; 200_000]]);
+    for body in [
+        "local t = {}; for i = 1, 1000 do t[i] = redis.call('get', 'long') .. i end",
+        "local t = {}; for i = 1, 1000 do t[i] = redis.pcall('get', 'long') .. i end",
+        "local s = 'x'; while true do s = s .. s end",
+        "local t = {}; for i = 1, 1e9 do t[i] = i end",
+    ] {
+        let Reply::Error(text) = client.command(&[b"EVAL", body.as_bytes(), b"0"]) else {
+            panic!("{body}")
+        };
+        assert!(text.ends_with(", not enough memory"), "{body}: {text}");
+    }
+}
+
 /// Other connections of the core get `BUSY`, and `SCRIPT KILL` ends the script. Its changes are
 /// dropped where they can be.
 #[test]

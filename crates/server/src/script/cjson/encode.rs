@@ -4,7 +4,7 @@ use mlua::{Table, Value};
 
 use super::{Invalid, Settings};
 use crate::number::significant;
-use crate::script::native::{Problem, plain_number};
+use crate::script::native::{NO_MEMORY, Problem, plain_number};
 
 /// Returns a value as JSON.
 ///
@@ -20,7 +20,7 @@ pub(super) fn encode(
     while let Some(frame) = encoder.frames.last_mut() {
         let part = frame.next();
         if encoder.text.len() > bytes_max {
-            return Err("not enough memory".into());
+            return Err(NO_MEMORY.into());
         }
         match part {
             Some((key, value, is_first)) => {
