@@ -34,7 +34,15 @@ impl Output {
 
     /// Prints `report`, and writes its page and its figures if requested.
     pub(crate) fn finish(&self, report: &dyn Report) -> Result<(), Failure> {
-        finish(report, self.json, self.report.as_deref())?;
+        let text = if self.json { report.json()? + "\n" } else { report.to_string() };
+        // The result is printed first, so that it is not lost if the page cannot be written.
+        print(&text)?;
+        if let Some(folder) = &self.report {
+            let html = Some("html".as_ref());
+            for page in report.write(folder)?.iter().filter(|path| path.extension() == html) {
+                say(&format!("the report is in {}", page.display()));
+            }
+        }
         if let Some(folder) = &self.figures {
             let written = write_figures(&report.pages(), folder)?.len();
             say(&format!("{written} files of figures are in {}", folder.display()));
@@ -68,22 +76,4 @@ const STORE_MARK: [u8; 8] = *b"EBBTIDE\0";
 pub(crate) fn emit(result: &(impl Display + Serialize), json: bool) -> Result<(), Failure> {
     let text = if json { serde_json::to_string_pretty(result)? + "\n" } else { result.to_string() };
     print(&text)
-}
-
-/// Prints `report` as text, or as JSON if `json` is set, and writes its page into `folder`.
-pub(crate) fn finish(
-    report: &dyn Report,
-    json: bool,
-    folder: Option<&Path>,
-) -> Result<(), Failure> {
-    let text = if json { report.json()? + "\n" } else { report.to_string() };
-    // The result is printed first, so that it is not lost if the page cannot be written.
-    print(&text)?;
-    if let Some(folder) = folder {
-        let html = Some("html".as_ref());
-        for page in report.write(folder)?.iter().filter(|path| path.extension() == html) {
-            say(&format!("the report is in {}", page.display()));
-        }
-    }
-    Ok(())
 }

@@ -9,7 +9,7 @@ use ebbtide_study::side_by_side::host_threads;
 use ebbtide_study::sweep::{self, Shard, Sweep, SweepOptions};
 
 use crate::exit::{Failure, print};
-use crate::output::finish;
+use crate::output::Output;
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     /// file with .results, in the current folder]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Also write each chart of that page as SVG and PDF, for a paper, into this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "shard")]
+    figures: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -59,15 +62,23 @@ struct Merge {
     /// Folder for charts (report.html), CSV and Parquet [default: the folder above the first part]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Also write each chart of that page as SVG and PDF, for a paper, into this folder
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+}
+
+/// The form of the result. The page is always written, into `folder`.
+fn output(json: bool, folder: PathBuf, figures: Option<PathBuf>) -> Output {
+    Output { json, report: Some(folder), figures }
 }
 
 fn merge(arguments: &Merge) -> Result<(), Failure> {
     let above = arguments.folders.first().and_then(|part| part.parent()).map(Path::to_path_buf);
     let folder = arguments.report.clone().or(above).unwrap_or_default();
-    ebbtide_report::check_folder(&folder).map_err(Failure::input)?;
+    let output = output(arguments.json, folder, arguments.figures.clone());
+    output.check()?;
     let swept = sweep::merge(&arguments.folders);
-    let swept = swept.map_err(|error| Failure::of(error.is_input(), error))?;
-    finish(&swept, arguments.json, Some(&folder))
+    output.finish(&swept.map_err(|error| Failure::of(error.is_input(), error))?)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -89,7 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => folder,
         Some(shard) => folder.join(format!("shard-{shard}").replace('/', "-of-")),
     };
-    ebbtide_report::check_folder(&folder).map_err(Failure::input)?;
+    let output = output(arguments.json, folder.clone(), arguments.figures.clone());
+    output.check()?;
     let options = SweepOptions {
         folder,
         program: program()?,
@@ -102,8 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print(&format!("{done}\n"));
     }
     let swept = progress::watched(|watch| sweep::run(&sweep, &options, watch))?;
-    let swept = swept.map_err(|error| Failure::of(error.is_input(), error))?;
-    finish(&swept, arguments.json, Some(&options.folder))
+    output.finish(&swept.map_err(|error| Failure::of(error.is_input(), error))?)
 }
 
 /// The program and its version. A checksum distinguishes builds with the same version.

@@ -40,14 +40,20 @@ fn a_sweep_is_printed_and_written() {
         assert!(results.iter().any(|result| result == name), "{results:?}");
     }
     // What is kept is printed at once.
-    let output =
-        ebbtide(folder.path(), &["sweep", "small.toml", "--json"]).output().expect("it runs");
+    let arguments = ["sweep", "small.toml", "--json", "--figures=paper"];
+    let output = ebbtide(folder.path(), &arguments).output().expect("it runs");
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let points = json["points"].as_array().expect("a list");
     assert_eq!(points.len(), 4);
     assert!(points[3]["outcome"]["jobs_per_s"].as_f64() > Some(0.0));
     assert_eq!(points[3]["values"][0], "flash-sync");
     assert_eq!(points[3]["outcome"]["config"]["dataset"]["size"], "16MiB");
+    let figures = names(&folder.path().join("paper"));
+    for name in ["of-dram.svg", "of-dram.pdf", "p99-us.svg", "p99-us.pdf"] {
+        assert!(figures.iter().any(|figure| figure == name), "{figures:?}");
+    }
+    let part = ["sweep", "small.toml", "--shard=1/2", "--figures=paper"];
+    complaint(&mut ebbtide(folder.path(), &part), 2);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::ReportError;
 use super::chart::Chart;
 use super::number::{readable, tick};
-use super::scale::Scale;
+use super::scale::{Scale, suits_log_axis};
 use super::svg::{self, COLOURS, Width};
 use super::table::Table;
 
@@ -36,6 +36,7 @@ pub struct BarChart {
     reference: Option<(f64, String)>,
     groups: Vec<(String, Vec<(String, Range)>)>,
     by_group: bool,
+    log: bool,
 }
 
 /// Heights in pixels of the drawing.
@@ -57,6 +58,23 @@ impl BarChart {
             reference: None,
             groups: Vec::new(),
             by_group: false,
+            log: false,
+        }
+    }
+
+    /// Makes the axis logarithmic. A length from zero means nothing there, so each bar becomes a
+    /// mark. Every value must then be above zero, or the page fails with
+    /// [`ReportError::NotPositive`].
+    pub fn log(mut self) -> BarChart {
+        self.log = true;
+        self
+    }
+
+    /// Makes the axis logarithmic if the values [suit](crate::suits_log_axis) one.
+    pub fn log_if_wide(self) -> BarChart {
+        match suits_log_axis(self.values()) {
+            true => self.log(),
+            false => self,
         }
     }
 
@@ -84,12 +102,14 @@ impl BarChart {
         self
     }
 
-    fn finite(&self, value: f64, item: &str) -> Result<(), ReportError> {
-        if value.is_finite() {
-            return Ok(());
-        }
+    /// Checks that `value` has a place on the axis.
+    fn check_value(&self, value: f64, item: &str) -> Result<(), ReportError> {
         let (chart, item) = (self.title.clone(), item.to_string());
-        Err(ReportError::NotFinite { chart, item, value })
+        match value {
+            _ if !value.is_finite() => Err(ReportError::NotFinite { chart, item, value }),
+            ..=0.0 if self.log => Err(ReportError::NotPositive { chart, item, value }),
+            _ => Ok(()),
+        }
     }
 
     /// The colour of each series: its place in order of first appearance.
@@ -135,13 +155,13 @@ impl Chart for BarChart {
 
     fn check(&self) -> Result<(), ReportError> {
         if let Some((value, name)) = &self.reference {
-            self.finite(*value, name)?;
+            self.check_value(*value, name)?;
         }
         for (group, bars) in &self.groups {
             for (series, Range { min, median, max }) in bars {
                 let item = format!("{group}, {series}");
                 for value in [*min, *median, *max] {
-                    self.finite(value, &item)?;
+                    self.check_value(value, &item)?;
                 }
                 if !(min <= median && median <= max) {
                     let (min, median, max) = (*min, *median, *max);
@@ -173,7 +193,11 @@ impl Chart for BarChart {
         let right = width.pixels - VALUES;
         let row = if above { ROW + 17.0 } else { ROW };
         let values = self.values();
-        let scale = Scale::linear(values.iter().copied(), (width.pixels / 110.0) as usize);
+        let ticks = (width.pixels / 110.0) as usize;
+        let scale = match self.log {
+            true => Scale::log(values.iter().copied(), ticks),
+            false => Scale::linear(values.iter().copied(), ticks),
+        };
         let x = |value: f64| left + scale.share(value) * (right - left);
         let rows: usize = self.groups.iter().map(|(_, bars)| bars.len()).sum();
         let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * row + 8.0;
@@ -198,7 +222,11 @@ impl Chart for BarChart {
                     svg::text(&mut out, left - 6.0, y + 14.5, "end", name);
                 }
                 let top = y + row - ROW + (ROW - BAR) / 2.0;
-                draw_bar(&mut out, &x, range, top, colour);
+                if self.log {
+                    draw_mark(&mut out, &x, range, (left, top), colour);
+                } else {
+                    draw_bar(&mut out, &x, range, top, colour);
+                }
                 let value = readable(range.median);
                 svg::text(&mut out, width.pixels - 2.0, top + 11.5, "end", &value);
                 y += row;
@@ -222,8 +250,25 @@ fn draw_bar(out: &mut String, x: &impl Fn(f64) -> f64, range: &Range, top: f64, 
         out,
         r#"<rect x="{from:.1}" y="{top:.1}" width="{width:.1}" height="{BAR}" class="fill{colour}"/>"#
     );
+    draw_whisker(out, x, range, top + BAR / 2.0);
+}
+
+/// Draws the median as a mark, with a line to it from the label at `left`.
+fn draw_mark(
+    out: &mut String,
+    x: &impl Fn(f64) -> f64,
+    range: &Range,
+    (left, top): (f64, f64),
+    colour: usize,
+) {
+    let (at, middle) = (x(range.median), top + BAR / 2.0);
+    svg::line(out, (left, middle), (at, middle), "leader");
+    draw_whisker(out, x, range, middle);
+    svg::mark(out, at, middle, colour);
+}
+
+fn draw_whisker(out: &mut String, x: &impl Fn(f64) -> f64, range: &Range, middle: f64) {
     if range.max > range.min {
-        let middle = top + BAR / 2.0;
         svg::line(out, (x(range.min), middle), (x(range.max), middle), "whisker");
         for end in [range.min, range.max] {
             svg::line(out, (x(end), middle - 4.0), (x(end), middle + 4.0), "whisker");

@@ -58,6 +58,7 @@ pub use page::{Page, check_folder};
 pub use parquet_file::parquet_bytes;
 pub use ratios::{Compared, RatioChart};
 pub use result::{PageReport, Report};
+pub use scale::suits_log_axis;
 pub use table::Table;
 
 /// An error of drawing or writing a report.

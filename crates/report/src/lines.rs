@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::ReportError;
 use super::chart::Chart;
 use super::number::{readable, tick};
-use super::scale::Scale;
+use super::scale::{Scale, suits_log_axis};
 use super::svg::{self, COLOURS, Width};
 use super::table::Table;
 
@@ -17,8 +17,17 @@ pub struct LineChart {
     y_label: String,
     log_x: bool,
     log_y: bool,
-    series: Vec<(String, Vec<(f64, f64)>)>,
+    series: Vec<Series>,
     marks: Vec<(f64, String)>,
+}
+
+/// Points joined by a line.
+#[derive(Clone, Debug)]
+struct Series {
+    name: String,
+    points: Vec<(f64, f64)>,
+    /// The number that selects its colour and the shape of its marks.
+    style: usize,
 }
 
 /// Heights and distances in pixels of the drawing.
@@ -60,21 +69,53 @@ impl LineChart {
         self
     }
 
+    /// Makes each axis logarithmic whose values [suit](crate::suits_log_axis) one.
+    pub fn log_if_wide(mut self) -> LineChart {
+        self.log_x |= suits_log_axis(self.points().map(|(x, _)| x));
+        self.log_y |= suits_log_axis(self.points().map(|(_, y)| y));
+        self
+    }
+
     /// Adds a series of `(x, y)` points, joined in the order given.
-    pub fn series(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> LineChart {
-        self.series.push((name.to_string(), points.into_iter().collect()));
+    pub fn series(self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> LineChart {
+        let style = self.series.len();
+        self.styled(name, points, style)
+    }
+
+    /// Adds a series in the colour of group number `group`. Its marks differ from those of the
+    /// group's other series.
+    pub fn series_of(
+        self,
+        group: usize,
+        name: &str,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> LineChart {
+        let colour = group % COLOURS;
+        let of_group = self.series.iter().filter(|series| series.style % COLOURS == colour);
+        let style = colour + COLOURS * of_group.count();
+        self.styled(name, points, style)
+    }
+
+    fn styled(
+        mut self,
+        name: &str,
+        points: impl IntoIterator<Item = (f64, f64)>,
+        style: usize,
+    ) -> LineChart {
+        let points = points.into_iter().collect();
+        self.series.push(Series { name: name.to_string(), points, style });
         self
     }
 
     fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone + '_ {
-        self.series.iter().flat_map(|(_, points)| points).copied()
+        self.series.iter().flat_map(|series| &series.points).copied()
     }
 
     fn draw_key(&self, out: &mut String) {
-        for (index, (name, _)) in self.series.iter().enumerate() {
+        for (index, Series { name, style, .. }) in self.series.iter().enumerate() {
             let y = 12.0 + LABEL_PITCH * index as f64;
-            svg::line(out, (4.0, y - 4.0), (28.0, y - 4.0), &stroke(index));
-            svg::mark(out, 16.0, y - 4.0, index);
+            svg::line(out, (4.0, y - 4.0), (28.0, y - 4.0), &stroke(*style));
+            svg::mark(out, 16.0, y - 4.0, *style);
             svg::text(out, 34.0, y, "", name);
         }
     }
@@ -88,24 +129,25 @@ impl LineChart {
         (top, bottom): (f64, f64),
         place: &impl Fn((f64, f64)) -> (f64, f64),
     ) {
-        let ends = self.series.iter().enumerate();
-        let mut ends: Vec<(usize, &str, (f64, f64))> = ends
-            .filter_map(|(index, (name, points))| {
-                Some((index, name.as_str(), place(*points.last()?)))
-            })
-            .collect();
-        ends.sort_by(|a, b| a.2.1.total_cmp(&b.2.1));
-        let wanted: Vec<f64> = ends.iter().map(|(_, _, end)| end.1).collect();
-        for ((index, name, end), y) in ends.into_iter().zip(spread(&wanted, top, bottom)) {
-            svg::line(out, (end.0 + 6.0, end.1), (right + 10.0, y), "leader");
-            svg::mark(out, right + 15.0, y, index);
+        let ends = self.series.iter();
+        let mut ends: Vec<(&Series, (f64, f64))> =
+            ends.filter_map(|series| Some((series, place(*series.points.last()?)))).collect();
+        ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        let x = right + 10.0;
+        let points: Vec<_> = ends.iter().map(|(_, end)| (end.0 + 6.0, end.1)).collect();
+        let wanted: Vec<f64> = points.iter().map(|point| point.1).collect();
+        let mut labels = spread(&wanted, top, bottom);
+        uncross(&points, x, &mut labels);
+        for ((Series { name, style, .. }, end), y) in ends.into_iter().zip(labels) {
+            svg::line(out, (end.0 + 6.0, end.1), (x, y), "leader");
+            svg::mark(out, right + 15.0, y, *style);
             svg::text(out, right + 23.0, y + 4.5, "", name);
         }
     }
 
     fn description(&self) -> String {
         let mut text = format!("{} over {}.", self.y_label, self.x_label);
-        for (name, points) in &self.series {
+        for Series { name, points, .. } in &self.series {
             match (points.first(), points.last()) {
                 (Some(first), Some(last)) => {
                     let [a, b, c, d] = [first.0, first.1, last.0, last.1].map(readable);
@@ -134,7 +176,7 @@ impl Chart for LineChart {
     }
 
     fn check(&self) -> Result<(), ReportError> {
-        for (name, points) in &self.series {
+        for Series { name, points, .. } in &self.series {
             for (index, (x, y)) in points.iter().enumerate() {
                 let place = || (self.title.clone(), format!("{name}, point {}", index + 1));
                 if let Some(&value) = [x, y].into_iter().find(|value| !value.is_finite()) {
@@ -154,7 +196,7 @@ impl Chart for LineChart {
 
     fn table(&self) -> Table {
         let mut table = Table::new(&self.title, ["series", &self.x_label, &self.y_label]);
-        for (name, points) in &self.series {
+        for Series { name, points, .. } in &self.series {
             for (x, y) in points {
                 table = table.numbers([name], [*x, *y]);
             }
@@ -163,7 +205,8 @@ impl Chart for LineChart {
     }
 
     fn draw(&self, id: &str, width: Width) -> String {
-        let longest = self.series.iter().map(|(name, _)| svg::text_width(name)).fold(0.0, f64::max);
+        let longest = self.series.iter().map(|series| svg::text_width(&series.name));
+        let longest = longest.fold(0.0, f64::max);
         // Where labels at the end of the lines would take too much room, a key stands above.
         let key_above = longest > width.pixels * 0.25;
         let key_height =
@@ -217,9 +260,9 @@ impl Chart for LineChart {
             let y = top + 12.0 + LABEL_PITCH * row as f64;
             svg::text(&mut out, at, y, &format!("{anchor}halo"), name);
         }
-        for (index, (_, points)) in self.series.iter().enumerate() {
-            let points: Vec<_> = points.iter().copied().map(place).collect();
-            draw_series(&mut out, &points, index);
+        for series in &self.series {
+            let points: Vec<_> = series.points.iter().copied().map(place).collect();
+            draw_series(&mut out, &points, series.style);
         }
         if !key_above {
             self.draw_end_labels(&mut out, right, (top, bottom), &place);
@@ -228,17 +271,17 @@ impl Chart for LineChart {
     }
 }
 
-fn stroke(index: usize) -> String {
-    format!("series stroke{}", index % COLOURS)
+fn stroke(style: usize) -> String {
+    format!("series stroke{}", style % COLOURS)
 }
 
-fn draw_series(out: &mut String, points: &[(f64, f64)], index: usize) {
+fn draw_series(out: &mut String, points: &[(f64, f64)], style: usize) {
     if points.len() > 1 {
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = write!(out, r#"<polyline points="{}" class="{}"/>"#, path.join(" "), stroke(index));
+        let _ = write!(out, r#"<polyline points="{}" class="{}"/>"#, path.join(" "), stroke(style));
     }
     for (x, y) in points {
-        svg::mark(out, *x, *y, index);
+        svg::mark(out, *x, *y, style);
     }
 }
 
@@ -258,9 +301,69 @@ fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     places.iter().map(|place| place + short).collect()
 }
 
+/// Swaps `labels`, the heights of labels at `x`, until no straight line from a point of `ends` to
+/// its label crosses another.
+///
+/// Each swap makes the lines shorter in total, so the loop ends. The bound is for rounding.
+fn uncross(ends: &[(f64, f64)], x: f64, labels: &mut [f64]) {
+    let crossing = |labels: &[f64]| {
+        let pairs =
+            (0..ends.len()).flat_map(|one| (one + 1..ends.len()).map(move |two| (one, two)));
+        let line = |index: usize| (ends[index], (x, labels[index]));
+        pairs.into_iter().find(|&(one, two)| crosses(line(one), line(two)))
+    };
+    for _ in 0..ends.len().pow(3) {
+        let Some((one, two)) = crossing(labels) else { return };
+        labels.swap(one, two);
+    }
+}
+
+/// Whether two pieces of straight lines have a point inside of both in common.
+fn crosses(one: ((f64, f64), (f64, f64)), two: ((f64, f64), (f64, f64))) -> bool {
+    // The side of the line through `from` and `to` on which `point` lies.
+    let side = |(from, to): ((f64, f64), (f64, f64)), point: (f64, f64)| {
+        (to.0 - from.0) * (point.1 - from.1) - (to.1 - from.1) * (point.0 - from.0)
+    };
+    side(one, two.0) * side(one, two.1) < 0.0 && side(two, one.0) * side(two, one.1) < 0.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Points as of a comparison of designs: many at the same cost, some far from the labels.
+    fn crowd() -> Vec<(f64, f64)> {
+        let near = (0..9).map(|index| (200.0, 60.0 + 7.0 * f64::from(index)));
+        near.chain([(40.0, 95.0), (420.0, 61.0), (420.0, 180.0), (60.0, 64.0)]).collect()
+    }
+
+    #[test]
+    fn lines_to_labels_do_not_cross() {
+        let mut ends = crowd();
+        ends.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let wanted: Vec<f64> = ends.iter().map(|end| end.1).collect();
+        let mut labels = spread(&wanted, 0.0, 300.0);
+        let line = |labels: &[f64], index: usize| (ends[index], (500.0, labels[index]));
+        let any = |labels: &[f64]| {
+            (0..ends.len()).any(|a| (0..a).any(|b| crosses(line(labels, a), line(labels, b))))
+        };
+        assert!(any(&labels), "the order of heights alone crosses");
+        let before = labels.clone();
+        uncross(&ends, 500.0, &mut labels);
+        assert!(!any(&labels));
+        labels.sort_by(f64::total_cmp);
+        assert_eq!(labels, before, "the same places");
+    }
+
+    #[test]
+    fn series_of_a_group_share_its_colour_and_differ_in_their_marks() {
+        let chart = LineChart::new("t", "x", "y").series_of(3, "a", [(1.0, 1.0)]);
+        let chart = chart.series_of(3, "b", [(2.0, 1.0)]).series_of(1, "c", [(3.0, 1.0)]);
+        let styles: Vec<usize> = chart.series.iter().map(|series| series.style).collect();
+        assert_eq!(styles, [3, 3 + COLOURS, 1]);
+        let svg = chart.draw("c", svg::WIDTHS[1]);
+        assert_eq!(svg.matches("mark fill3").count(), 4, "two points and two labels: {svg}");
+    }
 
     #[test]
     fn labels_never_overlap_and_stay_inside() {

@@ -66,6 +66,19 @@ impl Scale {
     }
 }
 
+/// A logarithmic axis suits values whose ends differ by this factor or more.
+const WIDE: f64 = 10.0;
+
+/// Returns true if a logarithmic axis shows `values` better: all are above zero, and the greatest
+/// is at least ten times the least.
+pub fn suits_log_axis(values: impl IntoIterator<Item = f64>) -> bool {
+    let (least, greatest) =
+        values.into_iter().fold((f64::INFINITY, 0.0), |(least, most), value| {
+            (f64::min(least, value), f64::max(most, value))
+        });
+    least > 0.0 && greatest.is_finite() && greatest >= WIDE * least
+}
+
 /// The round number (1, 2 or 5 times a power of ten) next above `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
@@ -90,6 +103,13 @@ mod tests {
         let scale = Scale::log([29.0, 7582.0].into_iter(), 6);
         assert!(scale.share(29.0) >= 0.0 && scale.share(7582.0) <= 1.0);
         assert!(scale.ticks.contains(&100.0) && scale.ticks.contains(&1000.0));
+    }
+
+    #[test]
+    fn a_log_axis_suits_positive_values_of_more_than_a_decade() {
+        assert!(suits_log_axis([10.0, 1.0, 3.0]) && suits_log_axis([0.2, 7582.0]));
+        assert!(!suits_log_axis([1.0, 9.9]) && !suits_log_axis([0.0, 1.0, 100.0]));
+        assert!(!suits_log_axis([-1.0, 100.0]) && !suits_log_axis([5.0]) && !suits_log_axis([]));
     }
 
     #[test]

@@ -41,7 +41,8 @@ impl PageReport for Comparison {
                 .reference(1.0, "DRAM-only"),
             )
             .bars(
-                self.by_design("p99 by design", "99th percentile, microseconds", |row| row.p99_us),
+                self.by_design("p99 by design", "99th percentile, microseconds", |row| row.p99_us)
+                    .log_if_wide(),
             );
         if let Some(limits) = self.busy() {
             page = page.bars(limits).paragraph(
@@ -50,12 +51,7 @@ impl PageReport for Comparison {
             );
         }
         if self.prices_differ() {
-            let chart =
-                LineChart::new("Throughput against cost", "dollars of memory", "of DRAM-only");
-            let chart = self.designs.iter().fold(chart.log_x(), |chart, row| {
-                chart.series(&row.design, [(row.price.dollars, row.ratio_to_dram)])
-            });
-            page = page.section("Against cost").lines(chart);
+            page = page.section("Against cost").lines(self.against_cost());
         }
         page = page
             .section("Flash traffic")
@@ -160,11 +156,29 @@ impl Comparison {
         finding
     }
 
-    /// Whether the memory of some designs costs more than that of others. DRAM-only does not count.
+    /// True if the memory of designs differs in price. DRAM-only does not count.
     fn prices_differ(&self) -> bool {
         let prices = self.others().map(|row| row.price.dollars);
         let most = prices.clone().fold(0.0, f64::max);
         prices.clone().any(|price| price * SAME_PRICE < most)
+    }
+
+    /// A point for each design, in the colours of the bars.
+    fn against_cost(&self) -> LineChart {
+        let chart = LineChart::new("Throughput against cost", "dollars of memory", "of DRAM-only");
+        let families = self.families();
+        self.designs.iter().fold(chart.log_x(), |chart, row| {
+            let own = families.iter().position(|name| *name == family(&row.design));
+            let point = [(row.price.dollars, row.ratio_to_dram)];
+            chart.series_of(own.unwrap_or_default(), &row.design, point)
+        })
+    }
+
+    /// The families that are compared, in their order. It decides the colours of charts.
+    fn families(&self) -> Vec<&'static str> {
+        let names = FAMILIES.iter().map(|(name, _)| *name).chain([OWN]);
+        let is_here = |name: &&str| self.designs.iter().any(|row| family(&row.design) == *name);
+        names.filter(is_here).collect()
     }
 
     /// A bar for each design, grouped by family, the best of a family first.
@@ -181,8 +195,7 @@ impl Comparison {
     }
 
     fn grouped(&self, chart: BarChart, of: impl Fn(&ComparedDesign) -> Option<f64>) -> BarChart {
-        let names = FAMILIES.iter().map(|(name, _)| *name).chain([OWN]);
-        names.fold(chart.colour_by_group(), |chart, name| {
+        self.families().into_iter().fold(chart.colour_by_group(), |chart, name| {
             let mut rows: Vec<&ComparedDesign> =
                 self.designs.iter().filter(|row| family(&row.design) == name).collect();
             rows.sort_by(|a, b| b.ratio_to_dram.total_cmp(&a.ratio_to_dram));
@@ -190,7 +203,8 @@ impl Comparison {
                 .iter()
                 .filter_map(|row| Some((row.design.clone(), Range::single(of(row)?))))
                 .collect();
-            if bars.is_empty() { chart } else { chart.group(name, bars) }
+            // A family without a value keeps its place, so colours are the same in all charts.
+            chart.group(name, bars)
         })
     }
 

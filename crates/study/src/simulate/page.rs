@@ -117,7 +117,7 @@ fn finish<T: serde::Serialize>(
     }
     let figures = runs.first().map(leaves).unwrap_or_default();
     let table = figures.into_iter().fold(Table::new("Figures", ["figure", "value"]), Table::row);
-    let page = page.section("Latency").bars(chart).section("Figures").table(table);
+    let page = page.section("Latency").bars(chart.log_if_wide()).section("Figures").table(table);
     parameters(page, runs, config)
 }
 

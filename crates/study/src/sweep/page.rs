@@ -214,7 +214,7 @@ impl Swept {
         let Axis { key, values } = &self.axes[axis];
         let label = if unit.is_empty() { key.clone() } else { format!("{key}, {unit}") };
         let chart = LineChart::new(figure.heading, &label, figure.label);
-        self.groups(Some(axis)).values().fold(chart, |chart, points| {
+        let chart = self.groups(Some(axis)).values().fold(chart, |chart, points| {
             let mut series: Vec<(f64, f64)> = values
                 .iter()
                 .zip(numbers)
@@ -226,7 +226,9 @@ impl Swept {
                 .collect();
             series.sort_by(|a, b| a.0.total_cmp(&b.0));
             chart.series(&self.name(points[0], Some(axis)), series)
-        })
+        });
+        let chart = if is_geometric(numbers) { chart.log_x() } else { chart };
+        chart.log_if_wide()
     }
 
     /// `figure` as a bar for each group, with the range over the seeds.
@@ -237,8 +239,18 @@ impl Swept {
             let range = Range { min: y[0], median: y[y.len() / 2], max: y[y.len() - 1] };
             (self.name(points[0], None), range)
         });
-        BarChart::new(figure.heading, figure.label).group("", bars)
+        BarChart::new(figure.heading, figure.label).group("", bars).log_if_wide()
     }
+}
+
+/// Whether each of at least three numbers is the same multiple of the one before it. They are then
+/// at equal distances on a logarithmic axis.
+fn is_geometric(numbers: &[f64]) -> bool {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let factors: Vec<f64> = sorted.windows(2).map(|pair| pair[1] / pair[0]).collect();
+    let is_same = |factor: &f64| (factor / factors[0] - 1.0).abs() < 0.01 && *factor > 1.0;
+    factors.len() >= 2 && sorted[0] > 0.0 && factors.iter().all(is_same)
 }
 
 /// A number and its unit. The text is a plain number, a size, or a load as a share.
@@ -309,6 +321,13 @@ mod tests {
         seed.values.truncate(1);
         swept.points.retain(|point| point.values[6] == "1");
         assert!(swept.means().is_none() && !swept.to_string().contains("means of"));
+    }
+
+    #[test]
+    fn numbers_that_double_are_at_equal_distances() {
+        assert!(is_geometric(&[1.0, 2.0, 4.0]) && is_geometric(&[100.0, 25.0, 50.0]));
+        assert!(!is_geometric(&[1.0, 2.0]) && !is_geometric(&[1.0, 2.0, 3.0]));
+        assert!(!is_geometric(&[0.0, 0.0, 0.0]) && !is_geometric(&[2.0, 2.0, 2.0]));
     }
 
     #[test]
