@@ -21,17 +21,22 @@ use serde_json::json;
 
 use crate::exit::{Failure, print};
 use crate::output::{Output, check_is_no_store};
-use crate::{numbers, progress};
+use crate::{names, numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Workloads to run (--list describes them) [default: the seven workloads of AstriFlash; with
     /// --durability, five that have transactions; with --graph, those on graphs]
-    #[arg(value_name = "WORKLOAD")]
+    #[arg(value_name = "WORKLOAD", value_parser = names::workload(), hide_possible_values = true)]
     workloads: Vec<Kind>,
     /// Memories to compare: dram, paging, sync, ebbtide, mapped. dram always runs [default: all but
     /// mapped]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = names::of::<Mode>(Mode::ALL.map(Mode::name)),
+        hide_possible_values = true
+    )]
     mode: Vec<Mode>,
     /// Data file, created if it does not exist, or a block device
     #[arg(long, value_name = "FILE|BLOCKDEV", default_value = "ebbtide.data")]
@@ -59,10 +64,15 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workloads", "graph", "dataset", "theta", "scatter"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
-    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
-    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
+    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "trace",
+        value_parser = names::format(),
+        hide_possible_values = true
+    )]
     format: Option<Format>,
     /// DRAM budget of Ebbtide, sync and paging: a share of the dataset, or a size
     #[arg(long, default_value = "3%", value_name = "SHARE|SIZE")]
@@ -84,19 +94,39 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "closed")]
     arrivals: Arrivals,
     /// Scheduling discipline: priority, or fifo (for comparison)
-    #[arg(long, default_value = "priority")]
+    #[arg(
+        long,
+        default_value = "priority",
+        value_parser = names::of::<Discipline>(Discipline::ALL.map(Discipline::name)),
+        hide_possible_values = true
+    )]
     scheduler: Discipline,
     /// Replacement policy: mini-sim, clock, s3-fifo, fifo, random, srrip-hp, srrip-fp, brrip or
     /// drrip
-    #[arg(long, default_value = "mini-sim")]
+    #[arg(
+        long,
+        default_value = "mini-sim",
+        value_parser = names::of::<PolicyKind>(PolicyKind::ALL.map(PolicyKind::name)),
+        hide_possible_values = true
+    )]
     replacement: PolicyKind,
     /// Admission to the replacement policy: always (every page), or adaptive (pages that
     /// FlatFlash's Algorithm 1 promotes; other pages stay for a short time)
-    #[arg(long, default_value = "always")]
+    #[arg(
+        long,
+        default_value = "always",
+        value_parser = names::of::<Admission>(Admission::ALL.map(Admission::name)),
+        hide_possible_values = true
+    )]
     admission: Admission,
     /// Prefetcher of Ebbtide: none, next-n-line, feedback-directed, best-offset or leap. With this
     /// option, --admission or --hints, Ebbtide also runs without it for comparison
-    #[arg(long, default_value = "none")]
+    #[arg(
+        long,
+        default_value = "none",
+        value_parser = names::of::<PrefetcherKind>(PrefetcherKind::ALL.map(PrefetcherKind::name)),
+        hide_possible_values = true
+    )]
     prefetch: PrefetcherKind,
     /// Whether Ebbtide prefetches the pages that a workload hints at: on or off
     #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
@@ -108,7 +138,12 @@ pub(crate) struct Arguments {
     durability: Option<Policy>,
     /// Placement of keys: pages (popular keys share pages at random places), or keys (each key at a
     /// random place)
-    #[arg(long, default_value = "pages")]
+    #[arg(
+        long,
+        default_value = "pages",
+        value_parser = names::of::<Scatter>(Scatter::ALL.map(Scatter::name)),
+        hide_possible_values = true
+    )]
     scatter: Scatter,
     /// Zipf skew of the keys; 0 is uniform
     #[arg(long, value_parser = numbers::number, default_value = "0.99", allow_hyphen_values = true)]

@@ -14,24 +14,37 @@ use crate::exit::Failure;
 use crate::market::Market;
 use crate::output::Output;
 use crate::sim::energy_table;
-use crate::{numbers, progress};
+use crate::{names, numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Program to run (`ebbtide bench --list` describes them) [default: hash-table]
-    #[arg(value_parser = program)]
+    #[arg(
+        value_parser = names::with(program, Kind::ALL.map(Kind::name)),
+        hide_possible_values = true
+    )]
     workload: Option<Kind>,
     /// Trace to replay instead of a program, directly into the memory side of each design
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "jobs", "seed"])]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
-    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
-    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
+    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "trace",
+        value_parser = names::format(),
+        hide_possible_values = true
+    )]
     format: Option<Format>,
     /// Design to compare with DRAM-only: a name or a TOML file of parameters. Repeatable [default:
     /// all]
-    #[arg(long, value_name = "NAME|FILE.toml")]
+    #[arg(
+        long,
+        value_name = "NAME|FILE.toml",
+        value_parser = names::design(),
+        hide_possible_values = true
+    )]
     design: Vec<String>,
     /// Set a parameter of every design, such as flash.preset=tlc. Repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]

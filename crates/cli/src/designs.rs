@@ -7,11 +7,16 @@ use ebbtide_sim::designs::{self, Description, Design};
 use serde_json::json;
 
 use crate::exit::{Failure, print};
+use crate::names;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Design to describe, by name or as a TOML file: its parts, and the source of every parameter
-    #[arg(value_name = "NAME|FILE.toml")]
+    #[arg(
+        value_name = "NAME|FILE.toml",
+        value_parser = names::design(),
+        hide_possible_values = true
+    )]
     design: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]

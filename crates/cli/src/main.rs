@@ -3,7 +3,8 @@
 //!
 //! Modules that all verbs share: `output` prints a result as text or JSON and writes its report.
 //! `progress` shows a bar and handles Ctrl-C. `exit` turns errors into one line and an exit status.
-//! `numbers` parses numbers and settings.
+//! `numbers` parses numbers and settings, and `names` parses names. `examples` has the examples in
+//! the help.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ mod compare;
 mod config_file;
 mod designs;
 mod doctor;
+mod examples;
 mod exit;
 mod export;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod import;
 mod load;
 mod manual;
 mod market;
+mod names;
 mod numbers;
 mod output;
 mod peer;
@@ -135,10 +138,11 @@ enum Verb {
     BenchChild,
 }
 
-/// Returns the command line. A negative number is passed as a value, and the option itself refuses
-/// it.
+/// Returns the command line with the examples in its help. A negative number is passed as a value,
+/// and the option itself refuses it.
 fn command() -> clap::Command {
-    Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true))
+    Arguments::command()
+        .mut_subcommands(|verb| examples::add(verb.allow_negative_numbers(true), ""))
 }
 
 /// The arguments of the command line, and those of the file that `--config` names.
@@ -197,8 +201,8 @@ fn main() -> ExitCode {
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Trace(arguments) => trace::run(arguments),
         Verb::Store(arguments) => store::run(&arguments),
-        Verb::Man(arguments) => manual::man(&arguments, Arguments::command()),
-        Verb::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
+        Verb::Man(arguments) => manual::man(&arguments, command()),
+        Verb::Completions(arguments) => manual::completions(&arguments, command()),
         Verb::BenchChild => bench::child(),
     };
     match result {

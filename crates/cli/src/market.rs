@@ -6,7 +6,7 @@ use ebbtide_study::analytic::cost::Prices;
 use ebbtide_study::market;
 use ebbtide_study::size::Cells;
 
-use crate::numbers;
+use crate::{names, numbers};
 
 #[derive(Args)]
 pub(crate) struct Market {
@@ -17,7 +17,13 @@ pub(crate) struct Market {
     #[arg(long, value_parser = numbers::number, default_value_t = Prices::default().flash)]
     flash_price: f64,
     /// Kind of flash cells: ull, slc, mlc, tlc or qlc
-    #[arg(long, value_parser = cells, default_value = "tlc", value_name = "KIND")]
+    #[arg(
+        long,
+        value_parser = names::with(cells, ["ull", "slc", "mlc", "tlc", "qlc"]),
+        hide_possible_values = true,
+        default_value = "tlc",
+        value_name = "KIND"
+    )]
     cells: Cells,
     /// Capacity of an SSD. It determines the lifetime. The data takes as many SSDs as it needs
     #[arg(long, default_value = "3.84TB", value_name = "SIZE")]
@@ -34,8 +40,8 @@ impl Market {
     }
 }
 
-fn cells(name: &str) -> Result<Cells, UnknownName> {
-    name.to_uppercase().parse()
+fn cells(name: &str) -> Result<Cells, String> {
+    name.to_uppercase().parse().map_err(|error: UnknownName| error.to_string())
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ use ebbtide_study::side_by_side::host_threads;
 
 use crate::exit::{Failure, print, say};
 use crate::output::Output;
-use crate::{numbers, progress};
+use crate::{names, numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Paper: astriflash, flatflash, hams, cxl-flash, or all [default: all, with --quick]
+    #[arg(value_parser = names::of::<String>(paper_names()), hide_possible_values = true)]
     paper: Option<String>,
     /// Simulate a small part of the capacities: minutes instead of most of an hour
     #[arg(long)]
@@ -38,6 +39,11 @@ pub(crate) struct Arguments {
     traces: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
+}
+
+/// The names of papers.
+fn paper_names() -> impl Iterator<Item = &'static str> {
+    papers::ALL.iter().map(|paper| paper.name).chain(["all"])
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ebbtide_core::Watch;
-use ebbtide_sim::Offered;
+use ebbtide_sim::{Offered, designs};
 use ebbtide_sim::config::Scale;
 use ebbtide_study::energy::EnergyTable;
 use ebbtide_study::simulate::{self, SimOptions, SimWork};
@@ -13,7 +13,7 @@ use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::{numbers, progress};
+use crate::{names, numbers, progress};
 
 /// The default of `--jobs`. They take a second to simulate for each seed, and their warm-up about
 /// two minutes.
@@ -25,10 +25,16 @@ const SEEDS: u64 = 3;
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Design to simulate: a name (`ebbtide designs` lists them) or a TOML file of parameters
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "astriflash")]
+    #[arg(
+        long,
+        value_name = "NAME|FILE.toml",
+        default_value = "astriflash",
+        value_parser = names::design(),
+        hide_possible_values = true
+    )]
     design: String,
     /// Program to run (`ebbtide bench --list` describes them) [default: hash-table]
-    #[arg(long)]
+    #[arg(long, value_parser = names::workload(), hide_possible_values = true)]
     workload: Option<Kind>,
     /// Trace to replay instead of a program, directly into the memory side; - is standard input
     #[arg(
@@ -37,10 +43,15 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
-    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
-    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim
+    /// or drmemtrace [default: by the ending of its name, such as .ebt or .csv]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "trace",
+        value_parser = names::format(),
+        hide_possible_values = true
+    )]
     format: Option<Format>,
     /// Addresses to replay: virtual, or physical where the trace has them
     #[arg(long, default_value = "virtual", requires = "trace")]
@@ -50,7 +61,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "fold|refuse", default_value = "fold", requires = "trace")]
     beyond: Beyond,
     /// Apply a preset, a named set of parameters: atc23 is the simulator of the CXL-flash study
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = names::of::<String>(designs::preset_names()),
+        hide_possible_values = true
+    )]
     preset: Option<String>,
     /// Set a parameter, such as dram_cache.ways=8. Repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]

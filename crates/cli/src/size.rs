@@ -13,7 +13,7 @@ use ebbtide_workloads::Kind;
 use crate::exit::Failure;
 use crate::market::Market;
 use crate::output::Output;
-use crate::{numbers, progress};
+use crate::{names, numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -24,16 +24,21 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "dataset", "theta", "miss_interval", "seed"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
-    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
-    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
+    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "trace",
+        value_parser = names::format(),
+        hide_possible_values = true
+    )]
     format: Option<Format>,
     /// Execution time of a job of the trace. A trace does not record where jobs end [default: 10us]
     #[arg(long, value_name = "TIME")]
     job: Option<Span>,
     /// Program to size (`ebbtide bench --list` describes them) [default: hash-table]
-    #[arg(long)]
+    #[arg(long, value_parser = names::workload(), hide_possible_values = true)]
     workload: Option<Kind>,
     /// Size of the program's data
     #[arg(long, default_value = "1GiB", value_name = "SIZE")]
@@ -69,7 +74,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     claims: bool,
     /// Additional replacement policies to draw miss ratios by size of DRAM for, with commas between
-    #[arg(long, value_delimiter = ',', default_value = "mini-sim")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "mini-sim",
+        value_parser = names::of::<PolicyKind>(PolicyKind::ALL.map(PolicyKind::name)),
+        hide_possible_values = true
+    )]
     policy: Vec<PolicyKind>,
     #[command(flatten)]
     output: Output,

@@ -9,8 +9,8 @@ use ebbtide_trace::{
 };
 
 use crate::exit::{Failure, say};
-use crate::numbers;
 use crate::output::check_is_no_store;
+use crate::{names, numbers};
 
 /// Seed of the places of fragmented runs and of the choice of hinted accesses.
 const SEED: u64 = 1;
@@ -23,13 +23,23 @@ pub(crate) struct Arguments {
     /// Trace to write, compressed if its name ends in .zst, .gz or .xz; - is standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// Format of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim,
-    /// drmemtrace [default: by the ending of its name]
-    #[arg(long, alias = "format", value_name = "FORMAT")]
+    /// Format of IN [default: by the ending of its name, such as .ebt or .csv]. It is native, text,
+    /// csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
+    #[arg(
+        long,
+        alias = "format",
+        value_name = "FORMAT",
+        value_parser = names::format(),
+        hide_possible_values = true
+    )]
     from: Option<Format>,
-    /// Format of OUT [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
-    /// .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace; native without an ending]
-    #[arg(long, value_name = "FORMAT")]
+    /// Format of OUT, one of the same [default: by the ending of its name; native if it has none]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_parser = names::format(),
+        hide_possible_values = true
+    )]
     to: Option<Format>,
     /// Map pages to physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in 64
     /// GiB), or a file. Each line of the file has a virtual and a physical page number

@@ -8,6 +8,7 @@ use ebbtide_trace::{Format, Source, Statistics};
 use serde::Serialize;
 
 use crate::exit::{Failure, say};
+use crate::names;
 use crate::output::emit;
 
 #[derive(Args)]
@@ -15,10 +16,14 @@ pub(crate) struct Arguments {
     /// Trace to describe; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral,
-    /// champsim, drmemtrace [default: by the ending of its name: .ebt, .txt, .csv, .lackey,
-    /// .ramulator, .dramsim3, .oracleGeneral, .champsimtrace, .drmemtrace]
-    #[arg(long, value_name = "FORMAT")]
+    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
+    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_parser = names::format(),
+        hide_possible_values = true
+    )]
     format: Option<Format>,
     /// Print JSON instead of a table and a chart
     #[arg(long)]

@@ -12,6 +12,11 @@ use crate::config::{Config, ConfigError};
 /// Named layers of keys, for `preset = "NAME"`.
 const PRESETS: [(&str, &str); 1] = [("atc23", include_str!("../../configs/presets/atc23.toml"))];
 
+/// The names of the presets.
+pub fn preset_names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
 /// Keys set over a design: `("dram_cache.ways", "8")`. The key `preset` lays all keys of a preset
 /// over the design.
 pub type Overrides<'a> = &'a [(&'a str, &'a str)];

@@ -23,7 +23,7 @@ use crate::core_side::CoreSide;
 use crate::memory_side::MemorySide;
 
 pub use description::{Description, describe};
-pub use load::{Overrides, resolve};
+pub use load::{Overrides, preset_names, resolve};
 pub use own_parts::{with_policy, with_prefetcher};
 pub use sources::{Parameter, Sources, sources};
 
