@@ -37,6 +37,8 @@ pub struct BarChart {
     groups: Vec<(String, Vec<(String, Range)>)>,
     by_group: bool,
     log: bool,
+    /// Group and series of doubtful bars.
+    doubtful: Vec<(String, String)>,
 }
 
 /// Heights in pixels of the drawing.
@@ -59,6 +61,7 @@ impl BarChart {
             groups: Vec::new(),
             by_group: false,
             log: false,
+            doubtful: Vec::new(),
         }
     }
 
@@ -88,6 +91,17 @@ impl BarChart {
     pub fn reference(mut self, value: f64, name: &str) -> BarChart {
         self.reference = Some((value, name.to_string()));
         self
+    }
+
+    /// Marks the bar of `series` in `group` as doubtful. It is pale, and a question mark follows
+    /// its value.
+    pub fn doubt(mut self, group: &str, series: &str) -> BarChart {
+        self.doubtful.push((group.to_string(), series.to_string()));
+        self
+    }
+
+    fn is_doubtful(&self, group: &str, series: &str) -> bool {
+        self.doubtful.iter().any(|(its, own)| its == group && own == series)
     }
 
     /// Adds a group of bars, each with the name of its series. A series has the same colour in
@@ -127,7 +141,8 @@ impl BarChart {
         let mut text = format!("{}.", self.label);
         for (group, bars) in &self.groups {
             for (series, range) in bars {
-                let _ = write!(text, " {group}, {series}: {}.", readable(range.median));
+                let doubtful = if self.is_doubtful(group, series) { ", doubtful" } else { "" };
+                let _ = write!(text, " {group}, {series}: {}{doubtful}.", readable(range.median));
             }
         }
         text
@@ -222,12 +237,13 @@ impl Chart for BarChart {
                     svg::text(&mut out, left - 6.0, y + 14.5, "end", name);
                 }
                 let top = y + row - ROW + (ROW - BAR) / 2.0;
+                let doubtful = self.is_doubtful(group, name);
                 if self.log {
                     draw_mark(&mut out, &x, range, (left, top), colour);
                 } else {
-                    draw_bar(&mut out, &x, range, top, colour);
+                    draw_bar(&mut out, &x, range, top, colour, doubtful);
                 }
-                let value = readable(range.median);
+                let value = readable(range.median) + if doubtful { " ?" } else { "" };
                 svg::text(&mut out, width.pixels - 2.0, top + 11.5, "end", &value);
                 y += row;
             }
@@ -243,12 +259,20 @@ impl Chart for BarChart {
     }
 }
 
-fn draw_bar(out: &mut String, x: &impl Fn(f64) -> f64, range: &Range, top: f64, colour: usize) {
+fn draw_bar(
+    out: &mut String,
+    x: &impl Fn(f64) -> f64,
+    range: &Range,
+    top: f64,
+    colour: usize,
+    doubtful: bool,
+) {
     let (from, to) = (x(range.median.min(0.0)), x(range.median.max(0.0)));
     let width = (to - from).max(1.0);
+    let pale = if doubtful { " pale" } else { "" };
     let _ = write!(
         out,
-        r#"<rect x="{from:.1}" y="{top:.1}" width="{width:.1}" height="{BAR}" class="fill{colour}"/>"#
+        r#"<rect x="{from:.1}" y="{top:.1}" width="{width:.1}" height="{BAR}" class="fill{colour}{pale}"/>"#
     );
     draw_whisker(out, x, range, top + BAR / 2.0);
 }

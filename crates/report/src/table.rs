@@ -48,18 +48,23 @@ impl Cell {
 }
 
 impl Cell {
-    /// Writes the cell as HTML.
-    fn html(&self, out: &mut String) {
+    /// Writes the cell as HTML. `label` is an attribute with the name of its column, or nothing.
+    fn html(&self, out: &mut String, label: &str) {
         let _ = match self {
             Cell::Text(text) if text.chars().count() <= 16 => {
-                write!(out, "<td class=\"short\">{}</td>", escape(text))
+                write!(out, "<td{label} class=\"short\">{}</td>", escape(text))
             }
-            Cell::Text(text) => write!(out, "<td>{}</td>", escape(text)),
-            Cell::Number(value) => write!(out, "<td class=\"number\">{}</td>", readable(*value)),
-            Cell::None => write!(out, "<td class=\"number\">–</td>"),
+            Cell::Text(text) => write!(out, "<td{label}>{}</td>", escape(text)),
+            Cell::Number(value) => {
+                write!(out, "<td{label} class=\"number\">{}</td>", readable(*value))
+            }
+            Cell::None => write!(out, "<td{label} class=\"number\">–</td>"),
         };
     }
 }
+
+/// Columns that fit side by side on a phone.
+const COLUMNS_ON_A_PHONE: usize = 5;
 
 impl Table {
     /// Returns a table without rows. `header` has the name of each column.
@@ -126,12 +131,20 @@ impl Table {
     }
 
     pub(super) fn html(&self) -> String {
-        let mut out = format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
-             <table><caption>{0}</caption><thead><tr>",
-            escape(&self.caption)
-        );
         let beside = self.header.len() - usize::from(self.notes_below);
+        // On a phone, each row of a wide table becomes a list, with the name of each column.
+        let is_wide = beside > COLUMNS_ON_A_PHONE;
+        let mut out = format!(
+            "<div class=\"scroll{1}\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
+             <table><caption>{0}</caption><thead><tr>",
+            escape(&self.caption),
+            if is_wide { " wide" } else { "" }
+        );
+        let label = |name: &String| match is_wide {
+            true => format!(" data-label=\"{}\"", escape(name)),
+            false => String::new(),
+        };
+        let labels: Vec<String> = self.header.iter().map(label).collect();
         for (column, name) in self.header[..beside].iter().enumerate() {
             let class = if self.is_numeric(column) { " class=\"number\"" } else { "" };
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
@@ -140,7 +153,7 @@ impl Table {
         for row in &self.rows {
             let (cells, note) = row.split_at(beside.min(row.len()));
             out.push_str("<tr>");
-            cells.iter().for_each(|cell| cell.html(&mut out));
+            cells.iter().zip(&labels).for_each(|(cell, label)| cell.html(&mut out, label));
             out.push_str("</tr>\n");
             if let [Cell::Text(note)] = note
                 && !note.is_empty()
@@ -240,6 +253,17 @@ mod tests {
         assert_eq!(html.matches("class=\"note\"").count(), 1, "{html}");
         let csv = String::from_utf8(table.csv().expect("text")).expect("UTF-8");
         assert_eq!(csv, "id,value,note\na,1,Long.\nb,2,\n");
+    }
+
+    #[test]
+    fn a_cell_of_a_wide_table_has_the_name_of_its_column() {
+        let names = ["a", "b", "c", "d", "e", "<f>"];
+        let wide = Table::new("t", names).cells(["x"], [Some(1.0), None, None, None, Some(2.0)]);
+        let html = wide.html();
+        assert!(html.contains("<div class=\"scroll wide\""), "{html}");
+        assert!(html.contains("<td data-label=\"&lt;f&gt;\" class=\"number\">2"), "{html}");
+        let narrow = Table::new("t", ["a", "b"]).numbers(["x"], [1.0]).html();
+        assert!(!narrow.contains("wide") && !narrow.contains("data-label"), "{narrow}");
     }
 
     #[test]

@@ -219,3 +219,31 @@ fn a_chart_whose_values_are_all_the_same_is_told_in_a_sentence() {
     let alone = BarChart::new("One", "MB").group("", [("bar", Range::single(0.0))]);
     assert!(Page::new("One bar").bars(alone).html().unwrap().contains("<svg"), "it is compared");
 }
+
+#[test]
+fn bars_on_a_logarithmic_axis_are_marks_and_must_be_above_zero() {
+    let chart = |least: f64| {
+        let bars = [("a", Range::single(least)), ("b", Range::single(1_000.0))];
+        BarChart::new("p99", "microseconds").group("", bars).log()
+    };
+    let html = Page::new("P").bars(chart(1.0)).html().expect("a page");
+    assert!(!html.contains("<rect") && html.contains("class=\"mark fill0\""), "{html}");
+    let error = Page::new("P").bars(chart(0.0)).html().expect_err("zero has no place");
+    assert!(matches!(error, ReportError::NotPositive { .. }), "{error}");
+    // Without a wide range the axis stays linear.
+    let bars = [("a", Range::single(1.0)), ("b", Range::single(2.0))];
+    let html = Page::new("P").bars(BarChart::new("t", "x").group("", bars).log_if_wide()).html();
+    assert!(html.expect("a page").contains("<rect"));
+}
+
+#[test]
+fn a_doubtful_bar_is_pale_and_has_a_question_mark() {
+    let bars = [("a", Range::single(1.0)), ("b", Range::single(2.0))];
+    let chart = BarChart::new("t", "x").group("g", bars).doubt("g", "b");
+    let html = Page::new("P").bars(chart).html().expect("a page");
+    assert!(
+        html.contains("class=\"fill0\"/>") && html.contains("class=\"fill1 pale\"/>"),
+        "{html}"
+    );
+    assert!(html.contains(" ?</text>") && html.contains(", doubtful."), "{html}");
+}
