@@ -20,6 +20,7 @@ mod data;
 mod doubts;
 mod durable;
 mod error;
+mod finding;
 mod job_stream;
 mod loaded_workload;
 mod memory_server;

@@ -6,12 +6,14 @@ use super::spread::Spread;
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, Table};
 
 impl PageReport for BenchReport {
-    /// Returns the page: throughput or response times as charts, the figures, and the
+    /// Returns the page: the result, throughput or response times as charts, the figures, and the
     /// configuration.
     fn page(&self) -> Page {
         let used: Vec<String> = self.machine.cpus_used.iter().map(usize::to_string).collect();
         let machine = format!("{}; used: CPU {}.", self.machine.headline, used.join(", "));
-        let mut page = Page::new("Ebbtide bench: flash as memory").paragraph(&machine);
+        let page = Page::new("Ebbtide bench: flash as memory");
+        let page = self.finding().into_iter().fold(page, |page, text| page.paragraph(&text));
+        let mut page = page.paragraph(&machine);
         page = match self.config.options.arrivals {
             Arrivals::Closed => self.throughput(page),
             Arrivals::Open => self.responses(page),
@@ -56,15 +58,16 @@ impl BenchReport {
         let mut chart = BarChart::new("By workload and memory", label).reference(1.0, "DRAM-only");
         let mut any = false;
         for facts in &self.workloads {
-            let bars: Vec<_> = self
-                .of(facts.workload)
-                .filter(|outcome| outcome.mode != Mode::Dram)
-                .map(|outcome| (name(outcome.mode), range(outcome.ratio_to_dram)))
-                .collect();
-            if !bars.is_empty() {
-                any = true;
-                chart = chart.group(facts.workload, bars);
+            let outcomes = self.of(facts.workload).filter(|outcome| outcome.mode != Mode::Dram);
+            let outcomes: Vec<_> = outcomes.collect();
+            if outcomes.is_empty() {
+                continue;
             }
+            any = true;
+            let bars = outcomes.iter().map(|o| (name(o.mode), range(o.ratio_to_dram)));
+            chart = chart.group(facts.workload, bars);
+            let doubtful = outcomes.iter().filter(|outcome| !outcome.doubts.is_empty());
+            chart = doubtful.fold(chart, |chart, o| chart.doubt(facts.workload, name(o.mode)));
         }
         if !any {
             return page;
@@ -75,7 +78,8 @@ impl BenchReport {
         };
         page.section("Throughput").bars(chart).paragraph(&format!(
             "{rounds}. Every memory runs the same jobs, turn by turn; each figure is divided by \
-             DRAM-only's of the same round. All but DRAM-only have the same small DRAM."
+             DRAM-only's of the same round. All but DRAM-only have the same small DRAM. A pale bar \
+             with a question mark is doubtful, for the reason below."
         ))
     }
 

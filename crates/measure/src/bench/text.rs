@@ -11,6 +11,9 @@ use super::spread::Spread;
 
 impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(finding) = self.finding() {
+            writeln!(f, "{finding}\n")?;
+        }
         let machine = &self.machine;
         writeln!(f, "{}; used: CPU {}", machine.headline, list(&machine.cpus_used))?;
         if let Flash::Ram(latency) = self.config.options.device {
