@@ -129,6 +129,7 @@ fn sim_options(arguments: &Arguments, set: Set) -> Result<SimOptions, Failure> {
             format: None,
             address: arguments.value("address")?.unwrap_or(Space::Virtual),
             beyond: arguments.value("beyond")?.unwrap_or_default(),
+            by_thread: false,
         },
         None => SimWork::Program {
             workload: arguments.value("workload")?.unwrap_or(Kind::HashTable),

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ebbtide_core::Watch;
-use ebbtide_sim::{Offered, designs};
 use ebbtide_sim::config::Scale;
+use ebbtide_sim::{Offered, designs};
 use ebbtide_study::energy::EnergyTable;
 use ebbtide_study::simulate::{self, SimOptions, SimWork};
 use ebbtide_trace::{Beyond, Format, Space};
@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim
-    /// or drmemtrace [default: by the ending of its name, such as .ebt or .csv]
+    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
+    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
     #[arg(
         long,
         value_name = "FORMAT",
@@ -60,6 +60,11 @@ pub(crate) struct Arguments {
     /// regions) or refuse
     #[arg(long, value_name = "fold|refuse", default_value = "fold", requires = "trace")]
     beyond: Beyond,
+    /// Run each thread of the trace on a core: its number modulo cores.count. A core computes as
+    /// long as the thread did, and waits for what it reads. Without this, accesses enter at their
+    /// times
+    #[arg(long, requires = "trace")]
+    by_thread: bool,
     /// Apply a preset, a named set of parameters: atc23 is the simulator of the CXL-flash study
     #[arg(
         long,
@@ -120,6 +125,7 @@ fn options(arguments: &Arguments) -> Result<SimOptions, Failure> {
             format: arguments.format,
             address: arguments.address,
             beyond: arguments.beyond,
+            by_thread: arguments.by_thread,
         },
         None => SimWork::Program {
             workload: arguments.workload.unwrap_or(Kind::HashTable),

@@ -179,6 +179,56 @@ fn forked_processes_and_threads_are_traced_and_named() {
 }
 
 #[test]
+fn threads_are_told_apart_and_run_on_cores_of_their_own() {
+    if !has_valgrind() {
+        return;
+    }
+    let folder = folder();
+    // Two threads write 4 MiB each, and compute long enough for the tracer to run them in turns.
+    compiled(
+        folder.path(),
+        "#include <pthread.h>\n#include <stdlib.h>\n\
+         static void *fill(void *nothing) {\n\
+             volatile char *bytes = malloc(4 << 20);\n\
+             for (long at = 0; at < 4 << 20; at += 64) {\n\
+                 for (int n = 0; n < 32; n++) __asm__ volatile(\"\");\n\
+                 bytes[at] = 1;\n\
+             }\n\
+             return nothing;\n\
+         }\n\
+         int main(void) {\n\
+             pthread_t both[2];\n\
+             for (int n = 0; n < 2; n++) pthread_create(&both[n], 0, fill, 0);\n\
+             for (int n = 0; n < 2; n++) pthread_join(both[n], 0);\n\
+         }\n",
+    );
+    let output = run(&mut ebbtide(folder.path(), &["trace", "-o", "t.ebt", "--", "./program"]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = run(&mut ebbtide(folder.path(), &["trace", "convert", "t.ebt", "-", "--to=csv"]));
+    let mut accesses = std::collections::BTreeMap::new();
+    for line in String::from_utf8(text.stdout).expect("text").lines().skip(1) {
+        let thread: u32 = line.rsplit(',').next().expect("a field").parse().expect("a number");
+        *accesses.entry(thread).or_insert(0) += 1;
+    }
+    assert_eq!(accesses.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+    // A line is read once, and most are written back.
+    let lines = (4 << 20) / 64;
+    assert!((lines..3 * lines).contains(&accesses[&1]), "{accesses:?}");
+    assert!((lines..3 * lines).contains(&accesses[&2]), "{accesses:?}");
+    assert_eq!(info(folder.path(), "t.ebt")["threads"], 3);
+    let simulated_ns = |cores: &str| {
+        let cores = format!("--set=cores.count={cores}");
+        let sim = ["sim", "--design=dram-only", "--trace=t.ebt", "--by-thread", "--json", &cores];
+        let output = run(&mut ebbtide(folder.path(), &sim));
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(json["cores"].to_string(), cores.rsplit('=').next().expect("a count"));
+        json["simulated_ns"].as_f64().expect("a number")
+    };
+    let ratio = simulated_ns("1") / simulated_ns("3");
+    assert!((1.7..2.05).contains(&ratio), "{ratio}");
+}
+
+#[test]
 fn columns_that_are_not_read_are_told() {
     let folder = folder();
     fs::write(folder.path().join("t.csv"), "clock,address\n5,64\n").expect("room");
@@ -295,7 +345,7 @@ fn a_trace_survives_every_form_that_holds_it_and_losses_are_said() {
     assert_eq!(convert("t.txt", "t.ebt"), "");
     assert_eq!(convert("t.ebt", "t.csv.zst"), "");
     let said = convert("t.csv.zst", "again.txt");
-    assert_eq!(said, "ebbtide: text has no place for physical addresses, hints\n");
+    assert_eq!(said, "ebbtide: text has no place for physical addresses, threads, hints\n");
     let [first, again] = ["t.txt", "again.txt"].map(|name| fs::read(folder.path().join(name)));
     assert_eq!(first.expect("the file"), again.expect("the file"));
 }

@@ -298,6 +298,7 @@ impl Source for MadeUp {
                 address: Addr(line * 64),
                 frame: None,
                 device: 0,
+                thread: 0,
                 bytes: 64,
                 op: Op::Read,
             }

@@ -39,7 +39,7 @@ pub use machine::{
 pub use offered::{NoLoad, Offered};
 pub use outcome::{FlashOutcome, FlashUse, Half, Lifetime, Outcome, WarmUp};
 pub use plan::Plan;
-pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
+pub use replay::{PrefetchOutcome, Replay, ReplayError, replay, replay_by_thread};
 pub use shared::Shared;
 pub use timeline::{Step, Timeline};
 pub use warm::{Steady, warm_up};

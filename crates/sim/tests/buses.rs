@@ -139,6 +139,7 @@ impl Source for OnePage {
             address: Addr(number % 64 * LINE_BYTES as u64),
             frame: None,
             device: 0,
+            thread: 0,
             bytes: 8,
             op: Op::Read,
         };

@@ -77,6 +77,7 @@ fn simulated(requests: &[Request], keys: &[(&str, &str)]) -> Replay {
         address: Addr(page * 4096),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: 64,
         op: if *write { Op::Write } else { Op::Read },
     };

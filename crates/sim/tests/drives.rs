@@ -30,6 +30,7 @@ impl Source for EachPage {
             address: Addr(page * PAGE_BYTES as u64),
             frame: None,
             device: 0,
+            thread: 0,
             bytes: 8,
             op: Op::Read,
         }));

@@ -25,6 +25,9 @@ pub struct Access {
     pub frame: Option<PageId>,
     /// The number of the device; 0 if there is only one.
     pub device: u32,
+    /// The number of the thread, from 0 in the order of the threads' first entries; 0 if the trace
+    /// does not tell threads apart.
+    pub thread: u32,
     /// Number of bytes, at least one.
     pub bytes: u32,
     /// Read, write or hint.

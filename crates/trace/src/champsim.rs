@@ -74,6 +74,7 @@ impl Source for ChampSimReader {
                         address: Addr(address),
                         frame: None,
                         device: 0,
+                        thread: 0,
                         bytes: fitting(address, ACCESS_BYTES),
                         op,
                     }

@@ -1,9 +1,9 @@
 //! Comma-separated values with a header, one access a line.
 //!
-//! The writer's columns are `time_ns,address,bytes,op,device,physical`. The reader finds them by
-//! name in any order and requires only `address`. It also accepts libCacheSim's names `obj_id` for
-//! `address` and `obj_size` for `bytes`. libCacheSim's reader takes the first three columns by
-//! number. Columns of other names are not read, and [`Source::remark`] lists them.
+//! The writer's columns are `time_ns,address,bytes,op,device,physical,thread`. The reader finds
+//! them by name in any order and requires only `address`. It also accepts libCacheSim's names
+//! `obj_id` for `address` and `obj_size` for `bytes`. libCacheSim's reader takes the first three
+//! columns by number. Columns of other names are not read, and [`Source::remark`] lists them.
 
 use ebbtide_core::{Addr, Time};
 
@@ -12,18 +12,19 @@ use crate::text::{Nanoseconds, nanoseconds, readable};
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 /// The columns as they are written.
-const HEADER: &str = "time_ns,address,bytes,op,device,physical\n";
+const HEADER: &str = "time_ns,address,bytes,op,device,physical,thread\n";
 
 const ADDRESS: &str = "a column 'address' with numbers below 2^64";
 
 /// The names under which a column is read.
-const NAMES: [&[&str]; 6] = [
+const NAMES: [&[&str]; 7] = [
     &["time_ns"],
     &["address", "obj_id"],
     &["bytes", "obj_size"],
     &["op"],
     &["device"],
     &["physical"],
+    &["thread"],
 ];
 
 /// The position of each column, if the file has it.
@@ -34,6 +35,7 @@ struct Columns {
     op: Option<usize>,
     device: Option<usize>,
     physical: Option<usize>,
+    thread: Option<usize>,
     /// The names of columns that are not read, in quotes.
     unread: Vec<String>,
 }
@@ -41,11 +43,11 @@ struct Columns {
 impl Columns {
     fn of(header: &str) -> Option<Columns> {
         let names: Vec<_> = header.split(',').map(str::trim).collect();
-        let [time, address, bytes, op, device, physical] =
+        let [time, address, bytes, op, device, physical, thread] =
             NAMES.map(|known| names.iter().position(|name| known.contains(name)));
         let unread = names.iter().filter(|name| !NAMES.iter().any(|known| known.contains(name)));
         let unread = unread.map(|name| format!("'{name}'")).collect();
-        Some(Columns { time, address: address?, bytes, op, device, physical, unread })
+        Some(Columns { time, address: address?, bytes, op, device, physical, thread, unread })
     }
 
     fn parse(&self, line: &str, latest: Time) -> Result<Access, Expected> {
@@ -69,8 +71,11 @@ impl Columns {
             Some("H") => Op::Hint,
             Some(_) => return Err("a column 'op' with R (read), W (write) or H (hint)".into()),
         };
-        let device = field(self.device)?.map_or(Some(0), |text| text.parse().ok());
+        let number32 = |field: Option<&str>| field.map_or(Some(0), |text| text.parse().ok());
+        let device = number32(field(self.device)?);
         let device = device.ok_or("a column 'device' with numbers below 2^32")?;
+        let thread = number32(field(self.thread)?);
+        let thread = thread.ok_or("a column 'thread' with numbers below 2^32")?;
         let address = Addr(address);
         let physical = |text| {
             let physical = number(text).map(Addr);
@@ -84,7 +89,7 @@ impl Columns {
                     .page(),
             ),
         };
-        Ok(Access { at, address, frame, device, bytes, op })
+        Ok(Access { at, address, frame, device, thread, bytes, op })
     }
 }
 
@@ -157,7 +162,7 @@ impl CsvWriter {
 
 impl Sink for CsvWriter {
     fn write(&mut self, access: &Access) -> Result<(), TraceError> {
-        let Access { at, address, device, bytes, op, .. } = *access;
+        let Access { at, address, device, thread, bytes, op, .. } = *access;
         let op = match op {
             Op::Read => 'R',
             Op::Write => 'W',
@@ -165,7 +170,7 @@ impl Sink for CsvWriter {
         };
         let physical = access.physical().map(|physical| physical.0.to_string());
         let (time, physical) = (Nanoseconds(at), physical.unwrap_or_default());
-        let line = format!("{time},{},{bytes},{op},{device},{physical}\n", address.0);
+        let line = format!("{time},{},{bytes},{op},{device},{physical},{thread}\n", address.0);
         self.0.write(line.as_bytes())
     }
 

@@ -8,13 +8,14 @@
 //! A line has the numbers of the record and the instruction, the thread, the kind of record, its
 //! size and its address. `read` and `write` are accesses, and `ifetch` is an instruction. All other
 //! lines are not read: markers, prefetches, flushes, and the output of the traced program. Threads
-//! stay in the order of the view, which interleaves them.
+//! stay in the order of the view, which interleaves them. They are numbered in that order.
 
 use std::fmt::Write;
 
 use ebbtide_core::{Addr, Time};
 
 use crate::line_reader::{LineReader, fits, number};
+use crate::threads::Threads;
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 /// Between the size of an access and its address.
@@ -28,12 +29,14 @@ pub(crate) struct DrmemtraceReader {
     lines: LineReader,
     ps_per_instruction: f64,
     instructions: u64,
+    threads: Threads,
 }
 
 /// A line with an address.
 enum Record {
     Instruction,
-    Access(Op, u64, u32),
+    /// An access of a thread, with its address and size.
+    Access(u64, Op, u64, u32),
     Other,
 }
 
@@ -41,7 +44,7 @@ impl DrmemtraceReader {
     /// Reads `input` from its start. An instruction takes `ps_per_instruction` picoseconds.
     pub(crate) fn new(input: Input, ps_per_instruction: f64) -> DrmemtraceReader {
         let lines = LineReader::new(input);
-        DrmemtraceReader { lines, ps_per_instruction, instructions: 0 }
+        DrmemtraceReader { lines, ps_per_instruction, instructions: 0, threads: Threads::default() }
     }
 }
 
@@ -56,8 +59,16 @@ fn record(line: &str) -> Option<Record> {
         "ifetch" => return Some(Record::Instruction),
         _ => return Some(Record::Other),
     };
+    let thread = words.next().map_or(0, thread_id);
     let (address, size) = (number(after.split_whitespace().next()?)?, size.parse().ok()?);
-    fits(address, size).then_some(Record::Access(op, address, size))
+    fits(address, size).then_some(Record::Access(thread, op, address, size))
+}
+
+/// The thread that `word` names: `2765543`, or with the number of the program `W0.T2765543`.
+fn thread_id(word: &str) -> u64 {
+    let numbers = word.split(|letter: char| !letter.is_ascii_digit());
+    let numbers = numbers.filter_map(|digits| digits.parse::<u32>().ok());
+    numbers.fold(0, |id, number| (id << u32::BITS) | u64::from(number))
 }
 
 impl Source for DrmemtraceReader {
@@ -67,12 +78,12 @@ impl Source for DrmemtraceReader {
             let Some(line) = self.lines.next()? else { break };
             match record(&line).ok_or_else(|| self.lines.fault(EXPECTED))? {
                 Record::Instruction => self.instructions += 1,
-                Record::Access(op, address, bytes) => {
+                Record::Access(thread, op, address, bytes) => {
                     // An instruction's accesses follow it.
                     let before = self.instructions.saturating_sub(1);
                     let at = Time::from_ps((before as f64 * self.ps_per_instruction) as u64);
-                    let address = Addr(address);
-                    batch.push(Access { at, address, frame: None, device: 0, bytes, op });
+                    let (address, thread) = (Addr(address), self.threads.number(thread));
+                    batch.push(Access { at, address, frame: None, device: 0, thread, bytes, op });
                 }
                 Record::Other => {}
             }
@@ -81,7 +92,7 @@ impl Source for DrmemtraceReader {
     }
 }
 
-/// Writes the view of drmemtrace, with accesses of one thread and no instructions.
+/// Writes the view of drmemtrace, with accesses and no instructions.
 pub(crate) struct DrmemtraceWriter {
     output: Output,
     records: u64,
@@ -110,12 +121,16 @@ impl Sink for DrmemtraceWriter {
         };
         self.records += 1;
         self.line.clear();
-        let Access { address, bytes, .. } = *access;
+        let Access { address, bytes, thread, .. } = *access;
         // Writing to a string does not fail.
         let _ = writeln!(
             self.line,
             "{:>12} {:>11}: {:>11} {kind:<9} {bytes:>4}{BEFORE_ADDRESS}{:#018x} by PC {:#018x}",
-            self.records, 0, 1, address.0, 0
+            self.records,
+            0,
+            u64::from(thread) + 1,
+            address.0,
+            0
         );
         self.output.write(self.line.as_bytes())
     }

@@ -242,7 +242,7 @@ pub enum NativeError {
         found: usize,
     },
     /// A later version of the format.
-    #[error("of format version {0}, expected 1")]
+    #[error("of format version {0}, expected 1 or 2")]
     Version(u16),
     /// Bytes that changed since they were written.
     #[error("damaged: its checksum is {found:#010x}, expected {expected:#010x}")]

@@ -77,21 +77,26 @@ impl Format {
     pub fn cannot_hold(self) -> &'static [&'static str] {
         match self {
             Format::Native | Format::Csv => &[],
-            Format::Text => &["physical addresses", "hints"],
-            Format::Lackey | Format::Drmemtrace => {
-                &["times", "devices", "physical addresses", "hints"]
-            }
+            Format::Text => &["physical addresses", "threads", "hints"],
+            Format::Lackey => &["times", "devices", "physical addresses", "threads", "hints"],
+            Format::Drmemtrace => &["times", "devices", "physical addresses", "hints"],
             Format::Ramulator | Format::ChampSim => {
-                &["times", "sizes", "devices", "physical addresses", "hints"]
+                &["times", "sizes", "devices", "physical addresses", "threads", "hints"]
             }
-            Format::Dramsim3 => {
-                &["parts of a nanosecond", "sizes", "devices", "physical addresses", "hints"]
-            }
+            Format::Dramsim3 => &[
+                "parts of a nanosecond",
+                "sizes",
+                "devices",
+                "physical addresses",
+                "threads",
+                "hints",
+            ],
             Format::OracleGeneral => &[
                 "parts of a second",
                 "whether it is a write",
                 "devices",
                 "physical addresses",
+                "threads",
                 "hints",
             ],
         }

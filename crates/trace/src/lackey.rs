@@ -18,6 +18,7 @@ use ebbtide_core::{Addr, Time};
 
 pub use crate::error::LackeyError;
 use crate::line_reader::fits;
+use crate::threads::Threads;
 use crate::{Access, Input, Op, Output, Source, TraceError};
 
 /// The kind of a line.
@@ -40,8 +41,9 @@ pub(crate) enum Line<'a> {
     Access(Event, u64, u32),
     /// A message of Valgrind about the process of this number, and its text.
     Message(u32, &'a [u8]),
-    /// A message of its scheduler (`--trace-sched=yes`): the thread of this number begins.
-    Thread(u32),
+    /// A message of its scheduler (`--trace-sched=yes`): the thread of this number runs from here
+    /// on. True if it begins now.
+    Thread(u32, bool),
 }
 
 /// Splits Valgrind's output into lines.
@@ -103,7 +105,8 @@ impl LineSplitter {
         self.lines += 1;
         // The scheduler also prints some lines without a prefix.
         if line.starts_with(b"--") || line.starts_with(b"SCHED") {
-            return started_thread(line).map_or(Ok(()), |number| take(Line::Thread(number)));
+            return running_thread(line)
+                .map_or(Ok(()), |(number, begins)| take(Line::Thread(number, begins)));
         }
         if line.trim_ascii().is_empty() {
             return Ok(());
@@ -132,12 +135,14 @@ impl LineSplitter {
     }
 }
 
-/// The number of the thread that a message of the scheduler says to begin, if it is one:
-/// `--17--   SCHED[2]:  acquired lock (thread_wrapper(starting new thread))`.
-fn started_thread(line: &[u8]) -> Option<u32> {
+/// The number of the thread that runs after a message of the scheduler, and whether it begins:
+/// `--17--   SCHED[2]:  acquired lock (thread_wrapper(starting new thread))`. `None` for any other
+/// message.
+fn running_thread(line: &[u8]) -> Option<(u32, bool)> {
     let (_, rest) = str::from_utf8(line).ok()?.split_once("SCHED[")?;
     let (number, rest) = rest.split_once(']')?;
-    if rest.contains("starting new thread") { number.parse().ok() } else { None }
+    let runs = rest.contains(" acquired lock (");
+    runs.then_some((number.parse().ok()?, rest.contains("starting new thread")))
 }
 
 /// The access at the start of `text`, and the text after its line. `None` if it is not an access,
@@ -225,6 +230,9 @@ pub struct LackeyReader {
     buffer: Vec<u8>,
     instructions: u64,
     ps_per_instruction: f64,
+    threads: Threads,
+    /// Valgrind's number of the thread that runs.
+    running: u32,
     done: bool,
 }
 
@@ -233,8 +241,16 @@ impl LackeyReader {
     /// instruction.
     pub fn new(input: Input, ps_per_instruction: f64) -> LackeyReader {
         let buffer = vec![0; BUFFER_BYTES];
-        let lines = LineSplitter::default();
-        LackeyReader { input, lines, buffer, instructions: 0, ps_per_instruction, done: false }
+        LackeyReader {
+            input,
+            lines: LineSplitter::default(),
+            buffer,
+            instructions: 0,
+            ps_per_instruction,
+            threads: Threads::default(),
+            running: 1,
+            done: false,
+        }
     }
 }
 
@@ -248,13 +264,38 @@ impl Source for LackeyReader {
             let text =
                 if self.done && !self.lines.ended() { &b"\n"[..] } else { &self.buffer[..count] };
             let (instructions, per) = (&mut self.instructions, self.ps_per_instruction);
+            let (threads, running) = (&mut self.threads, &mut self.running);
+            // Known from the thread's first access in this text on.
+            let mut known = None;
             let parsed = self.lines.parse(text, &mut |line| {
-                let Line::Access(event, address, bytes) = line else { return Ok(()) };
+                let (event, address, bytes) = match line {
+                    Line::Access(event, address, bytes) => (event, address, bytes),
+                    Line::Thread(number, begins) => {
+                        (*running, known) = (number, None);
+                        if begins {
+                            threads.end(u64::from(number));
+                        }
+                        return Ok(());
+                    }
+                    Line::Message(..) => return Ok(()),
+                };
+                if event == Event::Instruction {
+                    *instructions += 1;
+                    return Ok(());
+                }
+                let thread = *known.get_or_insert_with(|| threads.number(u64::from(*running)));
                 let at = Time::from_ps((*instructions as f64 * per) as u64);
-                let access =
-                    |op| Access { at, address: Addr(address), frame: None, device: 0, bytes, op };
+                let access = |op| Access {
+                    at,
+                    address: Addr(address),
+                    frame: None,
+                    device: 0,
+                    thread,
+                    bytes,
+                    op,
+                };
                 match event {
-                    Event::Instruction => *instructions += 1,
+                    Event::Instruction => {}
                     Event::Load => batch.push(access(Op::Read)),
                     Event::Store => batch.push(access(Op::Write)),
                     Event::Modify => batch.extend([access(Op::Read), access(Op::Write)]),
@@ -318,7 +359,7 @@ mod tests {
                 found.push(match line {
                     Line::Message(id, text) => Line::Message(id, text.to_vec().leak()),
                     Line::Access(event, address, bytes) => Line::Access(event, address, bytes),
-                    Line::Thread(number) => Line::Thread(number),
+                    Line::Thread(number, begins) => Line::Thread(number, begins),
                 });
                 Ok::<(), LackeyError>(())
             })?;
@@ -347,11 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_begins_is_known_by_the_schedulers_message() {
+    fn the_thread_that_runs_is_known_by_the_schedulers_message() {
         let text = b"--17--   SCHED[2]:  acquired lock (thread_wrapper(starting new thread))\n\
             SCHEDSETJMP(line 1211) tid 1, jumped=1476724588\n\
-            --17--   SCHED[2]: releasing lock (VG_(client_syscall)[async]) -> VgTs_WaitSys\n";
-        assert_eq!(lines(&[text]), Ok(vec![Line::Thread(2)]));
+            --17--   SCHED[2]: releasing lock (VG_(client_syscall)[async]) -> VgTs_WaitSys\n\
+            --17--   SCHED[1]:  acquired lock (VG_(client_syscall)[async])\n";
+        assert_eq!(lines(&[text]), Ok(vec![Line::Thread(2, true), Line::Thread(1, false)]));
     }
 
     #[test]

@@ -9,17 +9,22 @@
 //! | write a file | [`copy_to`], or [`Format::write`] to an [`Output`] |
 //! | trace a running program | [`capture`], through a [`CacheFilter`] |
 //! | change addresses or add hints | [`Mapped`], [`Physical`], [`Hinted`] |
-//! | have an access for every page | [`Paged`] |
+//! | divide accesses at page boundaries | [`Paged`] |
 //! | fit a trace to a device | [`WithFrames`], [`Wrapped`], [`Folded`] |
 //! | record a generated program | [`Recorder`] |
 //! | describe a trace | [`Statistics`] |
 //! | find the miss ratio of every size of DRAM | [`curve`] |
 //!
-//! [`Format`] lists the formats, which are known by the endings of files. [`native`] is the compact
-//! binary form. [`text`] is the published form, with one access a line. [`lackey`] is the output of
-//! Valgrind's memory tracer. The others are CSV, the lists of DRAM simulators, libCacheSim's
-//! oracleGeneral, ChampSim's records and the view of drmemtrace. [`LineCache`] is the
-//! set-associative cache of the filter and the simulator.
+//! The ending of a file's name selects its [`Format`]. Three formats have a module:
+//!
+//! * [`native`]: the compact binary form
+//! * [`text`]: the published form, with one access a line
+//! * [`lackey`]: the output of Valgrind's memory tracer
+//!
+//! The others are CSV, the lists of DRAM simulators, libCacheSim's oracleGeneral, ChampSim's
+//! records and the view of drmemtrace.
+//!
+//! The filter and the simulator share [`LineCache`], a set-associative cache.
 //!
 //! ```no_run
 //! use ebbtide_trace::{Source, open};
@@ -70,6 +75,7 @@ mod source;
 mod statistics;
 mod stretched;
 pub mod text;
+mod threads;
 mod wrapped;
 
 pub use access::{Access, Op};

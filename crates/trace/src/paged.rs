@@ -115,7 +115,7 @@ mod tests {
 
     fn access(address: u64, bytes: u32) -> Access {
         let (at, frame) = (Time::ZERO, Some(PageId(9)));
-        Access { at, address: Addr(address), frame, device: 0, bytes, op: Op::Write }
+        Access { at, address: Addr(address), frame, device: 0, thread: 0, bytes, op: Op::Write }
     }
 
     fn parts(accesses: Vec<Access>) -> Vec<(u64, u32, Option<u64>)> {

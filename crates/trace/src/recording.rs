@@ -216,6 +216,7 @@ pub fn line_access(at_ps: u64, line: LineId, op: Op) -> Access {
         address: Addr(line * LINE_BYTES as u64),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: LINE_BYTES as u32,
         op,
     }

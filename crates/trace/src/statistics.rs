@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Time};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::curve::pages_of;
@@ -27,6 +27,8 @@ pub struct Statistics {
     pub writes: u64,
     /// Hints.
     pub hints: u64,
+    /// Threads with at least one access.
+    pub threads: u64,
     /// Bytes of the distinct pages accessed.
     pub footprint_bytes: u64,
     /// Mean time between accesses, in nanoseconds.
@@ -75,6 +77,9 @@ struct Gatherer {
     reads: u64,
     writes: u64,
     hints: u64,
+    threads: FxHashSet<u32>,
+    /// The thread of the last access.
+    thread: Option<u32>,
     physical: u64,
     first: Option<Time>,
     last: Time,
@@ -110,6 +115,9 @@ impl Gatherer {
                 self.hints += 1;
                 return;
             }
+        }
+        if self.thread.replace(access.thread) != Some(access.thread) {
+            self.threads.insert(access.thread);
         }
         self.physical += u64::from(access.frame.is_some());
         self.first.get_or_insert(access.at);
@@ -162,6 +170,7 @@ impl Gatherer {
             reads: self.reads,
             writes: self.writes,
             hints: self.hints,
+            threads: self.threads.len() as u64,
             footprint_bytes: (pages.len() * PAGE_BYTES) as u64,
             inter_arrival_ns: span as f64 / 1e3 / accesses.saturating_sub(1).max(1) as f64,
             spatial_locality: of_all(self.nearness),
@@ -179,6 +188,7 @@ impl fmt::Display for Statistics {
         let Statistics { accesses, reads, hints, .. } = self;
         let reads = 100.0 * *reads as f64 / (*accesses).max(1) as f64;
         writeln!(f, "accesses           {accesses}, and {hints} hints")?;
+        writeln!(f, "threads            {}", self.threads)?;
         writeln!(f, "reads:writes       {reads:.0}:{:.0}", 100.0 - reads)?;
         let mebibytes = self.footprint_bytes as f64 / (1 << 20) as f64;
         writeln!(f, "footprint          {mebibytes:.1} MiB of 4 KiB pages")?;

@@ -186,6 +186,7 @@ mod tests {
                 address: Addr(address),
                 frame: None,
                 device: 0,
+                thread: 0,
                 bytes: 8,
                 op: Op::Read,
             };

@@ -245,6 +245,7 @@ fn an_access_across_pages_touches_each() {
         address: Addr(address),
         frame: None,
         device: 0,
+        thread: 0,
         bytes,
         op: Op::Read,
     };
@@ -263,6 +264,7 @@ fn a_batch_in_parts_touches_the_same_pages_a_few_at_a_time() {
         address: Addr(address),
         frame: None,
         device: 0,
+        thread: 0,
         bytes,
         op: Op::Read,
     };

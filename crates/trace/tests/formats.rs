@@ -35,18 +35,19 @@ fn complaint(name: &str, bytes: &[u8]) -> String {
     said
 }
 
-/// Returns the part of `access` that `format` can hold. `number` is its place in the trace.
-fn held(format: Format, access: Access, number: u64) -> Option<Access> {
+/// Returns the part of `access` that `format` can hold. `number` is its place in the trace, and
+/// `threads` are those of the accesses up to it, in the order of their first ones.
+fn held(format: Format, access: Access, number: u64, threads: &[u32]) -> Option<Access> {
     if matches!(format, Format::Native | Format::Csv) {
         return Some(access);
     }
     let Access { at, address, op, .. } = access;
-    let plain = Access { frame: None, device: 0, ..access };
+    let plain = Access { frame: None, device: 0, thread: 0, ..access };
     // A line at the very end of the address space is not whole.
     let lists = Access { bytes: (u64::MAX - address.0).min(63) as u32 + 1, ..plain };
     match (format, op) {
         (_, Op::Hint) => None,
-        (Format::Text, _) => Some(Access { frame: None, ..access }),
+        (Format::Text, _) => Some(Access { frame: None, thread: 0, ..access }),
         (Format::Lackey, _) => Some(Access { at: Time::ZERO, ..plain }),
         (Format::Ramulator, _) => Some(Access { at: Time::from_ns(number), ..lists }),
         (Format::Dramsim3, _) => Some(Access { at: Time::from_ns(at.as_ns()), ..lists }),
@@ -54,7 +55,11 @@ fn held(format: Format, access: Access, number: u64) -> Option<Access> {
             // Whole seconds, of which these traces have none, and reads.
             Some(Access { at: Time::ZERO, op: Op::Read, ..plain })
         }
-        (Format::Drmemtrace, _) => Some(Access { at: Time::ZERO, ..plain }),
+        (Format::Drmemtrace, _) => {
+            let place = threads.iter().position(|thread| *thread == access.thread);
+            let thread = place.expect("its own thread is among them") as u32;
+            Some(Access { at: Time::ZERO, thread, ..plain })
+        }
         (Format::ChampSim, _) => {
             // Half a nanosecond and a word an instruction. Address 0 means none.
             let address = address.0.max(1);
@@ -74,9 +79,12 @@ proptest! {
             let name = format.name();
             let path = folder.path().join(format!("trace.{name}"));
             write(format, &path, &trace);
-            let (mut number, mut should) = (0, Vec::new());
+            let (mut number, mut should, mut threads) = (0, Vec::new(), Vec::new());
             for access in &trace {
-                should.extend(held(format, *access, number));
+                if access.op != Op::Hint && !threads.contains(&access.thread) {
+                    threads.push(access.thread);
+                }
+                should.extend(held(format, *access, number, &threads));
                 number += u64::from(access.op != Op::Hint);
             }
             if should.is_empty() {
@@ -165,6 +173,7 @@ fn compressed_traces_of_champsim_are_read() {
         address: Addr(address),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: 8,
         op: Op::Read,
     };
@@ -202,13 +211,31 @@ View tool results:
 ";
     fs::write(&path, text).expect("room");
     let found: Vec<_> = read(&path).expect("a trace");
-    let found: Vec<_> = found.iter().map(|a| (a.at.as_ps(), a.op, a.address.0, a.bytes)).collect();
-    assert_eq!(found, [(500, Op::Read, 0x7fdf_64e2_adc8, 8), (1000, Op::Write, 0x1000, 32)]);
+    let of = |a: &Access| (a.at.as_ps(), a.op, a.address.0, a.bytes, a.thread);
+    let found: Vec<_> = found.iter().map(of).collect();
+    let expected = [(500, Op::Read, 0x7fdf_64e2_adc8, 8, 0), (1000, Op::Write, 0x1000, 32, 1)];
+    assert_eq!(found, expected);
     for line in ["1 1: 7 read 8 byte(s) @ 0x12zz by PC 0", "1 1: 7 write 0 byte(s) @ 0x10 by PC 0"]
     {
         let said = complaint("bad.drmemtrace", line.as_bytes());
         assert!(said.contains("line 1") || said.contains(":1:"), "{said}");
     }
+}
+
+#[test]
+fn valgrinds_scheduler_tells_threads_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("app.lackey");
+    let text = " L 1000,8\n--9--   SCHED[2]:  acquired lock (thread_wrapper(starting new thread))\n\
+        I  5000,4\n L 2000,8\n--9--   SCHED[2]: releasing lock (VG_(scheduler):timeslice)\n\
+        --9--   SCHED[1]:  acquired lock (VG_(scheduler):timeslice)\n S 1008,8\n\
+        --9--   SCHED[2]:  acquired lock (thread_wrapper(starting new thread))\n L 3000,8\n";
+    fs::write(&path, text).expect("room");
+    let found: Vec<_> = read(&path).expect("a trace");
+    let found: Vec<_> = found.iter().map(|a| (a.address.0, a.thread)).collect();
+    // The second thread 2 is another one.
+    assert_eq!(found, [(0x1000, 0), (0x2000, 1), (0x1008, 0), (0x3000, 2)]);
+    assert_eq!(Statistics::gather(&mut open(&path).expect("a trace")).expect("it").threads, 3);
 }
 
 #[test]
@@ -222,6 +249,7 @@ fn oracle_general_knows_every_next_access() {
         address: address(n),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: 64,
         op: Op::Read,
     };
@@ -274,6 +302,7 @@ fn every_compression_of_every_text_format_is_read_back() {
         address: Addr(64 * n),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: 64,
         op: if n % 3 == 0 { Op::Write } else { Op::Read },
     };
@@ -287,8 +316,10 @@ fn every_compression_of_every_text_format_is_read_back() {
             let format = copy_to(&mut source, &path, None, "").expect("room");
             let whole = fs::read(&path).expect("the file");
             assert!(whole.starts_with(magic), "{path:?}");
-            let should: Vec<_> =
-                (0..).zip(&trace).filter_map(|(n, access)| held(format, *access, n)).collect();
+            let should: Vec<_> = (0..)
+                .zip(&trace)
+                .filter_map(|(n, access)| held(format, *access, n, &[0]))
+                .collect();
             assert_eq!(read(&path).expect("a trace"), should, "{path:?}");
             for length in [whole.len() / 2, whole.len() - 1] {
                 fs::write(&path, &whole[..length]).expect("room");
@@ -318,6 +349,7 @@ fn a_trace_of_which_the_format_holds_nothing_is_not_written() {
         address: Addr(0),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: 64,
         op: Op::Hint,
     };
@@ -442,6 +474,7 @@ fn truncated_and_damaged_traces_are_alike() {
         address: Addr(64 * n),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: 64,
         op: Op::Read,
     };

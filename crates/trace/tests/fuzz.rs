@@ -34,7 +34,7 @@ fn whole(format: Format) -> Vec<u8> {
         let frame = (n % 4 > 0).then_some(PageId(n * 7));
         let (address, bytes) = (Addr(n * n * 4_096 + n), 8 << (n % 5));
         let at = Time::from_ns(n * 100);
-        sink.write(&Access { at, address, frame, device: 0, bytes, op }).expect("room");
+        sink.write(&Access { at, address, frame, device: 0, thread: 0, bytes, op }).expect("room");
     }
     sink.finish().expect("room");
     fs::read(&path).expect("the file")

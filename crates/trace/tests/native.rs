@@ -49,6 +49,7 @@ fn long_trace() -> Vec<Access> {
         address: Addr(if n.is_multiple_of(5) { n * n * 64 } else { 0x1000_0000 + n * 64 }),
         frame: (!n.is_multiple_of(7)).then_some(PageId((n * 64 / 4096) ^ 0x155)),
         device: 0,
+        thread: 0,
         bytes: 64,
         op: op(n),
     };
@@ -110,9 +111,75 @@ fn a_byte_changed_anywhere_is_noticed() {
 #[test]
 fn a_later_version_is_named() {
     let mut bytes = written(&[], "");
-    bytes[8] = 2;
-    let message = read(&bytes).1.expect("version 2").to_string();
-    assert!(message.ends_with("at byte 0 it is of format version 2, expected 1"), "{message}");
+    bytes[8] = 3;
+    let message = read(&bytes).1.expect("version 3").to_string();
+    assert!(message.ends_with("at byte 0 it is of format version 3, expected 1 or 2"), "{message}");
+}
+
+/// `bytes`, a trace of one thread and one block, as version 1 has it: without a column of threads.
+fn of_version_1(bytes: &[u8]) -> Vec<u8> {
+    // The header has 20 bytes, that of a block 16, and the end block 24.
+    let (header, rest) = bytes.split_at(20);
+    let (block, end) = rest.split_at(rest.len() - 24);
+    let raw = zstd::bulk::decompress(&block[16..], 1 << 24).expect("a block");
+    assert_eq!(raw[20..24], [0; 4], "no thread follows");
+    let raw = [&raw[..20], &raw[24..]].concat();
+    let stored = zstd::bulk::compress(&raw, 1).expect("bytes in memory");
+    let lengths = [raw.len(), stored.len()].map(|length| (length as u32).to_le_bytes());
+    let numbers = [&block[..4], lengths.as_flattened()].concat();
+    let checksum = crc32c_append(crc32c(&numbers), &stored).to_le_bytes();
+    let mut header = header[..16].to_vec();
+    header[8] = 1;
+    header.extend(crc32c(&header).to_le_bytes());
+    [&header, &numbers, &checksum[..], &stored, end].concat()
+}
+
+#[test]
+fn a_trace_of_version_1_is_read_as_one_thread() {
+    let trace = &long_trace()[..10_000];
+    let (entries, fault) = read(&of_version_1(&written(trace, "")));
+    assert!(fault.is_none() && entries == trace, "{fault:?}");
+}
+
+#[test]
+fn the_example_of_the_documentation_has_the_bytes_that_are_written() {
+    let access = |ns: u64, page: u64, thread, op| Access {
+        at: Time::from_ps(ns),
+        address: Addr(page * 4096),
+        frame: None,
+        device: 0,
+        thread,
+        bytes: 64,
+        op,
+    };
+    let trace = [access(0, 1, 0, Op::Read), access(500, 2, 1, Op::Write)];
+    let bytes = written(&trace, "");
+    let raw = zstd::bulk::decompress(&bytes[36..bytes.len() - 24], 1 << 10).expect("a block");
+    let text = include_str!("../../../docs/TRACE_FORMAT.md");
+    let (_, example) = text.split_once("## Example").expect("an example");
+    let cells = example.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let shown = cells.flat_map(|(bytes, _)| bytes.split(' '));
+    let shown = shown.map(|byte| u8::from_str_radix(byte, 16).expect("a byte"));
+    assert_eq!(raw, shown.collect::<Vec<u8>>());
+}
+
+#[test]
+fn threads_that_take_turns_come_back_and_cost_little() {
+    let turns = |length: u64| {
+        let mut trace = long_trace();
+        let threads = (0..).map(|n: u64| (n / length % 4) as u32);
+        trace.iter_mut().zip(threads).for_each(|(access, thread)| access.thread = thread);
+        trace
+    };
+    let alone = written(&long_trace(), "").len();
+    for (length, bytes) in [(1_000, 0.01), (1, 2.0)] {
+        let trace = turns(length);
+        let stored = written(&trace, "");
+        let (entries, fault) = read(&stored);
+        assert!(fault.is_none() && entries == trace, "{fault:?}");
+        let more = (stored.len() as f64 - alone as f64) / trace.len() as f64;
+        assert!(more < bytes, "{more} more bytes an entry with turns of {length}");
+    }
 }
 
 proptest! {
@@ -128,17 +195,17 @@ proptest! {
     /// With every checksum right, so that the decoder itself is put to the test.
     #[test]
     fn columns_of_any_bytes_are_refused_or_read_without_panic(
-        entries in 1..300_usize, mut raw in prop::collection::vec(any::<u8>(), 20..2000),
+        entries in 1..300_usize, mut raw in prop::collection::vec(any::<u8>(), 24..2000),
         plausible in any::<bool>(),
     ) {
         if plausible {
             // Tags that exist, and lengths that fit.
-            raw.resize(raw.len().max(20 + entries + 2), 0);
-            raw[20..20 + entries].iter_mut().for_each(|tag| *tag &= 0x3d);
-            raw[..20].fill(0);
-            let rest = (raw.len() - 20 - entries) as u32;
-            for column in 0..5 {
-                let length = if column < 4 { rest / 5 } else { rest - rest / 5 * 4 };
+            raw.resize(raw.len().max(24 + entries + 2), 0);
+            raw[24..24 + entries].iter_mut().for_each(|tag| *tag &= 0x7d);
+            raw[..24].fill(0);
+            let rest = (raw.len() - 24 - entries) as u32;
+            for column in 0..6 {
+                let length = if column < 5 { rest / 6 } else { rest - rest / 6 * 5 };
                 raw[4 * column..][..4].copy_from_slice(&length.to_le_bytes());
             }
         }

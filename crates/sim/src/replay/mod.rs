@@ -1,4 +1,11 @@
-//! [`replay`]: a trace that drives the memory side of a design, without cores and their caches.
+//! Replays: a trace drives the memory side of a design, without the caches of cores.
+//!
+//! In [`replay`] accesses enter memory at their times. In [`replay_by_thread`] each thread of the
+//! trace runs on a core.
+
+mod threads;
+
+pub use threads::replay_by_thread;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -49,8 +56,12 @@ pub struct Replay {
     /// Time from the first access to the last completion.
     pub simulated_ns: u64,
     /// Delay of the last access from its time in the trace to its entry to memory. It grows with
-    /// the trace if accesses come faster than they are served.
+    /// the trace if accesses come faster than they are served. 0 if threads ran on cores.
     pub behind_ns: u64,
+    /// The cores that ran the threads of the trace. `None` if accesses entered memory at their
+    /// times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<usize>,
     /// Time on the host.
     pub wall_s: f64,
     /// Accesses per second on the host.
@@ -63,7 +74,8 @@ pub struct Replay {
     pub prefetch: Option<PrefetchOutcome>,
     /// The flash device.
     pub flash: FlashOutcome,
-    /// Latency of accesses from their time in the trace until the line arrives, with stalls.
+    /// Latency of accesses from their time in the trace until the line arrives, with stalls. On
+    /// cores, from the time at which the core wants the line.
     pub latency_ns: Distribution,
     /// Latency of accesses from their entry to memory until the line arrives.
     pub device_latency_ns: Distribution,
@@ -124,10 +136,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
         batch_end = batch.last().map(|access| access.at);
         first = first.or_else(|| batch.first().map(|access| access.at));
         for access in &batch {
-            if access.address.page().0 >= pages {
-                let size = config.dataset.size.to_string();
-                return Err(ReplayError::Beyond { address: access.address.0, size });
-            }
+            check_is_within(access, pages, config)?;
             accesses += u64::from(access.op != Op::Hint);
         }
         for group in batch.chunks(EXPECTED_TOGETHER) {
@@ -137,25 +146,16 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     let behind = batch_end.map_or(Span::ZERO, |due| door.now.since(due));
     let start = first.filter(|_| accesses > 0).ok_or(ReplayError::Empty)?;
     door.drain();
-    let simulated = door.last.since(start);
-    let wall_s = clock.elapsed().as_secs_f64();
-    let flash = door.memory.flash();
-    let lifetime = flash.and_then(|flash| flash.lifetime(simulated)).map(Lifetime::new);
-    Ok(Replay {
-        design: config.design.clone(),
-        config: config.clone(),
-        accesses,
-        simulated_ns: simulated.as_ns(),
-        behind_ns: behind.as_ns(),
-        wall_s,
-        accesses_per_wall_s: accesses as f64 / wall_s,
-        flash: flash.map(FlashOutcome::since_start).unwrap_or_default(),
-        memory: door.memory.take_counters(),
-        prefetch: door.memory.prefetched().map(|metrics| PrefetchOutcome::new(metrics, accesses)),
-        latency_ns: door.latencies.access(),
-        device_latency_ns: door.latencies.device(),
-        lifetime_years: lifetime,
-    })
+    Ok(Replay { behind_ns: behind.as_ns(), ..door.finish(config, accesses, start, clock) })
+}
+
+/// Checks that `access` lies within the first `pages` pages, the data of `config`.
+fn check_is_within(access: &Access, pages: u64, config: &Config) -> Result<(), ReplayError> {
+    if access.address.page().0 < pages {
+        return Ok(());
+    }
+    let size = config.dataset.size.to_string();
+    Err(ReplayError::Beyond { address: access.address.0, size })
 }
 
 /// Accesses that memory is told to expect together, so the host waits for its memory only once.
@@ -208,7 +208,7 @@ impl Door {
         let (mut rest, mut ready) = (group, std::mem::take(&mut self.ready));
         while !rest.is_empty() {
             ready.clear();
-            let waiter = self.next_waiter();
+            let waiter = self.next_waiter(0);
             let answer = self.memory.enter_hits(self.now, rest, waiter, &mut ready);
             let (hits, others) = rest.split_at(ready.len());
             for (access, ready) in hits.iter().zip(&ready) {
@@ -238,7 +238,7 @@ impl Door {
                 self.wait_for_room();
             }
             self.advance(self.now);
-            let request = Request::new(access.address, access.is_write(), self.next_waiter());
+            let request = Request::new(access.address, access.is_write(), self.next_waiter(0));
             let answer = self.memory.access(self.now, request);
             if self.is_accepted(access, answer) {
                 return;
@@ -279,17 +279,23 @@ impl Door {
         self.last = self.last.max(ready);
     }
 
-    /// The waiter of the next access. Its free slot is only taken by a miss.
-    fn next_waiter(&mut self) -> Waiter {
+    /// The waiter of the next access of `core`. Its free slot is only taken by a miss.
+    fn next_waiter(&mut self, core: u32) -> Waiter {
         if self.free.is_empty() {
             self.free.push(self.waiting.len() as u32);
             let free = Waiting { due: Time::ZERO, entered: Time::ZERO, page: PageId(0) };
             self.waiting.push(free);
         }
-        Waiter { core: 0, thread: self.free[self.free.len() - 1], slot: 0 }
+        Waiter { core, thread: self.free[self.free.len() - 1], slot: 0 }
     }
 
     fn advance(&mut self, now: Time) {
+        self.advance_telling(now, |_| {});
+    }
+
+    /// Handles everything up to `now`. Calls `tell` with each event. The event of an arrival has
+    /// the time of the line.
+    fn advance_telling(&mut self, now: Time, mut tell: impl FnMut(Event)) {
         self.memory.advance(now, &mut self.events);
         for event in self.events.drain(..) {
             match event {
@@ -299,19 +305,55 @@ impl Door {
                     self.latencies.hit(at.since(due), at.since(entered));
                     self.last = self.last.max(at);
                     self.free.push(waiter.thread);
+                    tell(Event::Arrived(waiter, at));
                 }
-                Event::Unstalled(_, at) => self.unstalled.push_back(at),
+                Event::Unstalled(waiter, at) => {
+                    self.unstalled.push_back(at);
+                    tell(Event::Unstalled(waiter, at));
+                }
                 Event::Unmapped(_) | Event::Interrupted(_) => {}
             }
         }
     }
 
+    /// Whether an access waits for its page.
+    fn is_waiting(&self) -> bool {
+        self.free.len() < self.waiting.len()
+    }
+
     /// Waits for everything in flight.
     fn drain(&mut self) {
-        while self.free.len() < self.waiting.len() {
+        while self.is_waiting() {
             let due = self.memory.next_event().expect("a waiting access has its page in flight");
             self.now = self.now.max(due);
             self.advance(self.now);
+        }
+    }
+
+    /// The results of `accesses` accesses from `start` on. `clock` began with the replay.
+    fn finish(mut self, config: &Config, accesses: u64, start: Time, clock: Instant) -> Replay {
+        let simulated = self.last.since(start);
+        let wall_s = clock.elapsed().as_secs_f64();
+        let flash = self.memory.flash();
+        let lifetime = flash.and_then(|flash| flash.lifetime(simulated)).map(Lifetime::new);
+        Replay {
+            design: config.design.clone(),
+            config: config.clone(),
+            accesses,
+            simulated_ns: simulated.as_ns(),
+            behind_ns: 0,
+            cores: None,
+            wall_s,
+            accesses_per_wall_s: accesses as f64 / wall_s,
+            flash: flash.map(FlashOutcome::since_start).unwrap_or_default(),
+            memory: self.memory.take_counters(),
+            prefetch: self
+                .memory
+                .prefetched()
+                .map(|metrics| PrefetchOutcome::new(metrics, accesses)),
+            latency_ns: self.latencies.access(),
+            device_latency_ns: self.latencies.device(),
+            lifetime_years: lifetime,
         }
     }
 }

@@ -10,7 +10,7 @@ mod warnings;
 
 use ebbtide_core::Watch;
 use ebbtide_sim::config::Config;
-use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Timeline, replay};
+use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Timeline};
 use ebbtide_trace::{Folded, Source};
 use serde::Serialize;
 
@@ -99,8 +99,11 @@ fn measured(
     Ok(Run { warnings: warnings::of_run(&outcome), energy, outcome, typical_miss })
 }
 
-/// Replays `trace` on the design of `config`. With a `meter`, adds the energy. Returns `None` if
-/// `watch` stopped the replay.
+/// A way to replay a trace on the design of a configuration.
+pub type ReplayFn = fn(&Config, &mut dyn Source) -> Result<Replay, ReplayError>;
+
+/// Replays `trace` on the design of `config` by `replay`. With a `meter`, adds the energy. Returns
+/// `None` if `watch` stopped the replay.
 ///
 /// # Errors
 /// [`ReplayError`] when the design cannot be built or the trace cannot be read to its end.
@@ -108,6 +111,7 @@ pub fn run_trace(
     config: &Config,
     meter: Option<&Meter>,
     trace: impl Source,
+    replay: ReplayFn,
     watch: Watch<'_>,
 ) -> Result<Option<Replayed>, ReplayError> {
     let mut trace = Watched::new(trace, watch);

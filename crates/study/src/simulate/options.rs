@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, resolve};
-use ebbtide_sim::{Offered, Plan, ReplayError, SimError, Simulation};
+use ebbtide_sim::{Offered, Plan, ReplayError, SimError, Simulation, replay, replay_by_thread};
 use ebbtide_trace::{Beyond, Folded, Format, Paged, Space, TraceError};
 use ebbtide_workloads::Kind;
 use thiserror::Error;
@@ -59,6 +59,8 @@ pub enum SimWork {
         address: Space,
         /// The treatment of addresses beyond the modelled data.
         beyond: Beyond,
+        /// True to run each thread of the trace on a core, false to enter accesses at their times.
+        by_thread: bool,
     },
 }
 
@@ -152,14 +154,15 @@ fn simulate_on(
     let meter = Meter::new(&options.energy, &whole, has_flash)?;
     let meter = meter.as_ref();
     match &options.work {
-        SimWork::Trace { path, format, address, beyond } => {
+        SimWork::Trace { path, format, address, beyond, by_thread } => {
+            let replay = if *by_thread { replay_by_thread } else { replay };
             let trace = Paged::new(address.of(ebbtide_trace::open_as(path, *format)?));
             let replayed = match beyond {
-                Beyond::Refuse => run_trace(&config, meter, trace, watch),
+                Beyond::Refuse => run_trace(&config, meter, trace, replay, watch),
                 Beyond::Fold => {
                     let pages = config.dataset.size.0 / PAGE_BYTES as u64;
                     let mut folded = Folded::new(trace, pages);
-                    let replayed = run_trace(&config, meter, &mut folded, watch);
+                    let replayed = run_trace(&config, meter, &mut folded, replay, watch);
                     replayed.map(|report| report.map(|report| report.folded(&folded)))
                 }
             };

@@ -139,7 +139,9 @@ fn replayed(
     Replayed { replay, warnings, energy }: &Replayed,
 ) -> fmt::Result {
     let Replay { design, accesses, config, .. } = replay;
-    writeln!(f, "{design}: {accesses} accesses of a trace, without the caches of a chip")?;
+    let cores = replay.cores.map(|count| format!(", its threads on {count} cores"));
+    let cores = cores.unwrap_or_default();
+    writeln!(f, "{design}: {accesses} accesses of a trace{cores}, without the caches of a chip")?;
     writeln!(f, "{}; the DRAM cache starts empty", machine(config))?;
     warn(f, warnings.iter().map(String::as_str))?;
     writeln!(f)?;

@@ -91,6 +91,7 @@ fn a_trace_does_the_same_in_every_format() {
         address: Addr(number * 40_507 % (1 << 16) * 64),
         frame: None,
         device: 0,
+        thread: 0,
         bytes: 64,
         op: if number.is_multiple_of(3) { Op::Write } else { Op::Read },
     };

@@ -6,6 +6,7 @@ use super::page_map::PageMap;
 use super::{CaptureError, CaptureOptions, Counts};
 use crate::filter::{CacheFilter, Traffic};
 use crate::lackey::{Event, Line};
+use crate::threads::Threads;
 use crate::{Access, Op, TraceError};
 
 /// Bits of an address in user space (x86-64). The bits above hold the number of the process, and in
@@ -21,13 +22,20 @@ pub(super) struct Process {
     number: u64,
     /// The address space of its program: another program in the same process has memory of its own.
     space: u64,
+    /// Valgrind's number of the thread that runs, from 1.
+    thread: u32,
     pages: Option<PageMap>,
 }
 
 impl Process {
     /// The process of number `number`, from 0.
     pub(super) fn new(number: u64) -> Process {
-        Process { number, space: 0, pages: None }
+        Process { number, space: 0, thread: 1, pages: None }
+    }
+
+    /// The thread that runs, among those of all processes.
+    fn thread_id(&self) -> u64 {
+        (self.number << u32::BITS) | u64::from(self.thread)
     }
 
     /// Whether the kernel did not give its physical pages.
@@ -53,6 +61,7 @@ struct Memory<'a> {
     counts: Counts,
     /// The number of the process of each address space.
     spaces: Vec<u64>,
+    threads: Threads,
 }
 
 impl<'a> Recorder<'a> {
@@ -67,6 +76,7 @@ impl<'a> Recorder<'a> {
             write,
             counts: Counts::default(),
             spaces: Vec::new(),
+            threads: Threads::default(),
         };
         let filter = CacheFilter::new(options.hierarchy)?;
         Ok(Recorder { filter, commands: Vec::new(), memory })
@@ -112,9 +122,13 @@ impl<'a> Recorder<'a> {
                 self.message(process, id, text);
                 return Ok(());
             }
-            Line::Thread(number) => {
-                // A program begins with thread 1.
-                memory.counts.threads += u64::from(number > 1);
+            Line::Thread(number, begins) => {
+                process.thread = number;
+                if begins {
+                    memory.threads.end(process.thread_id());
+                    // A program begins with thread 1.
+                    memory.counts.threads += u64::from(number > 1);
+                }
                 return Ok(());
             }
         };
@@ -148,6 +162,8 @@ impl<'a> Recorder<'a> {
             memory.spaces.push(process.number);
         }
         if let Some(command) = command {
+            process.thread = 1;
+            memory.threads.end(process.thread_id());
             commands.resize_with(commands.len().max(number + 1), Vec::new);
             commands[number].push(String::from_utf8_lossy(command).into_owned());
         }
@@ -181,8 +197,8 @@ impl Memory<'_> {
         let at = Time::from_ps((now as f64 * self.ps_per_instruction) as u64);
         self.counts.written += 1;
         self.counts.physical += u64::from(frame.is_some());
-        let bytes = LINE_BYTES as u32;
-        (self.write)(&Access { at, address, frame, device: 0, bytes, op })?;
+        let (thread, bytes) = (self.threads.number(process.thread_id()), LINE_BYTES as u32);
+        (self.write)(&Access { at, address, frame, device: 0, thread, bytes, op })?;
         Ok(())
     }
 }

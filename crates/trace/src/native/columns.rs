@@ -10,17 +10,18 @@ use super::recent_frames::RecentFrames;
 use crate::error::NativeError;
 use crate::{Access, Op};
 
-/// Columns after the tags: times, addresses, sizes, devices, frames.
-const COLUMNS: usize = 5;
+/// Columns after the tags: times, addresses, sizes, devices, frames, threads.
+pub(super) const COLUMNS: usize = 6;
 
-/// The header before the tags: the length of each column.
-pub(super) const HEADER_BYTES: usize = 4 * COLUMNS;
+/// Bytes of a column's length. The header before the tags has one for each column.
+pub(super) const LENGTH_BYTES: usize = 4;
 
 const OP: u8 = 0b11;
 const SIZE_FOLLOWS: u8 = 1 << 2;
 const DEVICE_FOLLOWS: u8 = 1 << 3;
 const FRAME_REMEMBERED: u8 = 1 << 4;
 const FRAME_FOLLOWS: u8 = 1 << 5;
+const THREAD_FOLLOWS: u8 = 1 << 6;
 
 /// The previous entry of each kind, also across blocks.
 struct Before {
@@ -29,6 +30,7 @@ struct Before {
     address: [u64; 3],
     bytes: u32,
     device: u32,
+    thread: u32,
     frame: u64,
     frames: RecentFrames,
 }
@@ -36,7 +38,7 @@ struct Before {
 impl Default for Before {
     fn default() -> Before {
         let frames = RecentFrames::default();
-        Before { time: 0, address: [0; 3], bytes: 64, device: 0, frame: 0, frames }
+        Before { time: 0, address: [0; 3], bytes: 64, device: 0, thread: 0, frame: 0, frames }
     }
 }
 
@@ -54,7 +56,7 @@ impl Encoder {
     /// Adds one entry to the block. Times must not decrease.
     #[inline]
     pub(super) fn push(&mut self, access: &Access) {
-        let Access { at, address, frame, device, bytes, op } = *access;
+        let Access { at, address, frame, device, thread, bytes, op } = *access;
         let before = &mut self.before;
         self.times.push(at.as_ps() - before.time);
         before.time = at.as_ps();
@@ -62,7 +64,7 @@ impl Encoder {
         self.addresses.push(address.0.wrapping_sub(*last) as i64);
         *last = address.0;
         let mut tag = op as u8;
-        let [_, _, sizes, devices, frames] = &mut self.columns;
+        let [_, _, sizes, devices, frames, threads] = &mut self.columns;
         if bytes != before.bytes {
             tag |= SIZE_FOLLOWS;
             put(sizes, u64::from(bytes));
@@ -72,6 +74,11 @@ impl Encoder {
             tag |= DEVICE_FOLLOWS;
             put(devices, u64::from(device));
             before.device = device;
+        }
+        if thread != before.thread {
+            tag |= THREAD_FOLLOWS;
+            put(threads, u64::from(thread));
+            before.thread = thread;
         }
         if let Some(frame) = frame {
             if before.frames.of(address.page()) == Some(frame) {
@@ -123,8 +130,9 @@ fn unit(steps: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// Turns columns into entries.
-#[derive(Default)]
 pub(super) struct Decoder {
+    /// Number of columns in the file. An earlier version has fewer.
+    given: usize,
     before: Before,
     raw: Vec<u8>,
     /// The place of the next tag, and the number of tags left.
@@ -136,6 +144,20 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
+    /// A decoder of blocks with `given` columns after the tags.
+    pub(super) fn new(given: usize) -> Decoder {
+        Decoder {
+            given,
+            before: Before::default(),
+            raw: Vec::new(),
+            tag: 0,
+            left: 0,
+            columns: [Cursor::default(); COLUMNS],
+            time_unit: 1,
+            address_unit: 1,
+        }
+    }
+
     /// The buffer for the columns of the next block.
     pub(super) fn raw(&mut self) -> &mut Vec<u8> {
         &mut self.raw
@@ -144,11 +166,15 @@ impl Decoder {
     /// Starts the block of `entries` entries whose columns are in [`Decoder::raw`].
     pub(super) fn begin(&mut self, entries: usize) -> Result<(), NativeError> {
         let lengths = NativeError::Corrupt("columns as long as the block");
-        let (header, _) = self.raw.split_at_checked(HEADER_BYTES).ok_or(lengths.clone())?;
-        let mut at = HEADER_BYTES.saturating_add(entries);
-        self.tag = HEADER_BYTES;
-        for (column, length) in self.columns.iter_mut().zip(header.as_chunks().0) {
-            let end = at.saturating_add(u32::from_le_bytes(*length) as usize);
+        let header_bytes = LENGTH_BYTES * self.given;
+        let (header, _) = self.raw.split_at_checked(header_bytes).ok_or(lengths.clone())?;
+        let mut at = header_bytes.saturating_add(entries);
+        self.tag = header_bytes;
+        // A column that the file does not have is empty.
+        let given =
+            header.as_chunks::<LENGTH_BYTES>().0.iter().map(|length| u32::from_le_bytes(*length));
+        for (column, length) in self.columns.iter_mut().zip(given.chain([0; COLUMNS])) {
+            let end = at.saturating_add(length as usize);
             *column = Cursor { at, end };
             at = end;
         }
@@ -191,7 +217,7 @@ impl Decoder {
     #[inline]
     fn entry(&mut self) -> Option<Access> {
         let (raw, before) = (&self.raw[..], &mut self.before);
-        let [times, addresses, sizes, devices, frames] = &mut self.columns;
+        let [times, addresses, sizes, devices, frames, threads] = &mut self.columns;
         let tag = *raw.get(self.tag)?;
         self.tag += 1;
         let op = match tag & OP {
@@ -212,6 +238,9 @@ impl Decoder {
         if tag & DEVICE_FOLLOWS != 0 {
             before.device = u32::try_from(devices.varint(raw)?).ok()?;
         }
+        if tag & THREAD_FOLLOWS != 0 {
+            before.thread = u32::try_from(threads.varint(raw)?).ok()?;
+        }
         let frame = if tag & FRAME_REMEMBERED != 0 {
             Some(before.frames.of(address.page())?)
         } else if tag & FRAME_FOLLOWS != 0 {
@@ -223,8 +252,8 @@ impl Decoder {
         } else {
             None
         };
-        let &mut Before { time, bytes, device, .. } = before;
+        let &mut Before { time, bytes, device, thread, .. } = before;
         address.0.checked_add(u64::from(bytes) - 1)?;
-        Some(Access { at: Time::from_ps(time), address, frame, device, bytes, op })
+        Some(Access { at: Time::from_ps(time), address, frame, device, thread, bytes, op })
     }
 }

@@ -19,7 +19,17 @@ pub use writer::NativeWriter;
 pub(crate) const MAGIC: [u8; 8] = *b"\x89EBBT\r\n\x1a";
 
 /// The version that is written and the newest that is read.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+
+/// The number of columns in blocks of `version`, or `None` if this program cannot read it. Version
+/// 1 has no threads.
+fn columns_of(version: u16) -> Option<usize> {
+    match version {
+        1 => Some(columns::COLUMNS - 1),
+        VERSION => Some(columns::COLUMNS),
+        _ => None,
+    }
+}
 
 /// The most entries in a block.
 const BLOCK_ENTRIES: usize = 1 << 16;
@@ -32,5 +42,6 @@ const BLOCK_HEADER_BYTES: usize = 16;
 
 /// The most bytes that the columns of `entries` take: a tag, and the longest numbers throughout.
 fn raw_bytes_max(entries: usize) -> usize {
-    columns::HEADER_BYTES + (entries + 2) * (1 + 5 * cursor::VARINT_BYTES_MAX)
+    columns::COLUMNS * columns::LENGTH_BYTES
+        + (entries + 2) * (1 + columns::COLUMNS * cursor::VARINT_BYTES_MAX)
 }

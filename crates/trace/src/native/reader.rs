@@ -4,7 +4,7 @@ use ebbtide_core::{crc32c, crc32c_append};
 
 use super::columns::Decoder;
 use super::{
-    BLOCK_ENTRIES, BLOCK_HEADER_BYTES, DESCRIPTION_BYTES_MAX, MAGIC, VERSION, raw_bytes_max,
+    BLOCK_ENTRIES, BLOCK_HEADER_BYTES, DESCRIPTION_BYTES_MAX, MAGIC, columns_of, raw_bytes_max,
 };
 use crate::error::NativeError;
 use crate::{Access, Input, Source, TraceError};
@@ -38,7 +38,7 @@ impl NativeReader {
         let mut reader = NativeReader {
             input,
             description: String::new(),
-            decoder: Decoder::default(),
+            decoder: Decoder::new(0),
             decompressor,
             stored: Vec::new(),
             offset: 0,
@@ -61,9 +61,10 @@ impl NativeReader {
         if start[..8] != MAGIC {
             return Err(self.fault(NativeError::Corrupt("the first bytes of a native trace")));
         }
-        if version != VERSION {
+        let Some(columns) = columns_of(version) else {
             return Err(self.fault(NativeError::Version(version)));
-        }
+        };
+        self.decoder = Decoder::new(columns);
         let length = u32::from_le_bytes([start[12], start[13], start[14], start[15]]) as usize;
         if start[10..12] != [0; 2] || length > DESCRIPTION_BYTES_MAX {
             return Err(self.fault(NativeError::Corrupt("a description of at most 64 KiB")));

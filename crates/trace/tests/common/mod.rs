@@ -13,22 +13,24 @@ pub fn any_trace() -> impl Strategy<Value = Vec<Access>> {
     let frame =
         prop_oneof![Just(None), (0..1_u64 << 52).prop_map(Some), (0..40_u64).prop_map(Some),];
     let device = prop_oneof![Just(0_u32), any::<u32>()];
-    let any_access = (span, address, bytes, op, frame, device);
+    let thread = prop_oneof![4 => Just(0_u32), 4 => 0..5_u32, 1 => any::<u32>()];
+    let any_access = (span, address, bytes, op, frame, (device, thread));
     prop::collection::vec(any_access, 1..300).prop_map(|steps| {
         let mut now = 0;
-        let place =
-            |(span, address, bytes, op, frame, device): (_, u64, u32, _, Option<u64>, _)| {
-                now += span;
-                let address = Addr(address.min(u64::MAX - u64::from(bytes) + 1));
-                Access {
-                    at: Time::from_ps(now),
-                    address,
-                    frame: frame.map(PageId),
-                    device,
-                    bytes,
-                    op,
-                }
-            };
+        let place = |(span, address, bytes, op, frame, ids): (_, u64, u32, _, Option<u64>, _)| {
+            let (device, thread) = ids;
+            now += span;
+            let address = Addr(address.min(u64::MAX - u64::from(bytes) + 1));
+            Access {
+                at: Time::from_ps(now),
+                address,
+                frame: frame.map(PageId),
+                device,
+                thread,
+                bytes,
+                op,
+            }
+        };
         steps.into_iter().map(place).collect()
     })
 }
