@@ -69,9 +69,8 @@ impl LineChart {
         self
     }
 
-    /// Makes each axis logarithmic whose values [suit](crate::suits_log_axis) one.
-    pub fn log_if_wide(mut self) -> LineChart {
-        self.log_x |= suits_log_axis(self.points().map(|(x, _)| x));
+    /// Makes the y axis logarithmic if the values [suit](crate::suits_log_axis) one.
+    pub fn log_y_if_wide(mut self) -> LineChart {
         self.log_y |= suits_log_axis(self.points().map(|(_, y)| y));
         self
     }
@@ -211,7 +210,9 @@ impl Chart for LineChart {
         let key_above = longest > width.pixels * 0.25;
         let key_height =
             if key_above { LABEL_PITCH * self.series.len() as f64 + 10.0 } else { 0.0 };
-        let plot_height = (width.pixels * 0.5).clamp(230.0, 340.0);
+        // The labels at the end of the lines need a line of text each.
+        let labels = if key_above { 0 } else { self.series.len().saturating_sub(1) };
+        let plot_height = (width.pixels * 0.5).clamp(230.0, 340.0).max(LABEL_PITCH * labels as f64);
         let y_scale = if self.log_y {
             Scale::log(self.points().map(|(_, y)| y), 6)
         } else {
@@ -353,6 +354,18 @@ mod tests {
         assert!(!any(&labels));
         labels.sort_by(f64::total_cmp);
         assert_eq!(labels, before, "the same places");
+    }
+
+    #[test]
+    fn labels_of_many_series_are_not_cut() {
+        let chart = (0..40).fold(LineChart::new("t", "x", "y"), |chart, series| {
+            chart.series("name", [(1.0, f64::from(series) / 1e3), (2.0, f64::from(series) / 1e3)])
+        });
+        let svg = chart.draw("c", svg::WIDTHS[1]);
+        let number = |text: &str| text.split('"').next().and_then(|n| n.parse::<f64>().ok());
+        let height = svg.split("viewBox=\"0 0 720 ").nth(1).and_then(number).expect("a height");
+        let places = svg.split(" y=\"").skip(1).filter_map(number);
+        assert!(places.clone().count() > 40 && places.into_iter().all(|y| y < height), "{svg}");
     }
 
     #[test]

@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::Axis;
 use super::results::{SweepPoint, Swept};
 use ebbtide_report::statistics::Estimate;
-use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table, figure as number_of};
+use ebbtide_report::{
+    BarChart, Column, LineChart, Page, Range, Table, figure as number_of, suits_log_axis,
+};
 
 /// A figure of a run in tables and charts.
 pub(super) struct Figure {
@@ -16,6 +18,8 @@ pub(super) struct Figure {
     pub(super) heading: &'static str,
     /// Label on a chart, with the unit.
     label: &'static str,
+    /// Whether its axis may be logarithmic.
+    log: bool,
     pub(super) of: fn(&Value) -> f64,
 }
 
@@ -24,26 +28,31 @@ pub(super) const FIGURES: [Figure; 5] = [
     Figure {
         heading: "of DRAM",
         label: "throughput relative to DRAM-only",
+        log: false,
         of: |outcome| number(outcome, "/ratio_to_dram"),
     },
     Figure {
         heading: "p50 us",
         label: "median of service, microseconds",
+        log: true,
         of: |outcome| number(outcome, "/service_ns/p50") / 1e3,
     },
     Figure {
         heading: "p99 us",
         label: "99th percentile of service, microseconds",
+        log: true,
         of: |outcome| number(outcome, "/service_ns/p99") / 1e3,
     },
     Figure {
         heading: "misses/job",
         label: "misses a job",
+        log: false,
         of: |outcome| a_job(outcome, "/dram_cache/misses"),
     },
     Figure {
         heading: "writes/job",
         label: "pages written to flash a job",
+        log: false,
         of: |outcome| a_job(outcome, "/flash/writes"),
     },
 ];
@@ -227,8 +236,9 @@ impl Swept {
             series.sort_by(|a, b| a.0.total_cmp(&b.0));
             chart.series(&self.name(points[0], Some(axis)), series)
         });
-        let chart = if is_geometric(numbers) { chart.log_x() } else { chart };
-        chart.log_if_wide()
+        let is_log_x = is_geometric(numbers) || suits_log_axis(numbers.iter().copied());
+        let chart = if is_log_x { chart.log_x() } else { chart };
+        if figure.log { chart.log_y_if_wide() } else { chart }
     }
 
     /// `figure` as a bar for each group, with the range over the seeds.
@@ -239,7 +249,8 @@ impl Swept {
             let range = Range { min: y[0], median: y[y.len() / 2], max: y[y.len() - 1] };
             (self.name(points[0], None), range)
         });
-        BarChart::new(figure.heading, figure.label).group("", bars).log_if_wide()
+        let chart = BarChart::new(figure.heading, figure.label).group("", bars);
+        if figure.log { chart.log_if_wide() } else { chart }
     }
 }
 
