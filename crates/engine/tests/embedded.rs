@@ -399,6 +399,57 @@ fn changes_that_do_not_fit_together_leave_everything_as_it_was() {
     map.apply(nothing).unwrap();
 }
 
+/// A change frees what it has written for itself when it fails. It does not take that for room.
+#[test]
+fn large_values_that_do_not_fit_together_are_refused_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = small(&folder.path().join("store")).size("1MiB").durability("none");
+    let store = options.open().unwrap();
+    let map = store.map("m").unwrap();
+    for bytes in [[600_000, 600_000], [500_000, 700_000], [300_000, 400_000]] {
+        let [one, other] = bytes.map(|bytes| Some(value_of(1, bytes)));
+        let refused = map.apply([("one", one), ("two", None), ("other", other)]);
+        let fits = bytes.iter().sum::<usize>() <= 700_000;
+        assert_eq!(matches!(refused, Err(Error::Full)), !fits, "{bytes:?}: {refused:?}");
+        assert_eq!(map.len().unwrap(), if fits { 2 } else { 0 });
+    }
+    map.apply([("one", None::<&str>), ("other", None)]).unwrap();
+    map.insert("all", value_of(1, 800_000)).unwrap();
+}
+
+/// With some numbers of free pages the value fits, but the entry of its key does not.
+#[test]
+fn a_large_value_whose_entry_finds_no_page_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = small(&folder.path().join("store")).size("1MiB").durability("none");
+    let store = options.open().unwrap();
+    let map = store.map("m").unwrap();
+    let pads = 0..12u32;
+    pads.clone().for_each(|n| _ = map.insert(n.to_le_bytes(), [1; 4_000]).unwrap());
+    let mut keys = 100..u32::MAX;
+    // No leaf has room for another entry.
+    for bytes in [300, 30, 0] {
+        let mut refused = 0;
+        keys.find(|n| {
+            refused += u32::from(map.insert(n.to_le_bytes(), vec![2; bytes]).is_err());
+            refused == 1_000
+        });
+    }
+    for pad in pads {
+        assert!(map.remove(pad.to_le_bytes()).unwrap());
+        for key in keys.by_ref().take(20) {
+            let value = value_of(1, 33_000);
+            match map.insert(key.to_le_bytes(), value.clone()) {
+                Ok(_) => {
+                    assert_eq!(map.get(key.to_le_bytes()).unwrap(), Some(value));
+                    assert!(map.remove(key.to_le_bytes()).unwrap());
+                }
+                Err(error) => assert!(matches!(error, Error::Full), "{error}"),
+            }
+        }
+    }
+}
+
 /// It is full at first, and again after each time it was emptied, with as many keys.
 #[test]
 fn a_map_takes_as_much_again_after_it_was_emptied_and_keeps_room_while_keys_change() {

@@ -118,7 +118,12 @@ impl MapPlace {
             Ok(staged) => staged,
             Err(full) => return Ok((Err(full.into()), Lsn::ZERO)),
         };
-        committed(memory, |memory| self.change(space, memory, key, new, staged.as_ref()))
+        let done =
+            committed(memory, |memory| self.change(space, memory, key, new, staged.as_ref()));
+        if !matches!(done, Ok((Ok(_), _))) {
+            values::give_up(space, memory, staged);
+        }
+        done
     }
 
     /// Stores `new` under `key`, or removes it. The stripe of the key is held. Returns true if the
@@ -179,15 +184,22 @@ impl MapPlace {
         for (_, new) in changes {
             match values::stage(space, memory, new.as_deref())? {
                 Ok(value) => staged.push(value),
-                Err(full) => return Ok((Err(full.into()), Lsn::ZERO)),
+                Err(full) => {
+                    values::give_up(space, memory, staged.into_iter().flatten());
+                    return Ok((Err(full.into()), Lsn::ZERO));
+                }
             }
         }
-        committed(memory, |memory| {
+        let done = committed(memory, |memory| {
             changes.iter().zip(&staged).try_for_each(|((key, new), staged)| {
                 let (key, new) = (space.keys.key(key), new.as_deref());
                 self.change(space, memory, &key, new, staged.as_ref()).map(drop)
             })
-        })
+        });
+        if !matches!(done, Ok((Ok(_), _))) {
+            values::give_up(space, memory, staged.into_iter().flatten());
+        }
+        done
     }
 }
 

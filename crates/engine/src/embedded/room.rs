@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{DATABASES, HASHES, Keyspace};
+use ebbtide_structures::keyspace::{DATABASES, HASHES, Keyspace, LargeId};
 
 use crate::core::flash_memory::FlashMemory;
 use crate::sync::holds::Holds;
@@ -38,9 +38,20 @@ impl Room {
 
     /// Frees the pages of a large value that was replaced or removed and that no job reads.
     pub(super) fn reclaim_large(&self, keys: &Keyspace, memory: &mut FlashMemory<'_>) -> bool {
+        self.reclaim(keys, memory, |_| false)
+    }
+
+    /// As [`reclaim_large`](Room::reclaim_large), of a value that need not stay.
+    pub(super) fn reclaim(
+        &self,
+        keys: &Keyspace,
+        memory: &mut FlashMemory<'_>,
+        stays: impl Fn(LargeId) -> bool,
+    ) -> bool {
+        let stays = |id| stays(id) || self.holds.holds(id);
         keys.has_detached(memory)
             && memory
-                .transaction(|memory| keys.reclaim_large(memory, |id| self.holds.holds(id)))
+                .transaction(|memory| keys.reclaim_large(memory, stays))
                 .is_ok_and(|(reclaimed, _)| reclaimed)
     }
 

@@ -96,15 +96,25 @@ pub(super) fn stage(
         match written {
             Ok(larger) => staged.large = larger,
             Err(full) => {
-                // Its pages come back now. Otherwise the change would take them for room and run
-                // again.
-                drop(staged);
-                while space.room.reclaim_large(&space.keys, memory) {}
+                give_up(space, memory, [staged]);
                 return Ok(Err(full));
             }
         }
     }
     Ok(Ok(Some(staged)))
+}
+
+/// Frees the pages of values whose change has failed. Otherwise the change would take them for
+/// room, and run again without end.
+pub(super) fn give_up(
+    space: &Space,
+    memory: &mut FlashMemory<'_>,
+    staged: impl IntoIterator<Item = Staged>,
+) {
+    for Staged { large, _hold: hold } in staged {
+        drop(hold);
+        space.room.reclaim(&space.keys, memory, |id| id != large.id());
+    }
 }
 
 /// Runs `body` as a transaction, until there is room for it or no page comes back any more.
