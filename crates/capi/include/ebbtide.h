@@ -146,8 +146,8 @@ typedef struct {
 
 // The function of a job that uses a region. In it, a load or store of a page that is not in DRAM
 // lets other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
-// cancelled.
-typedef int32_t (*EbbtideRegionWork)(void *argument);
+// cancelled. In C++17 and later it is `noexcept`, so a function that throws ends the process.
+typedef int32_t (*EbbtideRegionWork)(void *argument) EBBTIDE_NOEXCEPT;
 
 // Options of a store. A field of zeros means the default. Only `size` must be set.
 typedef struct {

@@ -26,7 +26,7 @@ pub struct EbbtidePinned {
 
 /// The function of a job that uses a region. In it, a load or store of a page that is not in DRAM
 /// lets other jobs run on the same kernel thread. It must return: it must not throw, jump out or be
-/// cancelled.
+/// cancelled. In C++17 and later it is `noexcept`, so a function that throws ends the process.
 pub type EbbtideRegionWork = Option<unsafe extern "C" fn(argument: *mut c_void) -> i32>;
 
 /// A store that is one region, with a heap over it.

@@ -14,13 +14,23 @@ fn header() -> String {
     let mut text = Vec::new();
     bindings.expect("C can say it").write(&mut text);
     let text = String::from_utf8(text).expect("UTF-8").replace("// # Safety\n", "");
-    let callbacks = [
-        "(*EbbtideWork)(EbbtideMemory *memory, void *argument)",
-        "(*EbbtideUpdate)(EbbtideBytes old, EbbtideNewValue *new_value, void *argument)",
-    ];
-    callbacks.iter().fold(text, |text, callback| {
-        text.replace(&format!("{callback};"), &format!("{callback} EBBTIDE_NOEXCEPT;"))
-    })
+    text.split_inclusive(';').map(never_throws).collect()
+}
+
+/// Adds the mark that a callback does not throw, if a declaration is that of a callback.
+fn never_throws(declaration: &str) -> String {
+    match declaration.strip_suffix(");").filter(|start| start.contains("typedef int32_t (*")) {
+        Some(start) => format!("{start}) EBBTIDE_NOEXCEPT;"),
+        None => declaration.to_string(),
+    }
+}
+
+#[test]
+fn no_callback_may_throw() {
+    let header = header();
+    let mut callbacks =
+        header.split_inclusive(';').filter(|declaration| declaration.contains("(*"));
+    assert!(callbacks.all(|callback| callback.ends_with(" EBBTIDE_NOEXCEPT;")));
 }
 
 /// `EBBTIDE_WRITE_HEADER=1 cargo test -p ebbtide-capi --test header` writes it.

@@ -16,6 +16,14 @@ namespace {
 
 using Map = std::pmr::unordered_map<std::pmr::string, std::pmr::string>;
 
+// A callback of the C interface must not throw.
+template <class Work>
+constexpr bool is_a_job =
+    std::is_invocable_v<decltype(&ebbtide_region_submit), const EbbtideRegion *, Work, void *,
+                        EbbtideTicket **>;
+static_assert(is_a_job<std::int32_t (*)(void *) noexcept>);
+static_assert(!is_a_job<std::int32_t (*)(void *)>);
+
 void require(bool right, const char *what) {
     if (right) return;
     std::fprintf(stderr, "%s\n", what);
