@@ -93,6 +93,7 @@ pub(crate) fn write_trace(
             address: Addr(*address),
             frame: None,
             device: 0,
+            thread: 0,
             bytes,
             op: if *write == 0 { Op::Read } else { Op::Write },
         };
