@@ -610,6 +610,11 @@ impl Importing for Copying<'_> {
         !self.follower.stops(self.number)
     }
 
+    fn keeps_expired(&self) -> bool {
+        // Changes that follow may give it another expiry.
+        true
+    }
+
     fn refused(&mut self, key: &[u8], database: u64, reason: &str) {
         self.follower.following().count_refused();
         let key = key[..key.len().min(NAME_BYTES)].escape_ascii();

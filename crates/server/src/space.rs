@@ -132,13 +132,17 @@ const LEAVES_A_TURN: [usize; 2] = [16, 256];
 const LATE_MS: u64 = 1_000;
 
 /// For each database, removes expired keys and fields from the `most` leaves with the earliest
-/// expiry. Lets other jobs run in between. Returns true if there was a leaf.
+/// expiry. Lets other jobs run in between. Returns true if there was a leaf. While the server
+/// follows a master, that removes them.
 pub(crate) fn expire<M: Memory>(
     memory: &mut M,
     state: &State,
     keyspace: &Keyspace,
     most: usize,
 ) -> bool {
+    if state.shared.following.refuses_changes() {
+        return false;
+    }
     let now_ms = crate::clock::now_ms();
     let keyspace = keyspace.at(now_ms);
     let mut any = false;

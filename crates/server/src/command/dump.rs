@@ -161,7 +161,7 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         time if absolute => Some(clamp(time)),
         time => Some(clamp(time.saturating_add(now_ms))),
     };
-    let is_over = expires_at_ms.is_some_and(|at| at <= now_ms as u64);
+    let is_over = expires_at_ms.is_some_and(|at| at <= call.expired_ms());
     if let Some(staged) = call.staged.iter().find(|staged| staged.argument == 3) {
         restore_large(call, &key, staged.value()?, expires_at_ms)?;
     } else {

@@ -33,7 +33,7 @@ impl<M: Memory> Call<'_, M> {
         let Some(entry) = keyspace.find(self.memory, database, key, &mut value) else {
             return Before::Absent;
         };
-        let now_ms = self.state.now_ms.get();
+        let now_ms = self.expired_ms();
         let is_over = entry.expires_at_ms.is_some_and(|at| at <= now_ms)
             || keyspace.is_over(self.memory, &entry, &value);
         if is_over { Before::Expired } else { Before::Other }

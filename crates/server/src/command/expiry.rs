@@ -84,7 +84,7 @@ fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) ->
         call.reply.integer(0);
         return Ok(());
     }
-    if at <= now_ms as i64 {
+    if at <= call.expired_ms() as i64 {
         call.remove(&key)?;
     } else {
         call.set_expiry(&key, Some(clamp(at)))?;

@@ -62,7 +62,7 @@ fn change_expiry<M: Memory>(
     expires_at_ms: Option<u64>,
     allows: impl Fn(Option<u64>) -> bool,
 ) -> Result<Vec<i64>, Failure> {
-    let is_over = expires_at_ms.is_some_and(|at| at <= call.state.now_ms.get());
+    let is_over = expires_at_ms.is_some_and(|at| at <= call.expired_ms());
     let mut long = Vec::new();
     if expires_at_ms.is_some() && !is_over {
         call.edit(key, Kind::Hash, |call, hash| Ok(hash.prepare_expiry(call.memory)?))?;
@@ -315,7 +315,7 @@ fn set_fields<M: Memory>(
     pairs: &[[&[u8]; 2]],
     option: Change,
 ) -> Outcome {
-    let now_ms = call.state.now_ms.get();
+    let now_ms = call.expired_ms();
     if let Change::At(at) = option
         && at > now_ms
     {

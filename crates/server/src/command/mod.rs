@@ -135,10 +135,17 @@ pub struct Call<'a, M> {
 }
 
 impl<'a, M: Memory> Call<'a, M> {
+    /// Returns the time by which keys and fields have expired, in milliseconds since the Unix
+    /// epoch. For the commands of a master none have: it removes those that expire. A command that
+    /// it ran before may come here later.
+    fn expired_ms(&self) -> u64 {
+        if self.session.follows { 0 } else { self.state.now_ms.get() }
+    }
+
     /// Returns the keyspace at the command's time.
     fn keyspace(&self) -> Keyspace {
         let keys = self.state.keys().expect("commands run once the store is open");
-        let keys = keys.at(self.state.now_ms.get());
+        let keys = keys.at(self.expired_ms());
         keys.keeping_expired(self.state.events().has(Classes::EXPIRED))
     }
 
@@ -168,7 +175,7 @@ impl<'a, M: Memory> Call<'a, M> {
 
     fn peek_in(&mut self, database: usize, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
         let entry = self.keyspace().find(self.memory, database, key, value);
-        let now_ms = self.state.now_ms.get();
+        let now_ms = self.expired_ms();
         let keyspace = self.keyspace();
         let entry = entry.filter(|entry| {
             entry.expires_at_ms.is_none_or(|at| at > now_ms)
@@ -316,7 +323,7 @@ impl<'a, M: Memory> Call<'a, M> {
         expires_at_ms: Option<u64>,
         mut set: impl FnMut(&mut M) -> Result<(), Full>,
     ) -> Outcome {
-        let over = expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get());
+        let over = expires_at_ms.is_some_and(|at| at <= self.expired_ms());
         let (keyspace, before) = (self.keyspace(), self.before(database, key));
         large::step(self, &[key.hash], |call| {
             if over {
@@ -376,7 +383,7 @@ impl<'a, M: Memory> Call<'a, M> {
         let mut value = Vec::new();
         let entry = keyspace.find(self.memory, database, key, &mut value);
         let Some(entry) = entry else { return Ok(false) };
-        let is_over = entry.expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get())
+        let is_over = entry.expires_at_ms.is_some_and(|at| at <= self.expired_ms())
             || keyspace.is_over(self.memory, &entry, &value);
         large::step(self, &[key.hash], |call| Ok(keyspace.remove(call.memory, database, key)))?;
         if is_over {

@@ -105,7 +105,7 @@ pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Reports the event of a new expiry time of the key, unless the time has passed.
 fn tell_expiry<M: Memory>(call: &mut Call<'_, M>, expires_at_ms: Option<u64>) {
-    if expires_at_ms.is_some_and(|at| at > call.state.now_ms.get()) {
+    if expires_at_ms.is_some_and(|at| at > call.expired_ms()) {
         let key = (call.session.database, call.arguments[1]);
         call.event(key, Classes::GENERIC, "expire");
     }
@@ -175,7 +175,7 @@ pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         None => None,
     };
     let ends = persist && entry.expires_at_ms.is_some();
-    if expires_at_ms.is_some_and(|at| at <= now_ms) {
+    if expires_at_ms.is_some_and(|at| at <= call.expired_ms()) {
         call.remove(&key)?;
     } else if ends || expires_at_ms.is_some() {
         call.set_expiry(&key, expires_at_ms)?;

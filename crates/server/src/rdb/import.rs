@@ -62,6 +62,11 @@ pub trait Importing {
     /// stop.
     fn goes_on(&mut self, offset: u64) -> bool;
 
+    /// True if keys that have expired are sent as well. By default they are left out.
+    fn keeps_expired(&self) -> bool {
+        false
+    }
+
     /// Called for a key that is refused.
     fn refused(&mut self, key: &[u8], database: u64, reason: &str);
 }
@@ -121,7 +126,8 @@ impl<R: Read> Sender<'_, R> {
     fn run(&mut self) -> Result<(), ImportError> {
         while let Some(found) = self.reader.next()? {
             self.go_on()?;
-            if found.expires_at_ms.is_some_and(|at| at <= now_ms()) {
+            let is_over = found.expires_at_ms.is_some_and(|at| at <= now_ms());
+            if is_over && !self.caller.keeps_expired() {
                 self.done.expired += 1;
                 continue;
             }

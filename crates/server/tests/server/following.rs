@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,18 +17,20 @@ use super::client::{Client, Reply, Server, ok};
 use super::migrate::read;
 use super::redis::Redis;
 
-/// A relay in front of a server, which can cut its connections.
+/// A relay in front of a server, which can cut and delay its connections.
 struct Relay {
     address: SocketAddr,
     open: Arc<Mutex<Vec<TcpStream>>>,
+    /// True while nothing is passed on.
+    delays: Arc<AtomicBool>,
 }
 
 impl Relay {
     fn to(target: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let open = Arc::new(Mutex::new(Vec::new()));
-        let relay = Relay { address, open: open.clone() };
+        let (open, delays) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let relay = Relay { address, open: open.clone(), delays: delays.clone() };
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(target) else { continue };
@@ -38,9 +41,13 @@ impl Relay {
                     (far, near),
                 ];
                 for (mut from, mut to) in pairs {
+                    let delays = delays.clone();
                     std::thread::spawn(move || {
                         let mut buffer = [0; 10_000];
                         while let Ok(count @ 1..) = from.read(&mut buffer) {
+                            while delays.load(Ordering::SeqCst) {
+                                std::thread::yield_now();
+                            }
                             if to.write_all(&buffer[..count]).is_err() {
                                 break;
                             }
@@ -236,6 +243,42 @@ fn a_redis_under_writes_is_followed_through_cuts_until_the_server_takes_over() {
         assert_same(&mut ours, theirs);
         assert_eq!(ours.call("set mine 1"), ok());
     }
+}
+
+/// The master made these changes before the keys had expired.
+#[test]
+fn changes_that_come_after_the_expiry_of_their_keys_are_those_of_the_master() {
+    let Some(mut redis) = Redis::start() else { return };
+    let theirs = &mut redis.client;
+    theirs.call("config set repl-diskless-sync-delay 0");
+    let relay = Relay::to(theirs.other_end().peer_addr().expect("an address"));
+    let server = Server::start(|options| options.master = master(relay.address));
+    let mut ours = server.client();
+    wait_until_same(&mut ours, theirs);
+    relay.delays.store(true, Ordering::SeqCst);
+    theirs.call("multi");
+    for (make, change) in [
+        ("set stays 1", "persist stays"),
+        ("set longer 1", "pexpire longer 1000000"),
+        ("set moved 1", "copy moved copied"),
+        ("set number 1", "incr number"),
+        ("rpush list a", "rpush list b"),
+        ("sadd members a", "sunionstore union members"),
+        ("set gone 1", "get gone"),
+    ] {
+        theirs.call(make);
+        let key = make.split(' ').nth(1).expect("a key");
+        theirs.call(&format!("pexpire {key} 20"));
+        theirs.call(change);
+    }
+    theirs.call("persist number");
+    theirs.call("persist list");
+    assert!(matches!(theirs.call("exec"), Reply::Array(_)));
+    wait_for("their expiry", || theirs.call("dbsize") == Reply::Integer(5));
+    relay.delays.store(false, Ordering::SeqCst);
+    wait_until_same(&mut ours, theirs);
+    assert_same(&mut ours, theirs);
+    assert_eq!(field(&mut ours, "master_changes_refused"), "0");
 }
 
 #[test]
