@@ -174,31 +174,23 @@ impl<R: Read> Sender<'_, R> {
             None => return Ok(()),
         };
         self.restore(&key, first, &found)?;
-        let Some(mut next) = self.reader.piece(self.bytes_max)? else {
+        let next = self.reader.piece(self.bytes_max);
+        if let Ok(None) = next {
             self.pending.push_back(found);
             if self.pending.len() >= REQUESTS_MAX || self.pending_bytes >= REQUESTS_BYTES_MAX {
                 self.settle()?;
             }
             return Ok(());
-        };
+        }
         self.settle()?;
         let mut failed = self.answer()?;
-        while failed.is_none() {
-            self.go_on()?;
-            failed = match next {
-                Piece::Dump(dump) => self.add(&key, &dump)?,
-                Piece::Text(_) => None,
-                Piece::Omitted(reason) => Some(reason.to_string()),
-            };
-            if failed.is_some() {
+        if failed.is_none() {
+            let added = self.rest(&key, next);
+            if !matches!(added, Ok(None)) {
                 // It must not be there in part.
                 self.link.ask(&[b"DEL", &key])?;
-                break;
             }
-            match self.reader.piece(self.bytes_max)? {
-                Some(piece) => next = piece,
-                None => break,
-            }
+            failed = added?;
         }
         if let Some(at) = found.expires_at_ms.filter(|_| failed.is_none()) {
             // It may have expired before its last elements came, and these have made it anew.
@@ -207,6 +199,28 @@ impl<R: Read> Sender<'_, R> {
         }
         self.count(&found, failed);
         Ok(())
+    }
+
+    /// Adds the further pieces of a collection, from `next` on. Returns the reason if one is
+    /// refused.
+    fn rest(
+        &mut self,
+        key: &[u8],
+        mut next: Result<Option<Piece>, Corrupt>,
+    ) -> Result<Option<String>, ImportError> {
+        while let Some(piece) = next? {
+            self.go_on()?;
+            let failed = match piece {
+                Piece::Dump(dump) => self.add(key, &dump)?,
+                Piece::Text(_) => None,
+                Piece::Omitted(reason) => Some(reason.to_string()),
+            };
+            if failed.is_some() {
+                return Ok(failed);
+            }
+            next = self.reader.piece(self.bytes_max);
+        }
+        Ok(None)
     }
 
     fn restore(&mut self, key: &[u8], mut dump: Vec<u8>, found: &Found) -> io::Result<()> {

@@ -198,6 +198,26 @@ fn collections_larger_than_a_request_of_the_server_come_and_go_in_pieces() {
 }
 
 #[test]
+fn a_collection_whose_file_is_cut_is_not_there_in_part() {
+    let Some(mut redis) = Redis::start() else { return };
+    let members: Vec<String> = (0..1_000).map(|at| format!("{at:0>40}")).collect();
+    redis.client.call(&format!("sadd set {}", members.join(" ")));
+    let bytes = fs::read(redis.save()).expect("it is there");
+    let server = server();
+    let mut link = link(server.address);
+    // Many pieces.
+    let options = (true, 4096);
+    for end in (0..bytes.len()).step_by(5_000) {
+        let done = import(&bytes[..end], &mut link, options, &mut Refused::default());
+        assert!(matches!(done, Err(ImportError::File(_))), "{done:?}");
+        assert_eq!(server.client().call("exists set"), Reply::Integer(0), "cut at {end}");
+    }
+    let done = import(&bytes[..], &mut link, options, &mut Refused::default());
+    assert_eq!(done.expect("imported").keys, 1);
+    assert_eq!(read(&mut server.client(), "set"), read(&mut redis.client, "set"));
+}
+
+#[test]
 fn fields_that_expire_are_exported_and_imported() {
     let one = server();
     let mut client = one.client();
