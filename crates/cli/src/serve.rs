@@ -9,7 +9,9 @@ use ebbtide_core::durability::Policy;
 use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_server::following::Master;
 use ebbtide_server::log::Log as ServerLog;
-use ebbtide_server::{EvictionPolicy, KEEPALIVE_S, ServeOptions, Started, TlsFiles, serve};
+use ebbtide_server::{
+    ClusterFile, EvictionPolicy, KEEPALIVE_S, ServeOptions, Started, TlsFiles, serve,
+};
 use serde_json::json;
 
 use crate::exit::{Failure, print, say};
@@ -65,6 +67,12 @@ pub(crate) struct Arguments {
     /// Password for the Redis that is followed
     #[arg(long, value_name = "PASSWORD")]
     masterauth: Option<String>,
+    /// Be a node of the cluster in this TOML file, which has the address and the slots of each node
+    #[arg(long, value_name = "FILE", requires = "cluster_node")]
+    cluster_slots: Option<PathBuf>,
+    /// Name of this node in the file of the cluster
+    #[arg(long, value_name = "NAME", requires = "cluster_slots")]
+    cluster_node: Option<String>,
     /// Certificate chain in PEM: the TCP port then speaks TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -152,6 +160,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         master: master(&arguments.replicaof)?,
         master_user: arguments.masteruser,
         master_password: arguments.masterauth,
+        cluster: arguments
+            .cluster_slots
+            .zip(arguments.cluster_node)
+            .map(|(path, node)| ClusterFile { path, node }),
         timeout_s: arguments.timeout,
         keepalive_s: arguments.tcp_keepalive,
         log: ServerLog::to(move |event| log.tell(event.name, &event.text, json!({}))),

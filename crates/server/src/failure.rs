@@ -10,6 +10,8 @@ use ebbtide_structures::keyspace::Full;
 pub enum Failure {
     /// The error reply.
     Reply(Cow<'static, str>),
+    /// The keys are not served here. It is the error of `EXEC`, too.
+    Elsewhere(Cow<'static, str>),
     /// The value is too large for a single transaction. Nothing has changed.
     TooLarge,
     /// No free page for the write.
@@ -20,7 +22,7 @@ impl Failure {
     /// Text of the error reply.
     pub fn text(&self) -> &str {
         match self {
-            Failure::Reply(text) => text,
+            Failure::Reply(text) | Failure::Elsewhere(text) => text,
             Failure::Full => "OOM command not allowed when used memory > 'maxmemory'.",
             Failure::TooLarge => {
                 "ERR a value of more than 32704 bytes cannot be written by this command"

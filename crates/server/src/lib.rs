@@ -19,6 +19,7 @@ pub mod channels;
 pub mod client;
 pub mod client_id;
 mod clock;
+pub mod cluster;
 pub mod command;
 mod copying;
 mod documentation;
@@ -63,5 +64,5 @@ pub mod watched;
 
 pub use documentation::commands_page;
 pub use eviction::EvictionPolicy;
-pub use options::{CAPACITY_BYTES, KEEPALIVE_S, ServeError, ServeOptions, TlsFiles};
+pub use options::{CAPACITY_BYTES, ClusterFile, KEEPALIVE_S, ServeError, ServeOptions, TlsFiles};
 pub use run::{STORE_TAG, Started, serve};

@@ -27,6 +27,15 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// The file of a cluster, and the node that the server is.
+#[derive(Debug, Clone)]
+pub struct ClusterFile {
+    /// The file. [`cluster::read`](crate::cluster::read) has its form.
+    pub path: PathBuf,
+    /// Name of the node.
+    pub node: String,
+}
+
 /// Options of a server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
@@ -79,6 +88,8 @@ pub struct ServeOptions {
     pub master_user: Option<String>,
     /// See `master_user`.
     pub master_password: Option<String>,
+    /// The cluster that the server is a node of.
+    pub cluster: Option<ClusterFile>,
     /// Receiver of events while the server runs.
     pub log: Log,
 }
@@ -112,6 +123,7 @@ impl Default for ServeOptions {
             master: None,
             master_user: None,
             master_password: None,
+            cluster: None,
             log: Log::default(),
         }
     }
@@ -128,6 +140,10 @@ pub enum ServeError {
     Open(IpAddr),
     #[error("--acl-file {0}")]
     AclFile(String),
+    #[error("--cluster-slots {0}")]
+    Cluster(String),
+    #[error("--replicaof copies the keys of all slots: expected it without --cluster-slots")]
+    ClusterFollows,
     #[error("the kernel has no random numbers")]
     Random,
     #[error("--cores {0} is out of range: expected 1 to 256")]

@@ -20,6 +20,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use crate::acl::Acl;
 use crate::acl_file;
 use crate::clock::now_ms;
+use crate::cluster::{self, Cluster};
 use crate::command::catalogue;
 use crate::engine_storage::EngineStorage;
 use crate::eviction::table_bytes;
@@ -107,6 +108,7 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let (acl, secret_of_metrics) = users(options)?;
     check(options, &acl)?;
+    let cluster = cluster_of(options)?;
     let tls = options.tls.as_ref().map(tls::load).transpose()?;
     let least = if tls.is_some() { TLS_BUFFERS_BYTES_MIN } else { BUFFERS_BYTES_MIN };
     let buffers_bytes = (options.dram_bytes / 8 / options.cores as u64).max(least);
@@ -125,7 +127,8 @@ pub fn serve(
         opened => opened?,
     };
     let engine = Arc::new(engine);
-    let settings = settings(options, address.port(), capacity_bytes, buffers_bytes);
+    let settings =
+        Settings { cluster, ..settings(options, address.port(), capacity_bytes, buffers_bytes) };
     let seed = u64::from(std::process::id()) ^ now_ms() << 20;
     let secret = hash_secret(seed);
     let recovered = engine.recovered().map(|found| (found.transactions, found.poisoned.len()));
@@ -276,6 +279,16 @@ fn users(options: &ServeOptions) -> Result<(Acl, String), ServeError> {
     Ok((acl, secret))
 }
 
+/// Returns the cluster that the server is a node of.
+fn cluster_of(options: &ServeOptions) -> Result<Option<Arc<Cluster>>, ServeError> {
+    let Some(file) = &options.cluster else { return Ok(None) };
+    if options.master.is_some() {
+        return Err(ServeError::ClusterFollows);
+    }
+    let cluster = cluster::read(&file.path, &file.node).map_err(ServeError::Cluster)?;
+    Ok(Some(Arc::new(cluster)))
+}
+
 fn check(options: &ServeOptions, acl: &Acl) -> Result<(), ServeError> {
     let is_open = acl.open_default().is_some();
     if !options.bind.is_loopback() && is_open && !options.allow_open {
@@ -332,6 +345,8 @@ fn settings(
         data: options.data.display().to_string(),
         timeout_s: options.timeout_s,
         keepalive_s: options.keepalive_s,
+        has_tls: options.tls.is_some(),
+        cluster: None,
     }
 }
 

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use crate::acl::{Account, Acl};
 use crate::channels::{Channels, Message};
 use crate::client_id::ClientId;
+use crate::cluster::Cluster;
 use crate::eviction::{Eviction, EvictionPolicy};
 use crate::following::Following;
 use crate::log::Journal;
@@ -67,6 +68,10 @@ pub struct Settings {
     pub timeout_s: u64,
     /// Seconds after which the kernel probes a silent client; 0 for never.
     pub keepalive_s: u64,
+    /// True if the TCP port speaks TLS.
+    pub has_tls: bool,
+    /// The cluster that the server is a node of.
+    pub cluster: Option<Arc<Cluster>>,
 }
 
 impl Settings {

@@ -6,7 +6,7 @@ use ebbtide_core::Memory;
 
 use super::keys::database;
 use super::transactions::forget;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, routing};
 use crate::acl::{Account, Context, DEFAULT, Reason, Refusal};
 use crate::number::integer;
 use crate::protocol::Protocol;
@@ -39,6 +39,9 @@ pub(super) fn echo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn select<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.integer(1)? != 0 {
+        routing::refuse(call, "ERR SELECT is not allowed in cluster mode")?;
+    }
     let number = database(call, 1)?;
     call.session.database = number;
     call.state.tell_of(call.session.id, |client| client.database = number);
@@ -172,13 +175,18 @@ pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     reply.integer(if protocol == Protocol::Three { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(call.session.id as i64);
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+    for (name, value) in [("mode", mode(call.state)), ("role", "master")] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
     reply.bulk(b"modules");
     reply.array(0);
     Ok(())
+}
+
+/// The mode of the server, as `HELLO` and `INFO` name it.
+pub(super) fn mode(state: &State) -> &'static str {
+    if state.settings().cluster.is_some() { "cluster" } else { "standalone" }
 }
 
 /// The longest name of a client in bytes.
@@ -252,10 +260,7 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             }
             call.reply.ok();
         }
-        (b"UNBLOCK", 3 | 4) => {
-            let unblocked = unblock(call)?;
-            call.reply.integer(unblocked.into());
-        }
+        (b"UNBLOCK", 3 | 4) => unblock(call)?,
         (b"KILL", 4..) => {
             let filter = kill_filter(call)?;
             let killed = kill(call, &filter);
@@ -266,8 +271,8 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-/// `CLIENT UNBLOCK`: ends the waiting of a client. Returns true if it waited.
-fn unblock<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
+/// `CLIENT UNBLOCK`: ends the waiting of a client. Replies with 1 if it waited.
+fn unblock<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let fails = match call.arguments.get(3) {
         None => false,
         Some(_) if call.is(3, "TIMEOUT") => false,
@@ -280,7 +285,8 @@ fn unblock<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     if let Some(core) = core {
         shared.tell(core, Note::Unblock { id, fails }, call.state.core);
     }
-    Ok(core.is_some())
+    call.reply.integer(core.is_some().into());
+    Ok(())
 }
 
 fn text_of(bytes: &[u8]) -> String {

@@ -47,6 +47,7 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
         ("appendonly", "no".into()),
         (SCRIPT_LIMIT, state.shared.slow_scripts.limit_ms().to_string()),
         (SCRIPT_LIMIT_BEFORE, state.shared.slow_scripts.limit_ms().to_string()),
+        ("cluster-enabled", if settings.cluster.is_some() { "yes" } else { "no" }.into()),
         ("databases", DATABASES.to_string()),
         ("dir", settings.data.clone()),
         ("durability", settings.durability.clone()),

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use ebbtide_core::{Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::DATABASES;
 
+use super::clients::mode;
 use super::server::COMPATIBLE_VERSION;
 use super::{Call, Outcome, counted_names, replication};
 use crate::slow::Times;
@@ -13,9 +14,6 @@ use crate::storage::Copied;
 
 /// The section with the counts and times of each command.
 const COMMANDS: &str = "Commandstats";
-
-/// There is one machine.
-const CLUSTER: &str = "cluster_enabled:0\r\n";
 
 /// Writes a section of `INFO`.
 type Section<'a, M> = fn(&mut Call<'a, M>) -> String;
@@ -38,7 +36,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
         ("CPU", |_| cpu_section()),
         (COMMANDS, commands_section),
         ("Errorstats", errors_section),
-        ("Cluster", |_| CLUSTER.into()),
+        ("Cluster", cluster_section),
         ("Keyspace", keyspace_section),
         ("Ebbtide", ebbtide_section),
     ];
@@ -57,10 +55,11 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let settings = call.state.settings();
     let uptime = call.state.shared.started.elapsed().as_secs();
     format!(
-        "redis_version:{COMPATIBLE_VERSION}\r\nredis_git_sha1:00000000\r\nebbtide_version:{}\r\nredis_mode:standalone\r\n\
+        "redis_version:{COMPATIBLE_VERSION}\r\nredis_git_sha1:00000000\r\nebbtide_version:{}\r\nredis_mode:{}\r\n\
          os:Linux\r\narch_bits:64\r\nprocess_id:{}\r\nrun_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{uptime}\r\n\
          uptime_in_days:{}\r\n",
         env!("CARGO_PKG_VERSION"),
+        mode(call.state),
         std::process::id(),
         call.state.shared.run_id,
         settings.port,
@@ -199,6 +198,10 @@ fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
         total(|core| &core.misses),
         total(|core| &core.errors),
     )
+}
+
+fn cluster_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    format!("cluster_enabled:{}\r\n", u8::from(call.state.settings().cluster.is_some()))
 }
 
 fn keyspace_section<M: Memory>(call: &mut Call<'_, M>) -> String {

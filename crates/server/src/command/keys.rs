@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{HASHES, Kind, Scanned};
 
 use super::collections::{self, kind_named, name_of};
-use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
+use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, check_key, large, routing};
 use crate::eviction::Order;
 use crate::glob;
 use crate::number::integer;
@@ -93,6 +93,7 @@ pub(super) fn database<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<us
 }
 
 pub(super) fn move_key<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    routing::refuse(call, "ERR MOVE is not allowed in cluster mode")?;
     let to = database(call, 2)?;
     let from = call.session.database;
     if from == to {
@@ -121,6 +122,10 @@ pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             return Err(SYNTAX.into());
         }
         index += 1;
+    }
+    if to_database != 0 {
+        let text = "ERR Copying to another database is not allowed in cluster mode";
+        routing::refuse(call, text)?;
     }
     let (from, to) = (call.key(1), call.key(2));
     if to_database == call.session.database && from.bytes == to.bytes {
@@ -208,7 +213,7 @@ pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Names of keys for a reply. A long reply spills to flash.
-struct Names<'a> {
+pub(super) struct Names<'a> {
     state: &'a State,
     count: u64,
     written: Reply,
@@ -217,15 +222,19 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn new(state: &'a State) -> Names<'a> {
+    pub(super) fn new(state: &'a State) -> Names<'a> {
         Names { state, count: 0, written: Reply::default(), listed_bytes: 0 }
+    }
+
+    /// Number of names.
+    pub(super) fn count(&self) -> u64 {
+        self.count
     }
 
     /// Adds the matching keys of a leaf that have not expired. Returns the hash of the next leaf.
     ///
     /// # Errors
-    /// Returns an error if lists of keys take too much DRAM: flash is full, or the command runs in
-    /// `EXEC`.
+    /// As [`add`](Names::add).
     fn add_leaf<M: Memory>(
         &mut self,
         call: &mut Call<'_, M>,
@@ -236,11 +245,21 @@ impl<'a> Names<'a> {
         let mut found = Vec::new();
         let next = scan_leaf(call, from, pattern, &mut found);
         found.retain(|scanned| kind.is_none_or(|kind| kind == Some(scanned.kind)));
-        self.count += found.len() as u64;
-        found.iter().for_each(|scanned| self.written.bulk(&scanned.key));
+        self.add(call, &found)?;
         if call.steps.is_some() {
             call.memory.let_others_run();
         }
+        Ok(next)
+    }
+
+    /// Adds keys.
+    ///
+    /// # Errors
+    /// Returns an error if lists of keys take too much DRAM: flash is full, or the command runs in
+    /// `EXEC`.
+    pub(super) fn add<M: Memory>(&mut self, call: &mut Call<'_, M>, found: &[Scanned]) -> Outcome {
+        self.count += found.len() as u64;
+        found.iter().for_each(|scanned| self.written.bulk(&scanned.key));
         if call.writes_parts() {
             let keyspace = call.keyspace();
             // If flash is full, the reply stays in DRAM.
@@ -250,7 +269,7 @@ impl<'a> Names<'a> {
         if all > self.state.settings().argument_bytes_max {
             return Err(LONG_REPLY.into());
         }
-        Ok(next)
+        Ok(())
     }
 
     /// Records its DRAM bytes. Returns the bytes of all lists on this core.
@@ -262,7 +281,7 @@ impl<'a> Names<'a> {
     }
 
     /// Replies with all names.
-    fn reply<M: Memory>(mut self, call: &mut Call<'_, M>) {
+    pub(super) fn reply<M: Memory>(mut self, call: &mut Call<'_, M>) {
         call.reply.array(self.count as usize);
         call.reply.append(std::mem::take(&mut self.written));
     }
@@ -275,7 +294,7 @@ impl Drop for Names<'_> {
 }
 
 /// Appends the matching keys of a leaf that have not expired. Returns the hash of the next leaf.
-fn scan_leaf<M: Memory>(
+pub(super) fn scan_leaf<M: Memory>(
     call: &mut Call<'_, M>,
     from: u64,
     pattern: Option<&[u8]>,

@@ -6,6 +6,7 @@ mod bits;
 mod blocking;
 mod building;
 mod clients;
+mod cluster;
 mod collections;
 mod config;
 mod dump;
@@ -30,6 +31,7 @@ mod permission;
 mod pubsub;
 mod removing;
 mod replication;
+mod routing;
 mod scripting;
 mod server;
 mod sets;
@@ -606,6 +608,9 @@ fn rejected(state: &State, session: &mut Session, name: &[u8], failure: Failure)
     if name.eq_ignore_ascii_case(b"exec") {
         session.queued = None;
         forget(state, session);
+        if matches!(failure, Failure::Elsewhere(_)) {
+            return failure;
+        }
         let reason = failure.text();
         let reason = reason.strip_prefix("ERR ").unwrap_or(reason);
         return format!("EXECABORT Transaction discarded because of: {reason}").into();
@@ -664,6 +669,7 @@ fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]])
         return Err("ERR Command not allowed inside a transaction".into());
     }
     permission::check_request(session, spec, arguments)?;
+    routing::check(spec, state, session, arguments)?;
     replication::check(spec, state, session)?;
     if state.shared.slow_scripts.is_busy() && !spec.may_run_while_busy(arguments) {
         return Err(BUSY.into());
@@ -673,7 +679,7 @@ fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]])
         return Err(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
              allowed in this context",
-            spec.name
+            counted_names()[spec.counted(arguments)]
         )
         .into());
     }

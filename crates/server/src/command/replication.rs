@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ebbtide_core::Memory;
 
 use super::facts::facts;
-use super::{Call, Outcome, Spec};
+use super::{Call, Outcome, Spec, routing};
 use crate::following::{LinkState, Master};
 use crate::session::Session;
 use crate::state::State;
@@ -26,6 +26,7 @@ pub(super) fn check(spec: &Spec, state: &State, session: &Session) -> Outcome {
 /// `REPLICAOF host port`, or `REPLICAOF NO ONE`, which replies once the last changes of the master
 /// are made.
 pub(super) fn replicaof<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    routing::refuse(call, "ERR REPLICAOF not allowed in cluster mode.")?;
     let following = &call.state.shared.following;
     if call.is(1, "NO") && call.is(2, "ONE") {
         following.follow(None);

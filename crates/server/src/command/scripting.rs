@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::{Aborted, Lsn};
-use ebbtide_structures::keyspace::{Keyspace, STRIPES};
+use ebbtide_structures::keyspace::{Keyspace, STRIPES, slot};
 use smallvec::SmallVec;
 
 use super::permission::{check_rules, check_script};
 use super::pubsub::send_published;
 use super::server::COMPATIBLE_VERSION;
 use super::table::{self, Access, Id};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of, replication};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of, replication, routing};
 use crate::patience::limit_patience;
 use crate::protocol::Protocol;
 use crate::resp::Reply;
@@ -75,6 +75,11 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
+    /// The slot of its declared keys, which have one slot in a cluster.
+    fn slot(&self) -> Option<u16> {
+        self.keys.first().map(|key| slot(key))
+    }
+
     /// Returns the reply for a script that was ended.
     fn ended(&self, stopped: &Stopped) -> Failure {
         format!("ERR {stopped} script: {}", self.source.sha).into()
@@ -110,7 +115,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             hashes.clear();
         }
         let mut is_wide = hashes.is_empty() && (!can_drop || script.source.is_wide());
-        let database = call.session.database;
+        let (database, slot) = (call.session.database, script.slot());
         let Call { memory, state, session, reply, .. } = call;
         let mut watched = state.shared.slow_scripts.watch(!can_drop);
         let (replied, lsn) = loop {
@@ -120,7 +125,8 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
                 session.published = Some(Vec::new());
                 session.start_over();
                 let (script, watched) = (&script, &mut watched);
-                let mut runner = Runner { state, session, script, stripes, keyspace, watched };
+                let mut runner =
+                    Runner { state, session, script, stripes, keyspace, watched, slot };
                 runner.run(memory, interpreter, reply.protocol)
             };
             let mut body = body;
@@ -180,7 +186,8 @@ fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interp
     let stripes = Stripes::ALL;
     // Its changes are part of those of `EXEC`.
     let watched = &mut state.shared.slow_scripts.watch(true);
-    let mut runner = Runner { state, session, script: &script, stripes, keyspace, watched };
+    let (script, slot) = (&script, script.slot());
+    let mut runner = Runner { state, session, script, stripes, keyspace, watched, slot };
     let ran = runner.run(*memory, interpreter, reply.protocol);
     session.database = database;
     match ran {
@@ -247,6 +254,9 @@ fn script<'a, M: Memory>(
         }
         None => add(call.state, interpreter, call.arguments[1])?,
     };
+    if source.stands_alone {
+        routing::refuse(call, "ERR Can not run script on cluster, 'no-cluster' flag is set.")?;
+    }
     let (keys, arguments) = rest.split_at(count);
     let reads_only = source.reads_only || matches!(id, Id::EvalRo | Id::EvalshaRo);
     Ok(Script { source, keys, arguments, reads_only })
@@ -311,6 +321,8 @@ struct Runner<'a, 'w> {
     stripes: Stripes,
     keyspace: Keyspace,
     watched: &'a mut Watched<'w>,
+    /// The slot of its keys in a cluster, once it is known.
+    slot: Option<u16>,
 }
 
 impl Runner<'_, '_> {
@@ -420,6 +432,10 @@ impl Runner<'_, '_> {
             return refuse("This Redis command is not allowed from script");
         }
         if let Err(text) = check_script(self.session, spec, &arguments) {
+            return refuse(text);
+        }
+        let of_script = (!self.script.source.crosses_slots).then_some(&mut self.slot);
+        if let Err(text) = routing::check_script(spec, self.state, &arguments, of_script) {
             return refuse(text);
         }
         if let Err(failure) = replication::check(spec, self.state, self.session) {

@@ -9,7 +9,7 @@ use ebbtide_structures::keyspace::DATABASES;
 
 use super::facts::facts;
 use super::keys::database;
-use super::{Call, Outcome, SYNTAX, Spec, TABLE, catalogue, find};
+use super::{Call, Outcome, SYNTAX, Spec, TABLE, catalogue, find, routing};
 use crate::acl::Categories;
 use crate::glob;
 use crate::resp::Reply;
@@ -70,6 +70,7 @@ fn check_mode<M: Memory>(call: &Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn swapdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    routing::refuse(call, "ERR SWAPDB is not allowed in cluster mode")?;
     let bad = |which: &str| super::Failure::from(format!("ERR invalid {which} DB index"));
     let parse = |index: usize| crate::number::integer(call.arguments[index]);
     parse(1).ok_or_else(|| bad("first"))?;

@@ -9,7 +9,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
 
 use super::building::Building;
-use super::{Call, Failure, Id, LONG_REPLY, Outcome, SYNTAX, WRONG_KIND, table};
+use super::{Call, Failure, Id, LONG_REPLY, Outcome, SYNTAX, WRONG_KIND, routing, table};
 use crate::number;
 
 const NOT_SCORE: &str = "ERR One or more scores can't be converted into double";
@@ -74,14 +74,18 @@ impl<'a> Options<'a> {
                     2
                 }
                 (b"BY", [pattern, ..]) => {
-                    if is_limited && pattern.contains(&b'*') {
-                        return Err(denied("BY"));
+                    if pattern.contains(&b'*') {
+                        routing::refuse(call, "ERR BY option of SORT denied in Cluster mode.")?;
+                        if is_limited {
+                            return Err(denied("BY"));
+                        }
                     }
                     options.by = Some(pattern);
                     options.sorts &= pattern.contains(&b'*');
                     2
                 }
                 (b"GET", [pattern, ..]) => {
+                    routing::refuse(call, "ERR GET option of SORT denied in Cluster mode.")?;
                     if is_limited {
                         return Err(denied("GET"));
                     }

@@ -79,6 +79,7 @@ impl Spec {
     }
 
     /// Returns its subcommands and their [`arity`](Spec::arity), if it has a fixed set of them.
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub fn subcommands(&self) -> Option<&'static [(&'static str, i32)]> {
         Some(match self.id {
             Id::Acl => &[
@@ -108,6 +109,35 @@ impl Spec {
                 ("SETINFO", 4),
                 ("SETNAME", 3),
                 ("UNBLOCK", -3),
+            ],
+            Id::Cluster => &[
+                ("ADDSLOTS", -3),
+                ("ADDSLOTSRANGE", -4),
+                ("BUMPEPOCH", 2),
+                ("COUNT-FAILURE-REPORTS", 3),
+                ("COUNTKEYSINSLOT", 3),
+                ("DELSLOTS", -3),
+                ("DELSLOTSRANGE", -4),
+                ("FAILOVER", -2),
+                ("FLUSHSLOTS", 2),
+                ("FORGET", 3),
+                ("GETKEYSINSLOT", 4),
+                ("HELP", 2),
+                ("INFO", 2),
+                ("KEYSLOT", 3),
+                ("LINKS", 2),
+                ("MEET", -4),
+                ("MYID", 2),
+                ("NODES", 2),
+                ("REPLICAS", 3),
+                ("REPLICATE", 3),
+                ("RESET", -2),
+                ("SAVECONFIG", 2),
+                ("SET-CONFIG-EPOCH", 3),
+                ("SETSLOT", -4),
+                ("SHARDS", 2),
+                ("SLAVES", 3),
+                ("SLOTS", 2),
             ],
             Id::Command => {
                 &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)]
@@ -205,6 +235,7 @@ impl Spec {
     pub fn access_with(&self, arguments: &[&[u8]]) -> Access {
         match self.id {
             Id::Sort | Id::SortRo if sorts_by_other_keys(arguments) => Access::Everything,
+            Id::Cluster if reads_slot(arguments) => Access::Unordered,
             Id::Georadius | Id::Georadiusbymember | Id::Sort if !self.stores(arguments) => {
                 Access::Read
             }
@@ -358,6 +389,12 @@ pub(super) fn sorts_by_other_keys(arguments: &[&[u8]]) -> bool {
     })
 }
 
+/// True if these arguments of `CLUSTER` read the keys of a slot.
+fn reads_slot(arguments: &[&[u8]]) -> bool {
+    let readers = [&b"COUNTKEYSINSLOT"[..], b"GETKEYSINSLOT"];
+    arguments.get(1).is_some_and(|word| readers.iter().any(|name| word.eq_ignore_ascii_case(name)))
+}
+
 /// Finds a command by its name, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
     static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec, FxBuildHasher>> =
@@ -423,6 +460,8 @@ macro_rules! for_each_command {
          --acl-file. Rules name the commands of this server.";
     Append "append" 3 Write (1 1 1) "string" "2.0.0" strings::append,
         "Adds bytes to the end of a value, which starts empty if the key is new.";
+    Asking "asking" 1 Nothing (0 0 0) "cluster" "3.0.0" cluster::accept,
+        "Does nothing, because slots do not move. Works in a cluster only.";
     Auth "auth" -2 Nothing (0 0 0) "connection" "1.0.0" clients::auth,
         "Sends the password of the default user, or of a named one.";
     Bgsave "bgsave" -1 Nothing (0 0 0) "server" "1.0.0" server::bgsave,
@@ -461,6 +500,9 @@ macro_rules! for_each_command {
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
         "ID, GETNAME, SETNAME, SETINFO, LIST by ID or TYPE, INFO, KILL by address or by ID, TYPE, ADDR, LADDR, USER and SKIPME, \
          REPLY, UNBLOCK, NO-EVICT and NO-TOUCH.";
+    Cluster "cluster" -2 Nothing (0 0 0) "cluster" "3.0.0" cluster::cluster,
+        "INFO, NODES, SLOTS, SHARDS, MYID, KEYSLOT, REPLICAS, LINKS and COUNT-FAILURE-REPORTS. COUNTKEYSINSLOT and \
+         GETKEYSINSLOT read the keys of the slot, which takes long for many. What would change the cluster is refused.";
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
@@ -690,6 +732,10 @@ macro_rules! for_each_command {
         "Closes the connection.";
     Randomkey "randomkey" 1 Unordered (0 0 0) "generic" "1.0.0" keys::randomkey,
         "Returns the name of a random key.";
+    Readonly "readonly" 1 Nothing (0 0 0) "cluster" "3.0.0" cluster::accept,
+        "Does nothing, because there are no replicas. Works in a cluster only.";
+    Readwrite "readwrite" 1 Nothing (0 0 0) "cluster" "3.0.0" cluster::accept,
+        "Does nothing, because there are no replicas. Works in a cluster only.";
     Rename "rename" 3 Write (1 2 1) "generic" "1.0.0" keys::rename,
         "Renames a key and replaces a key of the new name. A large value is not copied.";
     Renamenx "renamenx" 3 Write (1 2 1) "generic" "1.0.0" keys::renamenx,
@@ -797,7 +843,7 @@ macro_rules! for_each_command {
         "Ends subscriptions to channels.";
     Unwatch "unwatch" 1 Nothing (0 0 0) "transactions" "2.2.0" transactions::unwatch,
         "Ends the watching of all keys of the connection.";
-    Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
+    Watch "watch" -2 Nothing (1 -1 1) "transactions" "2.2.0" transactions::watch,
         "Makes the next EXEC fail if one of these keys changes before it.";
     Xack "xack" -4 Write (1 1 1) "stream" "5.0.0" stream_groups::xack,
         "Acknowledges entries that were delivered to a consumer of a group.";

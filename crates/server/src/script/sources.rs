@@ -63,6 +63,10 @@ pub(crate) struct Source {
     pub(crate) text: Vec<u8>,
     /// True if it may not call commands that change keys.
     pub(crate) reads_only: bool,
+    /// True if it may use keys of several slots of a cluster's node.
+    pub(crate) crosses_slots: bool,
+    /// True if it may not run in a cluster.
+    pub(crate) stands_alone: bool,
     /// True if it has accessed a key that it did not declare.
     wide: AtomicBool,
 }
@@ -74,13 +78,48 @@ impl Source {
     /// Returns an error if its first line begins with `#!` and is not understood.
     pub(crate) fn new(text: &[u8]) -> Result<Source, Failure> {
         let sha = Sha::of(text);
-        let wide = AtomicBool::new(false);
-        if !text.starts_with(b"#!") {
-            return Ok(Source { sha, text: text.to_vec(), reads_only: false, wide });
+        let mut source = Source {
+            sha,
+            text: text.to_vec(),
+            reads_only: false,
+            // As in Redis, a script without a line of flags may.
+            crosses_slots: true,
+            stands_alone: false,
+            wide: AtomicBool::new(false),
+        };
+        if text.starts_with(b"#!") {
+            let end = memchr::memchr(b'\n', text).ok_or("ERR Invalid script shebang")?;
+            source.text.drain(..end);
+            source.crosses_slots = false;
+            source.set_flags(&String::from_utf8_lossy(&text[..end]))?;
         }
-        let end = memchr::memchr(b'\n', text).ok_or("ERR Invalid script shebang")?;
-        let reads_only = reads_only(&String::from_utf8_lossy(&text[..end]))?;
-        Ok(Source { sha, text: text[end..].to_vec(), reads_only, wide })
+        Ok(source)
+    }
+
+    /// Sets the flags of its first line.
+    fn set_flags(&mut self, line: &str) -> Result<(), Failure> {
+        let mut words = line.split_whitespace();
+        let engine = words.next().unwrap_or_default();
+        if engine != "#!lua" {
+            return Err(format!("ERR Unexpected engine in script shebang: {engine}").into());
+        }
+        for word in words {
+            let Some(flags) = word.strip_prefix("flags=") else {
+                return Err(format!("ERR Unknown lua shebang option: {word}").into());
+            };
+            for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+                match flag {
+                    "no-writes" => self.reads_only = true,
+                    "no-cluster" => self.stands_alone = true,
+                    "allow-cross-slot-keys" => self.crosses_slots = true,
+                    "allow-oom" | "allow-stale" => {}
+                    _ => {
+                        return Err(format!("ERR Unexpected flag in script shebang: {flag}").into());
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// True if it has accessed a key that it did not declare. It then runs alone.
@@ -96,29 +135,6 @@ impl Source {
     fn bytes(&self) -> usize {
         self.text.len() + SOURCE_BYTES
     }
-}
-
-/// Parses the first line of a script. Returns true if it has the flag `no-writes`.
-fn reads_only(line: &str) -> Result<bool, Failure> {
-    let mut words = line.split_whitespace();
-    let engine = words.next().unwrap_or_default();
-    if engine != "#!lua" {
-        return Err(format!("ERR Unexpected engine in script shebang: {engine}").into());
-    }
-    let mut reads_only = false;
-    for word in words {
-        let Some(flags) = word.strip_prefix("flags=") else {
-            return Err(format!("ERR Unknown lua shebang option: {word}").into());
-        };
-        for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
-            match flag {
-                "no-writes" => reads_only = true,
-                "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
-                _ => return Err(format!("ERR Unexpected flag in script shebang: {flag}").into()),
-            }
-        }
-    }
-    Ok(reads_only)
 }
 
 /// The scripts that clients have sent.
@@ -182,10 +198,19 @@ mod tests {
 
     #[test]
     fn the_first_line_of_a_script_has_its_flags() {
-        let flags = |text: &str| Source::new(text.as_bytes()).map(|source| source.reads_only);
-        assert_eq!(flags("return 1"), Ok(false));
-        assert_eq!(flags("#!lua\nreturn 1"), Ok(false));
-        assert_eq!(flags("#!lua flags=no-writes,allow-stale\nreturn 1"), Ok(true));
+        let flags = |text: &str| {
+            let source = Source::new(text.as_bytes())?;
+            assert_eq!(source.text.trim_ascii_start(), b"return 1");
+            let flags = [source.reads_only, source.crosses_slots, source.stands_alone];
+            Ok::<_, Failure>(flags)
+        };
+        assert_eq!(flags("return 1"), Ok([false, true, false]));
+        assert_eq!(flags("#!lua\nreturn 1"), Ok([false; 3]));
+        assert_eq!(flags("#!lua flags=no-writes,allow-stale\nreturn 1"), Ok([true, false, false]));
+        assert_eq!(
+            flags("#!lua flags=no-cluster,allow-cross-slot-keys\nreturn 1"),
+            Ok([false, true, true])
+        );
         for (text, error) in [
             ("#!lua", "ERR Invalid script shebang"),
             ("#!js\n", "ERR Unexpected engine in script shebang: #!js"),

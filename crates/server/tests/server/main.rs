@@ -6,6 +6,7 @@ mod arguments;
 mod blocking;
 mod bounds;
 mod client;
+mod cluster;
 mod cold;
 mod collection_arguments;
 mod collections;

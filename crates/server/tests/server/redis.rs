@@ -28,11 +28,17 @@ impl Redis {
 
     /// Starts it with the keys of `dump.rdb` in a folder, if there is such a file.
     pub(crate) fn start_in(folder: tempfile::TempDir) -> Option<Redis> {
+        Redis::start_with(folder, &[])
+    }
+
+    /// As [`start_in`](Redis::start_in), with more options.
+    pub(crate) fn start_with(folder: tempfile::TempDir, options: &[&str]) -> Option<Redis> {
         let port = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(folder.path())
+            .args(options)
             .stdout(Stdio::null())
             .spawn()
             .ok()?;
@@ -54,6 +60,10 @@ impl Redis {
     pub(crate) fn save(&mut self) -> std::path::PathBuf {
         assert_eq!(self.client.call("save"), Reply::Status("OK".into()));
         self.folder.path().join("dump.rdb")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Returns another connection.

@@ -1,6 +1,7 @@
 //! [`Key`]: the bytes of a key with their hash, and the hash's two parts.
 
 use std::hash::Hasher;
+use std::ops::Range;
 
 use siphasher::sip::SipHasher13;
 
@@ -8,7 +9,7 @@ use siphasher::sip::SipHasher13;
 const BITS: u32 = 34;
 
 /// The number of cluster slots (Redis Cluster specification, "Key distribution model").
-const SLOTS: u64 = 1 << 14;
+pub const SLOTS: u16 = 1 << 14;
 
 /// The longest key, in bytes. With it an entry is at most two fifths of a page.
 pub const KEY_BYTES_MAX: usize = 1024;
@@ -45,7 +46,12 @@ pub fn slot(key: &[u8]) -> u16 {
         let close = rest.iter().position(|byte| *byte == b'}')?;
         (close > 0).then(|| &rest[..close])
     });
-    (u64::from(CRC.checksum(tag.unwrap_or(key))) % SLOTS) as u16
+    CRC.checksum(tag.unwrap_or(key)) % SLOTS
+}
+
+/// Returns the hashes of the keys of a cluster slot.
+pub fn hashes_of_slot(slot: u16) -> Range<u64> {
+    u64::from(slot) << BITS..(u64::from(slot) + 1) << BITS
 }
 
 #[cfg(test)]
@@ -74,6 +80,8 @@ mod tests {
         assert_eq!(a.hash >> BITS, b.hash >> BITS);
         assert_ne!(a.hash, b.hash);
         assert_ne!(other.key(b"{x}a").hash, a.hash);
+        assert!(hashes_of_slot(slot(b"{x}a")).contains(&a.hash));
+        assert_eq!(hashes_of_slot(SLOTS - 1).end, super::super::HASHES);
         assert!(a.hash < super::super::HASHES);
     }
 }

@@ -74,7 +74,7 @@ pub use collection::{
 };
 pub use entry::{Entry, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 pub use expire::{Due, Expired};
-pub use key::{HashSecret, KEY_BYTES_MAX, Key, slot};
+pub use key::{HashSecret, KEY_BYTES_MAX, Key, SLOTS, hashes_of_slot, slot};
 pub use kind::Kind;
 pub use large::Large;
 pub use layout::HASHES;

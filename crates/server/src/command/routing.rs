@@ -1,0 +1,57 @@
+//! Which commands a node of a cluster refuses because of their keys.
+
+use smallvec::SmallVec;
+
+use super::table::{self, Id, Spec};
+use super::{Call, Failure, Outcome};
+use crate::session::Session;
+use crate::state::State;
+
+/// Returns an error if this node does not serve the keys of a command. `EXEC` has the keys of all
+/// queued commands.
+pub(super) fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Outcome {
+    let Some(cluster) = &state.settings().cluster else { return Ok(()) };
+    let slot = match &session.queued {
+        Some(queued) if spec.id == Id::Exec => {
+            let keys = queued.commands.iter().flat_map(|command| {
+                let words: Vec<&[u8]> = command.words.iter().map(Vec::as_slice).collect();
+                table::find(words[0]).map(|spec| routing(spec, &words)).unwrap_or_default()
+            });
+            cluster.slot_of(keys)
+        }
+        _ => cluster.slot_of(routing(spec, arguments)),
+    };
+    slot.map(drop).map_err(|elsewhere| Failure::Elsewhere(elsewhere.to_string().into()))
+}
+
+/// Returns an error if a script may not run a command because of its keys. `of_script` is the slot
+/// that all keys of the script have to be in, once it is known. `None` stands for a script that may
+/// use several slots of this node.
+pub(super) fn check_script(
+    spec: &Spec,
+    state: &State,
+    arguments: &[&[u8]],
+    of_script: Option<&mut Option<u16>>,
+) -> Result<(), &'static str> {
+    let Some(cluster) = &state.settings().cluster else { return Ok(()) };
+    let slot = cluster.slot_of(routing(spec, arguments));
+    let slot = slot.map_err(|_| "Script attempted to access a non local key in a cluster node")?;
+    let (Some(of_script), Some(slot)) = (of_script, slot) else { return Ok(()) };
+    match *of_script.get_or_insert(slot) == slot {
+        true => Ok(()),
+        false => Err("Script attempted to access keys that do not hash to the same slot"),
+    }
+}
+
+/// Returns an error if the server is a node of a cluster.
+pub(super) fn refuse<M>(call: &Call<'_, M>, text: &'static str) -> Outcome {
+    match call.state.settings().cluster {
+        Some(_) => Err(text.into()),
+        None => Ok(()),
+    }
+}
+
+/// Returns the words whose slot decides which node runs a command: its keys.
+fn routing<'a>(spec: &Spec, arguments: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 4]> {
+    spec.keys(arguments).collect()
+}
