@@ -8,9 +8,23 @@ use parking_lot::Mutex;
 use crate::client_id::ClientId;
 use crate::glob;
 
+/// What a client subscribes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// A channel.
+    Channel,
+    /// All channels that match a pattern.
+    Pattern,
+    /// A channel of one slot of a cluster. It has nothing to do with a [`Topic::Channel`] of the
+    /// same name.
+    ShardChannel,
+}
+
 /// A message that was published.
 #[derive(Debug, Clone)]
 pub struct Message {
+    /// The kind of the client's subscription.
+    pub topic: Topic,
     /// The pattern that matched; `None` for a subscription to the channel.
     pub pattern: Option<Arc<[u8]>>,
     /// The channel.
@@ -24,7 +38,7 @@ pub type Subscriber = (ClientId, usize);
 
 type Subscribers = BTreeMap<Vec<u8>, Vec<Subscriber>>;
 
-/// Subscribed clients by channel and by pattern.
+/// Subscribed clients by channel, by pattern and by channel of a slot.
 #[derive(Debug, Default)]
 pub struct Channels {
     subscribed: Mutex<Subscribed>,
@@ -34,25 +48,30 @@ pub struct Channels {
 struct Subscribed {
     channels: Subscribers,
     patterns: Subscribers,
+    shard_channels: Subscribers,
 }
 
 impl Subscribed {
-    fn of_kind(&mut self, pattern: bool) -> &mut Subscribers {
-        if pattern { &mut self.patterns } else { &mut self.channels }
+    fn of(&mut self, topic: Topic) -> &mut Subscribers {
+        match topic {
+            Topic::Channel => &mut self.channels,
+            Topic::Pattern => &mut self.patterns,
+            Topic::ShardChannel => &mut self.shard_channels,
+        }
     }
 }
 
 impl Channels {
-    /// Subscribes a client to a channel or, with `pattern`, to all channels that match.
-    pub fn subscribe(&self, client: Subscriber, channel: &[u8], pattern: bool) {
+    /// Subscribes a client to a channel or a pattern.
+    pub fn subscribe(&self, client: Subscriber, channel: &[u8], topic: Topic) {
         let mut subscribed = self.subscribed.lock();
-        subscribed.of_kind(pattern).entry(channel.to_vec()).or_default().push(client);
+        subscribed.of(topic).entry(channel.to_vec()).or_default().push(client);
     }
 
     /// Ends a subscription. Does nothing if there is none.
-    pub fn unsubscribe(&self, client: ClientId, channel: &[u8], pattern: bool) {
+    pub fn unsubscribe(&self, client: ClientId, channel: &[u8], topic: Topic) {
         let mut subscribed = self.subscribed.lock();
-        let map = subscribed.of_kind(pattern);
+        let map = subscribed.of(topic);
         if let Some(list) = map.get_mut(channel) {
             list.retain(|(subscriber, _)| *subscriber != client);
             if list.is_empty() {
@@ -62,25 +81,29 @@ impl Channels {
     }
 
     /// Calls `send` for each subscriber of a channel and returns their number. Calls of `publish`
-    /// exclude each other, so all clients get all messages in the same order.
+    /// exclude each other, so all clients get all messages in the same order. Patterns match
+    /// channels, but none of a slot.
     pub fn publish(
         &self,
-        channel: &[u8],
+        (channel, topic): (&[u8], Topic),
         text: &[u8],
         mut send: impl FnMut(Subscriber, Message),
     ) -> usize {
-        let subscribed = self.subscribed.lock();
+        let mut subscribed = self.subscribed.lock();
         let (name, text): (Arc<[u8]>, Arc<[u8]>) = (channel.into(), text.into());
-        let message = |pattern| Message { pattern, channel: name.clone(), text: text.clone() };
+        let message =
+            |topic, pattern| Message { topic, pattern, channel: name.clone(), text: text.clone() };
         let mut count = 0;
-        for client in subscribed.channels.get(channel).into_iter().flatten() {
-            send(*client, message(None));
+        for client in subscribed.of(topic).get(channel).into_iter().flatten() {
+            send(*client, message(topic, None));
             count += 1;
         }
-        for (pattern, clients) in &subscribed.patterns {
+        let patterns = (topic == Topic::Channel).then_some(&subscribed.patterns);
+        for (pattern, clients) in patterns.into_iter().flatten() {
             if glob::matches(pattern, channel) {
                 let pattern: Arc<[u8]> = pattern.as_slice().into();
-                clients.iter().for_each(|client| send(*client, message(Some(pattern.clone()))));
+                let message = || message(Topic::Pattern, Some(pattern.clone()));
+                clients.iter().for_each(|client| send(*client, message()));
                 count += clients.len();
             }
         }
@@ -88,9 +111,9 @@ impl Channels {
     }
 
     /// Channels with subscribers, and the number of subscribers.
-    pub fn names(&self) -> Vec<(Vec<u8>, usize)> {
-        let subscribed = self.subscribed.lock();
-        subscribed.channels.iter().map(|(name, list)| (name.clone(), list.len())).collect()
+    pub fn names(&self, topic: Topic) -> Vec<(Vec<u8>, usize)> {
+        let mut subscribed = self.subscribed.lock();
+        subscribed.of(topic).iter().map(|(name, list)| (name.clone(), list.len())).collect()
     }
 
     /// Number of patterns with subscribers.

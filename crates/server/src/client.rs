@@ -246,7 +246,7 @@ impl Client {
 
     /// Writes a message of a channel, unless the client has unsubscribed since it was sent.
     pub fn deliver(&mut self, message: &Message) {
-        if self.session.subscribes_to(message.pattern.as_deref(), &message.channel) {
+        if self.session.subscribes_to(message) {
             self.reply.message(message);
         }
     }

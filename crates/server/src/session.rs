@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use ebbtide_core::durability::Lsn;
 
 use crate::acl::{Account, Refusal};
+use crate::channels::{Message, Topic};
 use crate::client_id::ClientId;
 use crate::events::Events;
 use crate::large::Staged;
@@ -36,8 +37,8 @@ pub struct QueuedCommand {
 /// A message that others get once the commands that published it have taken effect.
 #[derive(Debug)]
 pub struct Published {
-    /// Its channel.
-    pub channel: Vec<u8>,
+    /// Its channel, and the kind of that.
+    pub channel: (Vec<u8>, Topic),
     /// Its text.
     pub text: Vec<u8>,
     /// True if the client that published it has to get it, too.
@@ -69,6 +70,8 @@ pub struct Session {
     pub channels: BTreeSet<Vec<u8>>,
     /// Subscribed patterns.
     pub patterns: BTreeSet<Vec<u8>>,
+    /// Subscribed channels of one slot.
+    pub shard_channels: BTreeSet<Vec<u8>>,
     /// DRAM bytes of its subscriptions.
     pub subscribed_bytes: usize,
     /// DRAM bytes of its watched keys.
@@ -163,23 +166,31 @@ impl Session {
         self.subscribed_bytes + self.watched_bytes + queued + blocked + self.name.len() * 2
     }
 
-    /// True if it subscribes to `pattern`, or to `channel` if there is no pattern.
-    pub fn subscribes_to(&self, pattern: Option<&[u8]>, channel: &[u8]) -> bool {
-        match pattern {
-            Some(pattern) => self.patterns.contains(pattern),
-            None => self.channels.contains(channel),
+    /// True if it still has the subscription that a message comes from.
+    pub fn subscribes_to(&mut self, message: &Message) -> bool {
+        let name = message.pattern.as_ref().unwrap_or(&message.channel);
+        self.subscribed(message.topic).contains(&**name)
+    }
+
+    /// Its subscriptions of a kind.
+    pub fn subscribed(&mut self, topic: Topic) -> &mut BTreeSet<Vec<u8>> {
+        match topic {
+            Topic::Channel => &mut self.channels,
+            Topic::Pattern => &mut self.patterns,
+            Topic::ShardChannel => &mut self.shard_channels,
         }
     }
 
     /// True if its user may use all channels that it subscribes to.
     pub fn may_subscribe(&self) -> bool {
         let Some(user) = self.user.as_ref().map(|account| account.user()) else { return true };
-        self.channels.iter().all(|channel| user.may_subscribe(channel, false))
+        let mut channels = self.channels.iter().chain(&self.shard_channels);
+        channels.all(|channel| user.may_subscribe(channel, false))
             && self.patterns.iter().all(|pattern| user.may_subscribe(pattern, true))
     }
 
-    /// Number of subscribed channels and patterns.
+    /// Number of all subscriptions.
     pub fn subscriptions(&self) -> usize {
-        self.channels.len() + self.patterns.len()
+        self.channels.len() + self.patterns.len() + self.shard_channels.len()
     }
 }

@@ -107,6 +107,8 @@ pub struct ClientInfo {
     pub channels: usize,
     /// Number of subscribed patterns.
     pub patterns: usize,
+    /// Number of subscribed channels of one slot.
+    pub shard_channels: usize,
     /// Number and bytes of commands queued for `EXEC`.
     pub queued: Option<(usize, usize)>,
     /// Protocol of its replies.
@@ -118,9 +120,9 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// True if it is subscribed to a channel or a pattern.
+    /// True if it has a subscription.
     pub fn is_subscribed(&self) -> bool {
-        self.channels + self.patterns > 0
+        self.channels + self.patterns + self.shard_channels > 0
     }
 }
 

@@ -11,7 +11,7 @@ use ebbtide_core::{GaveUp, Memory};
 use ebbtide_structures::keyspace::Keyspace;
 use parking_lot::MutexGuard;
 
-use crate::channels::{Message, Subscriber};
+use crate::channels::{Message, Subscriber, Topic};
 use crate::client_id::ClientId;
 use crate::events::{Classes, Event};
 use crate::eviction::Order;
@@ -230,7 +230,8 @@ impl State {
     pub fn publish(&self, events: impl IntoIterator<Item = Event>) {
         let wanted = self.events();
         let send = |channel: &[u8], text: &[u8]| {
-            self.shared.channels.publish(channel, text, |to, message| self.send(to, message));
+            let to = (channel, Topic::Channel);
+            self.shared.channels.publish(to, text, |to, message| self.send(to, message));
         };
         for Event { name, database, key } in events {
             if wanted.has(Classes::KEYSPACE) {

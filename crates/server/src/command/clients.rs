@@ -436,7 +436,7 @@ fn line(id: u64, client: &ClientInfo, now_ms: u64) -> String {
     let protocol = if client.protocol == Protocol::Three { 3 } else { 2 };
     format!(
         "id={id} addr={address} laddr={own_address} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
-         ssub=0 multi={queued} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs={output} rbp={output} \
+         ssub={} multi={queued} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs={output} rbp={output} \
          obl={output} oll=0 omem=0 tot-mem={all} events=r cmd={} user={} redir=-1 resp={protocol}\n",
         client.descriptor,
         String::from_utf8_lossy(&client.name),
@@ -445,6 +445,7 @@ fn line(id: u64, client: &ClientInfo, now_ms: u64) -> String {
         client.database,
         client.channels,
         client.patterns,
+        client.shard_channels,
         client.command,
         String::from_utf8_lossy(client.user.as_ref().map_or(DEFAULT, |user| user.name())),
     )

@@ -27,7 +27,8 @@ impl Facts {
     pub(super) fn keys(&self, arguments: &[&[u8]]) -> Option<Vec<(usize, Rights)>> {
         let mut keys = Vec::new();
         let mut specs = self.key_specs.iter();
-        specs.all(|spec| !spec.is_partial() && spec.add_keys(arguments, &mut keys)).then_some(keys)
+        let mut add = |spec: &KeySpec| !spec.is_partial() && spec.add_keys(arguments, &mut keys);
+        specs.all(|spec| spec.has_channels() || add(spec)).then_some(keys)
     }
 
     /// True if it has a flag.
@@ -104,6 +105,11 @@ impl KeySpec {
             _ => Rights::NONE,
         };
         self.flags.iter().map(right).fold(Rights::NONE, Rights::and)
+    }
+
+    /// True if these are channels of one slot, which are routed as keys.
+    fn has_channels(&self) -> bool {
+        self.flags.contains(&"not_key")
     }
 
     /// True if a function has to find the keys, or their rights.

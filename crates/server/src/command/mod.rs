@@ -654,6 +654,7 @@ fn tell_session(state: &State, session: &Session) {
         client.database = session.database;
         client.channels = session.channels.len();
         client.patterns = session.patterns.len();
+        client.shard_channels = session.shard_channels.len();
         client.queued = session.queued.as_ref().map(|queued| (queued.commands.len(), queued.bytes));
         client.protocol = session.protocol;
     });

@@ -91,8 +91,8 @@ fn only_gets(mut words: &[&[u8]]) -> bool {
 /// Returns the indexes of a command's channels. Leaving a channel needs no right.
 fn channels(spec: &Spec, arguments: &[&[u8]]) -> Range<usize> {
     match spec.id {
-        Id::Subscribe | Id::Psubscribe => 1..arguments.len(),
-        Id::Publish => 1..arguments.len().min(2),
+        Id::Subscribe | Id::Psubscribe | Id::Ssubscribe => 1..arguments.len(),
+        Id::Publish | Id::Spublish => 1..arguments.len().min(2),
         _ => 0..0,
     }
 }

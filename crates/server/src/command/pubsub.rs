@@ -3,6 +3,7 @@
 use ebbtide_core::Memory;
 
 use super::{Call, Outcome};
+use crate::channels::Topic;
 use crate::glob;
 use crate::resp::Reply;
 use crate::session::{Published, Session};
@@ -19,14 +20,31 @@ fn subscription_bytes(channel: &[u8]) -> usize {
 }
 
 pub(super) fn subscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    join(call, "subscribe", false)
+    join(call, Topic::Channel)
 }
 
 pub(super) fn psubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    join(call, "psubscribe", true)
+    join(call, Topic::Pattern)
 }
 
-fn join<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcome {
+pub(super) fn ssubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    // As in Redis, it is refused within `EXEC`.
+    if call.session.published.is_some() {
+        return Err("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into());
+    }
+    join(call, Topic::ShardChannel)
+}
+
+/// Words of messages on subscriptions of a kind: that one has begun, and that it has ended.
+fn words(topic: Topic) -> [&'static str; 2] {
+    match topic {
+        Topic::Channel => ["subscribe", "unsubscribe"],
+        Topic::Pattern => ["psubscribe", "punsubscribe"],
+        Topic::ShardChannel => ["ssubscribe", "sunsubscribe"],
+    }
+}
+
+fn join<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     for channel in &call.arguments[1..] {
         if call.session.subscriptions() >= SUBSCRIPTIONS_MAX {
             return Err(format!("ERR a connection has at most {SUBSCRIPTIONS_MAX} channels").into());
@@ -38,64 +56,69 @@ fn join<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcome
                 format!("ERR the channels of a connection take at most {most} bytes").into()
             );
         }
-        let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
-        if joined.insert(channel.to_vec()) {
+        if call.session.subscribed(topic).insert(channel.to_vec()) {
             call.session.subscribed_bytes += bytes;
             let subscriber = (call.session.id, call.state.core);
-            call.state.shared.channels.subscribe(subscriber, channel, pattern);
+            call.state.shared.channels.subscribe(subscriber, channel, topic);
         }
-        tell(call, word, Some(channel));
+        tell(call, topic, words(topic)[0], Some(channel));
     }
     Ok(())
 }
 
 pub(super) fn unsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    leave(call, "unsubscribe", false)
+    leave(call, Topic::Channel)
 }
 
 pub(super) fn punsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    leave(call, "punsubscribe", true)
+    leave(call, Topic::Pattern)
 }
 
-fn leave<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcome {
-    let joined = |session: &Session| {
-        let joined = if pattern { &session.patterns } else { &session.channels };
-        joined.iter().cloned().collect::<Vec<_>>()
-    };
+pub(super) fn sunsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    leave(call, Topic::ShardChannel)
+}
+
+fn leave<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
+    let word = words(topic)[1];
     let channels = match &call.arguments[1..] {
-        [] => joined(call.session),
+        [] => call.session.subscribed(topic).iter().cloned().collect::<Vec<_>>(),
         named => named.iter().map(|name| name.to_vec()).collect(),
     };
     if channels.is_empty() {
-        tell(call, word, None);
+        tell(call, topic, word, None);
     }
     for channel in channels {
-        let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
-        if joined.remove(&channel) {
+        if call.session.subscribed(topic).remove(&channel) {
             call.session.subscribed_bytes -= subscription_bytes(&channel);
-            call.state.shared.channels.unsubscribe(call.session.id, &channel, pattern);
+            call.state.shared.channels.unsubscribe(call.session.id, &channel, topic);
         }
-        tell(call, word, Some(&channel));
+        tell(call, topic, word, Some(&channel));
     }
     Ok(())
 }
 
-fn tell<M: Memory>(call: &mut Call<'_, M>, word: &str, channel: Option<&[u8]>) {
+/// Writes the message on a subscription that has begun or ended. Channels of a slot have a number
+/// of their own.
+fn tell<M: Memory>(call: &mut Call<'_, M>, topic: Topic, word: &str, channel: Option<&[u8]>) {
+    let sharded = call.session.shard_channels.len();
+    let count = match topic {
+        Topic::ShardChannel => sharded,
+        Topic::Channel | Topic::Pattern => call.session.subscriptions() - sharded,
+    };
     call.session.pushed = true;
     call.reply.push(3);
     call.reply.bulk(word.as_bytes());
     call.reply.bulk_or_null(channel);
-    call.reply.integer(call.session.subscriptions() as i64);
+    call.reply.integer(count as i64);
 }
 
 /// Ends all subscriptions of a connection.
 pub fn leave_all(state: &State, session: &mut Session) {
     session.subscribed_bytes = 0;
-    for channel in std::mem::take(&mut session.channels) {
-        state.shared.channels.unsubscribe(session.id, &channel, false);
-    }
-    for pattern in std::mem::take(&mut session.patterns) {
-        state.shared.channels.unsubscribe(session.id, &pattern, true);
+    for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {
+        for channel in std::mem::take(session.subscribed(topic)) {
+            state.shared.channels.unsubscribe(session.id, &channel, topic);
+        }
     }
 }
 
@@ -103,11 +126,19 @@ pub fn leave_all(state: &State, session: &mut Session) {
 /// commands. Other clients get messages published within `EXEC` after it has succeeded. Messages of
 /// a script come before its reply, also to its own client.
 pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    publish_to(call, Topic::Channel)
+}
+
+pub(super) fn spublish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    publish_to(call, Topic::ShardChannel)
+}
+
+fn publish_to<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     let (channel, text) = (call.arguments[1], call.arguments[2]);
     let (state, me) = (call.state, call.session.id);
     let at_once = call.session.published.is_none();
     let mut own = Vec::new();
-    let receivers = state.shared.channels.publish(channel, text, |subscriber, message| {
+    let receivers = state.shared.channels.publish((channel, topic), text, |subscriber, message| {
         if subscriber.0 == me {
             own.push(message);
         } else if at_once {
@@ -116,7 +147,11 @@ pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     });
     let to_self = call.session.in_script && !own.is_empty();
     if let Some(published) = &mut call.session.published {
-        published.push(Published { channel: channel.to_vec(), text: text.to_vec(), to_self });
+        published.push(Published {
+            channel: (channel.to_vec(), topic),
+            text: text.to_vec(),
+            to_self,
+        });
     }
     if !call.session.in_script {
         call.session.pushed |= !own.is_empty();
@@ -129,8 +164,10 @@ pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 /// Sends the messages that `EXEC` or a script has published.
 pub(super) fn send_published(state: &State, session: &mut Session, reply: &mut Reply) {
     let me = session.id;
-    for Published { channel, text, to_self } in session.published.take().into_iter().flatten() {
-        state.shared.channels.publish(&channel, &text, |subscriber, message| {
+    for Published { channel: (channel, topic), text, to_self } in
+        session.published.take().into_iter().flatten()
+    {
+        state.shared.channels.publish((&channel, topic), &text, |subscriber, message| {
             if subscriber.0 != me {
                 state.send(subscriber, message);
             } else if to_self {
@@ -144,21 +181,10 @@ pub(super) fn send_published(state: &State, session: &mut Session, reply: &mut R
 pub(super) fn pubsub<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let subcommand = call.arguments[1].to_ascii_uppercase();
     match (subcommand.as_slice(), &call.arguments[2..]) {
-        (b"CHANNELS", patterns) if patterns.len() <= 1 => {
-            let mut channels = call.state.shared.channels.names();
-            channels.retain(|(name, _)| patterns.iter().all(|p| glob::matches(p, name)));
-            call.reply.array(channels.len());
-            channels.iter().for_each(|(name, _)| call.reply.bulk(name));
-        }
-        (b"NUMSUB", names) => {
-            let channels = call.state.shared.channels.names();
-            call.reply.array(names.len() * 2);
-            for name in names {
-                let count = channels.iter().find(|(channel, _)| channel == name);
-                call.reply.bulk(name);
-                call.reply.integer(count.map_or(0, |(_, count)| *count as i64));
-            }
-        }
+        (b"CHANNELS", patterns) if patterns.len() <= 1 => list(call, Topic::Channel),
+        (b"SHARDCHANNELS", patterns) if patterns.len() <= 1 => list(call, Topic::ShardChannel),
+        (b"NUMSUB", _) => count(call, Topic::Channel),
+        (b"SHARDNUMSUB", _) => count(call, Topic::ShardChannel),
         (b"NUMPAT", []) => call.reply.integer(call.state.shared.channels.pattern_count() as i64),
         _ => {
             let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
@@ -167,4 +193,25 @@ pub(super) fn pubsub<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Replies with the channels that have subscribers and match the pattern, if there is one.
+fn list<M>(call: &mut Call<'_, M>, topic: Topic) {
+    let mut channels = call.state.shared.channels.names(topic);
+    let patterns = call.arguments[2..].iter();
+    channels.retain(|(name, _)| patterns.clone().all(|p| glob::matches(p, name)));
+    call.reply.array(channels.len());
+    channels.iter().for_each(|(name, _)| call.reply.bulk(name));
+}
+
+/// Replies with the number of subscribers of each channel.
+fn count<M>(call: &mut Call<'_, M>, topic: Topic) {
+    let names = &call.arguments[2..];
+    let channels = call.state.shared.channels.names(topic);
+    call.reply.array(names.len() * 2);
+    for name in names {
+        let count = channels.iter().find(|(channel, _)| channel == name);
+        call.reply.bulk(name);
+        call.reply.integer(count.map_or(0, |(_, count)| *count as i64));
+    }
 }

@@ -51,7 +51,12 @@ pub(super) fn refuse<M>(call: &Call<'_, M>, text: &'static str) -> Outcome {
     }
 }
 
-/// Returns the words whose slot decides which node runs a command: its keys.
+/// Returns the words whose slot decides which node runs a command: its keys, or its channels of one
+/// slot.
 fn routing<'a>(spec: &Spec, arguments: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 4]> {
-    spec.keys(arguments).collect()
+    match spec.id {
+        Id::Spublish => arguments[1..2].into(),
+        Id::Ssubscribe | Id::Sunsubscribe => arguments[1..].into(),
+        _ => spec.keys(arguments).collect(),
+    }
 }

@@ -151,7 +151,13 @@ impl Spec {
             Id::Object => {
                 &[("ENCODING", 3), ("FREQ", 3), ("HELP", 2), ("IDLETIME", 3), ("REFCOUNT", 3)]
             }
-            Id::Pubsub => &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2)],
+            Id::Pubsub => &[
+                ("CHANNELS", -2),
+                ("NUMPAT", 2),
+                ("NUMSUB", -2),
+                ("SHARDCHANNELS", -2),
+                ("SHARDNUMSUB", -2),
+            ],
             Id::Script => &[("EXISTS", -3), ("FLUSH", -2), ("KILL", 2), ("LOAD", 3)],
             Id::Xgroup => &[
                 ("CREATE", -5),
@@ -228,7 +234,8 @@ impl Spec {
 
     /// True if it changes keys or publishes messages.
     pub fn changes(&self) -> bool {
-        matches!(self.access, Access::Write | Access::Everything) || self.id == Id::Publish
+        matches!(self.access, Access::Write | Access::Everything)
+            || matches!(self.id, Id::Publish | Id::Spublish)
     }
 
     /// The keys that it accesses with these arguments.
@@ -444,8 +451,8 @@ macro_rules! define_table {
             ),
             while_subscribed: matches!(
                 Id::$id,
-                Id::Subscribe | Id::Unsubscribe | Id::Psubscribe | Id::Punsubscribe | Id::Ping
-                    | Id::Quit | Id::Reset
+                Id::Subscribe | Id::Unsubscribe | Id::Psubscribe | Id::Punsubscribe
+                    | Id::Ssubscribe | Id::Sunsubscribe | Id::Ping | Id::Quit | Id::Reset
             ),
         }),*];
     };
@@ -725,7 +732,7 @@ macro_rules! for_each_command {
     Publish "publish" 3 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::publish,
         "Sends a message to a channel. Returns how many clients received it.";
     Pubsub "pubsub" -2 Nothing (0 0 0) "pubsub" "2.8.0" pubsub::pubsub,
-        "CHANNELS, NUMSUB and NUMPAT list and count subscriptions.";
+        "CHANNELS, NUMSUB, NUMPAT, SHARDCHANNELS and SHARDNUMSUB list and count subscriptions.";
     Punsubscribe "punsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::punsubscribe,
         "Ends subscriptions to patterns.";
     Quit "quit" -1 Nothing (0 0 0) "connection" "1.0.0" clients::quit,
@@ -811,12 +818,17 @@ macro_rules! for_each_command {
         "As SORT, without STORE.";
     Spop "spop" -2 Write (1 1 1) "set" "1.0.0" sets::spop,
         "Removes and returns random members.";
+    Spublish "spublish" 3 Nothing (0 0 0) "pubsub" "7.0.0" pubsub::spublish,
+        "Sends a message to the clients that are subscribed to a channel of one slot. In a cluster, the node of the slot \
+         takes it.";
     Srandmember "srandmember" -2 Read (1 1 1) "set" "1.0.0" sets::srandmember,
         "Returns random members.";
     Srem "srem" -3 Write (1 1 1) "set" "1.0.0" sets::srem,
         "Removes members.";
     Sscan "sscan" -3 Read (1 1 1) "set" "2.8.0" sets::sscan,
         "Returns some members and a cursor. A member that exists throughout is returned.";
+    Ssubscribe "ssubscribe" -2 Nothing (0 0 0) "pubsub" "7.0.0" pubsub::ssubscribe,
+        "Subscribes to channels of one slot, which are apart from other channels.";
     Strlen "strlen" 2 Read (1 1 1) "string" "2.2.0" strings::strlen,
         "Returns the length of a value.";
     Subscribe "subscribe" -2 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::subscribe,
@@ -827,6 +839,8 @@ macro_rules! for_each_command {
         "Returns the members of all sets.";
     Sunionstore "sunionstore" -3 Write (1 -1 1) "set" "1.0.0" sets::sunionstore,
         "Stores the result of SUNION.";
+    Sunsubscribe "sunsubscribe" -1 Nothing (0 0 0) "pubsub" "7.0.0" pubsub::sunsubscribe,
+        "Ends subscriptions to channels of one slot; without channels, to all.";
     Swapdb "swapdb" 3 Everything (0 0 0) "server" "4.0.0" server::swapdb,
         "Exchanges the keys of two databases.";
     Time "time" 1 Nothing (0 0 0) "server" "2.6.0" server::time,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
-use crate::channels::Message;
+use crate::channels::{Message, Topic};
 use crate::failure::Failure;
 use crate::large::{Outgoing, PIECE_BYTES};
 use crate::protocol::Protocol;
@@ -291,6 +291,7 @@ impl Reply {
                 self.bulk(b"pmessage");
                 self.bulk(pattern);
             }
+            None if message.topic == Topic::ShardChannel => self.bulk(b"smessage"),
             None => self.bulk(b"message"),
         }
         self.bulk(&message.channel);

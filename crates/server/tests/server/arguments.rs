@@ -338,6 +338,8 @@ const BAD: &[&str] = &[
     "sort_ro",
     "sort_ro k",
     "sort_ro none store d",
+    "spublish a",
+    "ssubscribe",
     "strlen",
     "subscribe",
     "substr k 0",
@@ -355,7 +357,7 @@ const BAD: &[&str] = &[
 ];
 
 /// Commands that take any arguments.
-const TAKE_ALL: [&str; 4] = ["info", "punsubscribe", "quit", "unsubscribe"];
+const TAKE_ALL: [&str; 5] = ["info", "punsubscribe", "quit", "sunsubscribe", "unsubscribe"];
 
 #[test]
 fn bad_arguments_of_every_command_are_refused() {

@@ -176,6 +176,28 @@ const LINES: &[&str] = &[
     "sort_ro HERE by x*",
     "sort THERE by x*",
     "publish THERE m",
+    "spublish THERE m",
+    "spublish HERE m",
+    "ssubscribe THERE",
+    "ssubscribe HERE NEAR",
+    "sunsubscribe THERE",
+    "sunsubscribe",
+    "ssubscribe HERE",
+    "get HERE",
+    "ping",
+    "pubsub shardchannels",
+    "sunsubscribe HERE",
+    "get HERE",
+    "pubsub shardnumsub HERE THERE",
+    "multi",
+    "spublish HERE m",
+    "ssubscribe HERE",
+    "exec",
+    "multi",
+    "ssubscribe THERE",
+    "exec",
+    "command getkeys spublish HERE m",
+    "command getkeys ssubscribe HERE",
     "watch THERE",
     "watch HERE NEAR",
     "watch HERE",
@@ -331,6 +353,8 @@ fn scripts_get_the_replies_of_a_redis_that_has_the_same_slots() {
         ("return redis.call('cluster','keyslot','x')", ""),
         ("return redis.call('cluster','countkeysinslot','1')", ""),
         ("return redis.call('cluster','reset')", ""),
+        ("return redis.call('spublish','HERE','m')", ""),
+        ("return redis.call('spublish','THERE','m')", ""),
         ("return redis.call('select','1')", ""),
         ("return redis.call('readonly')", ""),
         ("return redis.call('memory','usage','THERE')", ""),
@@ -600,4 +624,61 @@ fn redis_cli_follows_keys_and_finds_the_cluster_whole() {
     assert!(checked.contains("[OK] All nodes agree about slots configuration."), "{checked}");
     assert!(checked.contains("[OK] All 16384 slots covered."), "{checked}");
     assert!(checked.contains("[OK] 20 keys in 3 masters."), "{checked}");
+}
+
+/// Subscribes one client to channels of a slot and others, publishes with another, and returns all
+/// replies and messages.
+fn shard_messages(reader: &mut Client, writer: &mut Client) -> Vec<Reply> {
+    assert!(matches!(reader.call("hello 3"), Reply::Array(_)));
+    let mut seen = Vec::new();
+    for line in ["subscribe news", "psubscribe n*", "ssubscribe news", "ssubscribe {news}2"] {
+        seen.push(reader.call(line));
+    }
+    for line in
+        ["spublish news one", "publish news two", "spublish {news}3 no", "spublish {news}2 x"]
+    {
+        seen.push(writer.call(line));
+    }
+    seen.push(writer.call("eval return(redis.call('spublish','news','lua')) 0"));
+    for line in ["multi", "spublish news queued", "exec", "pubsub channels", "pubsub numsub news"] {
+        seen.push(writer.call(line));
+    }
+    for line in ["pubsub shardnumsub news nothing", "pubsub shardchannels *2", "pubsub numpat"] {
+        seen.push(writer.call(line));
+    }
+    // One message is of the channel, and one of the pattern.
+    seen.extend((0..6).map(|_| reader.reply().expect("a message")));
+    seen.push(reader.call("sunsubscribe news"));
+    seen.push(writer.call("spublish news gone"));
+    seen.push(reader.call("unsubscribe"));
+    seen.push(reader.call("reset"));
+    seen.push(writer.call("spublish {news}2 gone"));
+    seen.push(writer.call("pubsub shardchannels"));
+    seen
+}
+
+#[test]
+fn channels_of_a_slot_are_apart_from_others_as_in_redis() {
+    let server = Server::start(|options| options.cores = 2);
+    let found = shard_messages(&mut server.client(), &mut server.client());
+    let Some(redis) = Redis::start() else { return };
+    assert_eq!(found, shard_messages(&mut redis.another(), &mut redis.another()));
+}
+
+#[test]
+fn a_user_needs_the_right_to_channels_of_a_slot() {
+    let server = Server::start(|_| {});
+    let mut admin = server.client();
+    assert_eq!(admin.call("acl setuser reader on nopass +@all resetchannels &news*"), ok());
+    let mut client = server.client();
+    assert_eq!(client.call("auth reader x"), ok());
+    assert_eq!(client.call("spublish news1 m"), Reply::Integer(0));
+    let denied =
+        "NOPERM this user has no permissions to access one of the channels used as arguments";
+    for line in ["spublish other m", "ssubscribe news1 other"] {
+        assert_eq!(client.call(line), Reply::Error(denied.into()), "{line}");
+    }
+    assert!(matches!(client.call("ssubscribe news1"), Reply::Array(_)));
+    assert_eq!(admin.call("acl setuser reader resetchannels"), ok());
+    assert!(client.is_closed(), "it has lost its channel");
 }
