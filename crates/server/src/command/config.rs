@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, SYNTAX};
 use crate::acl;
 use crate::events::Classes;
 use crate::eviction::EvictionPolicy;
@@ -63,36 +63,86 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Changes a setting that may change at run time. Returns false if it may not, unless the value is
-/// the same.
-fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
-    let name = String::from_utf8_lossy(call.arguments[2]).to_lowercase();
-    let most = match name.as_str() {
-        POLICY => return change_policy(call).map(|()| true),
-        EVENTS => return change_events(call).map(|()| true),
-        CHANNELS => return change_channels(call).map(|()| true),
+/// The settings that [`change`] changes.
+const CHANGEABLE: [&str; 11] = [
+    LATENCY_THRESHOLD,
+    SLOWLOG_THRESHOLD,
+    SLOWLOG_LENGTH,
+    TIMEOUT,
+    SCRIPT_LIMIT,
+    SCRIPT_LIMIT_BEFORE,
+    KEEPALIVE,
+    POLICY,
+    EVENTS,
+    ACL_LOG_LENGTH,
+    CHANNELS,
+];
+
+fn failed(name: &str, reason: &str) -> Failure {
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}").into()
+}
+
+/// Changes settings, all or none.
+fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (pairs, odd) = call.arguments[2..].as_chunks::<2>();
+    if !odd.is_empty() {
+        return Err(SYNTAX.into());
+    }
+    let before = settings(call.state);
+    let value_of =
+        |name: &[u8]| before.iter().find(|(of, _)| name.eq_ignore_ascii_case(of.as_bytes()));
+    let mut names: Vec<&str> = Vec::new();
+    for [given, value] in pairs {
+        let shown = String::from_utf8_lossy(given);
+        let Some((name, now)) = value_of(given) else {
+            let text = "ERR Unknown option or number of arguments for CONFIG SET";
+            return Err(format!("{text} - '{shown}'").into());
+        };
+        // A library may set what is so anyway.
+        if !CHANGEABLE.contains(name) && now.as_bytes() != *value {
+            return Err(failed(&shown, "can't set immutable config"));
+        }
+        if names.contains(name) {
+            return Err(failed(&shown, "duplicate parameter"));
+        }
+        names.push(name);
+    }
+    for (index, (name, [_, value])) in names.iter().zip(pairs).enumerate() {
+        if let Err(failure) = change(call.state, name, value) {
+            for name in names[..index].iter().rev() {
+                let value =
+                    value_of(name.as_bytes()).map_or(&b""[..], |(_, value)| value.as_bytes());
+                // It had this value before, so it takes it.
+                let _ = change(call.state, name, value);
+            }
+            return Err(failure);
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Changes one setting. One that may not change stays as it is.
+fn change(state: &State, name: &str, value: &[u8]) -> Outcome {
+    let most = match name {
+        POLICY => return change_policy(state, value),
+        EVENTS => return change_events(state, value),
+        CHANNELS => return change_channels(state, value),
         ACL_LOG_LENGTH => acl::KEPT_MAX as i64,
         SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
         SLOWLOG_LENGTH => KEPT_MAX as i64,
         TIMEOUT | KEEPALIVE => i64::from(i32::MAX),
         SCRIPT_LIMIT | SCRIPT_LIMIT_BEFORE => i64::MAX,
-        name => {
-            let is_it =
-                |(of, value): &(&str, String)| *of == name && value.as_bytes() == call.arguments[3];
-            return Ok(settings(call.state).iter().any(is_it));
-        }
+        _ => return Ok(()),
     };
     let least = if name == SLOWLOG_THRESHOLD { -1 } else { 0 };
-    let value = integer(call.arguments[3]).filter(|value| (least..=most).contains(value));
+    let value = integer(value).filter(|value| (least..=most).contains(value));
     let Some(value) = value else {
-        let text = format!(
-            "ERR CONFIG SET failed (possibly related to argument '{name}') - argument must be between \
-             {least} and {most} inclusive"
-        );
-        return Err(text.into());
+        let reason = format!("argument must be between {least} and {most} inclusive");
+        return Err(failed(name, &reason));
     };
-    let shared = &call.state.shared;
-    match name.as_str() {
+    let shared = &state.shared;
+    match name {
         TIMEOUT => shared.timeout_s.store(value as u64, Ordering::Relaxed),
         SCRIPT_LIMIT | SCRIPT_LIMIT_BEFORE => shared.slow_scripts.set_limit_ms(value as u64),
         ACL_LOG_LENGTH => shared.acl.log().keep(value as usize),
@@ -101,52 +151,43 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
         LATENCY_THRESHOLD => shared.slow.change(|slow| slow.spike_ms = value as u64),
         _ => shared.slow.change(|slow| slow.kept_max = value as usize),
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Changes the classes of events that are published.
-fn change_events<M: Memory>(call: &Call<'_, M>) -> Outcome {
-    let letters = std::str::from_utf8(call.arguments[3]).ok();
-    let classes = letters.and_then(Classes::parse).ok_or_else(|| {
-        format!(
-            "ERR CONFIG SET failed (possibly related to argument '{EVENTS}') - Invalid event class \
-             character. Use 'Ag$lshzxeKEtmdn'."
-        )
-    })?;
-    call.state.shared.events.store(classes.bits(), Ordering::Relaxed);
+fn change_events(state: &State, value: &[u8]) -> Outcome {
+    let classes = std::str::from_utf8(value)
+        .ok()
+        .and_then(Classes::parse)
+        .ok_or_else(|| failed(EVENTS, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."))?;
+    state.shared.events.store(classes.bits(), Ordering::Relaxed);
     Ok(())
 }
 
 /// Changes whether new users have all channels.
-fn change_channels<M: Memory>(call: &Call<'_, M>) -> Outcome {
-    let every = call.is(3, "allchannels");
-    if !every && !call.is(3, "resetchannels") {
-        return Err(format!(
-            "ERR CONFIG SET failed (possibly related to argument '{CHANNELS}') - argument(s) must be one of the \
-             following: allchannels, resetchannels"
-        )
-        .into());
+fn change_channels(state: &State, value: &[u8]) -> Outcome {
+    let every = value.eq_ignore_ascii_case(b"allchannels");
+    if !every && !value.eq_ignore_ascii_case(b"resetchannels") {
+        let reason = "argument(s) must be one of the following: allchannels, resetchannels";
+        return Err(failed(CHANNELS, reason));
     }
-    call.state.shared.acl.set_channels_by_default(every);
+    state.shared.acl.set_channels_by_default(every);
     Ok(())
 }
 
 /// Changes the policy of eviction.
-fn change_policy<M: Memory>(call: &Call<'_, M>) -> Outcome {
-    let failed = |reason: String| {
-        format!("ERR CONFIG SET failed (possibly related to argument '{POLICY}') - {reason}")
-    };
-    let name = String::from_utf8_lossy(call.arguments[3]).to_lowercase();
+fn change_policy(state: &State, value: &[u8]) -> Outcome {
+    let name = String::from_utf8_lossy(value).to_lowercase();
     let policy: EvictionPolicy = name.parse().map_err(|_| {
         let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
-        failed(format!("argument must be one of the following: {names}"))
+        failed(POLICY, &format!("argument must be one of the following: {names}"))
     })?;
-    match call.state.shared.eviction.set_policy(policy) {
+    match state.shared.eviction.set_policy(policy) {
         true => Ok(()),
-        false => Err(failed(format!(
-            "{policy} needs DRAM from the start: restart with --maxmemory-policy {policy}"
-        ))
-        .into()),
+        false => {
+            let reason = "needs DRAM from the start: restart with --maxmemory-policy";
+            Err(failed(POLICY, &format!("{policy} {reason} {policy}")))
+        }
     }
 }
 
@@ -173,20 +214,8 @@ pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         call.reply.ok();
         return Ok(());
     }
-    if call.is(1, "SET") && call.arguments.len() == 4 && change(call)? {
-        call.reply.ok();
-        return Ok(());
-    }
     if call.is(1, "SET") && call.arguments.len() >= 4 {
-        let name = String::from_utf8_lossy(call.arguments[2]).into_owned();
-        let known = settings(call.state).iter().any(|(of, _)| name.eq_ignore_ascii_case(of));
-        return Err(match known {
-            true => format!(
-                "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
-            ),
-            false => format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"),
-        }
-        .into());
+        return set(call);
     }
     let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
     Err(format!("ERR wrong number of arguments for 'config|{name}' command").into())

@@ -1,6 +1,6 @@
 //! Replies of commands that a differential test cannot check.
 
-use super::client::{Reply, Server, bulk, ok};
+use super::client::{Client, Reply, Server, bulk, ok};
 
 #[test]
 fn keys_are_set_read_counted_and_deleted_over_a_real_file() {
@@ -246,4 +246,31 @@ fn subcommands_are_listed_as_commands_and_found_by_pattern() {
     let found = names("command list filterby pattern config|*set*");
     assert_eq!(found, [bulk("config|resetstat"), bulk("config|set")]);
     assert_eq!(names("command list filterby pattern set"), [bulk("set")]);
+}
+
+#[test]
+fn settings_change_together_or_not_at_all() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    let value = |client: &mut Client, name: &str| {
+        let Reply::Array(pair) = client.call(&format!("config get {name}")) else {
+            panic!("a map")
+        };
+        pair[1].clone()
+    };
+    assert_eq!(client.call("config set timeout 7 tcp-keepalive 8 notify-keyspace-events Kg"), ok());
+    assert_eq!(value(&mut client, "timeout"), bulk("7"));
+    assert_eq!(value(&mut client, "tcp-keepalive"), bulk("8"));
+    for (line, name) in [
+        ("timeout 9 notify-keyspace-events KEA tcp-keepalive x", "tcp-keepalive"),
+        ("timeout 9 port 1", "port"),
+        ("timeout 9 TIMEOUT 10", "TIMEOUT"),
+    ] {
+        let Reply::Error(error) = client.call(&format!("config set {line}")) else {
+            panic!("{line}")
+        };
+        assert!(error.contains(&format!("argument '{name}'")), "{error}");
+        assert_eq!(value(&mut client, "timeout"), bulk("7"), "{line}");
+        assert_eq!(value(&mut client, "notify-keyspace-events"), bulk("gK"), "{line}");
+    }
 }
