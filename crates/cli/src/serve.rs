@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
 use ebbtide_engine::device::path::{self, DevicePath};
+use ebbtide_server::events::Classes;
 use ebbtide_server::following::Master;
 use ebbtide_server::log::Log as ServerLog;
 use ebbtide_server::{
@@ -61,6 +62,9 @@ pub(crate) struct Arguments {
     /// are lost
     #[arg(long, num_args = 1..=2, value_names = ["HOST", "PORT"])]
     replicaof: Vec<String>,
+    /// Publish events of keys of these classes, by the letters of Redis, such as KEA
+    #[arg(long, value_name = "CLASSES", default_value = "", hide_default_value = true, value_parser = classes)]
+    notify_keyspace_events: Classes,
     /// User for the Redis that is followed
     #[arg(long, value_name = "USER", requires = "masterauth")]
     masteruser: Option<String>,
@@ -166,6 +170,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             .map(|(path, node)| ClusterFile { path, node }),
         timeout_s: arguments.timeout,
         keepalive_s: arguments.tcp_keepalive,
+        events: arguments.notify_keyspace_events,
         log: ServerLog::to(move |event| log.tell(event.name, &event.text, json!({}))),
     };
     let stop = progress::on_interrupt()?;
@@ -177,6 +182,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         log.tell("ended", &text, json!({ "failed": ended.is_err() }));
     }
     ended.map_err(|error| Failure::of(error.is_input(), error))
+}
+
+/// Parses letters of classes of events.
+fn classes(letters: &str) -> Result<Classes, String> {
+    let expected = "expected letters among Ag$lshzxeKEtmdn";
+    Classes::parse(letters).ok_or_else(|| expected.to_string())
 }
 
 /// Parses `HOST PORT`, in one word or in two.

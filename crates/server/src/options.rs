@@ -11,6 +11,7 @@ use ebbtide_engine::device::path::DevicePath;
 use ebbtide_engine::store::StoreError;
 use thiserror::Error;
 
+use crate::events::Classes;
 use crate::eviction::EvictionPolicy;
 use crate::following::Master;
 use crate::log::Log;
@@ -90,6 +91,8 @@ pub struct ServeOptions {
     pub master_password: Option<String>,
     /// The cluster that the server is a node of.
     pub cluster: Option<ClusterFile>,
+    /// The classes of events of keys that are published.
+    pub events: Classes,
     /// Receiver of events while the server runs.
     pub log: Log,
 }
@@ -124,6 +127,7 @@ impl Default for ServeOptions {
             master_user: None,
             master_password: None,
             cluster: None,
+            events: Classes::default(),
             log: Log::default(),
         }
     }

@@ -345,6 +345,7 @@ fn settings(
         data: options.data.display().to_string(),
         timeout_s: options.timeout_s,
         keepalive_s: options.keepalive_s,
+        events: options.events,
         has_tls: options.tls.is_some(),
         cluster: None,
     }

@@ -21,6 +21,7 @@ use crate::acl::{Account, Acl};
 use crate::channels::{Channels, Message};
 use crate::client_id::ClientId;
 use crate::cluster::Cluster;
+use crate::events::Classes;
 use crate::eviction::{Eviction, EvictionPolicy};
 use crate::following::Following;
 use crate::log::Journal;
@@ -68,6 +69,8 @@ pub struct Settings {
     pub timeout_s: u64,
     /// Seconds after which the kernel probes a silent client; 0 for never.
     pub keepalive_s: u64,
+    /// The classes of events that are published at the start.
+    pub events: Classes,
     /// True if the TCP port speaks TLS.
     pub has_tls: bool,
     /// The cluster that the server is a node of.
@@ -264,7 +267,6 @@ impl Shared {
             timeout_s: AtomicU64::new(settings.timeout_s),
             keepalive_s: AtomicU64::new(settings.keepalive_s),
             eviction: Eviction::new(settings.policy, settings.uses_bytes, now_ms),
-            settings,
             acl,
             saving_users: Mutex::default(),
             storage,
@@ -274,7 +276,7 @@ impl Shared {
             reserved: Reserved::default(),
             watched: Watched::default(),
             waiting: Waiting::default(),
-            events: AtomicU32::new(0),
+            events: AtomicU32::new(settings.events.bits()),
             channels: Channels::default(),
             sources: Sources::default(),
             slow_scripts: SlowScripts::default(),
@@ -285,6 +287,7 @@ impl Shared {
             shutdown: AtomicBool::new(false),
             join_from: AtomicU64::new(0),
             written: [const { AtomicU64::new(0) }; STRIPES],
+            settings,
         }
     }
 

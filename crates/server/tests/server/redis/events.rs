@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ebbtide_server::events::Classes;
+
 use super::Redis;
 use crate::client::{Client, Reply, Server, bulk, ok};
 
@@ -315,4 +317,18 @@ fn a_full_cache_tells_of_the_keys_that_it_gives_up() {
     let messages = heard(&mut listener, &mut client);
     assert!(evicted > 0 && messages.len() >= evicted, "{evicted} of {}", messages.len());
     assert!(messages.iter().all(|message| message.starts_with("__keyevent@0__:evicted key")));
+}
+
+#[test]
+fn events_are_published_from_the_start_if_an_option_says_so() {
+    let server = Server::start(|options| {
+        options.events = Classes::parse("K$").expect("letters");
+    });
+    let mut listener = listen(server.client());
+    let mut client = server.client();
+    assert_eq!(client.call("set a 1"), ok());
+    assert_eq!(client.call("del a"), Reply::Integer(1));
+    assert_eq!(heard(&mut listener, &mut client), ["__keyspace@0__:a set"]);
+    let set = vec![bulk("notify-keyspace-events"), bulk("$K")];
+    assert_eq!(client.call("config get notify-keyspace-events"), Reply::Array(set));
 }
