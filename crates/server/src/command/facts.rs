@@ -22,19 +22,34 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Returns the indexes of the keys of a command among its arguments, with the rights that it
-    /// needs. `None` if a function has to find them, or the arguments have another form.
-    pub(super) fn keys(&self, arguments: &[&[u8]]) -> Option<Vec<(usize, Rights)>> {
+    /// Returns the indexes of the keys of a command among its arguments, with the flags of each.
+    /// `None` if a function has to find them, or the arguments have another form.
+    pub(super) fn keys(&self, arguments: &[&[u8]]) -> Option<Vec<(usize, &KeyFlags)>> {
         let mut keys = Vec::new();
         let mut specs = self.key_specs.iter();
-        let mut add = |spec: &KeySpec| !spec.is_partial() && spec.add_keys(arguments, &mut keys);
-        specs.all(|spec| spec.has_channels() || add(spec)).then_some(keys)
+        let all = specs.all(|spec| {
+            spec.has_channels() || !spec.is_partial() && spec.add_keys(arguments, &mut keys)
+        });
+        all.then_some(keys)
     }
 
     /// True if it has a flag.
     pub(super) fn has(&self, flag: &str) -> bool {
         self.flags.contains(&flag)
     }
+}
+
+/// Flags of keys: what a command does with them.
+pub(super) type KeyFlags = [&'static str];
+
+/// Returns the rights that a command needs for keys with these flags.
+pub(super) fn rights(flags: &KeyFlags) -> Rights {
+    let right = |flag: &&str| match *flag {
+        "access" => Rights::READ,
+        "insert" | "delete" | "update" => Rights::WRITE,
+        _ => Rights::NONE,
+    };
+    flags.iter().map(right).fold(Rights::NONE, Rights::and)
 }
 
 /// Where some keys of a command are.
@@ -97,16 +112,6 @@ impl KeySpec {
         KeySpec { flags, begin, find }
     }
 
-    /// The rights that a command needs for these keys.
-    fn rights(&self) -> Rights {
-        let right = |flag: &&str| match *flag {
-            "access" => Rights::READ,
-            "insert" | "delete" | "update" => Rights::WRITE,
-            _ => Rights::NONE,
-        };
-        self.flags.iter().map(right).fold(Rights::NONE, Rights::and)
-    }
-
     /// True if these are channels of one slot, which are routed as keys.
     fn has_channels(&self) -> bool {
         self.flags.contains(&"not_key")
@@ -135,7 +140,7 @@ impl KeySpec {
     }
 
     /// Appends the indexes of these keys. Returns false if the arguments have another form.
-    fn add_keys(&self, arguments: &[&[u8]], keys: &mut Vec<(usize, Rights)>) -> bool {
+    fn add_keys<'a>(&'a self, arguments: &[&[u8]], keys: &mut Vec<(usize, &'a KeyFlags)>) -> bool {
         let Some(mut first) = self.begin(arguments) else { return true };
         let count = arguments.len() as i64;
         let [a, b, c] = [0, 1, 2].map(|field| self.find.number(field));
@@ -158,7 +163,7 @@ impl KeySpec {
             return false;
         }
         let indexes = (first..=last).step_by(step.max(1) as usize);
-        keys.extend(indexes.map(|index| (index as usize, self.rights())));
+        keys.extend(indexes.map(|index| (index as usize, &self.flags[..])));
         true
     }
 

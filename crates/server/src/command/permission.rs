@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::facts::facts;
+use super::facts::{KeyFlags, facts, rights};
 use super::table::{Id, Spec, counted_names, range_of_migrate};
 use super::{Failure, Outcome};
 use crate::acl::{Account, Catalogue, Command, Context, Denied, Reason, Refusal, Request, Rights};
@@ -50,26 +50,36 @@ pub(super) fn check_rules(
 }
 
 /// Returns the indexes of a command's keys, and the rights that it needs.
-pub(super) fn keys(spec: &Spec, arguments: &[&[u8]]) -> Vec<(usize, Rights)> {
+fn keys(spec: &Spec, arguments: &[&[u8]]) -> Vec<(usize, Rights)> {
+    let keys = keys_with_flags(spec, arguments).into_iter();
+    keys.map(|(index, flags)| (index, rights(flags))).collect()
+}
+
+/// Returns the indexes of a command's keys, and what the command does with each.
+pub(super) fn keys_with_flags(spec: &Spec, arguments: &[&[u8]]) -> Vec<(usize, &'static KeyFlags)> {
+    const READ: &KeyFlags = &["RO", "access"];
+    const CHANGE: &KeyFlags = &["RW", "access", "update"];
+    const REPLACE: &KeyFlags = &["OW", "update"];
+    const TAKE: &KeyFlags = &["RW", "access", "delete"];
     // The number of arguments may be wrong.
     let after = |index: usize| arguments.get(index..).unwrap_or_default();
     match spec.id {
         _ if arguments.len() < 2 => Vec::new(),
         Id::Set if after(3).iter().any(|word| word.eq_ignore_ascii_case(b"get")) => {
-            vec![(1, Rights::BOTH)]
+            vec![(1, CHANGE)]
         }
-        Id::Set => vec![(1, Rights::WRITE)],
-        Id::Bitfield if only_gets(after(2)) => vec![(1, Rights::READ)],
-        Id::Bitfield => vec![(1, Rights::BOTH)],
+        Id::Set => vec![(1, REPLACE)],
+        Id::Bitfield if only_gets(after(2)) => vec![(1, READ)],
+        Id::Bitfield => vec![(1, CHANGE)],
         Id::Sort => {
-            let mut keys = vec![(1, Rights::READ)];
+            let mut keys = vec![(1, READ)];
             if let Some([to]) = spec.stored_key(arguments) {
                 let is_it = |word: &&[u8]| std::ptr::eq(*word, *to);
-                keys.extend(arguments.iter().position(is_it).map(|index| (index, Rights::WRITE)));
+                keys.extend(arguments.iter().position(is_it).map(|index| (index, REPLACE)));
             }
             keys
         }
-        Id::Migrate => range_of_migrate(arguments).map(|index| (index, Rights::BOTH)).collect(),
+        Id::Migrate => range_of_migrate(arguments).map(|index| (index, TAKE)).collect(),
         _ => {
             let facts = facts(&counted_names()[spec.counted(arguments)]);
             facts.and_then(|facts| facts.keys(arguments)).unwrap_or_default()

@@ -9,6 +9,7 @@ use ebbtide_structures::keyspace::DATABASES;
 
 use super::facts::facts;
 use super::keys::database;
+use super::permission::keys_with_flags;
 use super::{Call, Outcome, SYNTAX, Spec, TABLE, catalogue, find, routing};
 use crate::acl::Categories;
 use crate::glob;
@@ -258,24 +259,35 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
                 }
             }
         }
-        b"GETKEYS" if call.arguments.len() > 2 => {
-            let asked = &call.arguments[2..];
-            let spec = find(asked[0]).filter(|spec| spec.takes(asked.len()));
-            let keys: Vec<&[u8]> = spec.map_or(Vec::new(), |spec| spec.keys(asked).collect());
-            if spec.is_none() {
-                return Err("ERR Invalid command specified".into());
-            }
-            let may_have_none = spec.and_then(|spec| facts(spec.name));
-            let may_have_none = may_have_none.is_some_and(|facts| facts.has("no_mandatory_keys"));
-            if keys.is_empty() && !may_have_none {
-                return Err("ERR The command has no key arguments".into());
-            }
-            call.reply.array(keys.len());
-            keys.iter().for_each(|key| call.reply.bulk(key));
-        }
+        b"GETKEYS" if call.arguments.len() > 2 => keys_of(call, false)?,
+        b"GETKEYSANDFLAGS" if call.arguments.len() > 2 => keys_of(call, true)?,
         _ => {
             let name = String::from_utf8_lossy(subcommand).into_owned();
             return Err(format!("ERR unknown subcommand '{name}'. Try COMMAND HELP.").into());
+        }
+    }
+    Ok(())
+}
+
+/// Replies with the keys of the command that follows, each with its flags on request.
+fn keys_of<M: Memory>(call: &mut Call<'_, M>, with_flags: bool) -> Outcome {
+    let asked = &call.arguments[2..];
+    let spec = find(asked[0]).filter(|spec| spec.takes(asked.len()));
+    let spec = spec.ok_or("ERR Invalid command specified")?;
+    let keys = keys_with_flags(spec, asked);
+    let may_have_none = facts(spec.name).is_some_and(|facts| facts.has("no_mandatory_keys"));
+    if keys.is_empty() && !may_have_none {
+        return Err("ERR The command has no key arguments".into());
+    }
+    call.reply.array(keys.len());
+    for (index, flags) in keys {
+        if with_flags {
+            call.reply.array(2);
+        }
+        call.reply.bulk(asked[index]);
+        if with_flags {
+            call.reply.set(flags.len());
+            flags.iter().for_each(|flag| call.reply.status(flag));
         }
     }
     Ok(())

@@ -139,9 +139,14 @@ impl Spec {
                 ("SLAVES", 3),
                 ("SLOTS", 2),
             ],
-            Id::Command => {
-                &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)]
-            }
+            Id::Command => &[
+                ("COUNT", 2),
+                ("DOCS", -2),
+                ("GETKEYS", -4),
+                ("GETKEYSANDFLAGS", -4),
+                ("INFO", -2),
+                ("LIST", -2),
+            ],
             Id::Config => &[("GET", -3), ("RESETSTAT", 2), ("SET", -4)],
             Id::Function => &[("FLUSH", -2), ("LIST", -2)],
             Id::Latency => {
@@ -511,7 +516,7 @@ macro_rules! for_each_command {
         "INFO, NODES, SLOTS, SHARDS, MYID, KEYSLOT, REPLICAS, LINKS and COUNT-FAILURE-REPORTS. COUNTKEYSINSLOT and \
          GETKEYSINSLOT read the keys of the slot, which takes long for many. What would change the cluster is refused.";
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
-        "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
+        "Describes the commands. COUNT, LIST, INFO, DOCS, GETKEYS and GETKEYSANDFLAGS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
         "GET returns settings. SET changes timeout, tcp-keepalive, busy-reply-threshold, \
          maxmemory-policy and the settings of SLOWLOG and LATENCY. RESETSTAT sets counters to zero.";

@@ -130,8 +130,26 @@ fn the_keys_of_a_command_are_those_of_redis() {
         "ping",
         "config get x",
         "nothing a",
+        "set a 1",
+        "set a 1 get",
+        "bitfield a get u8 0",
+        "bitfield a set u8 0 1",
+        "sort a",
+        "sort a by x* store b",
+        "zunionstore d 2 a b",
+        "zinter 2 a b",
+        "georadius a 0 0 1 m store b",
+        "migrate h 1 a 0 1",
+        "migrate h 1  0 1 keys a b",
+        "lmpop 2 a b left",
+        "smove a b m",
+        "pfcount a b",
+        "touch a",
+        "spublish a m",
     ] {
-        let line = format!("command getkeys {line}");
-        assert_eq!(client.call(&line), redis.client.call(&line), "{line}");
+        for subcommand in ["getkeys", "getkeysandflags"] {
+            let line = format!("command {subcommand} {line}");
+            assert_eq!(client.call(&line), redis.client.call(&line), "{line}");
+        }
     }
 }
