@@ -171,7 +171,7 @@ impl Client {
         }
     }
 
-    /// True if a command of the client waits for an element of a key.
+    /// True if a command of the client waits for an element of a key, or for the end of a pause.
     pub fn is_blocked(&self) -> bool {
         self.session.blocked.is_some()
     }
@@ -189,9 +189,9 @@ impl Client {
             return true;
         }
         let words: Vec<&[u8]> = blocked.words.iter().map(Vec::as_slice).collect();
-        let arguments = Arguments { words: &words, staged: &[] };
+        let arguments = Arguments { words: &words, staged: &blocked.staged };
         self.whole_replies = self.reply.len();
-        self.session.resumed = Some(blocked.deadline_ms);
+        self.session.resumed = (!blocked.is_postponed).then_some(blocked.deadline_ms);
         command::execute(memory, state, &mut self.session, arguments, &mut self.reply);
         self.session.resumed = None;
         if self.is_blocked() {

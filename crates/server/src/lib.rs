@@ -39,6 +39,7 @@ mod metrics;
 mod number;
 mod options;
 mod patience;
+pub mod pause;
 mod protocol;
 pub mod rdb;
 mod reserved;

@@ -96,7 +96,7 @@ pub struct Session {
     pub closing: bool,
     /// Replies that the client does not want (`CLIENT REPLY`).
     pub silent: Silent,
-    /// The command that waits for an element of a key.
+    /// The command that waits for an element of a key, or for the end of a pause.
     pub blocked: Option<Box<Blocked>>,
     /// While a command that waits runs again: when its time is over.
     pub resumed: Option<Option<u64>>,
@@ -110,14 +110,18 @@ pub struct Session {
 /// Refusals of a command that come into the log. A script may cause many.
 const REFUSED_MAX: usize = 16;
 
-/// A command that waits for an element of a key.
-#[derive(Debug)]
+/// A command that waits for an element of a key, or for the end of a pause.
+#[derive(Debug, Default)]
 pub struct Blocked {
     /// Its name and arguments.
     pub words: Vec<Vec<u8>>,
+    /// The arguments that lie in memory.
+    pub staged: Vec<Staged>,
+    /// True if it waits for the end of a pause, and has not run yet.
+    pub is_postponed: bool,
     /// The database of its keys.
     pub database: usize,
-    /// The keys.
+    /// The keys that it waits for.
     pub keys: Vec<Vec<u8>>,
     /// When its time is over, in milliseconds since the Unix epoch; `None` for never.
     pub deadline_ms: Option<u64>,
@@ -127,7 +131,8 @@ impl Blocked {
     /// Bytes of DRAM that it holds, here and in the queues of its keys.
     fn held_bytes(&self) -> usize {
         const WORD_BYTES: usize = 64;
-        self.words.iter().map(|word| word.len() * 3 + WORD_BYTES * 3).sum()
+        let words = self.words.iter().map(|word| word.len() * 3 + WORD_BYTES * 3);
+        words.sum::<usize>() + self.staged.len() * size_of::<Staged>()
     }
 }
 

@@ -25,6 +25,7 @@ use crate::events::Classes;
 use crate::eviction::{Eviction, EvictionPolicy};
 use crate::following::Following;
 use crate::log::Journal;
+use crate::pause::Pause;
 use crate::protocol::Protocol;
 use crate::reserved::Reserved;
 use crate::script::{SlowScripts, Sources};
@@ -209,6 +210,8 @@ pub struct Shared {
     pub watched: Watched,
     /// The clients that wait for an element of a key.
     pub waiting: Waiting,
+    /// The time in which commands of clients wait.
+    pub pause: Pause,
     /// Bits of the [classes](crate::events::Classes) of events that are published.
     pub events: AtomicU32,
     /// Subscriptions.
@@ -276,6 +279,7 @@ impl Shared {
             reserved: Reserved::default(),
             watched: Watched::default(),
             waiting: Waiting::default(),
+            pause: Pause::default(),
             events: AtomicU32::new(settings.events.bits()),
             channels: Channels::default(),
             sources: Sources::default(),

@@ -110,6 +110,7 @@ fn wait_then<M: Memory>(
         database: call.session.database,
         keys: keys.iter().map(|key| key.to_vec()).collect(),
         deadline_ms,
+        ..Blocked::default()
     };
     let waiter = (call.session.id, call.state.core);
     call.state.shared.waiting.enter(waiter, blocked.database, &blocked.keys, &of);

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use ebbtide_core::Memory;
 
+use super::facts::facts;
 use super::keys::database;
 use super::transactions::forget;
-use super::{Call, Failure, Outcome, SYNTAX, routing};
+use super::{Arguments, Call, Failure, Id, Outcome, SYNTAX, Spec, counted_names, find, routing};
 use crate::acl::{Account, Context, DEFAULT, Reason, Refusal};
 use crate::number::integer;
+use crate::pause::Paused;
 use crate::protocol::Protocol;
-use crate::session::{Session, Silent};
+use crate::session::{Blocked, Session, Silent};
 use crate::shared::{ClientInfo, Note};
 use crate::state::State;
 use crate::statistics::Counter;
@@ -261,6 +263,7 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             call.reply.ok();
         }
         (b"UNBLOCK", 3 | 4) => unblock(call)?,
+        (b"PAUSE" | b"UNPAUSE", _) => pause(call)?,
         (b"KILL", 4..) => {
             let filter = kill_filter(call)?;
             let killed = kill(call, &filter);
@@ -269,6 +272,71 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         _ => return Err(SYNTAX.into()),
     }
     Ok(())
+}
+
+/// `CLIENT PAUSE` and `CLIENT UNPAUSE`.
+fn pause<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let pause = &call.state.shared.pause;
+    let waiters = if call.is(1, "UNPAUSE") {
+        pause.end()
+    } else {
+        if call.arguments.len() > 4 {
+            let text = "ERR unknown subcommand or wrong number of arguments for 'pause'";
+            return Err(format!("{text}. Try CLIENT HELP.").into());
+        }
+        let ms = integer(call.arguments[2]);
+        let ms = ms.ok_or(Failure::from("ERR timeout is not an integer or out of range"))?;
+        let ms = u64::try_from(ms).map_err(|_| Failure::from("ERR timeout is negative"))?;
+        let paused = match call.arguments.get(3) {
+            None => Paused::All,
+            Some(_) if call.is(3, "ALL") => Paused::All,
+            Some(_) if call.is(3, "WRITE") => Paused::Writes,
+            Some(_) => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        };
+        pause.begin(call.state.now_ms.get().saturating_add(ms), paused)
+    };
+    waiters.into_iter().for_each(|waiter| call.state.wake(waiter));
+    call.reply.ok();
+    Ok(())
+}
+
+/// Lets a command wait for the end of a pause. Returns false if there is none for it.
+pub(super) fn postpone(
+    spec: &Spec,
+    state: &State,
+    session: &mut Session,
+    arguments: Arguments<'_>,
+) -> bool {
+    // A command that has waited for an element goes on.
+    if session.follows || session.resumed.is_some() {
+        return false;
+    }
+    let writes = || match &session.queued {
+        Some(queued) if spec.id == Id::Exec => queued.commands.iter().any(|command| {
+            let words: Vec<&[u8]> = command.words.iter().map(Vec::as_slice).collect();
+            find(words[0]).is_some_and(|spec| may_change(spec, &words))
+        }),
+        _ => may_change(spec, arguments.words),
+    };
+    let waiter = (session.id, state.core);
+    let until_ms = state.shared.pause.until_ms(waiter, state.now_ms.get(), writes);
+    let Some(until_ms) = until_ms else { return false };
+    session.blocked = Some(Box::new(Blocked {
+        words: arguments.words.iter().map(|word| word.to_vec()).collect(),
+        staged: arguments.staged.to_vec(),
+        is_postponed: true,
+        database: session.database,
+        keys: Vec::new(),
+        deadline_ms: Some(until_ms),
+    }));
+    true
+}
+
+/// True if a command may change keys or publish messages.
+fn may_change(spec: &Spec, arguments: &[&[u8]]) -> bool {
+    let counted = &counted_names()[spec.counted(arguments)];
+    facts(counted).is_some_and(|facts| facts.has("write"))
+        || matches!(spec.id, Id::Eval | Id::Evalsha | Id::Pfcount | Id::Publish | Id::Spublish)
 }
 
 /// `CLIENT UNBLOCK`: ends the waiting of a client. Replies with 1 if it waited.

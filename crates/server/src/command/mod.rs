@@ -567,6 +567,9 @@ fn dispatch<M: Memory>(
         client.command = &counted_names()[counted];
         client.last_ms = state.now_ms.get();
     });
+    if clients::postpone(spec, state, session, Arguments { words: arguments, staged }) {
+        return Ok(());
+    }
     if let Some(queued) = &mut session.queued
         && !spec.in_transaction
     {

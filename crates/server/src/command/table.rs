@@ -105,10 +105,12 @@ impl Spec {
                 ("LIST", -2),
                 ("NO-EVICT", 3),
                 ("NO-TOUCH", 3),
+                ("PAUSE", -3),
                 ("REPLY", 3),
                 ("SETINFO", 4),
                 ("SETNAME", 3),
                 ("UNBLOCK", -3),
+                ("UNPAUSE", 2),
             ],
             Id::Cluster => &[
                 ("ADDSLOTS", -3),
@@ -511,7 +513,7 @@ macro_rules! for_each_command {
          for one.";
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
         "ID, GETNAME, SETNAME, SETINFO, LIST by ID or TYPE, INFO, KILL by address or by ID, TYPE, ADDR, LADDR, USER and SKIPME, \
-         REPLY, UNBLOCK, NO-EVICT and NO-TOUCH.";
+         REPLY, UNBLOCK, NO-EVICT, NO-TOUCH, PAUSE and UNPAUSE. Keys expire during a pause, and PUBLISH waits as a change.";
     Cluster "cluster" -2 Nothing (0 0 0) "cluster" "3.0.0" cluster::cluster,
         "INFO, NODES, SLOTS, SHARDS, MYID, KEYSLOT, REPLICAS, LINKS and COUNT-FAILURE-REPORTS. COUNTKEYSINSLOT and \
          GETKEYSINSLOT read the keys of the slot, which takes long for many. What would change the cluster is refused.";

@@ -30,6 +30,7 @@ mod models;
 mod monitoring;
 mod month;
 mod months;
+mod pause;
 mod rdb;
 mod redis;
 mod retaken;

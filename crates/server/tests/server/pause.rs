@@ -1,0 +1,113 @@
+//! Commands wait while the clients are paused (`CLIENT PAUSE`), as in a stock `redis-server`.
+
+use super::client::{Client, Reply, Server, bulk, encode, ok};
+use super::redis::Redis;
+
+/// A pause that no test sees the end of.
+const LONG: &str = "client pause 100000000";
+
+/// Runs a scenario with clients of ours, and with clients of Redis. Returns the replies of ours.
+fn both(scenario: impl Fn(&mut dyn FnMut() -> Client) -> Vec<Reply>) -> Vec<Reply> {
+    let server = Server::start(|options| options.cores = 2);
+    let found = scenario(&mut || server.client());
+    if let Some(redis) = Redis::start() {
+        assert_eq!(found, scenario(&mut || redis.another()));
+    }
+    found
+}
+
+#[test]
+fn changes_wait_during_a_pause_of_changes_and_reads_go_on() {
+    let lines = [
+        "set a 2",
+        "incr b",
+        "del a",
+        "publish news m",
+        "pfcount h",
+        "eval return(redis.call('set','a',3)) 0",
+        "expire a 100",
+    ];
+    let seen = both(|connect| {
+        let mut admin = connect();
+        assert_eq!(admin.call("set a 1"), ok());
+        assert_eq!(admin.call(&format!("{LONG} write")), ok());
+        let mut writers: Vec<Client> = lines.iter().map(|_| connect()).collect();
+        for (writer, line) in writers.iter_mut().zip(lines) {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            writer.request(&words);
+        }
+        let mut seen = Vec::new();
+        for line in ["get a", "exists b", "ping", "eval_ro return(redis.call('get','a')) 0"] {
+            seen.push(admin.call(line));
+        }
+        // A transaction without a change does not wait.
+        for line in ["multi", "get a", "exec"] {
+            seen.push(admin.call(line));
+        }
+        seen.push(connect().call("client unpause"));
+        for writer in &mut writers {
+            // They run in any order.
+            assert!(!matches!(writer.reply(), None | Some(Reply::Error(_))));
+        }
+        seen
+    });
+    assert_eq!(seen[0], bulk("1"));
+}
+
+#[test]
+fn a_command_that_waited_runs_once_and_before_those_after_it() {
+    both(|connect| {
+        let (mut admin, mut client) = (connect(), connect());
+        let mut seen = vec![admin.call(&format!("{LONG} write"))];
+        let long = vec![b'x'; 300_000];
+        let mut sent = Vec::new();
+        for words in
+            [&[&b"get"[..], b"a"][..], &[b"incr", b"a"], &[b"get", b"a"], &[b"set", b"b", &long]]
+        {
+            sent.extend(encode(words));
+        }
+        sent.extend(encode(&[b"strlen", b"b"]));
+        client.send(&sent);
+        seen.push(client.reply().expect("the first reads"));
+        seen.push(admin.call("get a"));
+        // A new pause takes the place of the first.
+        seen.push(admin.call(&format!("{LONG} write")));
+        seen.push(admin.call("exists a b"));
+        seen.push(admin.call("client unpause"));
+        seen.extend((0..4).map(|_| client.reply().expect("a reply")));
+        seen
+    });
+}
+
+#[test]
+fn all_commands_wait_until_the_time_of_a_pause_is_over() {
+    both(|connect| {
+        let (mut admin, mut client) = (connect(), connect());
+        let mut seen = vec![admin.call("set a 1"), admin.call("client pause 100")];
+        for line in ["get a", "ping", "client unpause", "multi", "get a", "exec"] {
+            seen.push(client.call(line));
+        }
+        seen.push(admin.call("client pause 50 all"));
+        // It waits for the end of the pause, and then for an element.
+        seen.push(client.call("blpop list 0.01"));
+        seen
+    });
+}
+
+#[test]
+fn a_transaction_with_a_change_waits_with_its_last_command() {
+    both(|connect| {
+        let (mut admin, mut client) = (connect(), connect());
+        let mut seen = vec![client.call("multi")];
+        seen.push(admin.call(&format!("{LONG} write")));
+        client.request(&[b"set", b"a", b"1"]);
+        seen.push(admin.call("client unpause"));
+        seen.push(client.reply().expect("it is queued"));
+        seen.push(admin.call(&format!("{LONG} write")));
+        client.request(&[b"exec"]);
+        seen.push(admin.call("get a"));
+        seen.push(admin.call("client unpause"));
+        seen.push(client.reply().expect("it has run"));
+        seen
+    });
+}
