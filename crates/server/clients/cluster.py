@@ -23,21 +23,14 @@ for protocol in (2, 3):
     assert len(list(client.scan_iter(match="py:*", count=100))) == 303
     slot = client.keyslot("{py}x")
     assert client.mset({"{py}x": 1, "{py}y": 2}) and client.cluster_countkeysinslot(slot) == 2
-    assert sorted(client.cluster_get_keys_in_slot(slot, 10)) == [b"{py}x", b"{py}y"]
+    found = client.cluster_get_keys_in_slot(slot, 10)
+    assert sorted(redis.utils.str_if_bytes(key) for key in found) == ["{py}x", "{py}y"]
     assert client.eval("return redis.call('incrby', KEYS[1], ARGV[1])", 1, "{py}x", 5) == 6
     try:
         client.mget("py:1", "py:2")
         raise AssertionError("keys of two slots")
     except redis.RedisClusterException:
         pass
-    messages = client.pubsub(ignore_subscribe_messages=True)
-    messages.ssubscribe("{py}news")
-    messages.get_sharded_message(timeout=1)
-    client.spublish("{py}news", "hello")
-    message = None
-    while message is None:
-        message = messages.get_sharded_message(timeout=1)
-    assert message["data"] == b"hello"
     assert client.cluster_info(target_nodes=redis.RedisCluster.RANDOM)["cluster_state"] == "ok"
     assert len(client.cluster_nodes()) == 3 and client.cluster_shards()
-print("RedisCluster: RESP2 and RESP3, redirection, pipelines, MGET, scan_iter, keys of a slot, scripts, SPUBLISH")
+print("RedisCluster: RESP2 and RESP3, redirection, pipelines, MGET, scan_iter, keys of a slot, scripts")
