@@ -413,7 +413,7 @@ fn clients_find_the_nodes_as_in_redis() {
     let Some(mut twins) = Twins::start() else { return };
     let ports = [twins.ports[1], twins.ports[0]];
     for line in ["cluster slots", "cluster shards"] {
-        for hello in ["hello 2", "hello 3"] {
+        for hello in ["hello 3", "hello 2"] {
             let words = twins.line(hello);
             twins.both(&words);
             let words = twins.line(line);
