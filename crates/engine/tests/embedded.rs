@@ -399,6 +399,30 @@ fn changes_that_do_not_fit_together_leave_everything_as_it_was() {
     map.apply(nothing).unwrap();
 }
 
+/// The process that has made the store ends without closing it. It is run by the next test.
+#[test]
+fn makes_a_store_for_another_test() {
+    let Some(path) = std::env::var_os("EBBTIDE_NEW_STORE") else { return };
+    let store = small(path.as_ref()).size("4MiB").durability("none").open().unwrap();
+    store.map("m").unwrap();
+    std::process::abort();
+}
+
+#[test]
+fn a_new_store_has_its_layout_after_a_crash_under_any_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let ended = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "makes_a_store_for_another_test"])
+        .env("EBBTIDE_NEW_STORE", &path)
+        .output()
+        .unwrap();
+    assert!(!ended.status.success());
+    // Its size is not given.
+    let store = small(&path).open().unwrap();
+    assert!(store.map("m").unwrap().is_empty().unwrap());
+}
+
 /// A change frees what it has written for itself when it fails. It does not take that for room.
 #[test]
 fn large_values_that_do_not_fit_together_are_refused_together() {

@@ -80,6 +80,11 @@ impl Layout {
         Gap { at, pages: larger.key_pages - self.key_pages }
     }
 
+    /// True if the store in `memory` has not been made yet.
+    pub(super) fn is_missing(memory: &mut FlashMemory<'_>) -> bool {
+        memory.load::<u64>(Addr(0)) == 0
+    }
+
     /// The keys and the layout of the store in `memory`. It is made by `new` if it is blank, and
     /// uses new pages if it has grown.
     pub(super) fn of(

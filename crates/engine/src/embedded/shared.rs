@@ -37,13 +37,18 @@ impl Open {
         let jobs = Arc::new(engine.map_err(Error::of_engine)?).start();
         let (jobs, path) = (jobs.map_err(Error::of_engine)?, file.path().to_path_buf());
         let opened = jobs.submit(move |memory| {
+            let is_new = Layout::is_missing(memory);
             let (keys, layout) = Layout::of(memory, &path, new)?;
             let space = Space { keys, order: layout.order(), room: Room::default() };
             // Large values that a crash has left without a key.
             while space.room.reclaim_large(&keys, memory) {}
-            Ok::<_, Error>((space, layout))
+            Ok::<_, Error>((space, layout, is_new))
         });
-        let (space, layout) = opened.wait()??;
+        let (space, layout, is_new) = opened.wait()??;
+        if is_new {
+            // No policy lets a crash take the layout: the next opening may not name the sizes.
+            jobs.checkpoint()?;
+        }
         Ok(Open { jobs, space, layout })
     }
 }
