@@ -283,6 +283,7 @@ fn a_full_store_changes_nothing() {
     let ordered = store.ordered_map("o").unwrap();
     let fitted = (0..5_000u32).take_while(|n| ordered.insert(n.to_be_bytes(), "").is_ok()).count();
     assert!((100..5_000).contains(&fitted), "{fitted} keys");
+    assert!(matches!(ordered.insert(5_000u32.to_be_bytes(), ""), Err(Error::Full)));
     assert_eq!((ordered.len().unwrap(), ordered.iter().count()), (fitted as u64, fitted));
     assert!(order_bytes_for(fitted as u64) >= 64 << 10);
 }

@@ -100,3 +100,19 @@ fn check_base(base: Addr) {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Corrupt(pub String);
+
+/// The reason why a tree has not done what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TreeError {
+    /// The pages are not those of the tree.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// There is no page for a new row.
+    #[error("the tree at {base:?} is full: all its {pages} pages are in use")]
+    Full {
+        /// The start of the tree.
+        base: Addr,
+        /// Its number of pages.
+        pages: u64,
+    },
+}

@@ -86,7 +86,8 @@ impl Builder {
     }
 
     /// Sets the room for the order of all ordered maps, in addition to `size`. The default is an
-    /// eighth of `size`.
+    /// eighth of `size`. An ordered map takes no key that finds no room there:
+    /// [`Error::Full`](super::Error::Full).
     pub fn order(self, size: impl ToString) -> Builder {
         Builder { order: Some(size.to_string()), ..self }
     }

@@ -6,7 +6,7 @@ use ebbtide_core::durability::TransactionError;
 use ebbtide_structures::keyspace::{
     Full, KEY_BYTES_MAX, NotKeyspace, VALUE_BYTES_MAX, WHOLE_BYTES_MAX,
 };
-use ebbtide_structures::{CatalogueError, Corrupt, MapFull};
+use ebbtide_structures::{CatalogueError, Corrupt, MapFull, TreeError};
 use thiserror::Error as ThisError;
 
 use super::limits::{MAPS_MAX, NAME_BYTES_MAX, TAG};
@@ -114,6 +114,16 @@ impl Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         Error::Engine(error.into())
+    }
+}
+
+/// The order of keys has no room: the store is full, whatever other pages it has.
+impl From<TreeError> for Error {
+    fn from(error: TreeError) -> Error {
+        match error {
+            TreeError::Corrupt(corrupt) => Error::Structure(corrupt),
+            TreeError::Full { .. } => Error::Full,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use ebbtide_core::{Addr, Hint, Memory, Value};
 
-use super::{Corrupt, PAGE, check_base};
+use super::{Corrupt, PAGE, TreeError, check_base};
 use crate::latch;
 use crate::row::Row;
 use inner::Known;
@@ -76,7 +76,7 @@ const AHEAD: u64 = 16;
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(last, [([7, 98], [8, 5, 10]), ([7, 99], [0, 0, 10])]);
-/// # Ok::<(), ebbtide_structures::Corrupt>(())
+/// # Ok::<(), ebbtide_structures::TreeError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct BTree<K, R> {
@@ -160,8 +160,14 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Sets the row of `key`, and returns the previous one.
     ///
     /// # Errors
-    /// As for [`get`](BTree::get), and if there is no page for a new row. Nothing is then changed.
-    pub fn insert<M: Memory>(&self, memory: &mut M, key: K, row: R) -> Result<Option<R>, Corrupt> {
+    /// [`TreeError`] if the pages are not those of the tree, or there is none for a new row. Nothing
+    /// is then changed.
+    pub fn insert<M: Memory>(
+        &self,
+        memory: &mut M,
+        key: K,
+        row: R,
+    ) -> Result<Option<R>, TreeError> {
         self.update(memory, key, |_| Some(row))
     }
 
@@ -169,7 +175,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Errors
     /// As for [`get`](BTree::get).
-    pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Corrupt> {
+    pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, TreeError> {
         if self.is_empty(memory) { Ok(None) } else { self.update(memory, key, |_| None) }
     }
 
@@ -187,7 +193,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         memory: &mut M,
         key: K,
         change: impl FnOnce(Option<R>) -> Option<R>,
-    ) -> Result<Option<R>, Corrupt> {
+    ) -> Result<Option<R>, TreeError> {
         self.plant(memory)?;
         let mut change = Some(change);
         let changed =
@@ -196,7 +202,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                 self.change_row(memory, page, header, key, change)
             });
         let Some(Changed { found, divided, is_due, low }) = changed? else {
-            return Err(self.wrong("it has lost its root"));
+            return Err(self.wrong("it has lost its root").into());
         };
         if let Some(new) = divided {
             self.link(memory, 1, new)?;
@@ -215,7 +221,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         header: Header<K>,
         key: K,
         change: impl FnOnce(Option<R>) -> Option<R>,
-    ) -> Result<Changed<K, R>, Corrupt> {
+    ) -> Result<Changed<K, R>, TreeError> {
         let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
         let found = slot.map(|slot| leaf::row::<M, K, R>(memory, page, slot));
         let (mut divided, mut is_due) = (None, false);
@@ -246,7 +252,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         page: Addr,
         header: Header<K>,
         (key, row): (K, &R),
-    ) -> Result<inner::Child<K>, Corrupt> {
+    ) -> Result<inner::Child<K>, TreeError> {
         let mut keys = leaf::keys::<M, K, R>(memory, page, &header);
         let is_last = header.right == 0 && keys.last().is_some_and(|(last, _)| *last < key);
         let upper = keys.split_off(if is_last { keys.len() } else { keys.len() / 2 });
@@ -292,7 +298,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ) -> Result<(), Corrupt> {
         while !self.grow(memory, level, new)? {
             let place = (Some(new.0), level);
-            let divided = self.at_page(memory, place, Access::Write, |memory, page, header| {
+            let link = |memory: &mut M, page, header: Header<K>| -> Result<_, Corrupt> {
                 let known = inner::known::<M, K, R>(memory, page, &header, new);
                 if known != Known::Not || !self.is_there(memory, level, new)? {
                     return Ok((None, true));
@@ -302,7 +308,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                     return Ok((None, true));
                 }
                 self.divide_inner(memory, page, header, new)
-            })?;
+            };
+            let divided = self.at_page(memory, place, Access::Write, link)?;
             // The root may have become lower since.
             let Some((above, is_linked)) = divided else { continue };
             if let Some(above) = above {
@@ -408,9 +415,10 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         from: Option<K>,
         goes_on: impl Fn(&K) -> bool,
     ) -> Result<(), Corrupt> {
-        let leaves = self.at_page(memory, (from, 1), Access::Read, |memory, page, header| {
+        let following = |memory: &mut M, page, header: Header<K>| -> Result<_, Corrupt> {
             Ok(inner::following::<M, K, R>(memory, page, &header, from, AHEAD))
-        })?;
+        };
+        let leaves = self.at_page(memory, (from, 1), Access::Read, following)?;
         for (_, leaf) in leaves.into_iter().flatten().take_while(|(key, _)| goes_on(key)) {
             memory.hint(Hint::WillNeed(self.address(leaf)?));
         }

@@ -17,7 +17,7 @@ use super::inner;
 use super::node::{Header, PageNumber, Shape, load_free, write_free};
 use crate::retry::retry_faults;
 use crate::row::Row;
-use crate::{Corrupt, latch};
+use crate::{Corrupt, TreeError, latch};
 
 /// The tree's own words, after the latch in its first page. Zeros are an empty tree.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -116,13 +116,13 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Calls `body` with the page of `level` that holds `key`. `None` as the key stands for the
     /// range before all keys. Returns `None` if the tree is lower than `level`. With
     /// [`Access::Read`], `body` may run more than once and must have no effect but its result.
-    pub(super) fn at_page<M: Memory, T>(
+    pub(super) fn at_page<M: Memory, T, E: From<Corrupt>>(
         &self,
         memory: &mut M,
         (key, level): (Option<K>, u8),
         access: Access,
-        mut body: impl FnMut(&mut M, Addr, Header<K>) -> Result<T, Corrupt>,
-    ) -> Result<Option<T>, Corrupt> {
+        mut body: impl FnMut(&mut M, Addr, Header<K>) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
         loop {
             let own = self.own(memory);
             let Some((number, root_level)) = own.root() else {
@@ -163,7 +163,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
                     Step::Stale if self.own(memory).has_lost_a_page(&own) => break,
                     Step::Stale => {
                         let number = spot.number;
-                        return Err(self.wrong(&format!("page {number} is not what leads to it")));
+                        return Err(self
+                            .wrong(&format!("page {number} is not what leads to it"))
+                            .into());
                     }
                 };
             }
@@ -171,7 +173,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Makes an empty leaf the root, if there is none.
-    pub(super) fn plant<M: Memory>(&self, memory: &mut M) -> Result<(), Corrupt> {
+    pub(super) fn plant<M: Memory>(&self, memory: &mut M) -> Result<(), TreeError> {
         if self.own(memory).root().is_some() {
             return Ok(());
         }
@@ -182,7 +184,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
             let number = self.take_held(memory)?.ok_or_else(|| self.full())?;
             self.make_root(memory, (number, 0), |memory, page| {
                 Header::<K>::new(0, 0, None, None).write::<M, R>(memory, page);
-            })
+            })?;
+            Ok(())
         })
     }
 
@@ -295,10 +298,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// The error that no page is left.
-    pub(super) fn full(&self) -> Corrupt {
-        Corrupt(format!(
-            "the tree at {:?} is full: all its {} pages are in use",
-            self.base, self.pages
-        ))
+    pub(super) fn full(&self) -> TreeError {
+        TreeError::Full { base: self.base, pages: self.pages }
     }
 }

@@ -12,7 +12,7 @@ use std::ops::{Bound, ControlFlow};
 
 use ebbtide_core::{Addr, Memory};
 
-use super::{BTree, Corrupt};
+use super::{BTree, Corrupt, TreeError};
 use key::{Key, SLICE_BYTES, TOP};
 
 /// Words by byte strings of up to [`KEY_BYTES_MAX`](OrderedMap::KEY_BYTES_MAX) bytes, in order;
@@ -96,14 +96,14 @@ impl OrderedMap {
     /// Sets the value of `key`, and returns the old one.
     ///
     /// # Errors
-    /// As for [`get`](OrderedMap::get), and when there is no page for a new key. Nothing is then
-    /// changed.
+    /// As for [`get`](OrderedMap::get), and [`TreeError::Full`] when there is no page for a new key.
+    /// Nothing is then changed.
     pub fn put<M: Memory>(
         &self,
         memory: &mut M,
         key: &[u8],
         value: u64,
-    ) -> Result<Option<u64>, Corrupt> {
+    ) -> Result<Option<u64>, TreeError> {
         check(key)?;
         loop {
             if let Some(old) = self.put_once(memory, key, value)? {
@@ -116,7 +116,7 @@ impl OrderedMap {
     ///
     /// # Errors
     /// As for [`get`](OrderedMap::get).
-    pub fn remove<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
+    pub fn remove<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, TreeError> {
         check(key)?;
         let mut place = self.walk(memory, key)?;
         if place.is_above_the_end() {
@@ -203,7 +203,7 @@ impl OrderedMap {
         memory: &mut M,
         key: &[u8],
         value: u64,
-    ) -> Result<Option<Option<u64>>, Corrupt> {
+    ) -> Result<Option<Option<u64>>, TreeError> {
         let mut place = self.walk(memory, key)?;
         if !self.enter(memory, &mut place.path)? {
             return Ok(None);
@@ -222,7 +222,7 @@ impl OrderedMap {
 
     /// Counts a row that will be added to the last layer of `path`. Returns false if other jobs
     /// have left it.
-    fn enter<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<bool, Corrupt> {
+    fn enter<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<bool, TreeError> {
         let Some(&(_, layer)) = path.last() else { return Ok(true) };
         let count = self.tree.update(memory, Key::count(layer), |count| Some(count? + 1))?;
         if count.is_none() {
@@ -232,7 +232,7 @@ impl OrderedMap {
     }
 
     /// Counts off a row of the last layer of `path`, and removes the layers that have none.
-    fn leave<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), Corrupt> {
+    fn leave<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), TreeError> {
         let Some(&(_, layer)) = path.last() else { return Ok(()) };
         let count = self.tree.update(memory, Key::count(layer), |count| {
             count?.checked_sub(1).filter(|left| *left > 0)
@@ -241,7 +241,7 @@ impl OrderedMap {
     }
 
     /// Removes the row that leads to the last layer of `path`, which has no rows.
-    fn unlink<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), Corrupt> {
+    fn unlink<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), TreeError> {
         let Some((row, layer)) = path.pop() else { return Ok(()) };
         let other = |found: &u64| *found != layer;
         let found = self.tree.update(memory, row, |found| found.filter(other))?;
@@ -255,7 +255,7 @@ impl OrderedMap {
         memory: &mut M,
         place: &Place<'_>,
         value: u64,
-    ) -> Result<bool, Corrupt> {
+    ) -> Result<bool, TreeError> {
         let mut rows = Vec::new();
         let added = self.add_rows(memory, place, value, &mut rows);
         if added != Ok(true) {
@@ -274,7 +274,7 @@ impl OrderedMap {
         place: &Place<'_>,
         value: u64,
         rows: &mut Vec<Key>,
-    ) -> Result<bool, Corrupt> {
+    ) -> Result<bool, TreeError> {
         let rest = place.rest;
         let mut starts: Vec<usize> = (0..rest.len()).step_by(SLICE_BYTES).skip(1).collect();
         let mut leads_to = value;
@@ -292,7 +292,7 @@ impl OrderedMap {
     }
 
     /// Returns a number that no layer ever had.
-    fn new_layer<M: Memory>(&self, memory: &mut M) -> Result<u64, Corrupt> {
+    fn new_layer<M: Memory>(&self, memory: &mut M) -> Result<u64, TreeError> {
         let next = |last: Option<u64>| Some(last.unwrap_or(TOP) + 1);
         let last = self.tree.update(memory, Key::count(TOP), next)?;
         Ok(last.unwrap_or(TOP) + 1)
@@ -366,8 +366,8 @@ mod tests {
     fn a_key_that_is_too_long_is_an_error_that_says_so() {
         let (mut memory, map) = (Plain::zeroed(OrderedMap::bytes(40)), OrderedMap::at(Addr(0), 40));
         assert_eq!(map.put(&mut memory, &[7; 4096], 1), Ok(None));
-        let Corrupt(said) = map.put(&mut memory, &[7; 4097], 1).unwrap_err();
-        assert_eq!(said, "a key has at most 4096 bytes, not 4097");
+        let error = map.put(&mut memory, &[7; 4097], 1).unwrap_err();
+        assert_eq!(error.to_string(), "a key has at most 4096 bytes, not 4097");
     }
 
     #[test]
