@@ -4,9 +4,9 @@
 //! From [`Journal::hold`] on, a slot that held a page is not overwritten before it is copied. No
 //! new superblock is written before the log is copied.
 //!
-//! Three parts form a complete store: the base map of the newest superblock, the log from its
-//! horizon to a durable place, and the slots that these two name. They are copied in this order.
-//! The copy ends at that place of the log.
+//! A complete store has three parts. They are the base map of the newest superblock, the log from
+//! its horizon to a durable place, and the slots that these two name. They are copied in this
+//! order. The copy ends at that place of the log.
 //!
 //! Slots are copied in order, so that neighbours are read and written together. Once the slots that
 //! pages have left outnumber the free ones, they are copied first, and the store goes on with them
