@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Accesses of four pages each to all of 16 MiB, twice, with a column that no reader knows.
 fn write_trace(path: &std::path::Path) {
-    let mut text = String::from("time_ns,address,bytes,op,thread\n");
+    let mut text = String::from("time_ns,address,bytes,op,colour\n");
     for number in 0..2048u64 {
         writeln!(text, "{},{},16384,R,7", number * 1000, number % 1024 * 16384).expect("memory");
     }
@@ -19,7 +19,7 @@ fn write_trace(path: &std::path::Path) {
 }
 
 fn told(text: &str) -> bool {
-    text.contains("wide.csv: not read: columns 'thread'")
+    text.contains("wide.csv: not read: columns 'colour'")
 }
 
 fn value(text: &str) -> Value {
