@@ -184,22 +184,28 @@ fn threads_are_told_apart_and_run_on_cores_of_their_own() {
         return;
     }
     let folder = folder();
-    // Two threads write 4 MiB each, and compute long enough for the tracer to run them in turns.
+    // Two threads write 4 MiB each, 64 KiB in turn, and compute before each line.
     compiled(
         folder.path(),
-        "#include <pthread.h>\n#include <stdlib.h>\n\
-         static void *fill(void *nothing) {\n\
+        "#include <pthread.h>\n#include <semaphore.h>\n#include <stdlib.h>\n\
+         static sem_t turns[2];\n\
+         static void *fill(void *number) {\n\
+             long own = (long)number;\n\
              volatile char *bytes = malloc(4 << 20);\n\
              for (long at = 0; at < 4 << 20; at += 64) {\n\
+                 if (at % (64 << 10) == 0) sem_wait(&turns[own]);\n\
                  for (int n = 0; n < 32; n++) __asm__ volatile(\"\");\n\
                  bytes[at] = 1;\n\
+                 if ((at + 64) % (64 << 10) == 0) sem_post(&turns[1 - own]);\n\
              }\n\
-             return nothing;\n\
+             return 0;\n\
          }\n\
          int main(void) {\n\
              pthread_t both[2];\n\
-             for (int n = 0; n < 2; n++) pthread_create(&both[n], 0, fill, 0);\n\
-             for (int n = 0; n < 2; n++) pthread_join(both[n], 0);\n\
+             sem_init(&turns[0], 0, 1);\n\
+             sem_init(&turns[1], 0, 0);\n\
+             for (long n = 0; n < 2; n++) pthread_create(&both[n], 0, fill, (void *)n);\n\
+             for (long n = 0; n < 2; n++) pthread_join(both[n], 0);\n\
          }\n",
     );
     let output = run(&mut ebbtide(folder.path(), &["trace", "-o", "t.ebt", "--", "./program"]));

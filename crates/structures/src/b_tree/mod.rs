@@ -160,8 +160,8 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Sets the row of `key`, and returns the previous one.
     ///
     /// # Errors
-    /// [`TreeError`] if the pages are not those of the tree, or there is none for a new row. Nothing
-    /// is then changed.
+    /// [`TreeError`] if the pages are not those of the tree, or there is none for a new row.
+    /// Nothing is then changed.
     pub fn insert<M: Memory>(
         &self,
         memory: &mut M,

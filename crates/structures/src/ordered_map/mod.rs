@@ -96,8 +96,8 @@ impl OrderedMap {
     /// Sets the value of `key`, and returns the old one.
     ///
     /// # Errors
-    /// As for [`get`](OrderedMap::get), and [`TreeError::Full`] when there is no page for a new key.
-    /// Nothing is then changed.
+    /// As for [`get`](OrderedMap::get), and [`TreeError::Full`] when there is no page for a new
+    /// key. Nothing is then changed.
     pub fn put<M: Memory>(
         &self,
         memory: &mut M,
