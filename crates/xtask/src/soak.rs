@@ -9,8 +9,7 @@ pub(crate) fn tests() -> anyhow::Result<()> {
     run(&mut cargo("test --locked -p ebbtide-cli --test size -- --ignored"))
 }
 
-/// Runs all that takes long. The physics of the simulator alone takes most of an hour, and the long
-/// run of mapped regions takes hours.
+/// Runs all that takes long. The long run of mapped regions takes hours.
 pub(crate) fn all() -> anyhow::Result<()> {
     tests()?;
     // The comparison with other stores is a workspace of its own, with their sources.
