@@ -81,8 +81,8 @@ def test_a_file_of_another_version_says_so(tmp_path: Path) -> None:
 def test_every_page_of_an_access_is_replayed_and_unread_columns_are_told(tmp_path: Path) -> None:
     lines = [f"{number * 1000},{number % 1024 * 16384},16384,R,7" for number in range(2048)]
     path = tmp_path / "wide.csv"
-    path.write_text("\n".join(["time_ns,address,bytes,op,thread", *lines, ""]))
-    told = "wide.csv: not read: columns 'thread'"
+    path.write_text("\n".join(["time_ns,address,bytes,op,colour", *lines, ""]))
+    told = "wide.csv: not read: columns 'colour'"
     replayed = ebbtide.simulate(trace=path, scale="1/16384", progress=False)
     assert replayed.accesses == 8192 and told in str(replayed)
     compared = ebbtide.compare(trace=path, designs=["astriflash"], progress=False)
