@@ -67,10 +67,10 @@ impl LogFolder {
         }
     }
 
-    /// The logs of other processes that have come since the last call.
-    pub(super) fn others(&mut self) -> io::Result<Vec<ProcessLog>> {
+    /// The logs of processes other than `started` that have come since the last call.
+    pub(super) fn others(&mut self, started: u32) -> io::Result<Vec<ProcessLog>> {
         let mut found = Vec::new();
-        for (id, path) in self.entries() {
+        for (id, path) in self.other_logs(started) {
             if !self.known.contains(&id) {
                 found.push(ProcessLog::of_file(id, &path)?);
                 self.known.insert(id);
@@ -87,7 +87,7 @@ impl LogFolder {
         }
         self.emptied = Instant::now();
         let mut new = 0;
-        for (id, path) in self.entries().into_iter().filter(|(id, _)| *id != started) {
+        for (id, path) in self.other_logs(started) {
             new += u64::from(self.known.insert(id));
             // What cannot be emptied now is emptied next time, or goes with the folder.
             let _ = if is_alive(id) {
@@ -107,14 +107,33 @@ impl LogFolder {
         let _ = fs::remove_file(self.path(id));
     }
 
-    /// The logs in the folder, by process.
-    fn entries(&self) -> Vec<(u32, PathBuf)> {
+    /// The logs of processes other than `started`, which makes its own pipe at any moment.
+    fn other_logs(&self, started: u32) -> Vec<(u32, PathBuf)> {
         let entries = fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
         let log = |entry: DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()));
-        entries.filter_map(log).collect()
+        entries.filter_map(log).filter(|(id, _)| *id != started).collect()
     }
 
     fn path(&self, id: u32) -> PathBuf {
         self.folder.path().join(id.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pipe_of_the_started_process_is_not_taken_for_the_log_of_another() {
+        let mut folder = LogFolder::new().expect("a folder");
+        let (started, other) = (1, 2);
+        // The pipe comes after `started` has looked for it.
+        assert!(folder.started(started).expect("no pipe yet").is_none());
+        let pipe = Command::new("mkfifo").arg(folder.path(started)).status().expect("mkfifo");
+        assert!(pipe.success());
+        fs::write(folder.path(other), "").expect("a log");
+        let found = folder.others(started).expect("a log that is a file");
+        assert_eq!(found.iter().map(|log| log.id).collect::<Vec<_>>(), [other]);
+        assert!(folder.started(started).expect("a pipe").is_some());
     }
 }

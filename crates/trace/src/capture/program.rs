@@ -59,14 +59,15 @@ impl Program {
     /// Adds the streams that have come since the last call. Returns the number of processes that
     /// have come and are not traced.
     pub(super) fn take_new(&mut self, streams: &mut Vec<Stream>) -> Result<u64, CaptureError> {
-        let started = self.folder.started(self.child.id()).map_err(CaptureError::Valgrind)?;
+        let id = self.child.id();
+        let started = self.folder.started(id).map_err(CaptureError::Valgrind)?;
         let mut logs: Vec<ProcessLog> = started.into_iter().collect();
         let mut untraced = 0;
         match self.follow {
             Follow::Nothing => {}
-            Follow::Exec => untraced = self.folder.empty_others(self.child.id()),
+            Follow::Exec => untraced = self.folder.empty_others(id),
             Follow::Children => {
-                logs.extend(self.folder.others().map_err(CaptureError::Valgrind)?);
+                logs.extend(self.folder.others(id).map_err(CaptureError::Valgrind)?);
             }
         }
         streams.extend(logs.into_iter().map(|log| {
