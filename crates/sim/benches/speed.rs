@@ -293,15 +293,7 @@ impl Source for MadeUp {
         batch.extend((0..count).map(|i| {
             let far = self.random.below(self.one_in) == 0 && self.one_in < u64::MAX;
             let line = self.random.below(if far { self.beyond } else { self.within } / 64);
-            Access {
-                at: Time::from_ns((self.made + i) * self.gap_ns),
-                address: Addr(line * 64),
-                frame: None,
-                device: 0,
-                thread: 0,
-                bytes: 64,
-                op: Op::Read,
-            }
+            Access::new(Time::from_ns((self.made + i) * self.gap_ns), Addr(line * 64), 64, Op::Read)
         }));
         self.left -= count;
         self.made += count;

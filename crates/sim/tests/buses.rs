@@ -134,14 +134,13 @@ impl Source for OnePage {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
         batch.clear();
         let more = self.0 < 20_000;
-        let access = |number: u64| Access {
-            at: Time::from_ps(number * 100),
-            address: Addr(number % 64 * LINE_BYTES as u64),
-            frame: None,
-            device: 0,
-            thread: 0,
-            bytes: 8,
-            op: Op::Read,
+        let access = |number: u64| {
+            Access::new(
+                Time::from_ps(number * 100),
+                Addr(number % 64 * LINE_BYTES as u64),
+                8,
+                Op::Read,
+            )
         };
         batch.extend((self.0..(self.0 + 1_000).min(20_000)).map(access));
         self.0 += 1_000;

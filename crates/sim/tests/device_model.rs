@@ -72,14 +72,13 @@ impl Source for Made {
 }
 
 fn simulated(requests: &[Request], keys: &[(&str, &str)]) -> Replay {
-    let access = |(at, page, write): &Request| Access {
-        at: Time::from_ns(*at),
-        address: Addr(page * 4096),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: 64,
-        op: if *write { Op::Write } else { Op::Read },
+    let access = |(at, page, write): &Request| {
+        Access::new(
+            Time::from_ns(*at),
+            Addr(page * 4096),
+            64,
+            if *write { Op::Write } else { Op::Read },
+        )
     };
     let batches = requests.chunks(1_000).map(|part| part.iter().map(access).collect());
     let small = [

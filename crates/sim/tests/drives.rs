@@ -25,14 +25,13 @@ impl Source for EachPage {
         let more = self.next < self.pages;
         let end = self.pages.min(self.next + 512);
         batch.clear();
-        batch.extend((self.next..end).map(|page| Access {
-            at: Time::from_ps(page * self.apart_ps),
-            address: Addr(page * PAGE_BYTES as u64),
-            frame: None,
-            device: 0,
-            thread: 0,
-            bytes: 8,
-            op: Op::Read,
+        batch.extend((self.next..end).map(|page| {
+            Access::new(
+                Time::from_ps(page * self.apart_ps),
+                Addr(page * PAGE_BYTES as u64),
+                8,
+                Op::Read,
+            )
         }));
         self.next = end;
         Ok(more)

@@ -33,13 +33,13 @@ fn reads(threads: &[u32]) -> Vec<Access> {
         now += if begun.contains(&thread) { WORK_NS } else { 0.0 };
         begun.push(thread);
         Access {
-            at: Time::from_ps((now * 1e3) as u64),
-            address: Addr(u64::from(thread) * PAGE_BYTES as u64),
-            frame: None,
-            device: 0,
             thread,
-            bytes: 64,
-            op: Op::Read,
+            ..Access::new(
+                Time::from_ps((now * 1e3) as u64),
+                Addr(u64::from(thread) * PAGE_BYTES as u64),
+                64,
+                Op::Read,
+            )
         }
     };
     threads.iter().map(read).collect()
@@ -109,13 +109,13 @@ fn misses_of_threads_overlap_on_cores_of_their_own() {
     let time = |cores: &str, threads: u64| {
         let config = resolve("flash-sync", &[&keys[..], &[("cores.count", cores)]].concat());
         let read = |number: u64| Access {
-            at: Time::from_ns(number * 100),
-            address: Addr((number * 37 % 16_384) * PAGE_BYTES as u64),
-            frame: None,
-            device: 0,
             thread: (number % threads) as u32,
-            bytes: 64,
-            op: Op::Read,
+            ..Access::new(
+                Time::from_ns(number * 100),
+                Addr((number * 37 % 16_384) * PAGE_BYTES as u64),
+                64,
+                Op::Read,
+            )
         };
         let trace = (0..200 * threads).map(read).collect();
         replay_by_thread(&config.expect("a machine"), &mut Made(trace)).expect("a trace")

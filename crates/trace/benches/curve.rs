@@ -28,7 +28,7 @@ fn accesses() -> Vec<Access> {
         let page = rank.wrapping_mul(0x9e37_79b1) % PAGES;
         let op = if random.random_bool(0.3) { Op::Write } else { Op::Read };
         let address = Addr(page * 4096);
-        Access { at: Time::ZERO, address, frame: None, device: 0, thread: 0, bytes: 64, op }
+        Access::new(Time::ZERO, address, 64, op)
     };
     (0..ACCESSES).map(&mut draw).collect()
 }

@@ -34,15 +34,7 @@ fn accesses() -> Vec<Access> {
         };
         let address = Addr(0x7f00_0000_0000 + line * 64);
         let op = if random.random_bool(0.6) { Op::Read } else { Op::Write };
-        Access {
-            at: Time::from_ps(time),
-            address,
-            frame: None,
-            device: 0,
-            thread: 0,
-            bytes: 64,
-            op,
-        }
+        Access::new(Time::from_ps(time), address, 64, op)
     };
     (0..ACCESSES).map(&mut access).collect()
 }

@@ -35,6 +35,11 @@ pub struct Access {
 }
 
 impl Access {
+    /// An access by the only thread to the only device, without a physical page.
+    pub const fn new(at: Time, address: Addr, bytes: u32, op: Op) -> Access {
+        Access { at, address, frame: None, device: 0, thread: 0, bytes, op }
+    }
+
     /// Returns true for a write.
     pub fn is_write(&self) -> bool {
         self.op == Op::Write

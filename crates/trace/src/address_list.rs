@@ -40,15 +40,7 @@ fn parse(line: &str, next: u64, latest: u64) -> Option<Access> {
     let at = Time::from_ps(ns.checked_mul(1000)?);
     let bytes = fitting(address, BYTES);
     let whole = words.next().is_none();
-    whole.then_some(Access {
-        at,
-        address: Addr(address),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes,
-        op,
-    })
+    whole.then_some(Access::new(at, Addr(address), bytes, op))
 }
 
 /// Reads a list.

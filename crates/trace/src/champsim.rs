@@ -69,14 +69,8 @@ impl Source for ChampSimReader {
                 let address =
                     |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| record[at + byte]));
                 let access = |op| {
-                    move |address: u64| Access {
-                        at,
-                        address: Addr(address),
-                        frame: None,
-                        device: 0,
-                        thread: 0,
-                        bytes: fitting(address, ACCESS_BYTES),
-                        op,
+                    move |address: u64| {
+                        Access::new(at, Addr(address), fitting(address, ACCESS_BYTES), op)
                     }
                 };
                 let is_any = |address: &u64| *address != 0;

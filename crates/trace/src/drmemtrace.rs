@@ -83,7 +83,7 @@ impl Source for DrmemtraceReader {
                     let before = self.instructions.saturating_sub(1);
                     let at = Time::from_ps((before as f64 * self.ps_per_instruction) as u64);
                     let (address, thread) = (Addr(address), self.threads.number(thread));
-                    batch.push(Access { at, address, frame: None, device: 0, thread, bytes, op });
+                    batch.push(Access { thread, ..Access::new(at, address, bytes, op) });
                 }
                 Record::Other => {}
             }

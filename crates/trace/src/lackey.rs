@@ -285,15 +285,7 @@ impl Source for LackeyReader {
                 }
                 let thread = *known.get_or_insert_with(|| threads.number(u64::from(*running)));
                 let at = Time::from_ps((*instructions as f64 * per) as u64);
-                let access = |op| Access {
-                    at,
-                    address: Addr(address),
-                    frame: None,
-                    device: 0,
-                    thread,
-                    bytes,
-                    op,
-                };
+                let access = |op| Access { thread, ..Access::new(at, Addr(address), bytes, op) };
                 match event {
                     Event::Instruction => {}
                     Event::Load => batch.push(access(Op::Read)),

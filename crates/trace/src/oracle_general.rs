@@ -54,15 +54,7 @@ impl OracleGeneralReader {
         let ps = u64::from(since).checked_mul(PS_PER_SECOND);
         let at = Time::from_ps(ps.ok_or("times that span at most 213 days")?);
         let bytes = fitting(address, size);
-        Ok(Access {
-            at,
-            address: Addr(address),
-            frame: None,
-            device: 0,
-            thread: 0,
-            bytes,
-            op: Op::Read,
-        })
+        Ok(Access::new(at, Addr(address), bytes, Op::Read))
     }
 }
 

@@ -211,15 +211,7 @@ impl Source for Replayed<'_> {
 
 /// Returns an access to all 64 bytes of the line `line` at `at_ps` picoseconds.
 pub fn line_access(at_ps: u64, line: LineId, op: Op) -> Access {
-    Access {
-        at: Time::from_ps(at_ps),
-        address: Addr(line * LINE_BYTES as u64),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: LINE_BYTES as u32,
-        op,
-    }
+    Access::new(Time::from_ps(at_ps), Addr(line * LINE_BYTES as u64), LINE_BYTES as u32, op)
 }
 
 #[cfg(test)]

@@ -181,15 +181,7 @@ mod tests {
     impl Source for Fixed {
         fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
             batch.clear();
-            let access = |address| Access {
-                at: Time::ZERO,
-                address: Addr(address),
-                frame: None,
-                device: 0,
-                thread: 0,
-                bytes: 8,
-                op: Op::Read,
-            };
+            let access = |address| Access::new(Time::ZERO, Addr(address), 8, Op::Read);
             batch.extend(self.0.drain(..).map(access));
             Ok(!batch.is_empty())
         }

@@ -240,15 +240,7 @@ fn the_pages_that_some_accesses_touch_follow_from_the_curve() {
 
 #[test]
 fn an_access_across_pages_touches_each() {
-    let access = |address, bytes| Access {
-        at: Time::ZERO,
-        address: Addr(address),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes,
-        op: Op::Read,
-    };
+    let access = |address, bytes| Access::new(Time::ZERO, Addr(address), bytes, Op::Read);
     let hint = Access { op: Op::Hint, ..access(1 << 20, 8) };
     let mut distances = StackDistances::new();
     distances.read(&[access(4090, 6), access(4090, 7), hint]);
@@ -259,15 +251,7 @@ fn an_access_across_pages_touches_each() {
 
 #[test]
 fn a_batch_in_parts_touches_the_same_pages_a_few_at_a_time() {
-    let access = |address, bytes| Access {
-        at: Time::ZERO,
-        address: Addr(address),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes,
-        op: Op::Read,
-    };
+    let access = |address, bytes| Access::new(Time::ZERO, Addr(address), bytes, Op::Read);
     let batch = [
         access(0, 8),
         access(4090, 12),

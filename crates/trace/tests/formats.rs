@@ -168,15 +168,7 @@ fn an_instruction_of_champsim_reads_and_writes_several_addresses() {
 #[test]
 fn compressed_traces_of_champsim_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let access = |address| Access {
-        at: Time::ZERO,
-        address: Addr(address),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: 8,
-        op: Op::Read,
-    };
+    let access = |address| Access::new(Time::ZERO, Addr(address), 8, Op::Read);
     for (ending, compression) in [("xz", Compression::Xz), ("gz", Compression::Gzip)] {
         let path = folder.path().join(format!("t.champsimtrace.{ending}"));
         let output = Output::create(&path, compression).expect("a new file");
@@ -244,15 +236,7 @@ fn oracle_general_knows_every_next_access() {
     let path = folder.path().join("t.oracleGeneral");
     // Farther apart than records wait in memory, and close by.
     let address = |n: u64| Addr(if n.is_multiple_of(70_000) { 0 } else { 64 * (1 + n % 1000) });
-    let access = |n| Access {
-        at: Time::ZERO,
-        address: address(n),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: 64,
-        op: Op::Read,
-    };
+    let access = |n| Access::new(Time::ZERO, address(n), 64, Op::Read);
     let trace: Vec<_> = (0..150_000).map(access).collect();
     write(Format::OracleGeneral, &path, &trace);
     let bytes = fs::read(&path).expect("the file");
@@ -297,14 +281,13 @@ fn files_that_are_no_traces_are_named_with_what_they_are_and_where() {
 #[test]
 fn every_compression_of_every_text_format_is_read_back() {
     let folder = tempfile::tempdir().expect("a folder");
-    let access = |n| Access {
-        at: Time::from_ns(n),
-        address: Addr(64 * n),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: 64,
-        op: if n % 3 == 0 { Op::Write } else { Op::Read },
+    let access = |n| {
+        Access::new(
+            Time::from_ns(n),
+            Addr(64 * n),
+            64,
+            if n % 3 == 0 { Op::Write } else { Op::Read },
+        )
     };
     let trace: Vec<_> = (0..20_000).map(access).collect();
     for ending in ["txt", "trace", "csv", "lackey", "ramulator", "dramsim3", "oracleGeneral"] {
@@ -344,15 +327,7 @@ impl Source for Listed {
 fn a_trace_of_which_the_format_holds_nothing_is_not_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.txt");
-    let hint = Access {
-        at: Time::ZERO,
-        address: Addr(0),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: 64,
-        op: Op::Hint,
-    };
+    let hint = Access::new(Time::ZERO, Addr(0), 64, Op::Hint);
     let said = copy_to(&mut Listed(vec![hint]), &path, None, "").expect_err("hints only");
     assert!(said.to_string().contains("text holds no hints"), "{said}");
     assert!(!path.exists());
@@ -469,15 +444,7 @@ fn an_empty_trace_says_so() {
 fn truncated_and_damaged_traces_are_alike() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.ebt");
-    let access = |n| Access {
-        at: Time::from_ns(n),
-        address: Addr(64 * n),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: 64,
-        op: Op::Read,
-    };
+    let access = |n| Access::new(Time::from_ns(n), Addr(64 * n), 64, Op::Read);
     write(Format::Native, &path, &(0..1000).map(access).collect::<Vec<_>>());
     let whole = fs::read(&path).expect("the file");
     let (mut damaged, middle) = (whole.clone(), whole.len() / 2);

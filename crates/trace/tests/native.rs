@@ -144,13 +144,8 @@ fn a_trace_of_version_1_is_read_as_one_thread() {
 #[test]
 fn the_example_of_the_documentation_has_the_bytes_that_are_written() {
     let access = |ns: u64, page: u64, thread, op| Access {
-        at: Time::from_ps(ns),
-        address: Addr(page * 4096),
-        frame: None,
-        device: 0,
         thread,
-        bytes: 64,
-        op,
+        ..Access::new(Time::from_ps(ns), Addr(page * 4096), 64, op)
     };
     let trace = [access(0, 1, 0, Op::Read), access(500, 2, 1, Op::Write)];
     let bytes = written(&trace, "");

@@ -59,15 +59,7 @@ proptest! {
     }
 }
 
-const ACCESS: Access = Access {
-    at: Time::ZERO,
-    address: Addr(0),
-    frame: None,
-    device: 0,
-    thread: 0,
-    bytes: 8,
-    op: Op::Read,
-};
+const ACCESS: Access = Access::new(Time::ZERO, Addr(0), 8, Op::Read);
 
 #[test]
 fn no_more_is_read_ahead_than_a_few_batches() {

@@ -22,15 +22,7 @@ fn message(bytes: impl Into<Vec<u8>>) -> String {
 
 fn access(ps: u64, address: u64, bytes: u32, write: bool) -> Access {
     let op = if write { Op::Write } else { Op::Read };
-    Access {
-        at: Time::from_ps(ps),
-        address: Addr(address),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes,
-        op,
-    }
+    Access::new(Time::from_ps(ps), Addr(address), bytes, op)
 }
 
 /// Reads at most `step` bytes at once, as a pipe may.

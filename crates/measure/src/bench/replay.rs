@@ -190,15 +190,7 @@ mod tests {
     }
 
     fn access(op: Op, address: u64, bytes: u32) -> Access {
-        Access {
-            at: Time::ZERO,
-            address: Addr(address),
-            frame: None,
-            device: 0,
-            thread: 0,
-            bytes,
-            op,
-        }
+        Access::new(Time::ZERO, Addr(address), bytes, op)
     }
 
     fn taken(accesses: &[Access], steps_max: usize) -> Taken {

@@ -86,14 +86,13 @@ fn what_a_design_does_not_have_changes_nothing() {
 #[test]
 fn a_trace_does_the_same_in_every_format() {
     let folder = tempfile::tempdir().expect("a folder");
-    let access = |number: u64| Access {
-        at: Time::from_ns(number * 300),
-        address: Addr(number * 40_507 % (1 << 16) * 64),
-        frame: None,
-        device: 0,
-        thread: 0,
-        bytes: 64,
-        op: if number.is_multiple_of(3) { Op::Write } else { Op::Read },
+    let access = |number: u64| {
+        Access::new(
+            Time::from_ns(number * 300),
+            Addr(number * 40_507 % (1 << 16) * 64),
+            64,
+            if number.is_multiple_of(3) { Op::Write } else { Op::Read },
+        )
     };
     let accesses: Vec<Access> = (0..5_000).map(access).collect();
     let replayed = ["t.ebt", "t.txt", "t.csv"].map(|name| {

@@ -25,7 +25,7 @@ pub(super) fn parse(text: &[u8]) -> Option<(Access, usize)> {
     // bits are far from the end of the address space.
     let at = Time::from_ns(time);
     let op = if rw == b'0' { Op::Write } else { Op::Read };
-    let access = Access { at, address: Addr(address), frame: None, device, thread: 0, bytes, op };
+    let access = Access { device, ..Access::new(at, Addr(address), bytes, op) };
     Some((access, text.len() - rest.len()))
 }
 

@@ -28,7 +28,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Access>, LineError> {
     if address.checked_add(u64::from(bytes) - 1).is_none() {
         return Err(LineError::Beyond { address, bytes });
     }
-    Ok(Some(Access { at, address: Addr(address), frame: None, device, thread: 0, bytes, op }))
+    Ok(Some(Access { device, ..Access::new(at, Addr(address), bytes, op) }))
 }
 
 /// A time in the text form: nanoseconds, with decimals only where needed.
