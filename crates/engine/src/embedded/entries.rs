@@ -61,6 +61,21 @@ fn in_order(number: usize, key: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Runs `body` as a transaction that attaches the values of `staged`. They are given up if it
+/// fails.
+fn committed_with<S: IntoIterator<Item = Option<Staged>>, T>(
+    space: &Space,
+    memory: &mut FlashMemory<'_>,
+    staged: S,
+    mut body: impl FnMut(&mut FlashMemory<'_>, &S) -> Result<T, Error>,
+) -> Changed<T> {
+    let done = committed(memory, |memory| body(memory, &staged));
+    if !matches!(done, Ok((Ok(_), _))) {
+        values::give_up(space, memory, staged.into_iter().flatten());
+    }
+    done
+}
+
 fn check(key: &[u8], value_bytes: usize) -> Result<(), Error> {
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::LongKey(key.len()));
@@ -118,12 +133,9 @@ impl MapPlace {
             Ok(staged) => staged,
             Err(full) => return Ok((Err(full.into()), Lsn::ZERO)),
         };
-        let done =
-            committed(memory, |memory| self.change(space, memory, key, new, staged.as_ref()));
-        if !matches!(done, Ok((Ok(_), _))) {
-            values::give_up(space, memory, staged);
-        }
-        done
+        committed_with(space, memory, [staged], |memory, [staged]| {
+            self.change(space, memory, key, new, staged.as_ref())
+        })
     }
 
     /// Stores `new` under `key`, or removes it. The stripe of the key is held. Returns true if the
@@ -190,16 +202,12 @@ impl MapPlace {
                 }
             }
         }
-        let done = committed(memory, |memory| {
-            changes.iter().zip(&staged).try_for_each(|((key, new), staged)| {
+        committed_with(space, memory, staged, |memory, staged| {
+            changes.iter().zip(staged).try_for_each(|((key, new), staged)| {
                 let (key, new) = (space.keys.key(key), new.as_deref());
                 self.change(space, memory, &key, new, staged.as_ref()).map(drop)
             })
-        });
-        if !matches!(done, Ok((Ok(_), _))) {
-            values::give_up(space, memory, staged.into_iter().flatten());
-        }
-        done
+        })
     }
 }
 

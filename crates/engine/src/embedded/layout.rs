@@ -80,18 +80,13 @@ impl Layout {
         Gap { at, pages: larger.key_pages - self.key_pages }
     }
 
-    /// True if the store in `memory` has not been made yet.
-    pub(super) fn is_missing(memory: &mut FlashMemory<'_>) -> bool {
-        memory.load::<u64>(Addr(0)) == 0
-    }
-
-    /// The keys and the layout of the store in `memory`. It is made by `new` if it is blank, and
-    /// uses new pages if it has grown.
+    /// The keys and the layout of the store in `memory`, and whether it is new. It is made by `new`
+    /// if it is blank, and uses new pages if it has grown.
     pub(super) fn of(
         memory: &mut FlashMemory<'_>,
         path: &Path,
         new: Layout,
-    ) -> Result<(Keyspace, Layout), Error> {
+    ) -> Result<(Keyspace, Layout, bool), Error> {
         let damaged = |error| Error::Damaged { path: path.to_path_buf(), error };
         let pages = memory.size_bytes() / PAGE_BYTES as u64;
         let [magic, structure_pages, key_pages, order_pages]: [u64; 4] = memory.load(Addr(0));
@@ -104,7 +99,7 @@ impl Layout {
             };
             let (keys, lsn) = memory.transaction(format)?;
             memory.durable(lsn)?;
-            return Ok((keys, new));
+            return Ok((keys, new, true));
         }
         let found = Layout { structure_pages, key_pages, order_pages };
         if magic != MAGIC || found.pages() > pages || key_pages == 0 {
@@ -112,7 +107,7 @@ impl Layout {
         }
         let keys = Keyspace::open(memory, found.keys()).map_err(damaged)?;
         if found.pages() == pages {
-            return Ok((keys, found));
+            return Ok((keys, found, false));
         }
         let larger = found.larger(pages);
         let (keys, lsn) = memory.transaction(|memory| {
@@ -120,7 +115,7 @@ impl Layout {
             keys.grown(memory, larger.key_pages)
         })?;
         memory.durable(lsn)?;
-        Ok((keys, larger))
+        Ok((keys, larger, false))
     }
 
     fn store(&self, memory: &mut FlashMemory<'_>) {

@@ -37,8 +37,7 @@ impl Open {
         let jobs = Arc::new(engine.map_err(Error::of_engine)?).start();
         let (jobs, path) = (jobs.map_err(Error::of_engine)?, file.path().to_path_buf());
         let opened = jobs.submit(move |memory| {
-            let is_new = Layout::is_missing(memory);
-            let (keys, layout) = Layout::of(memory, &path, new)?;
+            let (keys, layout, is_new) = Layout::of(memory, &path, new)?;
             let space = Space { keys, order: layout.order(), room: Room::default() };
             // Large values that a crash has left without a key.
             while space.room.reclaim_large(&keys, memory) {}
