@@ -34,6 +34,13 @@ pub struct QueuedCommand {
     pub staged: Vec<Staged>,
 }
 
+impl QueuedCommand {
+    /// Its name and arguments, as commands take them.
+    pub fn arguments(&self) -> Vec<&[u8]> {
+        self.words.iter().map(Vec::as_slice).collect()
+    }
+}
+
 /// A message that others get once the commands that published it have taken effect.
 #[derive(Debug)]
 pub struct Published {

@@ -6,8 +6,9 @@ use ebbtide_core::Memory;
 
 use super::facts::facts;
 use super::keys::database;
+use super::table::queued;
 use super::transactions::forget;
-use super::{Arguments, Call, Failure, Id, Outcome, SYNTAX, Spec, counted_names, find, routing};
+use super::{Arguments, Call, Failure, Id, Outcome, SYNTAX, Spec, counted_names, routing};
 use crate::acl::{Account, Context, DEFAULT, Reason, Refusal};
 use crate::number::integer;
 use crate::pause::Paused;
@@ -311,11 +312,8 @@ pub(super) fn postpone(
     if session.follows || session.resumed.is_some() {
         return false;
     }
-    let writes = || match &session.queued {
-        Some(queued) if spec.id == Id::Exec => queued.commands.iter().any(|command| {
-            let words: Vec<&[u8]> = command.words.iter().map(Vec::as_slice).collect();
-            find(words[0]).is_some_and(|spec| may_change(spec, &words))
-        }),
+    let writes = || match spec.id {
+        Id::Exec => queued(session).any(|(spec, words)| may_change(spec, &words)),
         _ => may_change(spec, arguments.words),
     };
     let waiter = (session.id, state.core);

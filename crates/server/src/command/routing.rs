@@ -11,13 +11,10 @@ use crate::state::State;
 /// queued commands.
 pub(super) fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Outcome {
     let Some(cluster) = &state.settings().cluster else { return Ok(()) };
-    let slot = match &session.queued {
-        Some(queued) if spec.id == Id::Exec => {
-            let keys = queued.commands.iter().flat_map(|command| {
-                let words: Vec<&[u8]> = command.words.iter().map(Vec::as_slice).collect();
-                table::find(words[0]).map(|spec| routing(spec, &words)).unwrap_or_default()
-            });
-            cluster.slot_of(keys)
+    let slot = match spec.id {
+        Id::Exec => {
+            let queued = table::queued(session);
+            cluster.slot_of(queued.flat_map(|(spec, arguments)| routing(spec, &arguments)))
         }
         _ => cluster.slot_of(routing(spec, arguments)),
     };

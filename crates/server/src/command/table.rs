@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxBuildHasher;
 
 use super::facts::facts;
+use crate::session::Session;
 
 /// The keys that a command accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -418,6 +419,14 @@ pub fn find(name: &[u8]) -> Option<&'static Spec> {
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     BY_NAME.get(&*lower).copied()
+}
+
+/// Returns the commands that wait for `EXEC`, with their arguments.
+pub(super) fn queued(session: &Session) -> impl Iterator<Item = (&'static Spec, Vec<&[u8]>)> {
+    session.queued.iter().flat_map(|queued| &queued.commands).map(|command| {
+        let arguments = command.arguments();
+        (find(arguments[0]).expect("it was looked up when it was queued"), arguments)
+    })
 }
 
 /// The longest name of a command in bytes.

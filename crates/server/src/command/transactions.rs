@@ -86,10 +86,8 @@ pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 /// Runs the commands unless a watched key has changed. It holds the stripes of watched keys too,
 /// so none changes between that check and the commands.
 fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Outcome {
-    let commands: Vec<(Vec<&[u8]>, &[Staged])> = commands
-        .iter()
-        .map(|command| (command.words.iter().map(Vec::as_slice).collect(), &command.staged[..]))
-        .collect();
+    let commands: Vec<(Vec<&[u8]>, &[Staged])> =
+        commands.iter().map(|command| (command.arguments(), &command.staged[..])).collect();
     let mut hashes = Vec::new();
     let (mut alone, mut scripts) = (false, false);
     for (arguments, _) in &commands {
