@@ -15,12 +15,12 @@ use ebbtide_measure::bench::{
 };
 use ebbtide_report::{Report, check_folder, write_whole};
 use ebbtide_study::predict;
-use ebbtide_trace::Format;
 use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
 
 use crate::exit::{Failure, print};
 use crate::output::{Output, check_is_no_store};
+use crate::trace_format::TraceFormat;
 use crate::{names, numbers, progress};
 
 #[derive(Args)]
@@ -64,16 +64,8 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workloads", "graph", "dataset", "theta", "scatter"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
-    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        requires = "trace",
-        value_parser = names::format(),
-        hide_possible_values = true
-    )]
-    format: Option<Format>,
+    #[command(flatten)]
+    trace_format: TraceFormat,
     /// DRAM budget of Ebbtide, sync and paging: a share of the dataset, or a size
     #[arg(long, default_value = "3%", value_name = "SHARE|SIZE")]
     dram: Dram,
@@ -281,7 +273,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
     options.dataset_bytes = arguments.dataset.0;
     options.graph = arguments.graph.clone();
     options.trace = arguments.trace.clone();
-    options.trace_format = arguments.format;
+    options.trace_format = arguments.trace_format.format;
     options.dram = arguments.dram;
     options.cores = arguments.cores;
     options.miss_interval_us = arguments.miss_interval.as_us_f64();

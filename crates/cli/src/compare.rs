@@ -7,13 +7,13 @@ use ebbtide_sim::config::Scale;
 use ebbtide_sim::designs;
 use ebbtide_study::compare::{self, CompareOptions, Work};
 use ebbtide_study::side_by_side::host_threads;
-use ebbtide_trace::Format;
 use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
 use crate::market::Market;
 use crate::output::Output;
 use crate::sim::energy_table;
+use crate::trace_format::TraceFormat;
 use crate::{names, numbers, progress};
 
 #[derive(Args)]
@@ -27,16 +27,8 @@ pub(crate) struct Arguments {
     /// Trace to replay instead of a program, directly into the memory side of each design
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "jobs", "seed"])]
     trace: Option<PathBuf>,
-    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
-    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        requires = "trace",
-        value_parser = names::format(),
-        hide_possible_values = true
-    )]
-    format: Option<Format>,
+    #[command(flatten)]
+    trace_format: TraceFormat,
     /// Design to compare with DRAM-only: a name or a TOML file of parameters. Repeatable [default:
     /// all]
     #[arg(
@@ -94,7 +86,7 @@ fn options(arguments: &Arguments) -> Result<CompareOptions, Failure> {
         Some(path) if path.as_os_str() == "-" => {
             return Err(Failure::input("--trace -: expected a file, which every design can read"));
         }
-        Some(path) => Work::Trace(path.clone(), arguments.format),
+        Some(path) => Work::Trace(path.clone(), arguments.trace_format.format),
         None => {
             let workload = workload.unwrap_or(Kind::HashTable);
             Work::Program { workload, jobs: *jobs, seed: *seed }

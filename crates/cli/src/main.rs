@@ -34,6 +34,7 @@ mod size;
 mod store;
 mod sweep;
 mod trace;
+mod trace_format;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

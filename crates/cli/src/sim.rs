@@ -8,11 +8,12 @@ use ebbtide_sim::config::Scale;
 use ebbtide_sim::{Offered, designs};
 use ebbtide_study::energy::EnergyTable;
 use ebbtide_study::simulate::{self, SimOptions, SimWork};
-use ebbtide_trace::{Beyond, Format, Space};
+use ebbtide_trace::{Beyond, Space};
 use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::trace_format::TraceFormat;
 use crate::{names, numbers, progress};
 
 /// The default of `--jobs`. They take a second to simulate for each seed, and their warm-up about
@@ -43,16 +44,8 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
-    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        requires = "trace",
-        value_parser = names::format(),
-        hide_possible_values = true
-    )]
-    format: Option<Format>,
+    #[command(flatten)]
+    trace_format: TraceFormat,
     /// Addresses to replay: virtual, or physical where the trace has them
     #[arg(long, default_value = "virtual", requires = "trace")]
     address: Space,
@@ -122,7 +115,7 @@ fn options(arguments: &Arguments) -> Result<SimOptions, Failure> {
     let work = match &arguments.trace {
         Some(path) => SimWork::Trace {
             path: path.clone(),
-            format: arguments.format,
+            format: arguments.trace_format.format,
             address: arguments.address,
             beyond: arguments.beyond,
             by_thread: arguments.by_thread,

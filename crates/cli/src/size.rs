@@ -7,12 +7,12 @@ use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Bytes, Span};
 use ebbtide_papers::astriflash::judge_trace;
 use ebbtide_study::size::{self, Input, Machine, SizeOptions};
-use ebbtide_trace::Format;
 use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
 use crate::market::Market;
 use crate::output::Output;
+use crate::trace_format::TraceFormat;
 use crate::{names, numbers, progress};
 
 #[derive(Args)]
@@ -24,16 +24,8 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "dataset", "theta", "miss_interval", "seed"]
     )]
     trace: Option<PathBuf>,
-    /// Format of the trace [default: by the ending of its name, such as .ebt or .csv]. It is
-    /// native, text, csv, lackey, ramulator, dramsim3, oracleGeneral, champsim or drmemtrace
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        requires = "trace",
-        value_parser = names::format(),
-        hide_possible_values = true
-    )]
-    format: Option<Format>,
+    #[command(flatten)]
+    trace_format: TraceFormat,
     /// Execution time of a job of the trace. A trace does not record where jobs end [default: 10us]
     #[arg(long, value_name = "TIME")]
     job: Option<Span>,
@@ -107,7 +99,7 @@ fn options(arguments: &Arguments) -> SizeOptions {
     let input = match &arguments.trace {
         Some(path) => Input::Trace {
             path: path.clone(),
-            format: arguments.format,
+            format: arguments.trace_format.format,
             job_us: arguments.job.unwrap_or(Span::from_us(10)).as_us_f64(),
         },
         None => Input::Workload {
