@@ -86,10 +86,10 @@ for words in words cmake/words; do
 done
 
 # The engine tells the sanitizer of every switch of stacks, so this library links only with it.
-CARGO_TARGET_DIR=$target/sanitizer cargo rustc --locked --profile dev -p ebbtide-capi \
-    --features sanitizer --crate-type staticlib
+cargo rustc --locked --profile dev -p ebbtide-capi --features sanitizer --crate-type staticlib
+cp "$target/debug/libebbtide_capi.a" "$work/libsanitized.a"
 sanitized=(-fsanitize=address,undefined -fno-sanitize-recover=undefined -I "$capi/include")
-library=("$target/sanitizer/debug/libebbtide_capi.a" -lgcc_s -lpthread -ldl -lm)
+library=("$work/libsanitized.a" -lgcc_s -lpthread -ldl -lm)
 for source in examples/visits "${c[@]/#/tests/c/}"; do
     cc -std=gnu11 "${warnings[@]}" "${sanitized[@]}" -o "$work/sanitized" "$capi/$source.c" \
         "${library[@]}"

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 
@@ -21,26 +22,19 @@ fn all(steps: &mut Steps) -> anyhow::Result<()> {
     run(&mut cargo("test --workspace --locked"))?;
     steps.begin("slow tests");
     soak::tests()?;
+    examples(steps)?;
     steps.begin("release build");
     run(&mut cargo("build --release --locked -p ebbtide-cli"))?;
     steps.begin("the library for C and C++");
-    run(&mut command("crates/capi/check.sh"))?;
+    run(command("crates/capi/check.sh").arg("dev"))?;
     main_job(steps)?;
     steps.begin("packages of all crates");
     run(&mut cargo(
         "package --workspace --exclude ebbtide-testbed --exclude ebbtide-planted --exclude xtask \
          --no-verify --locked --allow-dirty",
     ))?;
-    examples(steps)?;
     steps.begin("the orders in which cores meet, tried by loom and shuttle");
     models()?;
-    steps.begin("power that goes at every moment");
-    run(cargo("run --release --locked --example power_loss -p ebbtide-engine --").args([
-        "--seeds",
-        "1000000",
-        "--seconds",
-        "60",
-    ]))?;
     python::check(steps)
 }
 
@@ -76,20 +70,27 @@ fn main_job(steps: &mut Steps) -> anyhow::Result<()> {
     ))
 }
 
-/// Programs over the libraries.
+/// Programs over the libraries. The tests have built them.
 fn examples(steps: &mut Steps) -> anyhow::Result<()> {
+    let folder = workspace().join("target");
     steps.begin("a program over the engine");
-    run(&mut cargo("run --release --locked --example visits -p ebbtide-engine"))?;
+    run(&mut example("visits")?)?;
     steps.begin("a server's store, filled fast");
-    let _ = fs::remove_file(workspace().join("target/filled"));
-    run(&mut cargo(
-        "run --release --locked --example fill -p ebbtide-server -- target/filled 100000 64 64MiB \
-         32MiB",
-    ))?;
-    fs::remove_file(workspace().join("target/filled"))?;
+    let filled = folder.join("filled");
+    let _ = fs::remove_file(&filled);
+    run(example("fill")?.arg(&filled).args(["100000", "64", "64MiB", "32MiB"]))?;
+    fs::remove_file(filled)?;
     steps.begin("transactions on more cores than there are");
-    run(&mut cargo("run --release --locked --example transfers -p ebbtide-engine -- target 30 4"))?;
-    Ok(fs::remove_file(workspace().join("target/transfers"))?)
+    run(example("transfers")?.arg(&folder).args(["30", "4"]))?;
+    fs::remove_file(folder.join("transfers"))?;
+    steps.begin("power that goes at every moment");
+    run(example("power_loss")?.args(["--seeds", "1000000", "--seconds", "60"]))
+}
+
+/// An example of this name, as the tests have built it: cargo builds what a package depends on anew
+/// when it is asked for that package alone.
+fn example(name: &str) -> anyhow::Result<Command> {
+    built(&mut cargo(&format!("build --workspace --locked --example {name} --message-format json")))
 }
 
 /// Runs the model checks. Only the engine is built anew for them.
@@ -97,9 +98,14 @@ fn models() -> anyhow::Result<()> {
     let mut build =
         cargo("rustc --locked -p ebbtide-engine --lib --profile test --features models");
     build.args(["--message-format", "json", "--", "--cfg", "loom", "--cfg", "shuttle"]);
-    let messages = output(&mut build)?;
+    run(built(&mut build)?.arg("model_checks"))
+}
+
+/// The program that a command of cargo builds. It prints its messages as JSON.
+fn built(build: &mut Command) -> anyhow::Result<Command> {
+    let messages = output(build)?;
     let program = messages.lines().filter_map(executable).next_back();
-    run(command(program.context("cargo built no program")?).arg("model_checks"))
+    Ok(command(program.context("cargo built no program")?))
 }
 
 /// The program that a message of cargo names.
