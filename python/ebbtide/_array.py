@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from . import _array_file as _file
 from . import _native
 from ._array_file import Layout
-from ._errors import InputError, size
+from ._errors import InputError, count, size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +52,8 @@ class Array:
         for length in layout.shape[1:]:
             self._row_bytes *= length
         self._layout = layout
-        self._options = (size("dram", dram), cores, threads)
+        threads = None if threads is None else count("threads", threads)
+        self._options = (size("dram", dram), count("cores", cores), threads)
         self._process = os.getpid()
         #: Held during a change.
         self._turn = threading.RLock()
@@ -146,22 +147,26 @@ class Array:
         import numpy as np
 
         lead, rows, rest = self._selected(key)
-        given = self._given(value)
+        value = as_numpy(value)
         with self._changing():
+            if not lead:
+                # One row, by its number: any key and value of NumPy's.
+                row = self.take(rows) if rest else np.zeros((1, *self.shape[1:]), self.dtype)
+                row[(0, *rest)] = value
+                self._open().scatter(rows, (0, self._row_bytes), bytes_of(row))
+                return
+            if not isinstance(value, np.ndarray):
+                value = converted(value, self.dtype, by_slice=isinstance(rows, range))
             if not rest:
                 whole = _Change(self, rows, self.shape[1:], (0, self._row_bytes), ())
-                whole.make(lead, given)
-            elif not lead:
-                # Any key of NumPy's within one row.
-                row = self.take(rows)
-                row[(0, *rest)] = given
-                self._open().scatter(rows, (0, self._row_bytes), bytes_of(row))
+                whole.make(lead, value)
             elif (part := self._part(rest[0])) is not None:
-                _Change(self, rows, *part[:2], (part[2], *rest[1:])).make(lead, given)
+                _Change(self, rows, *part[:2], (part[2], *rest[1:])).make(lead, value)
             else:
                 # NumPy raises, or there is nothing to do.
                 one = np.empty((1, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
-                np.broadcast_to(given, (*lead, *one.shape[1:]))
+                target = (*lead, *one.shape[1:])
+                np.empty(target, self.dtype)[...] = broadcast(value, target)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -169,16 +174,6 @@ class Array:
         self._open_to_write()
         with self._turn:
             yield
-
-    def _given(self, value: Any) -> np.ndarray[Any, Any]:
-        """Returns a value of an assignment as an array, which may have another dtype."""
-        import numpy as np
-
-        value = as_numpy(value)
-        if isinstance(value, np.ndarray):
-            return value
-        # A tuple is a row of a structured dtype.
-        return np.array(value, self.dtype) if self.dtype.names else np.asarray(value)
 
     def _selected(self, key: Any) -> tuple[tuple[int, ...], Any, tuple[Any, ...]]:
         """Returns the shape of the selected rows, the rows, and the key behind them.
@@ -188,8 +183,9 @@ class Array:
         """
         import numpy as np
 
-        first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
-        if first is None or first is Ellipsis or isinstance(key, tuple) and not key:
+        first, *others = self._without_ellipsis(key if isinstance(key, tuple) else (key,))
+        rest = tuple(others)
+        if first is None:
             raise InputError(f"[{key!r:.40}]: expected indices of rows first")
         if isinstance(first, slice):
             rows = range(*first.indices(len(self)))
@@ -197,14 +193,24 @@ class Array:
             return (len(rows),), rows, rest
         if isinstance(first, (int, np.integer)) and not isinstance(first, (bool, np.bool_)):
             return (), self._indices([int(first)]), rest
-        indices = np.asarray(first)
+        indices = index_array(first)
         if indices.dtype == bool:
             if indices.shape != (len(self),):
-                found = "x".join(map(str, indices.shape))
+                found = "x".join(map(str, indices.shape)) or "one value"
                 raise InputError(f"a mask of {found}: expected one of {len(self)}, a row each")
             indices = np.flatnonzero(indices)
         self._check(rest)
         return indices.shape, self._indices(indices.reshape(-1)), rest
+
+    def _without_ellipsis(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns `key` with slices of everything in the place of `...`, and at least one part."""
+        found = [place for place, part in enumerate(key) if part is Ellipsis]
+        if len(found) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        if not found:
+            return key or (slice(None),)
+        whole = (slice(None),) * (self.ndim - len(key) + 1)
+        return (*key[: found[0]], *whole, *key[found[0] + 1 :]) or (slice(None),)
 
     @staticmethod
     def _places(rows: Any, start: int, stop: int) -> np.ndarray[Any, Any]:
@@ -219,7 +225,8 @@ class Array:
     def _check(self, rest: tuple[Any, ...]) -> None:
         import numpy as np
 
-        if any(not isinstance(part, (slice, int, np.integer)) for part in rest):
+        numbers = (slice, int, np.integer)
+        if any(isinstance(part, bool) or not isinstance(part, numbers) for part in rest):
             raise InputError("expected slices and numbers behind the indices of rows")
 
     def flush(self) -> None:
@@ -287,8 +294,8 @@ class Array:
     def _indices(self, indices: npt.ArrayLike) -> np.ndarray[Any, Any]:
         import numpy as np
 
-        array = np.asarray(as_numpy(indices))
-        if array.size == 0:
+        array = index_array(indices)
+        if array.size == 0 and array.dtype.kind in "iu":
             return np.empty(0, np.uint64)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             found = f"{array.ndim} dimensions of {array.dtype}"
@@ -329,11 +336,8 @@ class _Change:
         import numpy as np
 
         example = np.empty((1, *self.row), self.array.dtype)[(slice(None), *self.rest)]
-        target = (*lead, *example.shape[1:])
-        while value.ndim > len(target) and value.shape[0] == 1:
-            value = value[0]
-        # NumPy's error if it does not fit.
-        value = np.broadcast_to(value, target).reshape(len(self.rows), *example.shape[1:])
+        value = broadcast(value, (*lead, *example.shape[1:]))
+        value = value.reshape(len(self.rows), *example.shape[1:])
         whole = example.shape == (1, *self.row) and not self._steps_back()
         rows = self.array._open_to_write()
         for places, part in self._chunks(value):
@@ -355,7 +359,8 @@ class _Change:
         """The selected rows with their values, some at a time."""
         width = self.columns[1] - self.columns[0]
         count = max(1, CHUNK_BYTES // width)
-        for start in range(0, len(self.rows), count):
+        # Without rows there is one part as well: NumPy may refuse its dtype.
+        for start in range(0, max(1, len(self.rows)), count):
             stop = min(start + count, len(self.rows))
             yield self.array._places(self.rows, start, stop), value[start:stop]
 
@@ -471,6 +476,36 @@ def writable(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     if into is None:
         raise InputError("out: expected a contiguous array that can be written")
     return into
+
+
+def index_array(indices: Any) -> np.ndarray[Any, Any]:
+    """Returns indices as an array. Those of an empty list are whole numbers, as in NumPy."""
+    import numpy as np
+
+    array = np.asarray(as_numpy(indices))
+    is_list = not hasattr(indices, "dtype")
+    return array.astype(np.int64) if is_list and array.size == 0 else array
+
+
+def converted(value: Any, dtype: np.dtype[Any], by_slice: bool) -> np.ndarray[Any, Any]:
+    """Returns what is no array as one, or raises NumPy's error if the dtype cannot hold it."""
+    import numpy as np
+
+    # NumPy checks a scalar of its own in an assignment to a slice only.
+    if not (by_slice and isinstance(value, np.generic)):
+        return np.array(value, dtype)
+    one = np.empty((), dtype)
+    one[...] = value
+    return one
+
+
+def broadcast(value: np.ndarray[Any, Any], target: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Returns `value` as NumPy broadcasts it in an assignment, or raises NumPy's error."""
+    import numpy as np
+
+    while value.ndim > len(target) and value.shape[0] == 1:
+        value = value[0]
+    return np.broadcast_to(value, target)
 
 
 def bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._errors import InputError, MissingFileError
+from ._errors import InputError, MissingFileError, count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,10 @@ class Layout:
     def checked(self, name: str) -> Layout:
         """Returns itself if an array can have it."""
         shape, dtype = self.shape, self.dtype
+        if dtype.subdtype is not None:
+            # Each value is an array itself, whose dimensions come last.
+            kind, inner = dtype.subdtype
+            return Layout(self.runs, (*shape, *inner), kind).checked(name)
         offsets = [offset for offset, _ in self.runs]
         if not shape or any(length <= 0 for length in shape) or min(offsets, default=0) < 0:
             expected = "expected at least one row, and no empty dimension"
@@ -60,6 +64,7 @@ def described(name: str, dtype: Any, shape: Any) -> tuple[np.dtype[Any], tuple[i
 def raw(name: str, dtype: Any, shape: Any, offset: int) -> Layout:
     """Returns the layout of a raw file."""
     kind, shape = described(name, dtype, shape)
+    offset = count("offset", offset)
     return Layout([(offset, shape[0] if shape else 0)], shape, kind).checked(name)
 
 
@@ -78,13 +83,14 @@ def create(name: str, dtype: Any, shape: Any) -> Layout:
     """Makes a `.npy` file of zeros, with room for all of it, and returns its layout."""
     kind, shape = described(name, dtype, shape)
     layout = Layout([(FIRST_ROW, shape[0] if shape else 0)], shape, kind).checked(name)
-    header = _header(name, kind, shape)
+    header = _header(name, layout.dtype, layout.shape)
     begun = Path(f"{name}.{os.getpid()}.new")
     try:
         with begun.open("xb") as file:
             try:
                 file.write(header)
-                os.posix_fallocate(file.fileno(), 0, FIRST_ROW + math.prod(shape) * kind.itemsize)
+                bytes_of_rows = math.prod(layout.shape) * layout.dtype.itemsize
+                os.posix_fallocate(file.fileno(), 0, FIRST_ROW + bytes_of_rows)
                 os.fsync(file.fileno())
                 # Another program sees the whole file or none, and a file that is there stays.
                 os.link(begun, name)

@@ -32,3 +32,16 @@ def size(name: str, value: object) -> str:
     except TypeError:
         expected = "expected a size such as '1GiB', or a whole number of bytes"
         raise InputError(f"{name}: {value!r:.40}: {expected}") from None
+
+
+def count(name: str, value: object) -> int:
+    """Returns a whole number from 0 on, below 2⁶³."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number < 1 << 63:
+        raise InputError(f"{name}: {value!r:.40}: expected a whole number from 0 on")
+    return number

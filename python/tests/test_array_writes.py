@@ -1,6 +1,8 @@
 """Changed arrays are NumPy's, in DRAM, in the file, after a crash and in other processes."""
 
+import functools
 import multiprocessing
+import operator
 import os
 import pickle
 import signal
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -334,3 +337,50 @@ def test_a_log_that_a_crash_has_left_is_applied_by_a_writer_first(tmp_path: Path
         ebbtide.open(path, DRAM)
     ebbtide.open(path, DRAM, mode="r+").close()
     assert np.load(path)[7] == 9
+
+
+def done(work: Callable[[], object]) -> object:
+    """Returns what `work` returns, or true; false if NumPy or the array refuses it."""
+    try:
+        found = work()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return False
+    return True if found is None else found
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+@pytest.mark.parametrize("kind", ["i1", "f4", "U3", [("a", "i4"), ("b", "S3")]])
+def test_values_and_keys_are_converted_and_refused_as_numpy_does(tmp_path: Path, kind) -> None:
+    values = [
+        "text", "", "7", 300, -300, 2**70, 1.5, 1j, float("nan"), None, [], [1], [[1, 2]], [1, 300],
+        (3, b"x"), np.int16(299), np.float64("inf"), np.zeros((1, 1)), np.zeros(0), np.array("a"),
+        np.array([(1, 2.0)], "i4,f4"), np.arange(24).reshape(2, 3, 4)[:, ::-1], object(),
+    ]  # fmt: skip
+    keys = [
+        0, -2, (1, 2), (1, 2, 3), slice(0, 0), slice(2), slice(None, None, -1), [], [1, 0], ..., (),
+        (..., 0), (1, ..., 2), (slice(None), 1), (slice(None), slice(1, 1)), ([1, 1], slice(None, 2)),
+        np.array([True, False]), np.array([], float), (..., ...), (0, 0, 0, 0), (slice(None), 5),
+    ]  # fmt: skip
+    data = np.zeros((2, 3, 4), kind)
+    with ebbtide.create(tmp_path / "rows.npy", data.shape, kind, DRAM) as array:
+        for key in keys:
+            for value in values:
+                refused = [
+                    not done(functools.partial(operator.setitem, target, key, value))
+                    for target in (data, array)
+                ]
+                assert refused[0] == refused[1], (key, value, refused)
+                assert array[:].tobytes() == data.tobytes(), (key, value)
+            found = [
+                done(lambda target=target: target[key].tobytes()) for target in (data, array)
+            ]
+            assert found[0] == found[1], key
+
+
+def test_a_dtype_of_arrays_is_more_dimensions(tmp_path: Path) -> None:
+    with ebbtide.create(tmp_path / "rows.npy", (5,), ("f4", (2, 3)), DRAM) as array:
+        array[1] = np.arange(6).reshape(2, 3)
+        assert (array.shape, array.dtype) == ((5, 2, 3), np.float32)
+    assert np.load(tmp_path / "rows.npy")[1].tolist() == [[0, 1, 2], [3, 4, 5]]
+    with ebbtide.open(tmp_path / "rows.npy", DRAM, dtype=("f4", 3), shape=(10,), offset=4096) as raw:
+        assert raw[2].tolist() == [0, 1, 2]
