@@ -10,12 +10,12 @@
 /// ```
 pub trait KeyBytes {
     /// Appends the bytes to `into`.
-    fn push(&self, into: &mut Vec<u8>);
+    fn append_to(&self, into: &mut Vec<u8>);
 
     /// The bytes.
     fn key_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.push(&mut bytes);
+        self.append_to(&mut bytes);
         bytes
     }
 }
@@ -57,7 +57,7 @@ pub trait FixedKey: Key {}
 macro_rules! integers {
     ($($unsigned:ident $signed:ident),*) => {$(
         impl KeyBytes for $unsigned {
-            fn push(&self, into: &mut Vec<u8>) {
+            fn append_to(&self, into: &mut Vec<u8>) {
                 into.extend_from_slice(&self.to_be_bytes());
             }
         }
@@ -72,8 +72,8 @@ macro_rules! integers {
 
         // With the sign inverted, negative numbers come first.
         impl KeyBytes for $signed {
-            fn push(&self, into: &mut Vec<u8>) {
-                ((*self ^ $signed::MIN) as $unsigned).push(into);
+            fn append_to(&self, into: &mut Vec<u8>) {
+                ((*self ^ $signed::MIN) as $unsigned).append_to(into);
             }
         }
         impl Key for $signed {
@@ -88,13 +88,13 @@ macro_rules! integers {
 integers!(u8 i8, u16 i16, u32 i32, u64 i64, u128 i128);
 
 impl KeyBytes for [u8] {
-    fn push(&self, into: &mut Vec<u8>) {
+    fn append_to(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(self);
     }
 }
 
 impl KeyBytes for Vec<u8> {
-    fn push(&self, into: &mut Vec<u8>) {
+    fn append_to(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(self);
     }
 }
@@ -106,13 +106,13 @@ impl Key for Vec<u8> {
 }
 
 impl KeyBytes for str {
-    fn push(&self, into: &mut Vec<u8>) {
+    fn append_to(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(self.as_bytes());
     }
 }
 
 impl KeyBytes for String {
-    fn push(&self, into: &mut Vec<u8>) {
+    fn append_to(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(self.as_bytes());
     }
 }
@@ -124,7 +124,7 @@ impl Key for String {
 }
 
 impl<const N: usize> KeyBytes for [u8; N] {
-    fn push(&self, into: &mut Vec<u8>) {
+    fn append_to(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(self);
     }
 }
@@ -143,10 +143,10 @@ macro_rules! tuples {
     ($(($($first:ident)+, $last:ident)),*) => {$(
         #[allow(non_snake_case, reason = "a part has the name of its type")]
         impl<$($first: KeyBytes,)+ $last: KeyBytes> KeyBytes for ($($first,)+ $last) {
-            fn push(&self, into: &mut Vec<u8>) {
+            fn append_to(&self, into: &mut Vec<u8>) {
                 let ($($first,)+ $last) = self;
-                $($first.push(into);)+
-                $last.push(into);
+                $($first.append_to(into);)+
+                $last.append_to(into);
             }
         }
         impl<$($first: FixedKey,)+ $last: Key> Key for ($($first,)+ $last) {
