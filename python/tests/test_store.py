@@ -105,7 +105,7 @@ def test_wrong_uses_are_errors_that_say_why(tmp_path: Path) -> None:
     wrong = ebbtide.InputError
     with pytest.raises(wrong, match="size: 'much' is not a size"):
         ebbtide.Store(path, size="much")
-    with pytest.raises(wrong, match="size: 4KiB, expected 256KiB to"):
+    with pytest.raises(wrong, match="size: 4KiB, expected 512KiB to"):
         ebbtide.Store(path, size="4KiB")
     with pytest.raises(wrong, match="'seldom' is no durability policy"):
         ebbtide.Store(path, durability="seldom")

@@ -123,7 +123,9 @@ fn an_error_names_the_option_or_the_limit() {
     let said = |builder: Builder| builder.open().unwrap_err().to_string();
     for (builder, start) in [
         (small(&path).size("much"), "size: 'much' is not a size"),
-        (small(&path).size("4KiB"), "size: 4KiB, expected 256KiB to "),
+        (small(&path).size("4KiB"), "size: 4KiB, expected 512KiB to 3TiB"),
+        (small(&path).size("3TiB"), "size: 3TiB with 384GiB for their order and 0B for structures"),
+        (Store::builder(""), "path: "),
         (small(&path).size("4MiB").dram("1KiB"), "dram: a DRAM budget of 1024 bytes is too small"),
         (small(&path).dram("0.5 pages"), "dram: '0.5 pages' is not a size"),
         (small(&path).size("4MiB").cores(0), "cores: the number of cores must be 1 to 1024"),
@@ -518,6 +520,8 @@ fn types_and_lists_are_what_was_stored() {
     }
     let from_zero = typed.range(key(0)..).map(|pair| pair.unwrap().0.0);
     assert!(from_zero.eq([0, 3, 7]));
+    let keys = typed.keys().map(|key| key.unwrap().1);
+    assert!(keys.eq(["-5", "0", "3", "7"].map(str::to_string)));
     typed.update(&key(3), |old| old.map(|old| [old, vec![9]].concat())).unwrap();
     assert_eq!(typed.get(&key(3)).unwrap(), Some(vec![3, 3, 3, 9]));
     let other = store.ordered_map("typed").unwrap().typed::<u64, Vec<u16>>();

@@ -7,6 +7,8 @@ use crate::api::engine_error::EngineError;
 use crate::api::options::{Options, check};
 use crate::cache::{Cache, Division, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
 use crate::device::uring::Uring;
+use crate::persist::Persist;
+use crate::store::Header;
 
 /// Bytes of a core that do not depend on its threads and batches: its kernel thread, histogram and
 /// lists.
@@ -36,12 +38,46 @@ pub struct Budget {
     pub cores_bytes: usize,
 }
 
+/// What a budget is for, beside an address space: at least so many `frames`, and the bytes that
+/// something `beside` the engine takes under given options.
+#[derive(Clone, Copy)]
+struct Needs<'a> {
+    frames: usize,
+    beside: &'a dyn Fn(&Options) -> usize,
+}
+
 impl Budget {
     /// Divides the budget of `options` for an address space of `pages` pages.
     ///
     /// # Errors
     /// When the budget does not hold even the required parts.
     pub fn divide(options: &Options, pages: u64) -> Result<Budget, EngineError> {
+        Budget::divide_beside(options, pages, Needs { frames: 0, beside: &|_| 0 })
+    }
+
+    /// As [`divide`](Budget::divide), for the store with this header and with at least `frames`
+    /// frames. A log has its part of the budget.
+    ///
+    /// # Errors
+    /// As [`divide`](Budget::divide).
+    pub(crate) fn of_store(
+        options: &Options,
+        header: &Header,
+        frames: usize,
+    ) -> Result<Budget, EngineError> {
+        let beside = |options: &Options| {
+            let fibers = options.cores * options.threads_per_core();
+            let log = |geometry| Persist::dram_bytes(&geometry, fibers, options.dram_bytes);
+            header.persist().map_or(0, log)
+        };
+        Budget::divide_beside(options, header.pages, Needs { frames, beside: &beside })
+    }
+
+    fn divide_beside(
+        options: &Options,
+        pages: u64,
+        needs: Needs<'_>,
+    ) -> Result<Budget, EngineError> {
         check(options)?;
         if !(1..=SLOTS_MAX).contains(&pages) {
             return Err(EngineError::BadPages(pages));
@@ -63,16 +99,19 @@ impl Budget {
             let tuning = &options.tuning;
             division(options, frames, pages).memory_bytes(tuning.admission, tuning.replacement)
         };
-        let needed = |frames: usize| {
-            states_bytes + cores_bytes + policy_bytes(frames) + Cache::frames_bytes(frames)
-        };
-        let frames_min = options.cores * FRAMES_PER_CORE_MIN;
+        let fixed_bytes = states_bytes + cores_bytes + (needs.beside)(options);
+        let needed =
+            |frames: usize| fixed_bytes + policy_bytes(frames) + Cache::frames_bytes(frames);
+        let frames_min = needs.frames.max(options.cores * FRAMES_PER_CORE_MIN);
         if needed(frames_min) > options.dram_bytes {
-            return Err(EngineError::BudgetTooSmall {
-                given_bytes: options.dram_bytes,
-                needed_bytes: needed(frames_min),
-                pages,
-                cores: options.cores,
+            // More DRAM has more threads and a larger log, which take some of it.
+            let more = Options { dram_bytes: needed(frames_min), ..options.clone() };
+            return Err(match Budget::divide_beside(&more, pages, needs) {
+                Err(EngineError::BudgetTooSmall { needed_bytes, .. }) => {
+                    too_small(options, needed_bytes, pages)
+                }
+                Err(error) => error,
+                Ok(_) => too_small(options, more.dram_bytes, pages),
             });
         }
         // The most frames that fit, by bisection: only the policy knows how its memory grows. There
@@ -93,6 +132,12 @@ impl Budget {
             cores_bytes,
         })
     }
+}
+
+/// The error that the budget of `options` should have `needed_bytes` for `pages` pages.
+fn too_small(options: &Options, needed_bytes: usize, pages: u64) -> EngineError {
+    let Options { dram_bytes: given_bytes, cores, .. } = *options;
+    EngineError::BudgetTooSmall { given_bytes, needed_bytes, pages, cores }
 }
 
 /// How the replacement policy is divided.

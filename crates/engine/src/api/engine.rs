@@ -321,16 +321,15 @@ impl Engine {
             false => marks.mark_dirty().map_err(io::Error::other),
         });
         let mut options = options.clone();
-        let fibers = options.cores.saturating_mul(options.threads_per_core());
+        let frames = Budget::of_store(&options, &header, 0)?.frames;
+        let fibers = options.cores * options.threads_per_core();
         let dram_bytes = options.dram_bytes;
         if let Some(geometry) = geometry {
-            check(&options)?;
             // The threads stay as many as the whole budget gives.
             options.tuning.threads = Some(options.threads_per_core());
             let taken = Persist::dram_bytes(&geometry, fibers, dram_bytes);
             options.dram_bytes = options.dram_bytes.saturating_sub(taken);
         }
-        let frames = Budget::divide(&options, header.pages)?.frames;
         let (mut persist, mut log) = (None, None);
         if let Some(geometry) = geometry {
             let mut disk = around(log_disk(store, &*device)?);

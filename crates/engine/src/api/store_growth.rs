@@ -33,8 +33,9 @@ pub struct Larger {
 
 impl Store {
     /// Adds pages of zeros and spare places to the persistent store in a file. The new store is
-    /// made in the same folder, under the old name and `.larger`, and then replaces the old one. If
-    /// the growth is cut off, the old store is still there. The folder needs room for both.
+    /// made in the same folder, under the old name and `.larger`, and then replaces the old one. It
+    /// has the permissions of the old one. If the growth is cut off, the old store is still there.
+    /// The folder needs room for both.
     ///
     /// # Errors
     /// When the file holds no store with a log, or has as many pages or more, or a file cannot be
@@ -43,6 +44,9 @@ impl Store {
         if path.metadata().is_ok_and(|about| !about.is_file()) {
             return Err(StoreError::GrowsInFile(path.to_path_buf()));
         }
+        // The file itself, also if a symbolic link names it.
+        let path = &std::fs::canonicalize(path)
+            .map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
         let old = Store::open(path, 0, Access::Exclusive)?;
         let header = old.header();
         let Larger { pages, spare_pages, gap } = larger;
@@ -57,7 +61,7 @@ impl Store {
             return Err(StoreError::NotAStore(path.to_path_buf()));
         };
         let beside = beside(path);
-        let made = Store::make_with(&beside, larger_header, &|new| {
+        let made = old.make_larger(&beside, larger_header, &|new| {
             let disk = |of: &Store| FileDisk::new(of.file(), of.persist_offset(), of.path());
             let (mut from, mut to) = (disk(&old)?, disk(new)?);
             let (journal, _) = recover(geometry, &mut from, &RECOVERY, watch)?;

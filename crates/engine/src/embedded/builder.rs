@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{Bytes, PAGE_BYTES};
 use ebbtide_structures::OrderedMap;
-use ebbtide_structures::keyspace::PAGES_MIN;
 
 use super::error::Error;
 use super::layout::Layout;
-use super::limits::{PART_PAGES_MAX, TAG};
+use super::limits::{FRAMES_MIN, KEY_PAGES_MIN, PAGES_MAX, TAG};
 use super::shared::{Open, Shared};
 use super::store::Store;
 use crate::api::budget::Budget;
+use crate::api::engine_error::EngineError;
 use crate::api::options::Options;
-use crate::store::{Access, Header, NewStore, Store as File};
+use crate::store::{Access, Header, NewStore, Store as File, StoreError};
 
 /// The defaults.
 const SIZE: Bytes = Bytes(1 << 30);
@@ -127,14 +127,22 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error`]: of an option, with its name; or the file holds something else or is in use.
-    pub fn open(self) -> Result<Store, Error> {
+    pub fn open(mut self) -> Result<Store, Error> {
+        // It stays the same if the program changes its folder.
+        self.path =
+            std::path::absolute(&self.path).map_err(|error| Error::option("path", error))?;
         let layout = self.layout()?;
         let dram = size_of("dram", self.dram.as_deref(), DRAM)?;
         let mut options = Options::new(usize::try_from(dram.0).unwrap_or(usize::MAX));
         options.cores = self.cores;
         let policy = self.durability.as_deref().map(str::parse::<Policy>).transpose();
         options.durability = policy.map_err(|error| Error::option("durability", error))?;
-        let open = Open::start(self.file(layout, &options)?, &options, layout)?;
+        let start = |replace| Open::start(self.file(layout, &options, replace)?, &options, layout);
+        let open = match start(self.replace) {
+            // It was made with other sizes, and a crash came before the layout.
+            Err(Error::Engine(EngineError::Store(StoreError::Unfinished(_)))) => start(true)?,
+            open => open?,
+        };
         self.check(open.layout, layout)?;
         Ok(Store::new(Shared::new(&self.path, options, open)))
     }
@@ -147,40 +155,42 @@ impl Builder {
         let order = size_of("order", self.order.as_deref(), order)?;
         let structures = size_of("structures", self.structures.as_deref(), Bytes(0))?;
         for (option, size, least) in [
-            ("size", size, PAGES_MIN),
+            ("size", size, KEY_PAGES_MIN),
             ("order", order, ORDER_PAGES_MIN),
             ("structures", structures, 0),
         ] {
-            if !(least..=PART_PAGES_MAX).contains(&pages(size)) {
+            if !(least..=PAGES_MAX).contains(&pages(size)) {
                 let bytes = |pages: u64| Bytes(pages * PAGE_BYTES as u64);
-                let (least, most) = (bytes(least), bytes(PART_PAGES_MAX));
+                let (least, most) = (bytes(least), bytes(PAGES_MAX));
                 return Err(Error::option(option, format!("{size}, expected {least} to {most}")));
             }
         }
-        Ok(Layout {
-            key_pages: pages(size),
-            order_pages: pages(order),
-            structure_pages: pages(structures),
-        })
+        let [key_pages, order_pages, structure_pages] = [size, order, structures].map(pages);
+        Layout { key_pages, order_pages, structure_pages }.checked()
     }
 
     /// The file that is there, or a new one.
-    fn file(&self, layout: Layout, options: &Options) -> Result<File, Error> {
+    fn file(&self, layout: Layout, options: &Options, replace: bool) -> Result<File, Error> {
         let (path, tag) = (self.path.clone(), TAG.to_string());
         let pages = layout.pages();
-        let new = NewStore { path, offset: 0, pages, spare_pages: 0, tag, force: self.replace };
+        let new = NewStore { path, offset: 0, pages, spare_pages: 0, tag, force: replace };
         if !new.is_free()? {
             let found = File::open(&self.path, 0, Access::Exclusive)?;
             let tag = found.header().tag;
-            if !self.replace {
-                let path = self.path.clone();
-                return if tag == TAG { Ok(found) } else { Err(Error::Other { path, found: tag }) };
+            if !replace {
+                if tag != TAG {
+                    let path = self.path.clone();
+                    return Err(Error::Other { path, found: tag });
+                }
+                frames_of(options, &found.header())?;
+                return Ok(found);
             }
         }
-        let frames = Budget::divide(options, pages).map_err(Error::of_engine)?.frames as u64;
-        let new = NewStore { spare_pages: (pages / 4).max(frames), ..new };
         let bytes = pages * PAGE_BYTES as u64;
         let log_bytes = (bytes / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+        let new = NewStore { spare_pages: pages / 4, ..new };
+        let frames = frames_of(options, &new.persistent_header(log_bytes))?;
+        let new = NewStore { spare_pages: spare_pages(pages, frames), ..new };
         Ok(File::create_persistent(&new, log_bytes)?)
     }
 
@@ -201,6 +211,17 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// The frames that the budget of `options` has for the store with this header.
+pub(super) fn frames_of(options: &Options, header: &Header) -> Result<usize, Error> {
+    let budget = Budget::of_store(options, header, FRAMES_MIN);
+    Ok(budget.map_err(Error::of_engine)?.frames)
+}
+
+/// The spare pages of a store of `pages` pages, for a cache of `frames` frames.
+pub(super) fn spare_pages(pages: u64, frames: usize) -> u64 {
+    (pages / 4).max((frames as u64).min(pages / 2))
 }
 
 /// True if `header` is that of a store which a [`Builder`] has made.

@@ -2,16 +2,15 @@
 
 use ebbtide_core::{Bytes, PAGE_BYTES, Watch};
 
-use super::builder::size_of;
+use super::builder::{frames_of, size_of, spare_pages};
 use super::error::Error;
 use super::layout::Layout;
-use super::limits::PART_PAGES_MAX;
+use super::limits::PAGES_MAX;
 use super::shared::{Open, Shared};
 use super::store::Store;
-use crate::api::budget::Budget;
 use crate::api::store_growth::Larger;
 use crate::core::worker::check_not_in_a_job;
-use crate::store::{Access, Store as File};
+use crate::store::{Access, Header, Store as File, StoreError};
 
 impl Store {
     /// Raises the room for keys and values to `size`. The order of ordered maps keeps its share.
@@ -67,14 +66,19 @@ impl Shared {
         check_not_in_a_job("growing a store");
         self.open.check().map_err(Error::Forked)?;
         let mut open = self.open.write();
-        let layout = open.as_ref().ok_or(Error::Closed)?.layout;
-        let larger = larger(layout, size)?;
-        let frames =
-            Budget::divide(&self.options, larger.pages()).map_err(Error::of_engine)?.frames;
+        let Open { jobs, layout, .. } = open.as_ref().ok_or(Error::Closed)?;
+        let (layout, larger) = (*layout, larger(*layout, size)?);
+        let file = jobs.engine().store().ok_or(Error::Closed)?;
+        if !file.is_named() {
+            // It could not be opened again.
+            return Err(StoreError::Moved(self.path.clone()).into());
+        }
+        let pages = larger.pages();
+        let header = Header { pages, spare_pages: pages / 4, ..file.header() };
+        let frames = frames_of(&self.options, &header)?;
         let Some(Open { jobs, .. }) = open.take() else { return Err(Error::Closed) };
         jobs.stop()?;
-        let pages = larger.pages();
-        let spare_pages = (pages / 4).max(frames as u64);
+        let spare_pages = spare_pages(pages, frames);
         let gap = Some(layout.gap(&larger));
         let grown = File::grow(&self.path, Larger { pages, spare_pages, gap }, watch);
         let file = File::open(&self.path, 0, Access::Exclusive)?;
@@ -87,12 +91,12 @@ impl Shared {
 fn larger(layout: Layout, size: Bytes) -> Result<Layout, Error> {
     let bytes = |pages: u64| Bytes(pages * PAGE_BYTES as u64);
     let (found, pages) = (layout.key_pages, size.0.div_ceil(PAGE_BYTES as u64));
-    if !(found + 1..=PART_PAGES_MAX).contains(&pages) {
-        let (found, most) = (bytes(found), bytes(PART_PAGES_MAX));
+    if !(found + 1..=PAGES_MAX).contains(&pages) {
+        let (found, most) = (bytes(found), bytes(PAGES_MAX));
         return Err(Error::option(
             "size",
             format!("{size}, expected more than {found}, which the store has, and at most {most}"),
         ));
     }
-    Ok(layout.with_keys(pages))
+    layout.with_keys(pages).checked()
 }

@@ -12,12 +12,14 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 
 use ebbtide_core::durability::Gap;
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::OrderedMap;
 use ebbtide_structures::keyspace::{HashSecret, Keyspace, NotKeyspace};
 
 use super::error::Error;
+use super::limits::PAGES_MAX;
 use crate::core::flash_memory::FlashMemory;
+use crate::store::StoreError;
 
 /// The first word of the first page. The last byte is the version.
 const MAGIC: u64 = u64::from_le_bytes(*b"EBBMAPS\x02");
@@ -37,6 +39,21 @@ impl Layout {
     pub(super) fn pages(&self) -> u64 {
         let parts = [self.structure_pages, self.key_pages, self.order_pages];
         parts.into_iter().fold(OWN_PAGES, u64::saturating_add)
+    }
+
+    /// The layout, if a store may have as many pages.
+    pub(super) fn checked(self) -> Result<Layout, Error> {
+        if self.pages() <= PAGES_MAX {
+            return Ok(self);
+        }
+        let bytes = |pages: u64| Bytes(pages * PAGE_BYTES as u64);
+        let [keys, order, structures, most] =
+            [self.key_pages, self.order_pages, self.structure_pages, PAGES_MAX].map(bytes);
+        let problem = format!(
+            "{keys} with {order} for their order and {structures} for structures, expected at most \
+             {most} together"
+        );
+        Err(Error::option("size", problem))
     }
 
     fn keys(&self) -> Addr {
@@ -100,6 +117,9 @@ impl Layout {
             let (keys, lsn) = memory.transaction(format)?;
             memory.durable(lsn)?;
             return Ok((keys, new, true));
+        }
+        if magic == 0 {
+            return Err(StoreError::Unfinished(path.to_path_buf()).into());
         }
         let found = Layout { structure_pages, key_pages, order_pages };
         if magic != MAGIC || found.pages() > pages || key_pages == 0 {

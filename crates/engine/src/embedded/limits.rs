@@ -10,8 +10,15 @@ pub(super) const NAMES: usize = DATABASES - 1;
 /// The name of the format of the address space, in the file's header.
 pub(super) const TAG: &str = "maps 2";
 
-/// The most pages of a part of a store.
-pub(super) const PART_PAGES_MAX: u64 = 1 << 31;
+/// The fewest pages for keys and values. A change may store to an eighth of the pages.
+pub(super) const KEY_PAGES_MIN: u64 = 128;
+
+/// The most pages of a store: with the spare ones, they are fewer than 2³⁰.
+pub(super) const PAGES_MAX: u64 = 3 << 28;
+
+/// The fewest frames of a cache. A change may store to an eighth of them, and splits up to three
+/// pages at each level of the keys and of their order.
+pub(super) const FRAMES_MIN: usize = 136;
 
 /// Maps of a store.
 pub const MAPS_MAX: usize = DATABASES - 1;

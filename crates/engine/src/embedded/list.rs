@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use ebbtide_structures::keyspace::WHOLE_BYTES_MAX;
 use serde::Serialize;
@@ -159,14 +160,28 @@ impl<T: Serialize + DeserializeOwned> List<T> {
         last.map(|last| decode(&last)).transpose()
     }
 
-    /// Adds elements. Returns the index of the first.
+    /// Adds elements: in one transaction, or one by one if that stores to too many pages. Returns
+    /// the index of the first.
     fn add(&self, values: Vec<Vec<u8>>) -> Result<u64, Error> {
+        let values: Arc<[Vec<u8>]> = values.into();
+        match self.add_together(values.clone()) {
+            Err(Error::Transaction(error)) if error.is_input() && values.len() > 1 => {
+                let mut indices =
+                    values.iter().map(|value| self.add_together([value.clone()].into()));
+                let first = indices.next().unwrap_or(Ok(0))?;
+                indices.try_fold(first, |first, index| index.map(|_| first))
+            }
+            added => added,
+        }
+    }
+
+    fn add_together(&self, values: Arc<[Vec<u8>]>) -> Result<u64, Error> {
         let count = values.len() as u64;
         self.change(
             move |length| length..length + count,
             move |place, indices| {
                 let (first, end) = (indices.start, indices.end);
-                for (index, value) in indices.zip(&values) {
+                for (index, value) in indices.zip(values.iter()) {
                     place.set(index, value)?;
                 }
                 place.set_length(end)?;

@@ -33,7 +33,11 @@ impl Open {
     /// Starts the cores over the store in `file`. It is made by `new` if its memory is blank.
     pub(super) fn start(file: File, options: &Options, new: Layout) -> Result<Open, Error> {
         let file = Arc::new(file);
-        let engine = Engine::open(&file, options).inspect_err(|_| file.discard_new());
+        Open::over(&file, options, new).inspect_err(|_| file.discard_new())
+    }
+
+    fn over(file: &Arc<File>, options: &Options, new: Layout) -> Result<Open, Error> {
+        let engine = Engine::open(file, options);
         let jobs = Arc::new(engine.map_err(Error::of_engine)?).start();
         let (jobs, path) = (jobs.map_err(Error::of_engine)?, file.path().to_path_buf());
         let opened = jobs.submit(move |memory| {

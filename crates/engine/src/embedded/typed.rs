@@ -67,9 +67,8 @@ fn bad<T>(what: &'static str, problem: impl ToString) -> Error {
 fn pair<K: Key, V: DeserializeOwned>(
     pair: Result<(Vec<u8>, Vec<u8>), Error>,
 ) -> Result<(K, V), Error> {
-    let (key, value) = pair?;
-    let key = K::from_bytes(&key).ok_or_else(|| bad::<K>("key", format!("{} bytes", key.len())));
-    Ok((key?, decode(&value)?))
+    let (bytes, value) = pair?;
+    Ok((key(Ok(bytes))?, decode(&value)?))
 }
 
 impl<Order> Map<Order> {
@@ -178,10 +177,21 @@ impl<K: Key, V: Serialize + DeserializeOwned, Order> Typed<K, V, Order> {
     }
 }
 
+/// The key of these bytes.
+fn key<K: Key>(bytes: Result<Vec<u8>, Error>) -> Result<K, Error> {
+    let bytes = bytes?;
+    K::from_bytes(&bytes).ok_or_else(|| bad::<K>("key", format!("{} bytes", bytes.len())))
+}
+
 impl<K: Key, V: Serialize + DeserializeOwned> Typed<K, V> {
     /// All keys with their values, in no order, as [`Map::iter`].
     pub fn iter(&self) -> impl Iterator<Item = Result<(K, V), Error>> + use<K, V> {
         self.map.iter().map(pair)
+    }
+
+    /// All keys, in no order, as [`Map::keys`].
+    pub fn keys(&self) -> impl Iterator<Item = Result<K, Error>> + use<K, V> {
+        self.map.keys().map(key)
     }
 }
 
@@ -189,6 +199,11 @@ impl<K: Key, V: Serialize + DeserializeOwned> Typed<K, V, Ordered> {
     /// All keys with their values, in order.
     pub fn iter(&self) -> impl Iterator<Item = Result<(K, V), Error>> + use<K, V> {
         self.map.iter().map(pair)
+    }
+
+    /// All keys, in order.
+    pub fn keys(&self) -> impl Iterator<Item = Result<K, Error>> + use<K, V> {
+        self.map.keys().map(key)
     }
 
     /// The keys of `range` with their values, in order.

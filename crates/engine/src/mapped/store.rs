@@ -139,7 +139,14 @@ impl Shares {
         let each = of_tokens(1 << 16) / (1 << 16) + 1;
         let needed = fixed + tokens_min * each;
         if options.dram_bytes < needed {
-            let (given, needed) = (Bytes(options.dram_bytes as u64), Bytes(needed as u64));
+            // More DRAM has more threads, which take some of it.
+            let more = Options { dram_bytes: needed, ..options.clone() };
+            let needed = match Shares::divide(&more, pages) {
+                Err(MappedError::BudgetTooSmall { needed, .. }) => needed,
+                Err(error) => return Err(error),
+                Ok(_) => Bytes(needed as u64),
+            };
+            let given = Bytes(options.dram_bytes as u64);
             return Err(MappedError::BudgetTooSmall { given, needed });
         }
         let tokens = ((options.dram_bytes - fixed) / each).min(pages as usize + tokens_min);

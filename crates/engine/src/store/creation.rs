@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use ebbtide_core::durability::{Block, LOG_BLOCKS_MIN, Page, format, format_filled};
+use ebbtide_core::durability::{Block, LOG_BLOCKS_MIN, Page, SLOTS_MAX, format, format_filled};
 use ebbtide_core::{PAGE_BYTES, PageId, Watch};
 use parking_lot::Mutex;
 
 use super::error::fault;
 use super::file::{
     Contents, Purpose, buffer, check_aligned, contents, folder_of, is_block_device, is_named, lock,
-    may_make, open, open_to_make, reserve,
+    may_make, open, open_to_make, reserve, take_permissions,
 };
 use super::header::{bytes_of, whole_header};
 use super::{Access, Header, Store, StoreError, TAG_BYTES_MAX};
@@ -50,7 +50,13 @@ impl NewStore {
 
     /// Bytes of a store that survives crashes, with a log of `log_bytes`.
     pub fn persistent_bytes(&self, log_bytes: u64) -> u64 {
-        self.header(log_bytes / PAGE_BYTES as u64, 0).bytes()
+        self.persistent_header(log_bytes).bytes()
+    }
+
+    /// The header of a store that survives crashes, with a log of `log_bytes`, before it has a
+    /// number.
+    pub(crate) fn persistent_header(&self, log_bytes: u64) -> Header {
+        self.header(log_bytes / PAGE_BYTES as u64, 0)
     }
 
     fn header(&self, log_blocks: u64, id: u64) -> Header {
@@ -271,12 +277,24 @@ impl Store {
         let (path, tag) = (path.to_path_buf(), header.tag.clone());
         let Header { pages, spare_pages, .. } = header;
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
-        Store::make_file(&new, header, fill, |_| false)
+        Store::make_file(&new, header, &self.filled_by(fill), |_| false)
     }
 
-    /// Makes a store with this header, in a file that is new or was not finished, which `fill`
-    /// fills.
-    pub(crate) fn make_with(
+    /// `fill`, for a store that has the permissions of this one.
+    fn filled_by<E: From<StoreError>>(
+        &self,
+        fill: &dyn Fn(&Store) -> Result<(), E>,
+    ) -> impl Fn(&Store) -> Result<(), E> {
+        move |made| {
+            take_permissions(&made.file, &self.file, &made.path)?;
+            fill(made)
+        }
+    }
+
+    /// Makes a store with this header and the permissions of this one, in a file that is new or was
+    /// not finished, which `fill` fills.
+    pub(crate) fn make_larger(
+        &self,
         path: &Path,
         header: Header,
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
@@ -287,7 +305,12 @@ impl Store {
         let left = Store::open(&path, 0, Access::SharedReadOnly);
         let force = left.is_ok_and(|left| left.header().id == id);
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force };
-        Store::make_file(&new, header, fill, |_| false)
+        let made = Store::make_file(&new, header, &self.filled_by(fill), |_| false);
+        // No option overwrites what is in the way.
+        made.map_err(|error| match error {
+            StoreError::Foreign { found, .. } => *found,
+            error => error,
+        })
     }
 
     fn make(
@@ -310,6 +333,10 @@ impl Store {
         stays: fn(&E) -> bool,
     ) -> Result<Store, E> {
         new.check()?;
+        if !header.is_possible() {
+            let (places, places_max) = (header.places(), SLOTS_MAX);
+            return Err(StoreError::TooLarge { places, places_max }.into());
+        }
         let (file, is_new) = open_to_make(&new.path)?;
         let (access, bytes) = (Access::Exclusive, header.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;

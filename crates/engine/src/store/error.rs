@@ -65,6 +65,8 @@ pub enum StoreError {
     NotLarger { path: PathBuf, pages: u64, found_pages: u64 },
     #[error("{}: a drive, and a store grows in a file only", .0.display())]
     GrowsInFile(PathBuf),
+    #[error("{}: no longer the file of the open store, expected it to stay where it was opened", .0.display())]
+    Moved(PathBuf),
     #[error("{}: is there already, expected a name that is free", .0.display())]
     Exists(PathBuf),
     #[error("{}: opened for reading only", .0.display())]
@@ -77,6 +79,10 @@ pub enum StoreError {
         "a persistent store with a log of {log_bytes} bytes and {spare_pages} spare pages, expected at least {log_bytes_min} bytes and one page"
     )]
     TooSmall { log_bytes: u64, log_bytes_min: u64, spare_pages: u64 },
+    #[error(
+        "a persistent store of {places} pages with the spare ones, expected at most {places_max}"
+    )]
+    TooLarge { places: u64, places_max: u64 },
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
     #[error("a store's tag has {0} bytes, expected at most {TAG_BYTES_MAX}")]

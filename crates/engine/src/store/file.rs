@@ -92,6 +92,15 @@ pub(super) fn open_to_make(path: &Path) -> Result<(File, bool), StoreError> {
     Ok((open(path, Purpose::Make)?, false))
 }
 
+/// Sets the permissions of `file` to those of `like`. Also sets its owner if this process may.
+pub(super) fn take_permissions(file: &File, like: &File, path: &Path) -> Result<(), StoreError> {
+    let about = like.metadata().map_err(|error| fault(path, "look at", error))?;
+    // Before the permissions, which a change of the owner may take away. Only root may do it.
+    let _ = std::os::unix::fs::fchown(file, Some(about.uid()), Some(about.gid()));
+    file.set_permissions(about.permissions())
+        .map_err(|error| fault(path, "set the permissions of", error))
+}
+
 /// True if `path` still names `file`. A failed creation removes its file only then.
 pub(super) fn is_named(file: &File, path: &Path) -> bool {
     let here = file.metadata().map(|about| (about.dev(), about.ino()));

@@ -76,7 +76,7 @@ impl Header {
 
     /// True if the numbers of a persist part are consistent. Without one, they only give the file's
     /// length.
-    fn is_possible(&self) -> bool {
+    pub(super) fn is_possible(&self) -> bool {
         const LOG_BLOCKS_MAX: u64 = 1 << 40;
         self.log_blocks == 0
             || (LOG_BLOCKS_MIN..=LOG_BLOCKS_MAX).contains(&self.log_blocks)

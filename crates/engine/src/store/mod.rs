@@ -168,6 +168,11 @@ impl Store {
         }
     }
 
+    /// True if its path still names its file.
+    pub(crate) fn is_named(&self) -> bool {
+        is_named(&self.file, &self.path)
+    }
+
     /// Whether it is never written.
     pub(crate) fn is_read_only(&self) -> bool {
         self.access == Access::SharedReadOnly
