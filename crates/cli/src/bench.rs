@@ -302,7 +302,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
 
 /// The description of every workload.
 fn list(json: bool) -> Result<(), Failure> {
-    let kinds = Kind::ALL;
+    let kinds = Kind::ALL.into_iter();
     if json {
         let entry = |kind: Kind| {
             json!({
@@ -313,7 +313,9 @@ fn list(json: bool) -> Result<(), Failure> {
                 "source": kind.source(),
             })
         };
-        return print(&(serde_json::to_string_pretty(&kinds.map(entry))? + "\n"));
+        return print(
+            &(serde_json::to_string_pretty(&kinds.map(entry).collect::<Vec<_>>())? + "\n"),
+        );
     }
     let entry = |kind: Kind| {
         format!(
@@ -325,7 +327,7 @@ fn list(json: bool) -> Result<(), Failure> {
             kind.source(),
         )
     };
-    print(&kinds.map(entry).join("\n"))
+    print(&kinds.map(entry).collect::<Vec<_>>().join("\n"))
 }
 
 /// Runs as a child process of another `ebbtide bench`.

@@ -68,4 +68,8 @@ pub enum Kind {
     SqlUpdate,
     /// [`GupsFromOne`](crate::GupsFromOne).
     GupsFromOne,
+    /// [`PageRankShards`](crate::PageRankShards).
+    PageRankShards,
+    /// [`ConnectedComponentsShards`](crate::ConnectedComponentsShards).
+    ConnectedComponentsShards,
 }

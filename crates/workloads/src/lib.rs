@@ -8,7 +8,7 @@
 //! | paper | programs |
 //! |---|---|
 //! | AstriFlash (HPCA'23) | [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`], [`Tpcc`], [`Masstree`], [`SiloTpcc`](silo_tpcc::SiloTpcc) |
-//! | FlatFlash (ASPLOS'19) | [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`], and the full mixes of [`tpcc`], [`tpcb`] and [`tatp`] |
+//! | FlatFlash (ASPLOS'19) | [`Gups`], [`PageRank`] and [`ConnectedComponents`], also in shards, [`ycsb`], and the full mixes of [`tpcc`], [`tpcb`] and [`tatp`] |
 //! | HAMS (ISCA'21) | [`LineAccess`] in four variants, and [`sql`] |
 //!
 //! The crate also has streams of accesses and commits: FlatFlash's [`Lines`], [`logging`] and
@@ -76,7 +76,7 @@ pub mod ycsb;
 
 pub use accesses::{Accesses, Touched};
 pub use array_swap::{ArraySwap, Element, Swap};
-pub use graph::{ConnectedComponents, PageRank};
+pub use graph::{ConnectedComponents, ConnectedComponentsShards, PageRank, PageRankShards};
 pub use gups::{Gups, GupsFromOne};
 pub use hash_table::{Entry, HashTable};
 pub use keys::Scatter;

@@ -162,6 +162,8 @@ programs! {
     SqlRandomInsert: crate::sql::SqlRandomInsert,
     SqlUpdate: crate::sql::SqlUpdate,
     GupsFromOne: crate::GupsFromOne,
+    PageRankShards: crate::PageRankShards,
+    ConnectedComponentsShards: crate::ConnectedComponentsShards,
 }
 
 impl Kind {

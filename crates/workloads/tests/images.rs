@@ -18,7 +18,12 @@ fn kinds_that_check() -> impl Iterator<Item = (&'static str, Kind)> {
 }
 
 /// A job of these programs reads hundreds of values, at any place.
-const GRAPHS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
+const GRAPHS: [Kind; 4] = [
+    Kind::PageRank,
+    Kind::ConnectedComponents,
+    Kind::PageRankShards,
+    Kind::ConnectedComponentsShards,
+];
 
 /// Jobs write the rings of these before they read them, and popularity clusters less. Their own
 /// tests check the detection of damage, and which keys are hot.
@@ -122,6 +127,7 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
             Kind::Tatp | Kind::TatpMix => 0.6,
             // Their last pages are rarely full.
             Kind::PageRank | Kind::ConnectedComponents => 0.7,
+            Kind::PageRankShards | Kind::ConnectedComponentsShards => 0.7,
             Kind::YcsbA | Kind::YcsbB | Kind::YcsbC | Kind::YcsbD | Kind::YcsbF => 0.7,
             Kind::YcsbB64 | Kind::YcsbD64 => 0.9,
             Kind::YcsbE => 0.2,

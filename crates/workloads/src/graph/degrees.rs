@@ -17,7 +17,7 @@ const TAIL_EXPONENT: f64 = 1.276;
 const STEP_SHARE: f64 = 0.02;
 
 /// The approximate number of stubs of a block: 16 vertices of average degree.
-const BLOCK_STUBS: u64 = 384;
+pub(super) const BLOCK_STUBS: u64 = 384;
 
 /// Shares of vertices are in parts of 2³².
 const SHARE_BITS: u32 = 32;

@@ -13,6 +13,9 @@
 //! passes may interleave. A block has 16 vertices in a loaded graph, and 16 on average in a
 //! generated one. There, blocks of hubs have fewer vertices, so that jobs are about equally long.
 //! The stream is endless: passes after convergence change nothing.
+//!
+//! [`PageRankShards`] and [`ConnectedComponentsShards`] are the same programs in GraphChi's layout:
+//! edges have values and lie in shards, and a pass slides windows over them.
 
 mod components;
 mod csr;
@@ -23,6 +26,8 @@ mod loader;
 mod matrix_market;
 mod numbering;
 mod pagerank;
+mod shards;
+mod sliding_windows;
 mod stored_graph;
 mod text_lines;
 mod vertex_program;
@@ -31,6 +36,7 @@ pub use components::ConnectedComponents;
 pub use csr::{EdgeList, Summary};
 pub use loader::read;
 pub use pagerank::PageRank;
+pub use sliding_windows::{ConnectedComponentsShards, PageRankShards};
 pub use text_lines::GraphError;
 
 /// Words on a page.

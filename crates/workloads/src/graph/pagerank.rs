@@ -9,10 +9,10 @@ use crate::Corrupt;
 use crate::kind::Kind;
 
 /// The rank of a vertex without incoming edges.
-const BASE: f64 = 0.15;
+pub(super) const BASE: f64 = 0.15;
 
 /// The damping factor: the share of its rank that a vertex passes on.
-const DAMPING: f64 = 0.85;
+pub(super) const DAMPING: f64 = 0.85;
 
 /// PageRank by pulling: `rank ← 0.15 + 0.85 · Σ rank / degree` over the sources of incoming edges,
 /// with their out-degrees (Brin and Page, 1998, without dividing by the number of vertices).
@@ -70,6 +70,6 @@ impl PageRank {
 }
 
 /// Returns the divisor of a rank before it is passed on.
-fn divisor(out_degree: u64) -> f64 {
+pub(super) fn divisor(out_degree: u64) -> f64 {
     out_degree.max(1) as f64
 }
