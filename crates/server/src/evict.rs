@@ -58,7 +58,7 @@ pub(crate) fn evict<M: Memory>(
     locks: Locks,
 ) -> bool {
     let policy = state.shared.eviction.policy();
-    if !policy.evicts() {
+    if !policy.evicts() || state.shared.pause.is_on(now_ms()) {
         return false;
     }
     let evictor = Evictor { state, keyspace: &keyspace.at(now_ms()), policy, locks };

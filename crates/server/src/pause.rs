@@ -51,6 +51,12 @@ impl Pause {
         std::mem::replace(&mut *current, with).map(|before| before.waiters).unwrap_or_default()
     }
 
+    /// True if there is a pause. Then no key expires and none is evicted.
+    pub fn is_on(&self, now_ms: u64) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+            && self.current.lock().as_ref().is_some_and(|pause| pause.until_ms > now_ms)
+    }
+
     /// Returns when the pause ends, in milliseconds since the Unix epoch, if a command of `waiter`
     /// has to wait for that. `writes` returns true if the command may change keys.
     pub fn until_ms(

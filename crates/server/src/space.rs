@@ -140,10 +140,10 @@ pub(crate) fn expire<M: Memory>(
     keyspace: &Keyspace,
     most: usize,
 ) -> bool {
-    if state.shared.following.refuses_changes() {
+    let now_ms = crate::clock::now_ms();
+    if state.shared.following.refuses_changes() || state.shared.pause.is_on(now_ms) {
         return false;
     }
-    let now_ms = crate::clock::now_ms();
     let keyspace = keyspace.at(now_ms);
     let mut any = false;
     for database in 0..DATABASES {

@@ -6,6 +6,7 @@ use ebbtide_core::Memory;
 
 use super::facts::facts;
 use super::keys::database;
+use super::scripting::declares_no_writes;
 use super::table::queued;
 use super::transactions::forget;
 use super::{Arguments, Call, Failure, Id, Outcome, SYNTAX, Spec, counted_names, routing};
@@ -313,8 +314,8 @@ pub(super) fn postpone(
         return false;
     }
     let writes = || match spec.id {
-        Id::Exec => queued(session).any(|(spec, words)| may_change(spec, &words)),
-        _ => may_change(spec, arguments.words),
+        Id::Exec => queued(session).any(|(spec, words)| may_change(spec, state, &words)),
+        _ => may_change(spec, state, arguments.words),
     };
     let waiter = (session.id, state.core);
     let until_ms = state.shared.pause.until_ms(waiter, state.now_ms.get(), writes);
@@ -331,10 +332,13 @@ pub(super) fn postpone(
 }
 
 /// True if a command may change keys or publish messages.
-fn may_change(spec: &Spec, arguments: &[&[u8]]) -> bool {
+pub(super) fn may_change(spec: &Spec, state: &State, arguments: &[&[u8]]) -> bool {
     let counted = &counted_names()[spec.counted(arguments)];
-    facts(counted).is_some_and(|facts| facts.has("write"))
-        || matches!(spec.id, Id::Eval | Id::Evalsha | Id::Pfcount | Id::Publish | Id::Spublish)
+    match spec.id {
+        Id::Eval | Id::Evalsha => !declares_no_writes(spec, state, arguments),
+        Id::Pfcount | Id::Publish | Id::Spublish => true,
+        _ => facts(counted).is_some_and(|facts| facts.has("write")),
+    }
 }
 
 /// `CLIENT UNBLOCK`: ends the waiting of a client. Replies with 1 if it waited.

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::permission::{check_rules, check_script};
 use super::pubsub::send_published;
 use super::server::COMPATIBLE_VERSION;
-use super::table::{self, Access, Id};
+use super::table::{self, Access, Id, Spec};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of, replication, routing};
 use crate::patience::limit_patience;
 use crate::protocol::Protocol;
@@ -193,6 +193,19 @@ fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interp
     match ran {
         Ok(replied) => finish(state, replied, reply),
         Err(stopped) => Err(script.ended(&stopped)),
+    }
+}
+
+/// True if a command runs a script that has declared that it changes nothing.
+pub(super) fn declares_no_writes(spec: &Spec, state: &State, arguments: &[&[u8]]) -> bool {
+    match (spec.id, arguments.get(1)) {
+        (Id::Eval, Some(text)) => Source::new(text).is_ok_and(|source| source.reads_only),
+        (Id::Evalsha, Some(sha)) => {
+            let sources = &state.shared.sources;
+            let source = Sha::given(sha).and_then(|sha| sources.find(&sha));
+            source.is_some_and(|source| source.reads_only)
+        }
+        _ => false,
     }
 }
 

@@ -522,7 +522,7 @@ macro_rules! for_each_command {
          for one.";
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
         "ID, GETNAME, SETNAME, SETINFO, LIST by ID or TYPE, INFO, KILL by address or by ID, TYPE, ADDR, LADDR, USER and SKIPME, \
-         REPLY, UNBLOCK, NO-EVICT, NO-TOUCH, PAUSE and UNPAUSE. Keys expire during a pause, and PUBLISH waits as a change.";
+         REPLY, UNBLOCK, NO-EVICT, NO-TOUCH, PAUSE and UNPAUSE. PUBLISH waits for the end of a pause as a change does.";
     Cluster "cluster" -2 Nothing (0 0 0) "cluster" "3.0.0" cluster::cluster,
         "INFO, NODES, SLOTS, SHARDS, MYID, KEYSLOT, REPLICAS, LINKS and COUNT-FAILURE-REPORTS. COUNTKEYSINSLOT and \
          GETKEYSINSLOT read the keys of the slot, which takes long for many. What would change the cluster is refused.";

@@ -111,3 +111,43 @@ fn a_transaction_with_a_change_waits_with_its_last_command() {
         seen
     });
 }
+
+#[test]
+fn no_key_expires_during_a_pause() {
+    for mode in ["write", "all"] {
+        both(|connect| {
+            let mut admin = connect();
+            let mut seen = vec![admin.call("set a 1 px 100"), admin.call("set b 1")];
+            seen.push(admin.call(&format!("client pause 500 {mode}")));
+            std::thread::sleep(std::time::Duration::from_millis(250));
+            let Reply::Bulk(info) = connect().call("info stats") else { panic!("text") };
+            let info = String::from_utf8(info).expect("text");
+            // With ALL, the reply has come after the pause, and upkeep goes on.
+            assert!(mode == "all" || info.contains("expired_keys:0\r\n"), "{info}");
+            let lines: &[&str] = if mode == "all" { &["get a"] } else { &["dbsize", "get a"] };
+            seen.extend(lines.iter().map(|line| admin.call(line)));
+            seen
+        });
+    }
+}
+
+#[test]
+fn a_script_that_declares_no_writes_does_not_wait_for_a_pause_of_changes() {
+    let script = b"#!lua flags=no-writes\nreturn redis.call('get', 'a')";
+    both(|connect| {
+        let (mut admin, mut client) = (connect(), connect());
+        let mut seen = vec![admin.call("set a 1")];
+        let Reply::Bulk(sha) = admin.command(&[b"script", b"load", script]) else { panic!() };
+        seen.push(admin.call(&format!("{LONG} write")));
+        seen.push(admin.command(&[b"eval", script, b"0"]));
+        seen.push(admin.command(&[b"evalsha", &sha, b"0"]));
+        seen.push(admin.call("multi"));
+        seen.push(admin.command(&[b"evalsha", &sha, b"0"]));
+        seen.push(admin.call("exec"));
+        client.request(&[b"evalsha", &[b'0'; 40], b"0"]);
+        seen.push(admin.call("client unpause"));
+        // The script is not known, so it might have changed keys.
+        seen.push(client.reply().expect("a reply"));
+        seen
+    });
+}
