@@ -110,6 +110,8 @@ pub struct Events {
     list: Vec<Event>,
     /// Index of the first event of the current command.
     own: usize,
+    /// Bytes of all keys.
+    key_bytes: usize,
 }
 
 impl Events {
@@ -122,6 +124,7 @@ impl Events {
     /// change in several parts.
     pub fn add(&mut self, event: Event) {
         if self.list[self.own..].last() != Some(&event) {
+            self.key_bytes += event.key.len();
             self.list.push(event);
         }
     }
@@ -129,14 +132,20 @@ impl Events {
     /// Drops all events, because the commands that caused them did not take effect.
     pub fn clear(&mut self) {
         self.list.clear();
-        self.own = 0;
+        (self.own, self.key_bytes) = (0, 0);
     }
 
     /// Removes and returns the events, except the last `kept`.
     pub fn take(&mut self, kept: usize) -> Vec<Event> {
         self.own = 0;
         let kept = self.list.split_off(self.list.len().saturating_sub(kept));
+        self.key_bytes = kept.iter().map(|event| event.key.len()).sum();
         std::mem::replace(&mut self.list, kept)
+    }
+
+    /// Bytes of the keys of all events.
+    pub fn key_bytes(&self) -> usize {
+        self.key_bytes
     }
 
     /// Number of events.

@@ -52,6 +52,35 @@ pub struct Published {
     pub to_self: bool,
 }
 
+/// DRAM bytes of a message or an event that waits, apart from its bytes.
+const WAITING_BYTES: usize = 160;
+
+/// Messages in the order of their publishing.
+#[derive(Debug, Default)]
+pub struct Messages {
+    /// The messages.
+    pub list: Vec<Published>,
+    /// Their DRAM bytes.
+    bytes: usize,
+}
+
+impl Messages {
+    /// Adds a message.
+    pub fn add(&mut self, message: Published) {
+        self.bytes += message.channel.0.len() + message.text.len() + WAITING_BYTES;
+        self.list.push(message);
+    }
+}
+
+/// Lines of text.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// The lines.
+    pub list: Vec<Vec<u8>>,
+    /// Their DRAM bytes.
+    pub bytes: usize,
+}
+
 /// State of a connection between commands.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -84,7 +113,7 @@ pub struct Session {
     /// DRAM bytes of its watched keys.
     pub watched_bytes: usize,
     /// Messages published by the current `EXEC` or script.
-    pub published: Option<Vec<Published>>,
+    pub published: Option<Messages>,
     /// Events of keys that are published when the current command has taken effect.
     pub events: Events,
     /// What was refused to the current command, for the log.
@@ -169,6 +198,12 @@ impl Session {
         if self.refused.len() < REFUSED_MAX {
             self.refused.push(refusal);
         }
+    /// DRAM bytes of what the current `EXEC` or script announces once it has taken effect.
+    pub fn announced_bytes(&self) -> usize {
+        let messages = self.published.as_ref().map_or(0, |messages| messages.bytes);
+        messages + self.events.key_bytes() + self.events.len() * WAITING_BYTES
+    }
+
     }
 
     /// Bytes of DRAM that the session holds.

@@ -84,6 +84,12 @@ impl Settings {
         self.argument_bytes_max.min(QUEUED_BYTES_MAX)
     }
 
+    /// Maximum bytes of what one `EXEC` or script announces: messages and events, and lines for
+    /// clients that monitor.
+    pub fn announced_bytes_max(&self) -> usize {
+        self.argument_bytes_max / 2
+    }
+
     /// Maximum bytes of the texts of scripts.
     pub fn scripts_bytes_max(&self) -> usize {
         self.argument_bytes_max / 2

@@ -522,8 +522,12 @@ pub fn execute<M: Memory>(
     if !wanted && !session.pushed {
         reply.truncate(start);
     }
-    if !session.events.is_empty() {
-        state.publish(session.events.take(0));
+    let mut events = session.events.take(0).into_iter();
+    while events.len() > 0 {
+        state.publish(events.by_ref().take(pubsub::SENT_AT_ONCE));
+        if events.len() > 0 {
+            memory.let_others_run();
+        }
     }
     if !session.refused.is_empty() {
         clients::log_refused(state, session);

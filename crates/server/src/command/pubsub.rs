@@ -15,6 +15,9 @@ pub(crate) const SUBSCRIPTIONS_MAX: usize = 10_000;
 /// DRAM bytes of a subscription, apart from the two copies of the channel's name.
 const SUBSCRIPTION_BYTES: usize = 256;
 
+/// Messages and events that are sent before other jobs run.
+pub(super) const SENT_AT_ONCE: usize = 64;
+
 fn subscription_bytes(channel: &[u8]) -> usize {
     channel.len() * 2 + SUBSCRIPTION_BYTES
 }
@@ -139,6 +142,7 @@ fn publish_to<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     let at_once = call.session.published.is_none();
     let mut own = Vec::new();
     let receivers = state.shared.channels.publish((channel, topic), text, |subscriber, message| {
+    check_announced(call.state, call.session, channel.len() + text.len())?;
         if subscriber.0 == me {
             own.push(message);
         } else if at_once {
@@ -147,7 +151,7 @@ fn publish_to<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     });
     let to_self = call.session.in_script && !own.is_empty();
     if let Some(published) = &mut call.session.published {
-        published.push(Published {
+        published.add(Published {
             channel: (channel.to_vec(), topic),
             text: text.to_vec(),
             to_self,
@@ -161,14 +165,35 @@ fn publish_to<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     Ok(())
 }
 
-/// Sends the messages that `EXEC` or a script has published.
-pub(super) fn send_published(state: &State, session: &mut Session, reply: &mut Reply) {
+/// Returns an error if what the current `EXEC` or script announces takes too much memory, with
+/// `more` bytes.
+pub(super) fn check_announced(state: &State, session: &Session, more: usize) -> Outcome {
+    let most = state.settings().announced_bytes_max();
+    if session.published.is_some() && session.announced_bytes() + more > most {
+        let text = "the messages and events of a transaction or script take at most";
+        return Err(format!("OOM {text} {most} bytes").into());
+    }
+    Ok(())
+}
+
+/// Sends the messages that `EXEC` or a script has published. Lets other jobs run, so that
+/// connections take them.
+pub(super) fn send_published<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    session: &mut Session,
+    reply: &mut Reply,
+) {
     let me = session.id;
-    for Published { channel: (channel, topic), text, to_self } in
-        session.published.take().into_iter().flatten()
+    let messages = session.published.take().unwrap_or_default().list;
+    for (index, Published { channel: (channel, topic), text, to_self }) in
+        messages.into_iter().enumerate()
     {
         state.shared.channels.publish((&channel, topic), &text, |subscriber, message| {
             if subscriber.0 != me {
+        if index > 0 && index.is_multiple_of(SENT_AT_ONCE) {
+            memory.let_others_run();
+        }
                 state.send(subscriber, message);
             } else if to_self {
                 session.pushed = true;

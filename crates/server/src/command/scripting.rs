@@ -13,7 +13,7 @@ use ebbtide_structures::keyspace::{Keyspace, STRIPES, slot};
 use smallvec::SmallVec;
 
 use super::permission::{check_rules, check_script};
-use super::pubsub::send_published;
+use super::pubsub::{check_announced, send_published};
 use super::server::COMPATIBLE_VERSION;
 use super::table::{self, Access, Id, Spec};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of, replication, routing};
@@ -23,7 +23,7 @@ use crate::resp::Reply;
 use crate::script::{
     Instruction, Interpreter, Kill, Request, Run, Sha, Source, Surroundings, Watched,
 };
-use crate::session::Session;
+use crate::session::{Messages, Session};
 use crate::space;
 use crate::state::State;
 
@@ -122,7 +122,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             let stripes = if is_wide { Stripes::ALL } else { Stripes::of(&hashes) };
             let body = |memory: &mut M| {
                 session.database = database;
-                session.published = Some(Vec::new());
+                session.published = Some(Messages::default());
                 session.start_over();
                 let (script, watched) = (&script, &mut watched);
                 let mut runner =
@@ -160,7 +160,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
         };
         session.database = database;
         session.written = session.written.max(lsn);
-        send_published(state, session, reply);
+        send_published(*memory, state, session, reply);
         finish(state, replied, reply)
     })
 }
@@ -452,6 +452,9 @@ impl Runner<'_, '_> {
             return refuse(text);
         }
         if let Err(failure) = replication::check(spec, self.state, self.session) {
+            return refuse(failure.text());
+        }
+        if let Err(failure) = check_announced(self.state, self.session, 0) {
             return refuse(failure.text());
         }
         if self.script.reads_only && spec.changes() {

@@ -6,12 +6,12 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::KEY_BYTES_MAX;
 
 use super::permission::check_queued;
-use super::pubsub::send_published;
+use super::pubsub::{check_announced, send_published};
 use super::scripting::with_session_interpreter;
 use super::table::{self, Access};
 use super::{Call, Outcome, bytes_of, reply_failure, run_by_id, timed};
 use crate::large::Staged;
-use crate::session::{Queued, QueuedCommand, Session};
+use crate::session::{Messages, Queued, QueuedCommand, Session};
 use crate::space;
 use crate::state::State;
 
@@ -129,7 +129,7 @@ fn run_held<M: Memory>(
         }
         session.database = database;
         session.user.clone_from(&user);
-        session.published = Some(Vec::new());
+        session.published = Some(Messages::default());
         session.start_over();
         reply.array(commands.len());
         for (arguments, staged) in commands {
@@ -139,7 +139,7 @@ fn run_held<M: Memory>(
     };
     if keyless {
         body(memory);
-        send_published(state, session, reply);
+        send_published(*memory, state, session, reply);
         return Ok(());
     }
     let bytes = commands.iter().map(|(arguments, _)| bytes_of(arguments)).sum();
@@ -149,7 +149,7 @@ fn run_held<M: Memory>(
     });
     let reason = match ran {
         Ok(Ok(((), lsn))) => {
-            send_published(state, session, reply);
+            send_published(*memory, state, session, reply);
             session.written = session.written.max(lsn);
             return Ok(());
         }
@@ -171,7 +171,9 @@ fn run_one<M: Memory>(call: &mut Call<'_, M>, begin: usize) {
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
     // Its reply is dropped if it fails, so no part of it moves to flash with what is before it.
     call.reply.begin();
-    let checked = room.and_then(|()| check_queued(call.session, spec, call.arguments));
+    let checked = room
+        .and_then(|()| check_announced(call.state, call.session, 0))
+        .and_then(|()| check_queued(call.session, spec, call.arguments));
     let ran = checked.and_then(|()| timed(spec, call, |call| run_by_id(spec.id, call)));
     call.reply.resume(begin);
     if let Err(failure) = ran {

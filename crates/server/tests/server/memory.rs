@@ -196,3 +196,82 @@ fn keys_of_a_store_without_room_stay_within_the_budget() {
     assert!(matches!(client.call("scan 0 count 100"), Reply::Array(_)));
     server.assert_within_budget();
 }
+
+#[test]
+fn lines_of_clients_that_monitor_and_do_not_read_stay_within_the_budget() {
+    let server = Process::start();
+    let mut monitors: Vec<TcpStream> = (0..20).map(|_| server.writer()).collect();
+    for stream in &mut monitors {
+        send_all(stream, [encode(&[b"monitor"])]);
+    }
+    let mut client = server.client();
+    // A byte of these is four bytes of a line.
+    let text = vec![0; 30_000];
+    for _ in 0..10 {
+        (0..30).for_each(|_| client.request(&[b"echo", &text]));
+        (0..30).for_each(|_| assert_eq!(client.reply(), Some(Reply::Bulk(text.clone()))));
+    }
+    let script = "for i=1,200000 do redis.call('echo',i) end";
+    assert_eq!(client.command(&[b"eval", script.as_bytes(), b"0"]), Reply::Null);
+    server.assert_within_budget();
+}
+
+#[test]
+fn messages_and_events_of_transactions_and_scripts_stay_within_the_budget() {
+    let server = Process::start();
+    let mut subscribers: Vec<TcpStream> = (0..20).map(|_| server.writer()).collect();
+    for stream in &mut subscribers {
+        send_all(stream, [encode(&[b"psubscribe", b"*"])]);
+    }
+    let mut client = server.client();
+    assert_eq!(client.call("config set notify-keyspace-events KEA"), ok());
+    let name = "x".repeat(900);
+    for (body, refused) in [
+        ("redis.call('publish', 'news', string.rep('x', 10000))", true),
+        ("redis.call('publish', 'news', 'x')", true),
+        ("redis.call('set', ARGV[1], i) redis.call('del', ARGV[1])", true),
+        ("redis.call('get', ARGV[1])", false),
+    ] {
+        let script = format!("for i = 1, 100000 do {body} end");
+        let reply = client.command(&[b"eval", script.as_bytes(), b"0", name.as_bytes()]);
+        let is_refused =
+            matches!(&reply, Reply::Error(text) if text.contains("messages and events"));
+        assert_eq!(is_refused, refused, "{body}: {reply:?}");
+    }
+    server.assert_within_budget();
+    client.call("multi");
+    let text = vec![b'x'; 20_000];
+    (0..60).for_each(|_| drop(client.command(&[b"publish", b"news", &text])));
+    let Reply::Array(replies) = client.call("exec") else { panic!("it runs") };
+    assert!(matches!(&replies[0], Reply::Integer(_)));
+    assert!(matches!(&replies[59], Reply::Error(text) if text.contains("messages and events")));
+    server.assert_within_budget();
+}
+
+#[test]
+fn results_of_set_algebra_and_of_sort_stay_within_the_budget() {
+    let server = Process::start();
+    let mut client = server.client();
+    const MEMBERS: usize = 100_000;
+    for first in (0..MEMBERS).step_by(1_000) {
+        let names: Vec<String> = (first..first + 1_000).map(|n| format!("{n:08}")).collect();
+        for command in ["sadd a", "rpush l"] {
+            let mut words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            words.extend(names.iter().map(String::as_bytes));
+            assert!(matches!(client.command(&words), Reply::Integer(_)), "{command}");
+        }
+    }
+    for line in ["sunion a", "sinter a a", "sdiff a none", "zunion 1 a", "zinter 1 a", "sort l"] {
+        match client.call(line) {
+            Reply::Array(found) => assert_eq!(found.len(), MEMBERS, "{line}"),
+            Reply::Error(text) => assert!(text.starts_with("OOM"), "{line}: {text}"),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    for line in ["sunionstore d a", "zunionstore d 1 a"] {
+        let reply = client.call(line);
+        let is_full = matches!(&reply, Reply::Error(text) if text.starts_with("OOM"));
+        assert!(is_full || reply == Reply::Integer(MEMBERS as i64), "{line}: {reply:?}");
+    }
+    server.assert_within_budget();
+}
