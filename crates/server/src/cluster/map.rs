@@ -41,6 +41,9 @@ pub enum Elsewhere {
     /// No node has the slot.
     #[error("CLUSTERDOWN Hash slot not served")]
     Unserved,
+    /// Some slots have no node.
+    #[error("CLUSTERDOWN The cluster is down")]
+    Down,
     /// Another node has the slot.
     #[error("MOVED {slot} {node}")]
     Moved {
@@ -59,13 +62,16 @@ pub struct Cluster {
     own: usize,
     /// Index of the node of each slot.
     owners: Box<[Option<u16>]>,
+    /// True if each slot has a node.
+    is_complete: bool,
 }
 
 impl Cluster {
     /// Returns a cluster whose node at index `own` is this server. `owners` has the index of the
     /// node of each slot.
     pub(super) fn new(nodes: Vec<Node>, own: usize, owners: Box<[Option<u16>]>) -> Cluster {
-        Cluster { nodes, own, owners }
+        let is_complete = owners.iter().all(Option::is_some);
+        Cluster { nodes, own, owners, is_complete }
     }
 
     /// The nodes, in the order of the file.
@@ -76,6 +82,11 @@ impl Cluster {
     /// Index of the node that this server is.
     pub fn own(&self) -> usize {
         self.own
+    }
+
+    /// True if each slot has a node.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// Number of slots that a node has.
@@ -107,8 +118,23 @@ impl Cluster {
     /// Returns the slot of the keys of a request; `None` if there is no key.
     ///
     /// # Errors
-    /// Returns an error if this node does not serve them.
+    /// Returns an error if this node does not serve them. As in Redis, no node serves any key while
+    /// some slots have no node.
     pub fn slot_of<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Option<u16>, Elsewhere> {
+        match self.slot_of_channels(keys) {
+            Ok(Some(_)) | Err(Elsewhere::Moved { .. }) if !self.is_complete => Err(Elsewhere::Down),
+            slot => slot,
+        }
+    }
+
+    /// Returns the slot of the channels of a request; `None` if there is no channel.
+    ///
+    /// # Errors
+    /// Returns an error if this node does not serve them.
+    pub fn slot_of_channels<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Option<u16>, Elsewhere> {
@@ -146,10 +172,12 @@ mod tests {
         // The slots are 8363, 12182, 15495 and 3300.
         let [here, there, nowhere, near] = [&b"foo{}{bar}"[..], b"foo", b"a", b"b"];
         assert_eq!(cluster.slot_of([]), Ok(None));
-        assert_eq!(cluster.slot_of([here, here]), Ok(Some(8363)));
+        assert_eq!(cluster.slot_of([here, here]), Err(Elsewhere::Down));
+        assert_eq!(cluster.slot_of([there]), Err(Elsewhere::Down));
+        assert_eq!(cluster.slot_of_channels([here, here]), Ok(Some(8363)));
         let moved = Elsewhere::Moved { slot: 12_182, node: "::1:2".into() };
         assert_eq!(moved.to_string(), "MOVED 12182 ::1:2");
-        assert_eq!(cluster.slot_of([there]), Err(moved));
+        assert_eq!(cluster.slot_of_channels([there]), Err(moved));
         assert_eq!(cluster.slot_of([nowhere, here]), Err(Elsewhere::Unserved));
         assert_eq!(cluster.slot_of([here, nowhere]), Err(Elsewhere::Crosses));
         assert_eq!(cluster.slot_of([here, near]), Err(Elsewhere::Crosses));

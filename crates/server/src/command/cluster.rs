@@ -149,8 +149,9 @@ fn each_leaf<M: Memory>(
 
 fn info(cluster: &Cluster) -> String {
     let (assigned, nodes) = (cluster.assigned(), cluster.nodes().len());
+    let state = if cluster.is_complete() { "ok" } else { "fail" };
     format!(
-        "cluster_state:ok\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{assigned}\r\n\
+        "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{assigned}\r\n\
          cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{nodes}\r\n\
          cluster_size:{}\r\ncluster_current_epoch:{nodes}\r\ncluster_my_epoch:{}\r\n\
          cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n\

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::table::{self, Id, Spec};
 use super::{Call, Failure, Outcome};
+use crate::cluster::{Cluster, Elsewhere};
 use crate::session::Session;
 use crate::state::State;
 
@@ -16,7 +17,7 @@ pub(super) fn check(spec: &Spec, state: &State, session: &Session, arguments: &[
             let queued = table::queued(session);
             cluster.slot_of(queued.flat_map(|(spec, arguments)| routing(spec, &arguments)))
         }
-        _ => cluster.slot_of(routing(spec, arguments)),
+        _ => slot_of(cluster, spec, arguments),
     };
     slot.map(drop).map_err(|elsewhere| Failure::Elsewhere(elsewhere.to_string().into()))
 }
@@ -31,12 +32,24 @@ pub(super) fn check_script(
     of_script: Option<&mut Option<u16>>,
 ) -> Result<(), &'static str> {
     let Some(cluster) = &state.settings().cluster else { return Ok(()) };
-    let slot = cluster.slot_of(routing(spec, arguments));
-    let slot = slot.map_err(|_| "Script attempted to access a non local key in a cluster node")?;
+    let slot = slot_of(cluster, spec, arguments).map_err(|elsewhere| match elsewhere {
+        Elsewhere::Down => "Script attempted to execute a command while the cluster is down",
+        _ => "Script attempted to access a non local key in a cluster node",
+    })?;
     let (Some(of_script), Some(slot)) = (of_script, slot) else { return Ok(()) };
     match *of_script.get_or_insert(slot) == slot {
         true => Ok(()),
         false => Err("Script attempted to access keys that do not hash to the same slot"),
+    }
+}
+
+/// Returns the slot of a command's keys, or of its channels.
+fn slot_of(cluster: &Cluster, spec: &Spec, arguments: &[&[u8]]) -> Result<Option<u16>, Elsewhere> {
+    match spec.id {
+        Id::Spublish | Id::Ssubscribe | Id::Sunsubscribe => {
+            cluster.slot_of_channels(routing(spec, arguments))
+        }
+        _ => cluster.slot_of(routing(spec, arguments)),
     }
 }
 

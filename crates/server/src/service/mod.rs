@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ebbtide_core::durability::Lsn;
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Span, Stop, Time};
 use ebbtide_engine::{FlashMemory, JobError, NetEvent, Network, Offer, Progress, Service, Timing};
-use ebbtide_structures::keyspace::{HashSecret, Keyspace};
+use ebbtide_structures::keyspace::{DATABASES, HashSecret, Keyspace};
 use rustls::ServerConfig;
 
 use crate::client::Client;
@@ -190,8 +190,28 @@ impl CoreService {
             })
         };
         match keyspace {
-            Ok(keyspace) => self.state.shared.open(keyspace),
+            Ok(keyspace) => {
+                self.warn_of_unreachable(memory, &keyspace);
+                self.state.shared.open(keyspace);
+            }
             Err(error) => self.state.shared.fail(error),
+        }
+    }
+
+    /// Tells the operator of a cluster's node about keys outside of database 0, the only one that
+    /// clients of a cluster have.
+    fn warn_of_unreachable(&self, memory: &mut FlashMemory<'_>, keyspace: &Keyspace) {
+        if self.state.settings().cluster.is_none() {
+            return;
+        }
+        let keys: u64 = (1..DATABASES).map(|number| keyspace.counts(memory, number).keys).sum();
+        if keys > 0 {
+            let text = format!(
+                "{keys} keys are in databases 1 to {}, which a node of a cluster does not serve: start without \
+                 --cluster-slots and move them to database 0 (MOVE KEY 0)",
+                DATABASES - 1
+            );
+            self.state.journal().tell("databases", text);
         }
     }
 

@@ -4,9 +4,12 @@ use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ebbtide_core::durability::Policy;
 use ebbtide_server::cluster;
+use ebbtide_server::log::Log;
 use ebbtide_server::{ClusterFile, ServeOptions};
 use ebbtide_structures::keyspace::{SLOTS, slot};
 use rand::{RngExt, SeedableRng};
@@ -76,12 +79,21 @@ fn keys_of(count: usize, has: impl Fn(u16) -> bool) -> Vec<String> {
         .collect()
 }
 
-/// A stock server, and ours as its twin: node 0 of two, whose other node does not run. No node has
-/// the slots above 16000.
+/// The slots of a cluster of two nodes.
+#[derive(Clone, Copy, PartialEq)]
+enum Slots {
+    /// Each has a node.
+    All,
+    /// No node has the slots above 16000.
+    Some,
+}
+
+/// A stock server, and ours as its twin: node 0 of two, whose other node does not run.
 struct Twins {
     redis: Redis,
     ours: Client,
-    /// Replaces names of keys in a line: two keys of this node, two of the other and one of none.
+    /// Replaces names of keys in a line: two keys of this node, two of the other and one with a slot
+    /// above 16000.
     words: [(&'static str, String); 5],
     _server: Server,
     /// Ports of both.
@@ -89,11 +101,14 @@ struct Twins {
 }
 
 impl Twins {
-    fn start() -> Option<Twins> {
+    fn start(slots: Slots) -> Option<Twins> {
+        let last = if slots == Slots::All { 16_383 } else { 16_000 };
+        let of_other = format!("8192-{last}");
         let ports = ports(3);
         let (own, other, bus) = (ports[0], ports[1], ports[2]);
         let here = folder();
-        let path = write_file(here.path(), &[(own, "\"0-8191\""), (other, "\"8192-16000\"")]);
+        let quoted = format!("\"{of_other}\"");
+        let path = write_file(here.path(), &[(own, "\"0-8191\""), (other, &quoted)]);
         let cluster = cluster::read(&path, "0").expect("it is right");
         let ids: Vec<String> = cluster.nodes().iter().map(cluster::Node::id).collect();
         let of_redis = folder();
@@ -101,7 +116,7 @@ impl Twins {
             of_redis.path().join("nodes.conf"),
             format!(
                 "{} 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-8191\n\
-                 {} 127.0.0.1:{other}@{other} master - 0 0 2 connected 8192-16000\n\
+                 {} 127.0.0.1:{other}@{other} master - 0 0 2 connected {of_other}\n\
                  vars currentEpoch 2 lastVoteEpoch 0\n",
                 ids[0], ids[1]
             ),
@@ -113,7 +128,6 @@ impl Twins {
             ["--cluster-port", &bus],
             // It must not notice that the other node is not there.
             ["--cluster-node-timeout", "100000000"],
-            ["--cluster-require-full-coverage", "no"],
         ];
         let mut redis = Redis::start_with(of_redis, options.as_flattened())?;
         let server = start(&path, 0, own, |_| {});
@@ -125,7 +139,13 @@ impl Twins {
         let words = std::array::from_fn(|index| (words[index], keys[index].clone()));
         let until = Instant::now() + UP_WITHIN;
         // It counts itself as down for some time after its start.
-        while redis.client.call(&format!("get {}", here[0])) != Reply::Null {
+        let get = format!("get {}", here[0]);
+        let mut is_ready = || {
+            let Reply::Bulk(info) = redis.client.call("cluster info") else { panic!("text") };
+            let knows_both = String::from_utf8_lossy(&info).contains("cluster_size:2");
+            knows_both && (slots == Slots::Some || redis.client.call(&get) == Reply::Null)
+        };
+        while !is_ready() {
             assert!(Instant::now() < until, "the cluster of Redis is down");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -322,19 +342,26 @@ const LINES: &[&str] = &[
 
 #[test]
 fn commands_get_the_replies_of_a_redis_that_has_the_same_slots() {
-    let Some(mut twins) = Twins::start() else {
-        eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
-        return;
-    };
-    for line in LINES {
-        let words = twins.line(line);
-        twins.compare(&words);
+    for slots in [Slots::All, Slots::Some] {
+        let Some(mut twins) = Twins::start(slots) else {
+            eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
+            return;
+        };
+        for line in LINES {
+            let words = twins.line(line);
+            twins.compare(&words);
+        }
     }
 }
 
 #[test]
 fn scripts_get_the_replies_of_a_redis_that_has_the_same_slots() {
-    let Some(mut twins) = Twins::start() else { return };
+    compare_scripts(Slots::All);
+    compare_scripts(Slots::Some);
+}
+
+fn compare_scripts(slots: Slots) {
+    let Some(mut twins) = Twins::start(slots) else { return };
     for (script, keys) in [
         ("return redis.call('get','THERE')", ""),
         ("return redis.pcall('get','THERE')", ""),
@@ -371,7 +398,7 @@ fn scripts_get_the_replies_of_a_redis_that_has_the_same_slots() {
 
 #[test]
 fn slots_of_random_keys_are_those_of_redis() {
-    let Some(mut twins) = Twins::start() else { return };
+    let Some(mut twins) = Twins::start(Slots::All) else { return };
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     for _ in 0..1_000 {
         let letters = ['{', '}', 'a', 'b', '\r', 'é'];
@@ -410,7 +437,12 @@ fn sorted(reply: &Reply) -> Reply {
 
 #[test]
 fn clients_find_the_nodes_as_in_redis() {
-    let Some(mut twins) = Twins::start() else { return };
+    compare_nodes(Slots::All);
+    compare_nodes(Slots::Some);
+}
+
+fn compare_nodes(slots: Slots) {
+    let Some(mut twins) = Twins::start(slots) else { return };
     let ports = [twins.ports[1], twins.ports[0]];
     for line in ["cluster slots", "cluster shards"] {
         for hello in ["hello 3", "hello 2"] {
@@ -681,4 +713,28 @@ fn a_user_needs_the_right_to_channels_of_a_slot() {
     assert!(matches!(client.call("ssubscribe news1"), Reply::Array(_)));
     assert_eq!(admin.call("acl setuser reader resetchannels"), ok());
     assert!(client.is_closed(), "it has lost its channel");
+}
+
+#[test]
+fn keys_that_a_node_does_not_serve_are_told_at_its_start() {
+    let (here, ports) = (folder(), ports(1));
+    let data = here.path().join("store");
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let change = |options: &mut ServeOptions| {
+        let lines = lines.clone();
+        options.data = data.clone();
+        options.durability = Policy::Always;
+        options.log = Log::to(move |event| lines.lock().expect("no panic").push(event.text));
+    };
+    let server = Server::start(change);
+    let mut client = server.client();
+    for line in ["set a 1", "select 3", "set a 1", "set b 1", "select 15", "set a 1"] {
+        assert_eq!(client.call(line), ok());
+    }
+    server.end().expect("it ends well");
+    let path = write_file(here.path(), &[(ports[0], "\"0-16383\"")]);
+    start(&path, 0, ports[0], change).end().expect("it ends well");
+    let told = lines.lock().expect("no panic").clone();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("3 keys are in databases 1 to 15"), "{told:?}");
 }
