@@ -58,6 +58,16 @@ impl Point {
         }
     }
 
+    /// As [`decode`](Point::decode), of any score. Redis casts it to 64 bits, as x86-64 does.
+    pub fn of_score(score: f64) -> Point {
+        const MOST: f64 = 18_446_744_073_709_551_616.0;
+        Point::decode(match score {
+            ..0.0 => score as i64 as u64,
+            MOST.. => 0,
+            _ => score as u64,
+        })
+    }
+
     /// Returns the standard geohash of eleven characters. The last one is always 0, as in Redis.
     pub fn text(&self) -> [u8; 11] {
         let hash = self.encode_within(90.0);

@@ -17,7 +17,8 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Parses a floating-point number. NaN is an error.
+/// Parses a floating-point number, decimal or as hexadecimal digits after `0x`. NaN is an error, and
+/// so is a number too great or too small for 64 bits.
 pub fn float(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     if text.is_empty()
@@ -26,7 +27,59 @@ pub fn float(text: &[u8]) -> Option<f64> {
     {
         return None;
     }
-    text.parse::<f64>().ok().filter(|value| !value.is_nan())
+    let (sign, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (-1.0, digits),
+        [b'+', digits @ ..] => (1.0, digits),
+        digits => (1.0, digits),
+    };
+    if let [b'0', b'x' | b'X', digits @ ..] = digits {
+        return hexadecimal(digits).map(|value| sign * value);
+    }
+    let value = text.parse::<f64>().ok().filter(|value| !value.is_nan())?;
+    let mut mantissa = digits.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    let fits = match digits {
+        [b'i' | b'I', ..] => true,
+        _ if value == 0.0 => mantissa.all(|byte| matches!(byte, b'0' | b'.')),
+        _ => value.is_finite(),
+    };
+    fits.then_some(value)
+}
+
+/// Parses hexadecimal digits with a point and a binary exponent, as `1.8p4`.
+fn hexadecimal(text: &[u8]) -> Option<f64> {
+    /// Digits that surely fit in the mantissa with the bit of the others.
+    const EXACT_MAX: i32 = 15;
+    let at = text.iter().position(|byte| matches!(byte, b'p' | b'P')).unwrap_or(text.len());
+    let exponent = match &text[at..] {
+        [] => 0,
+        [_, exponent @ ..] => std::str::from_utf8(exponent).ok()?.parse::<i32>().ok()?,
+    };
+    let (mut mantissa, mut taken, mut shift) = (0u64, 0, 0i32);
+    let (mut any, mut in_fraction) = (false, false);
+    for byte in &text[..at] {
+        if *byte == b'.' && !in_fraction {
+            in_fraction = true;
+            continue;
+        }
+        let digit = u64::from(char::from(*byte).to_digit(16)?);
+        any = true;
+        if taken < EXACT_MAX {
+            mantissa = mantissa << 4 | digit;
+            taken += i32::from(mantissa > 0);
+            shift -= if in_fraction { 4 } else { 0 };
+        } else {
+            mantissa |= u64::from(digit > 0);
+            shift += if in_fraction { 0 } else { 4 };
+        }
+    }
+    let exponent = exponent.saturating_add(shift).clamp(-4096, 4096);
+    let half = f64::from(exponent / 2).exp2();
+    let value = match mantissa {
+        0 => 0.0,
+        _ => mantissa as f64 * half * f64::from(exponent - exponent / 2).exp2(),
+    };
+    let fits = value.is_finite() && (value > 0.0 || mantissa == 0);
+    (any && fits).then_some(value)
 }
 
 /// Returns the sum of two numbers as text, with at most 17 fractional digits.
@@ -124,6 +177,36 @@ mod tests {
         assert_eq!(read("-9223372036854775808"), Some(i64::MIN));
         for text in ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808", "x"] {
             assert_eq!(read(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn floating_point_numbers_are_read_as_redis_reads_them() {
+        let read = |text: &str| float(text.as_bytes());
+        for (text, value) in [
+            ("1.5", 1.5),
+            ("-.5", -0.5),
+            ("+5.", 5.0),
+            ("-inf", f64::NEG_INFINITY),
+            ("Infinity", f64::INFINITY),
+            ("0e999", 0.0),
+            ("4e-320", 4e-320),
+            ("0x10", 16.0),
+            ("-0X1.8p4", -24.0),
+            ("0x.8", 0.5),
+            ("0x0p9", 0.0),
+            ("0x1p-1074", 5e-324),
+            ("0xffffffffffffffffffff", 1_208_925_819_614_629_174_706_175.0),
+            ("0x20000000000001", 9_007_199_254_740_992.0),
+            ("0x20000000000001000001", 151_115_727_451_828_680_000_000.0),
+        ] {
+            assert_eq!(read(text), Some(value), "{text}");
+        }
+        for text in [
+            "", " 1", "1 ", "nan", "1e400", "-1e400", "1e-400", "0x", "0x.", "0xg", "0x1p2000",
+            "1_0",
+        ] {
+            assert_eq!(read(text), None, "{text}");
         }
     }
 

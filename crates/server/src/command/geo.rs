@@ -46,7 +46,7 @@ fn place_of<M: Memory>(
     set: Option<&Collection>,
     member: &[u8],
 ) -> Option<Point> {
-    score_of(call, set?, member).map(|score| Point::decode(score as u64))
+    score_of(call, set?, member).map(Point::of_score)
 }
 
 pub(super) fn geoadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -317,7 +317,7 @@ impl<'a> Search<'a> {
             let to = set.rank_of(call.memory, &rank(end));
             call.each_element(set, (from, to.saturating_sub(from)), |_, element| {
                 let (score, member) = Score::split(element);
-                let place = Point::decode(score as u64);
+                let place = Point::of_score(score);
                 let Some(distance) = area.distance(&place) else { return Ok(()) };
                 bytes += member.len() + FOUND_BYTES;
                 if bytes > limit {

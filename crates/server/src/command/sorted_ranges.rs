@@ -179,11 +179,13 @@ fn parse<'a, M: Memory>(
         at += 1;
     }
     let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
-    if limit.is_some() && by == By::Rank {
+    // As in Redis, a limit of -1 counts as none.
+    if by == By::Rank && limit.is_some_and(|(_, most)| most != -1) {
         let text =
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
         return Err(text.into());
     }
+    let limit = limit.filter(|_| by != By::Rank);
     if with_scores && by == By::Member {
         let text = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
         return Err(text.into());

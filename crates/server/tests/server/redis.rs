@@ -513,3 +513,53 @@ fn members_in_order_are_found_by_member_whatever_their_scores() {
         }
     }
 }
+
+/// Numbers in odd forms, limits of ranges by rank, and places of odd scores.
+const ODD: &[&str] = &[
+    "zadd z 0x10 a",
+    "zscore z a",
+    "zincrby z 0x1p4 a",
+    "zadd z 1e400 b",
+    "zadd z -1e400 b",
+    "zadd z 1e-400 b",
+    "zadd z 4e-320 b",
+    "zadd z 0e999 c",
+    "zadd z Infinity d",
+    "zadd z 0x b",
+    "zadd z 0x1p2000 b",
+    "zrangebyscore z 0x1 0x20",
+    "zrange z 0 -1 limit 1 -1",
+    "zrange z 0 -1 withscores limit -5 -1 rev",
+    "zrange z 0 -1 limit 1 1",
+    "zrangestore y z 0 1 limit 7 -1",
+    "incrbyfloat f 0x10",
+    "hincrbyfloat h f 0x10",
+    "geoadd g 0x10 0x10 a",
+    "blpop none 0x0.1",
+    "zadd p -1 a -1e300 b 1e300 c -inf d inf e 1.5 f",
+    "geopos p a b c d e f",
+    "geohash p a b c d e f",
+    "psubscribe * **",
+    "publish  m",
+    "publish c m",
+    "ping",
+    "reset",
+    "acl setuser u on nopass ~** +@all",
+    "acl dryrun u get ",
+    "acl dryrun u get a",
+    "flushall",
+    "set  1",
+    "keys *",
+    "keys **",
+    "scan 0 count 1000 match *",
+];
+
+#[test]
+fn odd_numbers_and_patterns_get_the_replies_of_redis() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|_| {});
+    let mut client = server.client();
+    for line in ODD {
+        assert_eq!(client.call(line), redis.client.call(line), "{line}");
+    }
+}
