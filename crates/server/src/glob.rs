@@ -1,9 +1,13 @@
 //! Patterns of keys and channels: `*`, `?`, `[a-c]`, `[^x]`, and `\` before a literal character.
 
-/// Returns true if all of `text` matches `pattern`.
+/// Returns true if all of `text` matches `pattern`. As in Redis, empty text matches no pattern with
+/// a star.
 ///
 /// Only the last star is retried, so time is at most the product of the lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
     let (mut p, mut t) = (0, 0);
     // The pattern after the last star, and the text where its last try began.
     let mut star: Option<(usize, usize)> = None;
@@ -22,6 +26,11 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
         }
     }
     pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+/// As [`matches`], but a single star matches empty text too.
+pub fn all_or_matches(pattern: &[u8], text: &[u8]) -> bool {
+    pattern == b"*" || matches(pattern, text)
 }
 
 /// Returns the length of the pattern's first element if it matches a character.
@@ -72,7 +81,8 @@ mod tests {
     #[test]
     fn patterns_match_as_those_of_redis() {
         for (pattern, text, expected) in [
-            ("*", "", true),
+            ("*", "", false),
+            ("**", "a", true),
             ("h?llo", "hello", true),
             ("h*llo", "heeeello", true),
             ("h[ae]llo", "hillo", false),

@@ -413,7 +413,9 @@ impl<'a, M: Memory> Call<'a, M> {
             0..SCAN_END => collection.scan(self.memory, cursor, count, &mut found),
             _ => SCAN_END,
         };
-        found.retain(|element| pattern.is_none_or(|pattern| glob::matches(pattern, name(element))));
+        found.retain(|element| {
+            pattern.is_none_or(|pattern| glob::all_or_matches(pattern, name(element)))
+        });
         self.reply.array(2);
         let next = if next == SCAN_END { 0 } else { next };
         self.reply.bulk(itoa::Buffer::new().format(next).as_bytes());

@@ -305,7 +305,7 @@ pub(super) fn scan_leaf<M: Memory>(
     let next = call.keyspace().scan(call.memory, database, from, &mut leaf);
     leaf.retain(|scanned| {
         scanned.expires_at_ms.is_none_or(|at| at > now_ms)
-            && pattern.is_none_or(|pattern| glob::matches(pattern, &scanned.key))
+            && pattern.is_none_or(|pattern| glob::all_or_matches(pattern, &scanned.key))
     });
     found.append(&mut leaf);
     next
