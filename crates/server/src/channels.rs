@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::client_id::ClientId;
 use crate::glob;
+
+/// The channel of [`Topic::Commands`].
+pub const COMMANDS: &[u8] = b"";
 
 /// What a client subscribes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub enum Topic {
     /// A channel of one slot of a cluster. It has nothing to do with a [`Topic::Channel`] of the
     /// same name.
     ShardChannel,
+    /// All commands (`MONITOR`). Its only channel is [`COMMANDS`].
+    Commands,
 }
 
 /// A message that was published.
@@ -42,6 +48,8 @@ type Subscribers = BTreeMap<Vec<u8>, Vec<Subscriber>>;
 #[derive(Debug, Default)]
 pub struct Channels {
     subscribed: Mutex<Subscribed>,
+    /// True if a client subscribes to all commands.
+    is_monitored: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +57,7 @@ struct Subscribed {
     channels: Subscribers,
     patterns: Subscribers,
     shard_channels: Subscribers,
+    commands: Subscribers,
 }
 
 impl Subscribed {
@@ -57,6 +66,7 @@ impl Subscribed {
             Topic::Channel => &mut self.channels,
             Topic::Pattern => &mut self.patterns,
             Topic::ShardChannel => &mut self.shard_channels,
+            Topic::Commands => &mut self.commands,
         }
     }
 }
@@ -66,6 +76,7 @@ impl Channels {
     pub fn subscribe(&self, client: Subscriber, channel: &[u8], topic: Topic) {
         let mut subscribed = self.subscribed.lock();
         subscribed.of(topic).entry(channel.to_vec()).or_default().push(client);
+        self.is_monitored.store(!subscribed.commands.is_empty(), Ordering::Relaxed);
     }
 
     /// Ends a subscription. Does nothing if there is none.
@@ -78,6 +89,7 @@ impl Channels {
                 map.remove(channel);
             }
         }
+        self.is_monitored.store(!subscribed.commands.is_empty(), Ordering::Relaxed);
     }
 
     /// Calls `send` for each subscriber of a channel and returns their number. Calls of `publish`
@@ -114,6 +126,11 @@ impl Channels {
     pub fn names(&self, topic: Topic) -> Vec<(Vec<u8>, usize)> {
         let mut subscribed = self.subscribed.lock();
         subscribed.of(topic).iter().map(|(name, list)| (name.clone(), list.len())).collect()
+    }
+
+    /// True if a client subscribes to all commands.
+    pub fn is_monitored(&self) -> bool {
+        self.is_monitored.load(Ordering::Relaxed)
     }
 
     /// Number of patterns with subscribers.

@@ -118,6 +118,11 @@ struct Written {
 }
 
 impl Staged {
+    /// Number of bytes that are in memory.
+    pub fn bytes(&self) -> u64 {
+        self.value.as_ref().map_or(0, |written| written.large.bytes)
+    }
+
     /// Returns an argument without bytes.
     pub fn begin<M: Memory>(
         memory: &mut M,

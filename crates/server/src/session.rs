@@ -108,6 +108,8 @@ pub struct Session {
     pub patterns: BTreeSet<Vec<u8>>,
     /// Subscribed channels of one slot.
     pub shard_channels: BTreeSet<Vec<u8>>,
+    /// [`COMMANDS`](crate::channels::COMMANDS), if it subscribes to all commands.
+    pub commands: BTreeSet<Vec<u8>>,
     /// DRAM bytes of its subscriptions.
     pub subscribed_bytes: usize,
     /// DRAM bytes of its watched keys.
@@ -116,6 +118,8 @@ pub struct Session {
     pub published: Option<Messages>,
     /// Events of keys that are published when the current command has taken effect.
     pub events: Events,
+    /// Lines about the commands of the current `EXEC` or script, for clients that monitor.
+    pub monitored: Lines,
     /// What was refused to the current command, for the log.
     pub refused: Vec<Refusal>,
     /// The interpreter for the scripts of the current `EXEC`.
@@ -190,7 +194,14 @@ impl Session {
     /// Begins the current command again, because its last attempt did not take effect.
     pub fn start_over(&mut self) {
         self.events.clear();
+        self.monitored = Lines::default();
         self.refused.clear();
+    }
+
+    /// DRAM bytes of what the current `EXEC` or script announces once it has taken effect.
+    pub fn announced_bytes(&self) -> usize {
+        let messages = self.published.as_ref().map_or(0, |messages| messages.bytes);
+        messages + self.events.key_bytes() + self.events.len() * WAITING_BYTES
     }
 
     /// Notes that something was refused to the current command.
@@ -198,12 +209,6 @@ impl Session {
         if self.refused.len() < REFUSED_MAX {
             self.refused.push(refusal);
         }
-    /// DRAM bytes of what the current `EXEC` or script announces once it has taken effect.
-    pub fn announced_bytes(&self) -> usize {
-        let messages = self.published.as_ref().map_or(0, |messages| messages.bytes);
-        messages + self.events.key_bytes() + self.events.len() * WAITING_BYTES
-    }
-
     }
 
     /// Bytes of DRAM that the session holds.
@@ -225,6 +230,7 @@ impl Session {
             Topic::Channel => &mut self.channels,
             Topic::Pattern => &mut self.patterns,
             Topic::ShardChannel => &mut self.shard_channels,
+            Topic::Commands => &mut self.commands,
         }
     }
 

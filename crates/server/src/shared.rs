@@ -119,6 +119,8 @@ pub struct ClientInfo {
     pub patterns: usize,
     /// Number of subscribed channels of one slot.
     pub shard_channels: usize,
+    /// True if it monitors all commands.
+    pub monitors: bool,
     /// Number and bytes of commands queued for `EXEC`.
     pub queued: Option<(usize, usize)>,
     /// Protocol of its replies.

@@ -63,6 +63,7 @@ pub(super) fn reset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     forget(call.state, call.session);
     call.session.queued = None;
     super::pubsub::leave_all(call.state, call.session);
+    call.state.tell_of(call.session.id, |client| client.monitors = false);
     let kept = std::mem::take(call.session);
     *call.session = Session { id: kept.id, written: kept.written, ..Session::default() };
     become_user(call.state, call.session, call.state.shared.acl.open_default());
@@ -500,7 +501,8 @@ fn line(id: u64, client: &ClientInfo, now_ms: u64) -> String {
     let [input, output, all] = client.buffers.each_ref().map(Counter::get);
     let (queued, queued_bytes) =
         client.queued.map_or((-1, 0), |(count, bytes)| (count as i64, bytes));
-    let flags = [(client.is_subscribed(), 'P'), (queued >= 0, 'x')].into_iter();
+    let flags = [(client.monitors, 'O'), (client.is_subscribed(), 'P'), (queued >= 0, 'x')];
+    let flags = flags.into_iter();
     let flags: String = flags.filter(|(is, _)| *is).map(|(_, flag)| flag).collect();
     let flags = if flags.is_empty() { "N" } else { &flags };
     let protocol = if client.protocol == Protocol::Three { 3 } else { 2 };

@@ -27,6 +27,7 @@ mod lcs;
 mod limits;
 mod lists;
 mod migrate;
+mod monitor;
 mod permission;
 mod pubsub;
 mod removing;
@@ -600,7 +601,7 @@ fn timed<M: Memory>(
     run: impl FnOnce(&mut Call<'_, M>) -> Outcome,
 ) -> Outcome {
     let (counted, began) = (spec.counted(call.arguments), Instant::now());
-    let outcome = run(call);
+    let outcome = monitor::told(spec, call, run);
     let (took, now_ms) = (began.elapsed(), call.state.now_ms.get());
     let mut slow = call.state.slow();
     slow.note(counted, took, &without_secrets(spec, call.arguments), &call.session.name, now_ms);
@@ -628,17 +629,27 @@ fn rejected(state: &State, session: &mut Session, name: &[u8], failure: Failure)
     failure
 }
 
-/// Returns the arguments of a command for the slow log, which passwords stay out of.
+/// Returns the arguments of a command for people, which passwords stay out of.
 fn without_secrets<'a>(spec: &Spec, arguments: &'a [&'a [u8]]) -> Cow<'a, [&'a [u8]]> {
-    let first = match spec.id {
-        Id::Auth => 1,
-        Id::Hello => 2,
-        Id::Acl if arguments.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"setuser")) => 2,
-        Id::Migrate => 6,
+    let after = |name: &str, from: usize| {
+        let mut words = arguments.iter().skip(from);
+        words.position(|word| word.eq_ignore_ascii_case(name.as_bytes())).map(|at| from + at + 1)
+    };
+    let secret = match spec.id {
+        Id::Auth => 1..arguments.len(),
+        Id::Hello => after("auth", 2).map_or(0..0, |at| at..at + 2),
+        Id::Acl if arguments.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"setuser")) => {
+            2..arguments.len()
+        }
+        Id::Migrate => after("auth", 6)
+            .map(|at| at..at + 1)
+            .or_else(|| after("auth2", 6).map(|at| at..at + 2))
+            .unwrap_or_default(),
         _ => return Cow::Borrowed(arguments),
     };
-    let word =
-        |(index, word): (usize, &&'a [u8])| if index < first { *word } else { b"(redacted)" };
+    let word = |(index, word): (usize, &&'a [u8])| {
+        if secret.contains(&index) { b"(redacted)" } else { *word }
+    };
     arguments.iter().enumerate().map(word).collect()
 }
 
@@ -677,6 +688,7 @@ fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]])
         return Err("ERR Command not allowed inside a transaction".into());
     }
     permission::check_request(session, spec, arguments)?;
+    monitor::check(spec, state, session, arguments)?;
     routing::check(spec, state, session, arguments)?;
     replication::check(spec, state, session)?;
     if state.shared.slow_scripts.is_busy() && !spec.may_run_while_busy(arguments) {

@@ -44,6 +44,8 @@ fn words(topic: Topic) -> [&'static str; 2] {
         Topic::Channel => ["subscribe", "unsubscribe"],
         Topic::Pattern => ["psubscribe", "punsubscribe"],
         Topic::ShardChannel => ["ssubscribe", "sunsubscribe"],
+        // MONITOR replies with OK, and nothing but RESET ends it.
+        Topic::Commands => [""; 2],
     }
 }
 
@@ -106,7 +108,7 @@ fn tell<M: Memory>(call: &mut Call<'_, M>, topic: Topic, word: &str, channel: Op
     let sharded = call.session.shard_channels.len();
     let count = match topic {
         Topic::ShardChannel => sharded,
-        Topic::Channel | Topic::Pattern => call.session.subscriptions() - sharded,
+        _ => call.session.subscriptions() - sharded,
     };
     call.session.pushed = true;
     call.reply.push(3);
@@ -118,7 +120,7 @@ fn tell<M: Memory>(call: &mut Call<'_, M>, topic: Topic, word: &str, channel: Op
 /// Ends all subscriptions of a connection.
 pub fn leave_all(state: &State, session: &mut Session) {
     session.subscribed_bytes = 0;
-    for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {
+    for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel, Topic::Commands] {
         for channel in std::mem::take(session.subscribed(topic)) {
             state.shared.channels.unsubscribe(session.id, &channel, topic);
         }
@@ -140,9 +142,9 @@ fn publish_to<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     let (channel, text) = (call.arguments[1], call.arguments[2]);
     let (state, me) = (call.state, call.session.id);
     let at_once = call.session.published.is_none();
+    check_announced(call.state, call.session, channel.len() + text.len())?;
     let mut own = Vec::new();
     let receivers = state.shared.channels.publish((channel, topic), text, |subscriber, message| {
-    check_announced(call.state, call.session, channel.len() + text.len())?;
         if subscriber.0 == me {
             own.push(message);
         } else if at_once {
@@ -189,11 +191,11 @@ pub(super) fn send_published<M: Memory>(
     for (index, Published { channel: (channel, topic), text, to_self }) in
         messages.into_iter().enumerate()
     {
-        state.shared.channels.publish((&channel, topic), &text, |subscriber, message| {
-            if subscriber.0 != me {
         if index > 0 && index.is_multiple_of(SENT_AT_ONCE) {
             memory.let_others_run();
         }
+        state.shared.channels.publish((&channel, topic), &text, |subscriber, message| {
+            if subscriber.0 != me {
                 state.send(subscriber, message);
             } else if to_self {
                 session.pushed = true;

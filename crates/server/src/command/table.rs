@@ -711,6 +711,10 @@ macro_rules! for_each_command {
     Migrate "migrate" -6 Write (3 3 1) "generic" "2.6.0" migrate::migrate,
         "Moves keys to another server, not between MULTI and EXEC or in scripts. COPY, REPLACE, AUTH, AUTH2 and KEYS. \
          Other commands run meanwhile; those that change the keys wait.";
+    Monitor "monitor" 1 Nothing (0 0 0) "server" "1.0.0" monitor::monitor,
+        "Sends a line about each command of all clients, until RESET or QUIT. Passwords and commands of administrators are \
+         not shown, and of a value of more than 32,704 bytes only its length. It shows at most some of the commands of a \
+         long script or transaction.";
     Move "move" 3 Write (1 1 1) "generic" "1.0.0" keys::move_key,
         "Moves a key to another database.";
     Mset "mset" -3 Write (1 -1 2) "string" "1.0.1" strings::mset,

@@ -285,6 +285,9 @@ impl Reply {
 
     /// Writes a message of a channel.
     pub fn message(&mut self, message: &Message) {
+        if message.topic == Topic::Commands {
+            return self.line(b'+', &message.text);
+        }
         self.push(if message.pattern.is_some() { 4 } else { 3 });
         match &message.pattern {
             Some(pattern) => {

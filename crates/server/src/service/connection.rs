@@ -262,7 +262,10 @@ impl CoreService {
             !connection.queued
                 && client.is_some_and(|client| {
                     let session = &client.session;
-                    session.subscriptions() == 0 && !session.follows && !client.is_blocked()
+                    session.subscriptions() == 0
+                        && session.commands.is_empty()
+                        && !session.follows
+                        && !client.is_blocked()
                 })
                 && now.since(connection.active) > timeout
         };

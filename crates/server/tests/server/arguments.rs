@@ -230,6 +230,7 @@ const BAD: &[&str] = &[
     "lcs k k bogus",
     "lcs k k len idx",
     "lcs k k minmatchlen x",
+    "monitor x",
     "memory",
     "memory bogus",
     "memory usage",

@@ -27,6 +27,7 @@ mod many;
 mod memory;
 mod migrate;
 mod models;
+mod monitor;
 mod monitoring;
 mod month;
 mod months;
