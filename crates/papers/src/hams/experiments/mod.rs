@@ -56,7 +56,7 @@ const UNVARIED: Variation = Variation { what: "as configured", keys: &[], under:
 
 /// Values that the sources leave open, and persist mode. Those that change HM1 and HM4 run under
 /// every workload.
-const VARIATIONS: [Variation; 13] = [
+const VARIATIONS: [Variation; 14] = [
     Variation { what: PAGE_SIZES[0].1, keys: &[("mos.page", "4KiB")], under: &WORKLOADS },
     Variation { what: PAGE_SIZES[1].1, keys: &[("mos.page", "8KiB")], under: &WORKLOADS },
     Variation { what: PAGE_SIZES[2].1, keys: &[("mos.page", "16KiB")], under: &WORKLOADS },
@@ -90,6 +90,9 @@ const VARIATIONS: [Variation; 13] = [
     },
     // The data sheet of the SZ985: 12 to 20 us a random read. The 3 us are those of the medium.
     Variation { what: WITH_FIRMWARE, keys: &[("flash.read_us", "12")], under: &WORKLOADS },
+    // Amber, the paper's simulator (SimpleSSD 2.0, `cpu/cpu.cc`): the functions on the path of a
+    // read of a page have 5,868 instructions, one a cycle at the 400 MHz of `config/sample.cfg`.
+    Variation { what: AMBER_FIRMWARE, keys: &[("flash.read_us", "17.7")], under: &WORKLOADS },
     Variation {
         what: "persist mode (lhams-P, thams-P)",
         keys: &[("mos.mode", "persist")],
@@ -107,6 +110,7 @@ pub(super) const PAGE_SIZES: [(u64, &str); 5] = [
 ];
 pub(super) const ONE_CORE: &str = "one core";
 pub(super) const WITH_FIRMWARE: &str = "12 us a flash read, with the SSD's firmware";
+pub(super) const AMBER_FIRMWARE: &str = "17.7 us a flash read, with Amber's firmware";
 const FOUR_THREADS: &str = "SQLite with four threads, which share a scan";
 
 /// SQLite's programs.
