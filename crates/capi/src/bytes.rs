@@ -38,7 +38,10 @@ pub(crate) unsafe fn bytes<'a>(
         return Ok(&[]);
     }
     given(name, data)?;
-    // SAFETY: as the caller promises.
+    if isize::try_from(size).is_err() {
+        return Err(Failure::input(format!("{name} has {size} bytes, more than memory can have")));
+    }
+    // SAFETY: as the caller promises, and the size is that of an object.
     Ok(unsafe { slice::from_raw_parts(data.cast(), size) })
 }
 

@@ -110,6 +110,8 @@ static void check_long_keys(EbbtideMap *map) {
     ebbtide_bytes_free(value);
     CHECK_CODE(ebbtide_map_set(map, key, 1025, key, 3), EBBTIDE_INPUT, "at most 1024");
     CHECK_CODE(ebbtide_map_get(map, NULL, 1, &value), EBBTIDE_INPUT, "key is null");
+    CHECK_CODE(ebbtide_map_get(map, key, (size_t)-1, &value), EBBTIDE_INPUT, "more than memory");
+    CHECK_CODE(ebbtide_map_set(map, key, 1, key, (size_t)-1), EBBTIDE_INPUT, "more than memory");
 }
 
 int main(int arguments, char **argument) {
