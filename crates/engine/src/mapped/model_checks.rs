@@ -76,7 +76,7 @@ impl World {
         Arc::new(World {
             protocol: Protocol {
                 table: PageTable::new(PAGES),
-                tokens: Tokens::new(tokens, PAGES as u64),
+                tokens: Tokens::new(tokens),
                 mapper: kernel,
             },
             engine: Mutex::default(),

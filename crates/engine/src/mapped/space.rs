@@ -90,7 +90,7 @@ impl Space {
         signal::install().map_err(io("install the handler of SIGBUS"))?;
         let protocol = Protocol {
             table: PageTable::new(pages as usize),
-            tokens: Tokens::new(tokens, pages),
+            tokens: Tokens::new(tokens),
             mapper: MappedRange::new(pages as usize * PAGE_BYTES)?,
         };
         let fibers = engine.options().cores * engine.options().threads_per_core();

@@ -135,8 +135,7 @@ impl Shares {
         let tables = pages as usize * (PAGE_TABLE_BYTES + PAGE_STATE_BYTES);
         let fixed = engine.dram_bytes + tables + REST_BYTES;
         let tokens_min = fibers * (PAGES_OF_INSTRUCTION + 1) + GUEST_PAGES + 2 * REMOVED_TOGETHER;
-        let of_tokens = |count| count * PAGE_BYTES + Tokens::memory_bytes(count, pages);
-        let each = of_tokens(1 << 16) / (1 << 16) + 1;
+        let each = PAGE_BYTES + Tokens::BYTES_EACH;
         let needed = fixed + tokens_min * each;
         if options.dram_bytes < needed {
             // More DRAM has more threads, which take some of it.

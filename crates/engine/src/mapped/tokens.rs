@@ -1,19 +1,18 @@
 //! Tokens: the right to have a page in DRAM. A range has as many as its budget holds pages, and the
 //! replacement policy decides which page gives its token up.
 //!
-//! The policy is CLOCK. A plain load leaves no mark, so a page's lives come from its past: a page
-//! that comes back soon after its eviction gets lives, and the hand takes one at each pass.
+//! The policy is a CLOCK. A plain load leaves no mark, so a page's lives come from its past: a page
+//! that comes back soon after its eviction gets twice as many and one, and the hand takes one at
+//! each pass. The hand passes few tokens for a victim. If all of them have lives, the one with the
+//! fewest is the victim.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
-
-use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
-use ebbtide_core::{FrameId, PageId};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use super::lock::Lock;
 use super::page_table::{SCORE_MAX, TOKENS_MAX};
 
-/// Lives of a page at most.
-const LIVES_MAX: u8 = 3;
+/// Tokens with lives that the hand passes at most for a victim.
+const PASSED_MAX: usize = 16;
 
 /// Clock ticks until every token has been given up once.
 const TICKS_A_TURN: u32 = 8;
@@ -24,8 +23,9 @@ const SOON_TICKS: u32 = 2 * TICKS_A_TURN;
 /// All tokens of a range.
 pub(crate) struct Tokens {
     free: Lock<Free>,
-    policy: Lock<Box<dyn Replacement>>,
-    marks: Marks,
+    /// The token that the hand looks at next.
+    hand: Lock<usize>,
+    marks: Box<[Mark]>,
     /// Evictions so far.
     evictions: AtomicU32,
     evictions_a_tick: u32,
@@ -40,60 +40,48 @@ struct Free {
     owed: usize,
 }
 
-/// What the policy asks about tokens.
-struct Marks {
-    pages: Box<[AtomicU32]>,
-    lives: Box<[AtomicU8]>,
-    pins: Box<[AtomicU16]>,
+/// What is known of a token.
+struct Mark {
+    page: AtomicU32,
+    pins: AtomicU16,
+    lives: AtomicU8,
+    /// True if the hand may choose it.
+    is_offered: AtomicBool,
 }
 
-impl Frames for &Marks {
-    fn take_touches(&mut self, frame: FrameId) -> u8 {
-        let lives = &self.lives[frame.index()];
-        let left = lives.load(Ordering::Relaxed);
-        lives.store(left.saturating_sub(1), Ordering::Relaxed);
-        left
-    }
-
-    fn is_dirty(&self, _frame: FrameId) -> bool {
-        false
-    }
-
-    fn is_pinned(&self, frame: FrameId) -> bool {
-        self.pins[frame.index()].load(Ordering::Relaxed) > 0
-    }
+/// The lives that a page of this score gets.
+fn lives_of(score: u32) -> u8 {
+    const { assert!(SCORE_MAX < u8::BITS) };
+    (1 << score) - 1
 }
 
 impl Tokens {
-    pub(crate) fn new(count: usize, pages: u64) -> Tokens {
+    pub(crate) fn new(count: usize) -> Tokens {
         assert!(count > 0 && count < TOKENS_MAX, "{count} tokens cannot be numbered");
-        let geometry = Geometry::fully_associative(count);
+        let mark = |_| Mark {
+            page: AtomicU32::new(u32::MAX),
+            pins: AtomicU16::new(0),
+            lives: AtomicU8::new(0),
+            is_offered: AtomicBool::new(false),
+        };
         Tokens {
             free: Lock::new(Free {
                 tokens: (0..count as u32).rev().collect(),
                 retired: Vec::new(),
                 owed: 0,
             }),
-            policy: Lock::new(PolicyKind::Clock.build(geometry, pages, 0)),
-            marks: Marks {
-                pages: (0..count).map(|_| AtomicU32::new(u32::MAX)).collect(),
-                lives: (0..count).map(|_| AtomicU8::new(0)).collect(),
-                pins: (0..count).map(|_| AtomicU16::new(0)).collect(),
-            },
+            hand: Lock::new(0),
+            marks: (0..count).map(mark).collect(),
             evictions: AtomicU32::new(0),
             evictions_a_tick: (count as u32 / TICKS_A_TURN).max(1),
         }
     }
 
-    /// Bytes of DRAM for `count` tokens, without the pages.
-    pub(crate) fn memory_bytes(count: usize, pages: u64) -> usize {
-        let marks = 2 * size_of::<AtomicU32>() + size_of::<AtomicU8>() + size_of::<AtomicU16>();
-        let geometry = Geometry::fully_associative(count.max(1));
-        count * marks + PolicyKind::Clock.memory_bytes(geometry, pages)
-    }
+    /// Bytes of DRAM for each token, without its page.
+    pub(crate) const BYTES_EACH: usize = size_of::<Mark>() + size_of::<u32>();
 
     pub(crate) fn count(&self) -> usize {
-        self.marks.pages.len()
+        self.marks.len()
     }
 
     /// Takes a free token, if there is one. Also returns how many are left.
@@ -140,7 +128,7 @@ impl Tokens {
 
     /// The page that a token holds.
     pub(crate) fn page(&self, token: u32) -> u32 {
-        self.marks.pages[token as usize].load(Ordering::Relaxed)
+        self.marks[token as usize].page.load(Ordering::Relaxed)
     }
 
     /// Notes that `token` is for `page`, which had `score` when it was evicted at `evicted_at`.
@@ -152,27 +140,49 @@ impl Tokens {
         } else if self.now().wrapping_sub(evicted_at) % TOKENS_MAX as u32 <= SOON_TICKS {
             (score + 1).min(SCORE_MAX)
         } else {
-            score / 2
+            score.saturating_sub(1)
         };
-        self.marks.pages[token as usize].store(page, Ordering::Relaxed);
-        let lives = score.min(u32::from(LIVES_MAX)) as u8;
-        self.marks.lives[token as usize].store(lives, Ordering::Relaxed);
+        let mark = &self.marks[token as usize];
+        mark.page.store(page, Ordering::Relaxed);
+        mark.lives.store(lives_of(score), Ordering::Relaxed);
         score
     }
 
     /// Lets the policy choose `token`, which holds a page, again.
     pub(crate) fn offer(&self, token: u32) {
-        let page = PageId(u64::from(self.page(token)));
-        self.policy.lock().insert(FrameId(token), page);
+        self.marks[token as usize].is_offered.store(true, Ordering::Release);
     }
 
-    /// Takes at most `count` victims from the policy. Each of them is the caller's until it is
+    /// Takes at most `count` victims. Each of them is the caller's until it is
     /// [offered](Tokens::offer) again or [put](Tokens::put) back.
     pub(crate) fn victims(&self, count: usize) -> Vec<u32> {
-        let mut policy = self.policy.lock();
-        let mut marks = &self.marks;
-        let next = std::iter::from_fn(|| policy.victim(0, &mut marks));
-        next.take(count).map(|frame| frame.0).collect()
+        let mut hand = self.hand.lock();
+        std::iter::from_fn(|| self.victim(&mut hand)).take(count).collect()
+    }
+
+    fn victim(&self, hand: &mut usize) -> Option<u32> {
+        let mut fewest = None;
+        let mut passed = 0;
+        for _ in 0..self.count() {
+            let token = *hand;
+            *hand = (token + 1) % self.count();
+            let mark = &self.marks[token];
+            if !mark.is_offered.load(Ordering::Acquire) || mark.pins.load(Ordering::Relaxed) > 0 {
+                continue;
+            }
+            let lives = mark.lives.load(Ordering::Relaxed);
+            if fewest.is_none_or(|(least, _)| lives < least) {
+                fewest = Some((lives, token));
+            }
+            passed += 1;
+            if lives == 0 || passed == PASSED_MAX {
+                break;
+            }
+            mark.lives.store(lives - 1, Ordering::Relaxed);
+        }
+        let (_, token) = fewest?;
+        self.marks[token].is_offered.store(false, Ordering::Relaxed);
+        Some(token as u32)
     }
 
     /// The time, in ticks. Never zero.
@@ -199,28 +209,28 @@ impl Tokens {
     /// Adds a life to the page of `token`, because it was used.
     #[inline]
     pub(crate) fn touch(&self, token: u32) {
-        if let Some(lives) = self.marks.lives.get(token as usize)
-            && lives.load(Ordering::Relaxed) == 0
+        if let Some(mark) = self.marks.get(token as usize)
+            && mark.lives.load(Ordering::Relaxed) == 0
         {
-            lives.store(1, Ordering::Relaxed);
+            mark.lives.store(1, Ordering::Relaxed);
         }
     }
 
     /// Keeps the page of `token` in DRAM. Only under the lock of the page.
     pub(crate) fn pin(&self, token: u32) {
-        let before = self.marks.pins[token as usize].fetch_add(1, Ordering::Relaxed);
+        let before = self.marks[token as usize].pins.fetch_add(1, Ordering::Relaxed);
         assert!(before < u16::MAX, "page {} is pinned too often", self.page(token));
     }
 
     /// Ends a [`pin`](Tokens::pin).
     pub(crate) fn unpin(&self, token: u32) {
-        let before = self.marks.pins[token as usize].fetch_sub(1, Ordering::Release);
+        let before = self.marks[token as usize].pins.fetch_sub(1, Ordering::Release);
         debug_assert!(before > 0, "token {token} was not pinned");
     }
 
     /// True if the page of `token` must stay. Final under the lock of the page.
     pub(crate) fn is_pinned(&self, token: u32) -> bool {
-        self.marks.pins[token as usize].load(Ordering::Acquire) > 0
+        self.marks[token as usize].pins.load(Ordering::Acquire) > 0
     }
 }
 
@@ -230,7 +240,7 @@ mod tests {
     use super::*;
 
     fn filled(count: usize) -> Tokens {
-        let tokens = Tokens::new(count, 1 << 20);
+        let tokens = Tokens::new(count);
         while let (Some(token), _) = tokens.take() {
             tokens.hold(token, token + 100, 0, 0);
             tokens.offer(token);
@@ -281,11 +291,35 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_comes_back_late_loses_half_its_score() {
+    fn a_page_that_comes_back_late_loses_a_point_of_its_score() {
         let tokens = filled(8);
         let then = tokens.now();
         tokens.count_evictions(8 * 3);
         tokens.victims(8);
-        assert_eq!(tokens.hold(0, 100, 6, then), 3);
+        assert_eq!(tokens.hold(0, 100, 6, then), 5);
+    }
+    #[test]
+    fn among_pages_with_lives_the_one_with_the_fewest_leaves_first() {
+        let count = 4 * PASSED_MAX;
+        let tokens = filled(count);
+        let all = tokens.victims(count);
+        tokens.count_evictions(1);
+        for &token in &all {
+            let score = if token as usize == PASSED_MAX - 2 { 1 } else { 3 };
+            tokens.hold(token, token + 100, score, tokens.now());
+            tokens.offer(token);
+        }
+        assert_eq!(tokens.victims(1), [PASSED_MAX as u32 - 2]);
+        // The next tokens have the same lives.
+        assert_eq!(tokens.victims(1), [PASSED_MAX as u32]);
+    }
+
+    #[test]
+    fn a_victim_is_not_chosen_again_before_it_is_offered() {
+        let tokens = filled(4);
+        assert_eq!(tokens.victims(9), [0, 1, 2, 3]);
+        assert_eq!(tokens.victims(1), []);
+        tokens.offer(2);
+        assert_eq!(tokens.victims(9), [2]);
     }
 }
