@@ -17,8 +17,8 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Parses a floating-point number, decimal or as hexadecimal digits after `0x`. NaN is an error, and
-/// so is a number too great or too small for 64 bits.
+/// Parses a floating-point number, decimal or as hexadecimal digits after `0x`. NaN is an error,
+/// and so is a number too great or too small for 64 bits.
 pub fn float(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     if text.is_empty()

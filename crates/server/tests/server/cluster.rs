@@ -92,8 +92,8 @@ enum Slots {
 struct Twins {
     redis: Redis,
     ours: Client,
-    /// Replaces names of keys in a line: two keys of this node, two of the other and one with a slot
-    /// above 16000.
+    /// Replaces names of keys in a line: two keys of this node, two of the other and one with a
+    /// slot above 16000.
     words: [(&'static str, String); 5],
     _server: Server,
     /// Ports of both.
