@@ -87,8 +87,8 @@ fn examples(steps: &mut Steps) -> anyhow::Result<()> {
     run(example("power_loss")?.args(["--seeds", "1000000", "--seconds", "60"]))
 }
 
-/// An example of this name, as the tests have built it: cargo builds what a package depends on anew
-/// when it is asked for that package alone.
+/// The example of this name, as the tests have built it. For a package alone, cargo would build its
+/// dependencies anew.
 fn example(name: &str) -> anyhow::Result<Command> {
     built(&mut cargo(&format!("build --workspace --locked --example {name} --message-format json")))
 }

@@ -46,11 +46,21 @@ stop() {
     rm "$folder/region.data" "$folder/paging.data"
 }
 
-# Runs a window of $2 threads in $1, and sets `rate` to its operations a second.
+# The pages that the program of mode $1 has read so far.
+pages_read() {
+    local id=$1_id
+    awk '/^read_bytes/ { print int($2 / 4096) }' "/proc/${!id}/io"
+}
+
+# Runs a window of $2 threads in $1, and sets `rate` to its operations a second and `reads` to the
+# pages that an operation has read.
 window() {
-    local to=to_$1 from=from_$1
+    local to=to_$1 from=from_$1 before
+    before=$(pages_read "$1")
     echo "$2 $seconds" >&"${!to}"
     read -r rate <&"${!from}"
+    reads=$(awk -v pages=$(($(pages_read "$1") - before)) -v n="$rate" -v s="$seconds" \
+        'BEGIN { printf "%.2f", pages / (n * s) }')
 }
 
 # The number of threads with the highest rate.
@@ -70,14 +80,16 @@ best paging
 in_paging=$best
 for ((round = 0; round < rounds; round++)); do
     window region "$in_region"
-    in_regions=$rate
+    in_regions=$rate read_in_region=$reads
     window paging "$in_paging"
-    awk -v a="$in_regions" -v b="$rate" 'BEGIN { printf "%.2f %d %d\n", a / b, a, b }'
+    awk -v a="$in_regions" -v b="$rate" -v r="$read_in_region" -v p="$reads" \
+        'BEGIN { printf "%.2f %d %d %s %s\n", a / b, a, b, r, p }'
 done | sort -n | awk -v r="$in_region" -v p="$in_paging" '
-    { ratio[NR] = $1; region[NR] = $2; paging[NR] = $3 }
+    { ratio[NR] = $1; line[NR] = $0 }
     END {
-        m = int((NR + 1) / 2)
-        printf "region (%d jobs) %d/s, paging (%d threads) %d/s, ratio %.2f [%.2f, %.2f]\n",
-            r, region[m], p, paging[m], ratio[m], ratio[1], ratio[NR]
+        split(line[int((NR + 1) / 2)], m)
+        printf "region (%d jobs) %d/s and %.2f reads an operation, ", r, m[2], m[4]
+        printf "paging (%d threads) %d/s and %.2f, ", p, m[3], m[5]
+        printf "ratio %.2f [%.2f, %.2f]\n", m[1], ratio[1], ratio[NR]
     }'
 stop

@@ -38,8 +38,8 @@ pub struct Budget {
     pub cores_bytes: usize,
 }
 
-/// What a budget is for, beside an address space: at least so many `frames`, and the bytes that
-/// something `beside` the engine takes under given options.
+/// What a budget must hold besides the engine. `frames` is the least number of frames. `beside`
+/// returns the bytes of other parts under given options.
 #[derive(Clone, Copy)]
 struct Needs<'a> {
     frames: usize,

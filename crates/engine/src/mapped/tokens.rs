@@ -1,10 +1,10 @@
 //! Tokens: the right to have a page in DRAM. A range has as many as its budget holds pages, and the
 //! replacement policy decides which page gives its token up.
 //!
-//! The policy is a CLOCK. A plain load leaves no mark, so a page's lives come from its past: a page
-//! that comes back soon after its eviction gets twice as many and one, and the hand takes one at
-//! each pass. The hand passes few tokens for a victim. If all of them have lives, the one with the
-//! fewest is the victim.
+//! The policy is a CLOCK. A plain load leaves no mark, so a page's lives come from its past. A page
+//! that comes back soon after its eviction gets twice as many lives as before, and one more. The
+//! hand takes one at each pass. It passes few tokens for a victim. If all of them have lives, the
+//! one with the fewest is the victim.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 

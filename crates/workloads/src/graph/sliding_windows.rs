@@ -177,8 +177,8 @@ impl<R: EdgeRule> Workload for SlidingWindows<R> {
     }
 }
 
-/// [`PageRank`](super::PageRank) over shards. A vertex reads the values of the edges into it, and
-/// writes its rank divided by its out-degree to all edges that leave it, in every pass.
+/// [`PageRank`](super::PageRank) over shards. In every pass a vertex reads the values of the edges
+/// into it. Then it writes its rank, divided by its out-degree, to all edges that leave it.
 ///
 /// A slow job may overwrite newer values with older ones. The next pass corrects this.
 pub type PageRankShards = SlidingWindows<RankOfEdges>;
