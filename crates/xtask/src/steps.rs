@@ -83,7 +83,8 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
 pub(crate) fn tool(name: &str, version: &str) -> anyhow::Result<std::path::PathBuf> {
     let tools = super::workspace().join("target/tools");
     if !tools.join("bin").join(name).exists() {
-        let mut install = cargo("install --quiet --locked --root target/tools");
+        // Its own build takes longer than all that it does.
+        let mut install = cargo("install --quiet --locked --debug --root target/tools");
         install.args(["--target-dir", "target/tools/build", &format!("{name}@{version}")]);
         run(&mut install)?;
     }
