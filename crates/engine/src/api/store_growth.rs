@@ -45,7 +45,7 @@ impl Store {
             return Err(StoreError::GrowsInFile(path.to_path_buf()));
         }
         // The file itself, also if a symbolic link names it.
-        let path = &std::fs::canonicalize(path)
+        let file = std::fs::canonicalize(path)
             .map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
         let old = Store::open(path, 0, Access::Exclusive)?;
         let header = old.header();
@@ -60,19 +60,19 @@ impl Store {
         let (Some(geometry), Some(larger)) = (header.persist(), larger_header.persist()) else {
             return Err(StoreError::NotAStore(path.to_path_buf()));
         };
-        let beside = beside(path);
+        let beside = beside(&file);
         let made = old.make_larger(&beside, larger_header, &|new| {
             let disk = |of: &Store| FileDisk::new(of.file(), of.persist_offset(), of.path());
             let (mut from, mut to) = (disk(&old)?, disk(new)?);
             let (journal, _) = recover(geometry, &mut from, &RECOVERY, watch)?;
             Ok(copy_larger(&journal, &mut from, (&larger, &mut to), gap, watch)?)
         })?;
-        std::fs::rename(&beside, path).map_err(|source| StoreError::Io {
+        std::fs::rename(&beside, &file).map_err(|source| StoreError::Io {
             path: path.to_path_buf(),
             doing: "put the larger store in its place",
             source,
         })?;
-        flush_name(path)?;
+        flush_name(&file)?;
         drop(made);
         Ok(())
     }
