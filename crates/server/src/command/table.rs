@@ -530,7 +530,8 @@ macro_rules! for_each_command {
         "Describes the commands. COUNT, LIST, INFO, DOCS, GETKEYS and GETKEYSANDFLAGS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
         "GET returns settings. SET changes timeout, tcp-keepalive, busy-reply-threshold, \
-         maxmemory-policy and the settings of SLOWLOG and LATENCY. RESETSTAT sets counters to zero.";
+         maxmemory-policy, notify-keyspace-events, acl-pubsub-default, and the settings of SLOWLOG, LATENCY \
+         and ACL LOG. RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
         "Copies the value and expiry of a key to another key. A crash may keep a part of a large collection.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
@@ -773,7 +774,7 @@ macro_rules! for_each_command {
     Reset "reset" 1 Nothing (0 0 0) "connection" "6.2.0" clients::reset,
         "Resets the state of the connection.";
     Restore "restore" -4 Write (1 1 1) "generic" "2.6.0" dump::restore,
-        "Sets a key from the bytes of DUMP, of this server or of Redis up to 7.0.";
+        "Sets a key from the bytes of DUMP, of this server or of Redis 5 to 7.2.";
     Role "role" 1 Nothing (0 0 0) "server" "2.8.12" replication::role,
         "Returns whether the server follows a Redis, and how far it has come.";
     Rpop "rpop" -2 Write (1 1 1) "list" "1.0.0" lists::rpop,
