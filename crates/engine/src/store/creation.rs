@@ -37,8 +37,8 @@ pub struct NewStore {
     pub spare_pages: u64,
     /// A name for the image, which [`Header::tag`] returns later.
     pub tag: String,
-    /// True to overwrite any contents. Without it, only three kinds are overwritten: an empty place,
-    /// a store whose making was cut off, and a whole store without a log.
+    /// True to overwrite any contents. Without it, only three kinds are overwritten: an empty
+    /// place, a store whose making was cut off, and a whole store without a log.
     pub force: bool,
 }
 

@@ -8,9 +8,11 @@ mod common;
 mod scratch;
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use common::jobs::{job, run_alone};
 use common::{image, initial, small_cache};
@@ -96,13 +98,27 @@ fn what_is_neither_a_file_nor_a_drive_is_not_read() {
     }
 }
 
+/// Opens a drive as a mounted file system does. Between fork and exec, a program that another test
+/// starts still has the drive open.
+fn open_alone(drive: &Path) -> File {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match File::options().read(true).custom_flags(libc::O_EXCL).open(drive) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 #[test]
 fn a_drive_that_the_system_uses_is_refused_with_force_as_well_but_its_store_may_be_used() {
     let Some(drive) = LoopDevice::new(new_store(Path::new("")).bytes(), 512) else { return };
     let new = new_store(drive.path());
     create(&new).unwrap();
     // So does a file system when it is mounted.
-    let taken = File::options().read(true).custom_flags(libc::O_EXCL).open(drive.path()).unwrap();
+    let taken = open_alone(drive.path());
     let error = create(&NewStore { force: true, ..new.clone() }).unwrap_err();
     assert!(matches!(error, StoreError::Mounted(_)), "{error}");
     drop(Store::open_clean(drive.path(), 0, Access::Exclusive).unwrap());
