@@ -429,7 +429,11 @@ mod tests {
 
     #[test]
     fn great_graphs_have_the_shards_of_the_paper_and_small_ones_fewer() {
-        assert_eq!([MIN_BYTES, 1 << 27, 1 << 34].map(|bytes| shards(bytes).shards()), [1, 20, 20]);
+        let graphs = [MIN_BYTES, 1 << 27, 1 << 34].map(shards);
+        for graph in &graphs {
+            assert!(graph.edges_per_shard() >= HUBS_PER_SHARD * graph.degrees.degree(0));
+        }
+        assert_eq!(graphs.map(|graph| graph.shards()), [3, 20, 20]);
     }
 
     #[test]
