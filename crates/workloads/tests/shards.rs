@@ -6,8 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{image, plain, program};
-use ebbtide_core::{Addr, Hint, Memory, Value};
+use common::{Noting, image, plain, program};
+use ebbtide_core::Memory;
 use ebbtide_testbed::{Plain, Raced, Shared, catch_fault, race};
 use ebbtide_workloads::{ConnectedComponentsShards, PageRankShards, Program, Scatter, Workload};
 
@@ -166,52 +166,19 @@ fn a_fault_anywhere_leaves_whole_values_that_later_passes_mend() {
     }
 }
 
-/// A memory that notes the pages that are read and written, in order.
-struct Noting<'a> {
-    memory: &'a mut Plain,
-    read: Vec<u64>,
-    written: BTreeSet<u64>,
-}
-
-impl Memory for Noting<'_> {
-    fn size_bytes(&self) -> u64 {
-        self.memory.size_bytes()
-    }
-    fn load<T: Value>(&mut self, at: Addr) -> T {
-        self.read.push(at.0 / 4096);
-        self.memory.load(at)
-    }
-    fn store<T: Value>(&mut self, at: Addr, value: T) {
-        self.written.insert(at.0 / 4096);
-        self.memory.store(at, value);
-    }
-    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
-        self.written.insert(at.0 / 4096);
-        self.memory.compare_exchange(at, current, new)
-    }
-    fn work(&mut self, instructions: u64) {
-        self.memory.work(instructions);
-    }
-    fn wait(&mut self, at: Addr, seen: u64) {
-        self.memory.wait(at, seen);
-    }
-    fn wake(&mut self, at: Addr) {
-        self.memory.wake(at);
-    }
-    fn hint(&mut self, hint: Hint) {
-        self.memory.hint(hint);
-    }
-}
-
-/// The pages that jobs of `program` read and write.
+/// The pages that jobs of `program` read, in order, and those that they write.
 fn pages_of(
     program: &impl Workload,
     jobs: std::ops::Range<u64>,
     memory: &mut Plain,
 ) -> (Vec<u64>, BTreeSet<u64>) {
-    let mut noting = Noting { memory, read: Vec::new(), written: BTreeSet::new() };
+    let mut noting = Noting { memory, noted: Vec::new() };
     jobs.for_each(|job| program.run(job, &mut noting).unwrap());
-    (noting.read, noting.written)
+    let pages = |write: bool| {
+        let of_kind = noting.noted.iter().filter(move |touched| touched.write == write);
+        of_kind.map(|touched| touched.at.0 / 4096)
+    };
+    (pages(false).collect(), pages(true).collect())
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Programs and their images for the tests.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
-use ebbtide_core::{PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId, Value};
 use ebbtide_testbed::{Plain, Sparse, words_of_page, words_of_pages};
-use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
+use ebbtide_workloads::{Kind, Program, Scatter, Shape, Touched, Workload};
 
 /// A program of `pages` pages at most, or as few as it needs, with the rest of the shape as usual.
 pub fn program(name: &str, pages: u64, scatter: Scatter) -> Program {
@@ -31,4 +31,47 @@ pub fn plain(workload: &impl Workload) -> Plain {
 /// A workload's image, made page by page when a job accesses it.
 pub fn sparse(workload: &impl Workload) -> Sparse<'_> {
     Sparse::new(workload.size_bytes(), |page, out| workload.image(page, out))
+}
+
+/// A memory of one job that notes its accesses.
+pub struct Noting<'a> {
+    pub memory: &'a mut Plain,
+    pub noted: Vec<Touched>,
+}
+
+impl Memory for Noting<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn load<T: Value>(&mut self, at: Addr) -> T {
+        self.noted.push(Touched { at, write: false });
+        self.memory.load(at)
+    }
+
+    fn store<T: Value>(&mut self, at: Addr, value: T) {
+        self.noted.push(Touched { at, write: true });
+        self.memory.store(at, value);
+    }
+
+    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        self.noted.push(Touched { at, write: true });
+        self.memory.compare_exchange(at, current, new)
+    }
+
+    fn work(&mut self, instructions: u64) {
+        self.memory.work(instructions);
+    }
+
+    fn wait(&mut self, at: Addr, seen: u64) {
+        self.memory.wait(at, seen);
+    }
+
+    fn wake(&mut self, at: Addr) {
+        self.memory.wake(at);
+    }
+
+    fn hint(&mut self, hint: Hint) {
+        self.memory.hint(hint);
+    }
 }
