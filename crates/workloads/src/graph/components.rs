@@ -70,9 +70,9 @@ fn label_of<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Resu
     check(graph.place(vertex), label).map(|()| label)
 }
 
-/// Labels are at most their place.
+/// Returns an error if a label is above the place where it began.
 #[inline]
-fn check(place: u64, label: u64) -> Result<(), Corrupt> {
+pub(super) fn check(place: u64, label: u64) -> Result<(), Corrupt> {
     if label <= place {
         return Ok(());
     }

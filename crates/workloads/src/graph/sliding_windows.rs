@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use ebbtide_core::{Addr, Memory, PageId};
 
+use super::components::check;
 use super::degrees::BLOCK_STUBS;
 use super::float::{from_f64, to_f64};
 use super::pagerank::{BASE, DAMPING, divisor};
@@ -293,12 +294,4 @@ impl ConnectedComponentsShards {
         let label = self.shards.read(memory, self.address(vertex))?;
         check(vertex, label).map(|()| label)
     }
-}
-
-/// Labels are at most the number of the vertex that they began as.
-fn check(vertex: u64, label: u64) -> Result<(), Corrupt> {
-    if label <= vertex {
-        return Ok(());
-    }
-    Err(Corrupt(format!("a label of vertex {vertex} has risen to {label}")))
 }
