@@ -88,7 +88,14 @@ pub(crate) fn write_trace(
         return Err(Failure::input(text).into());
     }
     watched(py, None, move |_| {
-        let access = |((address, write), time): ((&u64, &u64), &u64)| Access::new(Time::from_ps(time * 1000), Addr(*address), bytes, if *write == 0 { Op::Read } else { Op::Write });
+        let access = |((address, write), time): ((&u64, &u64), &u64)| {
+            Access::new(
+                Time::from_ps(time * 1000),
+                Addr(*address),
+                bytes,
+                if *write == 0 { Op::Read } else { Op::Write },
+            )
+        };
         let accesses: Vec<Access> = addresses.iter().zip(&writes).zip(&times).map(access).collect();
         let mut source = InMemory(accesses.into_iter());
         copy_to(&mut source, &path, None, "made from arrays").map(drop).map_err(failed)
