@@ -184,3 +184,8 @@ pub mod typed {
     /// ```
     pub use ebbtide_structures::Vector;
 }
+
+/// The blocks of code of the guide compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/RUST.md")]
+struct Guide;
