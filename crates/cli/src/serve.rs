@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
 use ebbtide_engine::device::path::{self, DevicePath};
+use ebbtide_measure::load::trust;
 use ebbtide_server::events::Classes;
 use ebbtide_server::following::Master;
 use ebbtide_server::log::Log as ServerLog;
@@ -71,6 +72,9 @@ pub(crate) struct Arguments {
     /// Password for the Redis that is followed
     #[arg(long, value_name = "PASSWORD")]
     masterauth: Option<String>,
+    /// Speak TLS with the Redis that is followed, and trust the authorities in this PEM file
+    #[arg(long, value_name = "FILE")]
+    master_tls: Option<PathBuf>,
     /// Be a node of the cluster in this TOML file, which has the address and the slots of each node
     #[arg(long, value_name = "FILE", requires = "cluster_node")]
     cluster_slots: Option<PathBuf>,
@@ -164,6 +168,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         master: master(&arguments.replicaof)?,
         master_user: arguments.masteruser,
         master_password: arguments.masterauth,
+        master_tls: arguments
+            .master_tls
+            .as_deref()
+            .map(trust)
+            .transpose()
+            .map_err(Failure::input)?,
         cluster: arguments
             .cluster_slots
             .zip(arguments.cluster_node)

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebbtide_core::Span;
@@ -9,6 +10,7 @@ use ebbtide_core::durability::Policy;
 use ebbtide_engine::EngineError;
 use ebbtide_engine::device::path::DevicePath;
 use ebbtide_engine::store::StoreError;
+use rustls::ClientConfig;
 use thiserror::Error;
 
 use crate::events::Classes;
@@ -89,6 +91,8 @@ pub struct ServeOptions {
     pub master_user: Option<String>,
     /// See `master_user`.
     pub master_password: Option<String>,
+    /// The authorities that a master's certificate must come from. With it, masters speak TLS.
+    pub master_tls: Option<Arc<ClientConfig>>,
     /// The cluster that the server is a node of.
     pub cluster: Option<ClusterFile>,
     /// The classes of events of keys that are published.
@@ -126,6 +130,7 @@ impl Default for ServeOptions {
             master: None,
             master_user: None,
             master_password: None,
+            master_tls: None,
             cluster: None,
             events: Classes::default(),
             log: Log::default(),

@@ -196,6 +196,7 @@ pub fn serve(
         over: &over,
         user: options.master_user.clone(),
         password: options.master_password.clone(),
+        tls: options.master_tls.clone(),
         sockets: parking_lot::Mutex::default(),
     };
     let watched = std::thread::scope(|scope| {

@@ -82,7 +82,7 @@ impl Connections {
     fn open(options: &LoadOptions) -> Result<Connections, LoadError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|error| LoadError::Wait(error.into()))?;
-        let trust = options.trust.as_deref().map(super::socket::trust).transpose()?;
+        let trust = options.trust.as_deref().map(super::trust).transpose()?;
         let mut list = Vec::with_capacity(options.clients);
         for number in 0..options.clients {
             let password = options.password.as_deref();

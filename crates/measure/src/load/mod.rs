@@ -19,3 +19,4 @@ mod socket;
 pub use drive::run;
 pub use options::{LoadError, LoadOptions, Server};
 pub use report::{LoadReport, ProbeReport, ResponseTimes};
+pub use socket::trust;

@@ -70,7 +70,7 @@ impl Socket {
 ///
 /// # Errors
 /// When the file has no certificate.
-pub(super) fn trust(path: &Path) -> Result<Arc<ClientConfig>, LoadError> {
+pub fn trust(path: &Path) -> Result<Arc<ClientConfig>, LoadError> {
     let bad = |reason: String| LoadError::Trust { path: PathBuf::from(path), reason };
     let mut roots = RootCertStore::empty();
     for certificate in

@@ -4,18 +4,22 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ebbtide_core::Span;
 use ebbtide_core::durability::Policy;
+use ebbtide_server::TlsFiles;
 use ebbtide_server::following::Master;
+use ebbtide_server::log::Log;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Reply, Server, ok};
 use super::migrate::read;
 use super::redis::Redis;
+use super::tls;
 
 /// A relay in front of a server, which can cut and delay its connections.
 struct Relay {
@@ -202,20 +206,35 @@ fn assert_same(ours: &mut Client, theirs: &mut Client) {
     }
 }
 
+/// Starts a Redis that speaks TLS too. Returns the address for that.
+fn start_with_tls(files: &TlsFiles) -> Option<(Redis, SocketAddr)> {
+    let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port().to_string();
+    let [certificate, key] = [&files.certificate, &files.key].map(|path| path.to_str());
+    let (certificate, key) = (certificate?, key?);
+    let options = ["--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file", certificate];
+    let options = [&options[..], &["--tls-key-file", key, "--tls-ca-cert-file", certificate]];
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let redis = Redis::start_with(folder, &options.concat())?;
+    Some((redis, ([127, 0, 0, 1], port.parse().ok()?).into()))
+}
+
 #[test]
 fn a_redis_under_writes_is_followed_through_cuts_until_the_server_takes_over() {
-    for diskless in ["yes", "no"] {
-        let Some(mut redis) = Redis::start() else { return };
+    let (_certificate, files) = tls::files();
+    for (diskless, secure) in [("yes", false), ("no", false), ("yes", true)] {
+        let Some((mut redis, port)) = start_with_tls(&files) else { return };
         let theirs = &mut redis.client;
         assert_eq!(theirs.call(&format!("config set repl-diskless-sync {diskless}")), ok());
         assert_eq!(theirs.call("config set repl-diskless-sync-delay 0"), ok());
         assert_eq!(theirs.call("config set requirepass secret"), ok());
         let mut rng = Pcg64Mcg::seed_from_u64(7);
         write(theirs, &mut rng, 500);
-        let relay = Relay::to(theirs.other_end().peer_addr().expect("an address"));
+        let plain = theirs.other_end().peer_addr().expect("an address");
+        let relay = Relay::to(if secure { port } else { plain });
         let server = Server::start(|options| {
             options.master = master(relay.address);
             options.master_password = Some("secret".into());
+            options.master_tls = secure.then(|| tls::trusting(&files));
         });
         let mut ours = server.client();
         wait_until_same(&mut ours, theirs);
@@ -243,6 +262,24 @@ fn a_redis_under_writes_is_followed_through_cuts_until_the_server_takes_over() {
         assert_same(&mut ours, theirs);
         assert_eq!(ours.call("set mine 1"), ok());
     }
+}
+
+#[test]
+fn a_master_whose_certificate_is_not_trusted_is_not_followed() {
+    let [(_certificate, files), (_other, others)] = [tls::files(), tls::files()];
+    let Some((mut redis, address)) = start_with_tls(&files) else { return };
+    redis.client.call("set theirs 1");
+    let (log, told) = channel();
+    let server = Server::start(|options| {
+        options.master = master(address);
+        options.master_tls = Some(tls::trusting(&others));
+        options.log = Log::to(move |event| drop(log.send(event.text)));
+    });
+    let reason = told.iter().find(|text| text.contains("is down")).expect("it is told");
+    assert!(reason.contains("invalid peer certificate"), "{reason}");
+    let mut ours = server.client();
+    assert_eq!(field(&mut ours, "master_link_status"), "down");
+    assert_eq!(ours.call("get theirs"), Reply::Null);
 }
 
 /// The master made these changes before the keys had expired.

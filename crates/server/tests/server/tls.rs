@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::client::{Server, encode};
 
 /// Writes a self-signed certificate for 127.0.0.1 to a folder.
-fn files() -> (tempfile::TempDir, TlsFiles) {
+pub(crate) fn files() -> (tempfile::TempDir, TlsFiles) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).expect("made");
     let files = TlsFiles {
@@ -25,10 +25,8 @@ fn files() -> (tempfile::TempDir, TlsFiles) {
     (folder, files)
 }
 
-fn connect(
-    server: &Server,
-    files: &TlsFiles,
-) -> BufReader<StreamOwned<ClientConnection, TcpStream>> {
+/// The configuration of a client that trusts this certificate alone.
+pub(crate) fn trusting(files: &TlsFiles) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&files.certificate).expect("one")).expect("added");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -37,8 +35,15 @@ fn connect(
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
+    Arc::new(config)
+}
+
+fn connect(
+    server: &Server,
+    files: &TlsFiles,
+) -> BufReader<StreamOwned<ClientConnection, TcpStream>> {
     let name = ServerName::try_from("127.0.0.1").expect("a name");
-    let tls = ClientConnection::new(Arc::new(config), name).expect("a connection");
+    let tls = ClientConnection::new(trusting(files), name).expect("a connection");
     let socket = TcpStream::connect(server.address).expect("a socket");
     BufReader::new(StreamOwned::new(tls, socket))
 }
