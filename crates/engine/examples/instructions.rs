@@ -1,9 +1,17 @@
-//! Counts the instructions of a hit, of a miss and of a fiber switch, with Valgrind. Unlike times,
-//! counts are the same on every machine with the same compiler.
+//! Counts the instructions of a hit, of a miss and of a fiber switch, and the cache lines that a
+//! miss touches, with Valgrind. Unlike times, counts are the same on every machine with the same
+//! compiler.
 //!
 //! `cargo run --release -p ebbtide-engine --example instructions`. It needs `valgrind`. Each loop
 //! runs twice, the second time with twice as many steps. The difference leaves out work that
 //! happens once. A miss includes the device in memory, which copies the page, and two switches.
+//!
+//! For lines, the jobs read other memory after each miss, until Valgrind's model of a cache holds
+//! nothing else. So every line that is touched before the next such work counts once. A line counts
+//! as written if its first access is a store.
+//!
+//! `--profile profiling` keeps the names of functions. `valgrind --tool=callgrind` with the options
+//! in `CACHE` on `instructions "clean lines" 20000` then counts lines by function and source line.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -40,14 +48,22 @@ const LOOPS: [&str; 6] = [
     "into a fiber and back",
 ];
 
+/// Loops whose cache lines are counted.
+const LINES: [&str; 2] = ["clean lines", "dirty lines"];
+
+/// Steps of these, which take longer.
+const LINES_STEPS: u64 = 10_000;
+
+/// The model of a cache: one of 256 KiB, large enough for what a core does at a time.
+const CACHE: [&str; 2] = ["--cache-sim=yes", "--D1=262144,16,64"];
+
+/// Bytes that the jobs read to evict everything else: twice the cache.
+const WORK_BYTES: usize = 2 * 262_144;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match &arguments[..] {
-        [] => LOOPS.iter().try_for_each(|what| {
-            let (once, twice) = (counted(what, STEPS)?, counted(what, 2 * STEPS)?);
-            println!("{what:<22} {:.1} instructions", (twice - once) as f64 / STEPS as f64);
-            Ok(())
-        }),
+        [] => print_counts(),
         [what, steps] => run(what, steps),
         _ => Err("it takes no arguments".into()),
     };
@@ -60,18 +76,38 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the instructions of a process that runs `steps` steps of the loop `what`.
-fn counted(what: &str, steps: u64) -> Result<u64, Box<dyn Error>> {
+fn print_counts() -> Result<(), Box<dyn Error>> {
+    for what in LOOPS {
+        let instructions = |steps| Ok::<_, Box<dyn Error>>(counted(what, steps)?[0]);
+        let (once, twice) = (instructions(STEPS)?, instructions(2 * STEPS)?);
+        println!("{what:<22} {:.1} instructions", (twice - once) as f64 / STEPS as f64);
+    }
+    for what in LINES {
+        let (once, twice) = (counted(what, LINES_STEPS)?, counted(what, 2 * LINES_STEPS)?);
+        let [read, written] =
+            [4, 5].map(|event| (twice[event] - once[event]) as f64 / LINES_STEPS as f64);
+        let read = read - (WORK_BYTES / LINE_BYTES) as f64;
+        println!("{what:<22} {read:.1} read first, {written:.1} written first");
+    }
+    Ok(())
+}
+
+/// Returns the events that Valgrind counts in a process that runs `steps` steps of the loop `what`:
+/// instructions, loads, stores, and misses of the cache by each of these.
+fn counted(what: &str, steps: u64) -> Result<Vec<u64>, Box<dyn Error>> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(if LINES.contains(&what) { &CACHE[..] } else { &[] })
         .arg(std::env::current_exe()?)
         .args([what, &steps.to_string()])
         .output()
         .map_err(|error| format!("cannot run valgrind: {error}; expected it to be installed"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let count = said.lines().find_map(|line| line.split_once("Collected : "));
-    match count {
-        Some((_, count)) if output.status.success() => Ok(count.trim().parse()?),
+    let counts = said.lines().find_map(|line| line.split_once("Collected : "));
+    match counts {
+        Some((_, counts)) if output.status.success() => {
+            Ok(counts.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
+        }
         _ => Err(format!("valgrind: {said}").into()),
     }
 }
@@ -91,8 +127,8 @@ fn run(what: &str, steps: &str) -> Result<(), Box<dyn Error>> {
         }
         return Ok(());
     }
-    if what.ends_with("miss") {
-        return run_misses(what == "dirty miss", steps);
+    if what.ends_with("miss") || LINES.contains(&what) {
+        return run_misses(what.starts_with("dirty"), LINES.contains(&what), steps);
     }
     run_hits(what, steps)
 }
@@ -133,19 +169,24 @@ fn run_hits(what: &str, steps: u64) -> Result<(), Box<dyn Error>> {
 }
 
 /// Jobs load, and store if `dirty`, from pages that are not there. All their reads enter the device
-/// together, because the core submits when no job can run.
-fn run_misses(dirty: bool, steps: u64) -> Result<(), Box<dyn Error>> {
+/// together, because the core submits when no job can run. If `cold`, they work after each load.
+fn run_misses(dirty: bool, cold: bool, steps: u64) -> Result<(), Box<dyn Error>> {
     let device = Ram::new(3 * SPARSE as usize / 2, Latency::Looks(0), |_, page| page.fill(0));
     let mut options = Options { hold: Some(Duration::from_secs(3600)), ..Options::new(8 << 20) };
     // Every step misses, as the pages come in turns.
     options.tuning.replacement = PolicyKind::Fifo;
     let engine = Engine::over_device(Arc::new(device), SPARSE, &options)?;
     let each = SPARSE / MISSING_JOBS;
+    let other = vec![1; WORK_BYTES];
+    let other: &'static [u8] = other.leak();
     let job = |number: u64| {
         move |memory: &mut FlashMemory<'_>| {
             for step in 0..steps / MISSING_JOBS {
                 let page = Addr((number * each + step % each) * PAGE_BYTES as u64);
                 let found: u64 = memory.load(page);
+                if cold {
+                    evict_all(other);
+                }
                 if dirty {
                     memory.store(page, found + 1);
                 }
@@ -159,6 +200,14 @@ fn run_misses(dirty: bool, steps: u64) -> Result<(), Box<dyn Error>> {
         return Err(format!("not the misses that are wanted: {counts:#?}").into());
     }
     Ok(())
+}
+
+/// Reads one byte of each line.
+#[inline(never)]
+fn evict_all(other: &[u8]) {
+    for line in other.chunks(LINE_BYTES) {
+        std::hint::black_box(line[0]);
+    }
 }
 
 /// Offers jobs, one after the other.
