@@ -740,21 +740,29 @@ mod tests {
 
     #[test]
     fn a_copy_wakes_the_log_writer_if_room_comes_with_its_record() {
-        let persist = persist_with(Policy::None, 1);
-        commit(&persist);
-        assert!(!persist.try_reserve(8, None).unwrap(), "the only spare page is in use");
-        let mut guarded = persist.lock();
-        let slot = guarded.journal.take_slots(1).unwrap().first;
-        let frozen = guarded.journal.freeze(PageId(0));
-        std::thread::scope(|scope| {
-            // It gets the lock once this thread waits, as the log writer does.
-            scope.spawn(|| assert!(persist.written(frozen, slot, 0)));
-            while !guarded.journal.wants_flush() {
-                let late = persist.news.wait_for(&mut guarded, Duration::from_secs(300));
-                assert!(!late.timed_out(), "the log writer was not woken");
+        for spare_pages in [1, 2, 4, 8] {
+            let persist = persist_with(Policy::None, spare_pages);
+            let mut pages = 0;
+            while persist.try_reserve(8, None).unwrap() {
+                let at = PageId(pages).start();
+                persist.commit_with(|set| set.store(at, &[7; 8])).unwrap().unwrap();
+                assert!(persist.release(8).is_empty());
+                pages += 1;
             }
-            drop(guarded);
-        });
+            assert!(0 < pages && pages <= spare_pages, "{pages} pages of {spare_pages}");
+            let mut guarded = persist.lock();
+            let slot = guarded.journal.take_slots(1).unwrap().first;
+            let frozen = guarded.journal.freeze(PageId(0));
+            std::thread::scope(|scope| {
+                // It gets the lock once this thread waits, as the log writer does.
+                scope.spawn(|| assert!(persist.written(frozen, slot, 0)));
+                while !guarded.journal.wants_flush() {
+                    let late = persist.news.wait_for(&mut guarded, Duration::from_secs(300));
+                    assert!(!late.timed_out(), "the log writer was not woken");
+                }
+                drop(guarded);
+            });
+        }
     }
 
     #[test]
