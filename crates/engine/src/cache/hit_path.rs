@@ -7,6 +7,7 @@ use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 
 use super::MISSING;
 use super::hit_table::{HitLookup, LineIsFull};
+use crate::host::prefetched::prefetch;
 
 /// The hit path: page → state → frame → memory. It takes no lock, and writes nothing shared except
 /// the frame's mark, which it stores only when the mark changes.
@@ -54,6 +55,13 @@ impl HitPath {
             Err(LineIsFull(true)) => self.find_by_state(page),
             Err(LineIsFull(false)) => None,
         }
+    }
+
+    /// Prefetches the data that changes when `page` comes or goes. It has left the core's caches
+    /// since.
+    pub(crate) fn prefetch(&self, page: PageId) {
+        prefetch(self.states.wrapping_add(page.index()));
+        self.lookup.prefetch(page);
     }
 
     fn find_by_state(&self, page: PageId) -> Option<FrameId> {

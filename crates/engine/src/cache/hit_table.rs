@@ -64,8 +64,7 @@ impl HitTable {
 
     /// Brings the line of `page` into the core's caches.
     pub(super) fn prefetch(&self, page: PageId) {
-        let lookup = self.lookup();
-        prefetch(lookup.place(lookup.own_place(page)));
+        self.lookup().prefetch(page);
     }
 
     /// Notes that `page` is in `frame` from now on, if there is a place for it. At the same time,
@@ -102,6 +101,11 @@ impl HitLookup {
     pub(super) fn find(&self, page: PageId) -> Option<FrameId> {
         let entry = self.place(self.own_place(page)).load(Ordering::Acquire);
         (entry >> 32 == page.0).then_some(FrameId(entry as u32))
+    }
+
+    /// Brings the line of `page` into the core's caches.
+    pub(super) fn prefetch(&self, page: PageId) {
+        prefetch(self.place(self.own_place(page)));
     }
 
     /// The frame of `page`, if that has any place of its line. Else whether the line is full, so

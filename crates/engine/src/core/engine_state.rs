@@ -14,18 +14,19 @@ use crate::store::Claim;
 use crate::sync::job_table::{Does, JobTable, LongJob};
 use crate::sync::wait_queues::WaitQueues;
 
-/// The shared half of an engine.
+/// The shared half of an engine. What a core needs at every switch comes first, in one cache line.
+#[repr(C, align(64))]
 pub(crate) struct EngineState {
     /// One backside for each core. The first field, so that it is dropped first: the device may
     /// still be moving pages to and from the cache's frames. A queue ends only when all its
     /// requests have ended.
     pub(crate) backsides: Box<[Mutex<Backside>]>,
     pub(crate) pool: Arc<CoreShared>,
+    /// The jobs under way.
+    pub(crate) jobs: JobTable,
     pub(crate) wait_queues: WaitQueues,
     /// The events that each core was waiting for when it last went to sleep.
     pub(crate) prospects: Box<[CachePadded<Prospects>]>,
-    /// The jobs under way.
-    pub(crate) jobs: JobTable,
     /// Whether the engine follows programs' hints.
     pub(crate) hints: bool,
     /// The last field: the store is another engine's only when all requests have ended.

@@ -64,29 +64,31 @@ struct Slot<J> {
     started: Cell<Time>,
 }
 
+/// A core with its jobs. What every switch needs comes first, in few cache lines.
+#[repr(C, align(64))]
 pub(crate) struct Worker<S: Service> {
     local: Rc<Local>,
     service: Rc<S>,
     slots: Rc<[Slot<S::Job>]>,
+    /// Jobs resumed since the service was last asked.
+    resumed_in_a_row: usize,
+    /// Jobs that the service has offered since it last had none.
+    offered_in_a_row: usize,
+    next_arrival: Option<Time>,
+    scheduler: Scheduler<u32>,
     fibers: Vec<Fiber<(), Signal>>,
+    network: Network,
+    offered: Option<S::Job>,
+    ended: bool,
     /// By fiber: names the job on its stack.
     labels: Vec<Label>,
     jobs_started: u64,
     stacks: StackPool,
     idle: Vec<u32>,
-    scheduler: Scheduler<u32>,
-    offered: Option<S::Job>,
-    /// Jobs that the service has offered since it last had none.
-    offered_in_a_row: usize,
-    /// Jobs resumed since the service was last asked.
-    resumed_in_a_row: usize,
-    next_arrival: Option<Time>,
-    ended: bool,
     helped_at: Time,
     own_wakes: Vec<(u32, Outcome)>,
     /// Fibers that have yielded.
     yielded: Vec<u32>,
-    network: Network,
     network_events: Vec<NetEvent>,
 }
 
@@ -186,7 +188,7 @@ impl<S: Service> Worker<S> {
     #[cold]
     fn take_wakes(&mut self) {
         while let Some((fiber, outcome)) = self.local.shared.pool.mailboxes.next(self.local.core) {
-            self.local.outcomes[fiber as usize].set(Some(outcome));
+            self.local.fibers[fiber as usize].outcome.set(Some(outcome));
             self.scheduler.arrived(fiber);
         }
     }
@@ -255,6 +257,9 @@ impl<S: Service> Worker<S> {
     /// does so only once that is due: until then its misses gather.
     fn drive(&mut self, now: Time, drive: Drive) {
         let missed = self.local.note_halt(now);
+        if self.local.may_rest(missed, drive, now) && !self.network.has_requests() {
+            return;
+        }
         let mut backside = self.local.shared.backsides[self.local.core].lock();
         if self.network.has_requests() {
             let mut requests = self.network.take_requests();
@@ -262,6 +267,7 @@ impl<S: Service> Worker<S> {
             self.network.recycle(requests);
         }
         if self.local.await_others.get() == 0 && backside.may_rest(missed, drive, now) {
+            self.local.rest.set(backside.rest());
             return;
         }
         self.local.settle(&mut backside);
@@ -272,9 +278,10 @@ impl<S: Service> Worker<S> {
             sockets.take_events(&mut self.network_events);
         }
         let starved = backside.is_starved();
+        self.local.rest.set(backside.rest());
         drop(backside);
         for (fiber, outcome) in self.own_wakes.drain(..) {
-            self.local.outcomes[fiber as usize].set(Some(outcome));
+            self.local.fibers[fiber as usize].outcome.set(Some(outcome));
             self.scheduler.arrived(fiber);
         }
         self.network_events.drain(..).for_each(|event| self.service.network(event));
@@ -317,7 +324,7 @@ impl<S: Service> Worker<S> {
     /// Lets the yielded jobs go on.
     fn resume_yielded(&mut self) {
         for fiber in self.yielded.drain(..) {
-            self.local.outcomes[fiber as usize].set(Some(Outcome::Retry));
+            self.local.fibers[fiber as usize].outcome.set(Some(Outcome::Retry));
             self.scheduler.arrived(fiber);
         }
     }

@@ -19,11 +19,14 @@ use crate::sync::epoch::Epochs;
 use crate::sync::mailbox::Mailboxes;
 
 /// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
+/// What a core needs at every switch comes first, in one cache line.
+#[repr(C, align(64))]
 pub(crate) struct CoreShared {
     pub(crate) cache: Arc<Cache>,
-    pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
+    pub(crate) clock: Clock,
     pub(crate) counters: Counters,
+    pub(crate) epochs: Epochs,
     /// When the backside of each core was last driven, in nanoseconds since the start.
     pub(crate) driven: Box<[CachePadded<AtomicU64>]>,
     pub(crate) placement: Mutex<Placement>,
@@ -47,7 +50,6 @@ pub(crate) struct CoreShared {
     pub(crate) extent: Option<Extent>,
     /// The log and the map, if the pages survive a crash.
     pub(crate) persist: Option<Arc<Persist>>,
-    pub(crate) clock: Clock,
 }
 
 impl CoreShared {

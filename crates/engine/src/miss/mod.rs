@@ -35,6 +35,7 @@ use core_shared::CoreShared;
 use eviction::Evictions;
 use prefetch::Prefetch;
 use requests::{Operation, Requests};
+pub(crate) use ring::Rest;
 use ring::Ring;
 use write_back::WriteBack;
 
@@ -335,6 +336,14 @@ impl Backside {
         self.starved.is_empty()
             && 2 * missed <= self.free.len()
             && self.ring.may_rest(&self.limits, (missed, since), drive, now)
+    }
+
+    /// Returns how long a busy core may rest before it looks here again.
+    pub(crate) fn rest(&self) -> Rest {
+        match self.starved.is_empty() {
+            true => self.ring.rest(&self.limits, self.free.len()),
+            false => Rest::default(),
+        }
     }
 
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.

@@ -65,8 +65,17 @@ impl Pace {
         }
     }
 
+    /// Returns from how many jobs that can run on work hides a read, beside `in_flight` requests.
+    pub(super) fn hides_from(&self, in_flight: usize) -> usize {
+        let jobs = match self.gap_ps {
+            0 if self.read_ps > 0 => usize::MAX,
+            gap_ps => self.read_ps.div_ceil(gap_ps.max(1)) as usize,
+        };
+        jobs.saturating_sub(in_flight)
+    }
+
     /// The longest that a request waits for others while work hides a read.
-    fn hold_max(&self) -> Span {
+    pub(super) fn hold_max(&self) -> Span {
         Span::from_ps(HOLD_READS * self.read_ps)
     }
 

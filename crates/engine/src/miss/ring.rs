@@ -20,6 +20,35 @@ pub(crate) struct Ring {
     pace: Pace,
 }
 
+/// How long a busy core may leave its backside alone, as of when it locked that last. Between two
+/// jobs it looks here first: the data of the backside has left its caches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rest {
+    until: Time,
+    /// The longest that a job which missed waits before its request is handed over.
+    hold: Span,
+    missed_max: usize,
+    /// With fewer jobs that can run, the ring decides.
+    runnable_min: usize,
+}
+
+impl Rest {
+    /// True if a core with `missed` jobs, the first one since `since`, may rest at `now`.
+    #[inline]
+    pub(crate) fn permits(
+        &self,
+        (missed, since): (usize, Option<Time>),
+        drive: Drive,
+        now: Time,
+    ) -> bool {
+        let Drive::Busy { runnable } = drive else { return false };
+        now < self.until
+            && missed <= self.missed_max
+            && runnable >= self.runnable_min
+            && since.is_none_or(|since| now.since(since) < self.hold)
+    }
+}
+
 /// A busy core that only gathers requests drives its ring at least this often. Completions are not
 /// noticed before, where the kernel does not hold them back.
 const REST_MAX: Span = Span::from_us(50);
@@ -137,6 +166,23 @@ impl Ring {
         now.since(self.driven_at) < rest_max && !self.is_due(limits, missed, drive, now)
     }
 
+    /// Returns how long a busy core with at most half of `free` frames to fill may rest. This
+    /// permits nothing that [`may_rest`](Ring::may_rest) would not.
+    pub(super) fn rest(&self, limits: &Limits, free: usize) -> Rest {
+        let (hold, runnable_min) = match limits.hold {
+            Some(hold) => (hold, 0),
+            None => (self.pace.hold_max(), self.pace.hides_from(self.queue.in_flight())),
+        };
+        let rest_max = hold.min(limits.hold.unwrap_or(REST_MAX));
+        // The kernel may hold completions back from now on.
+        let held_until = self.held_since.map_or(self.submitted_at, |s| s.min(self.submitted_at));
+        let until = (held_until + hold).min(self.driven_at + rest_max);
+        match limits.batch_max.checked_sub(self.queue.unsubmitted() + 1) {
+            Some(room) => Rest { until, hold, missed_max: room.min(free / 2), runnable_min },
+            None => Rest::default(),
+        }
+    }
+
     /// Hands all requests to the kernel.
     pub(super) fn submit(&mut self, now: Time) {
         self.queue.submit();
@@ -225,6 +271,42 @@ mod tests {
         for drive in [Drive::Idle, Drive::Help] {
             assert!(!rests((0, None), drive, 1001), "{drive:?}");
         }
+    }
+
+    #[test]
+    fn a_core_rests_without_a_look_at_its_ring_only_where_the_ring_would_let_it() {
+        let mut permitted = 0;
+        for hold in [None, Some(Span::from_us(30))] {
+            let limits = Limits { hold, ..LIMITS };
+            for (waits, free) in [(false, 4), (true, 4), (false, 100)] {
+                let mut ring = driven_ring();
+                if waits {
+                    ring.request_sockets(&mut Vec::new(), us(1003));
+                }
+                let rest = ring.rest(&limits, free);
+                for at in 1000..1100 {
+                    for (missed, since) in [(0, None), (1, Some(us(1005))), (3, Some(us(1005)))] {
+                        for drive in [busy(0), busy(9), busy(10), Drive::Idle, Drive::Help] {
+                            if !rest.permits((missed, since), drive, us(at)) {
+                                continue;
+                            }
+                            permitted += 1;
+                            let rests = ring.may_rest(&limits, (missed, since), drive, us(at));
+                            assert!(
+                                rests && 2 * missed <= free,
+                                "{rest:?} {missed} {drive:?} {at}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        assert!(permitted > 500, "{permitted}");
+        let rest = driven_ring().rest(&LIMITS, 100);
+        assert!(rest.permits((3, Some(us(1010))), busy(10), us(1049)));
+        assert!(!rest.permits((3, Some(us(1010))), busy(10), us(1050)));
+        assert!(!rest.permits((4, Some(us(1010))), busy(10), us(1011)));
+        assert!(!Rest::default().permits((0, None), busy(10), us(0)));
     }
 
     #[test]

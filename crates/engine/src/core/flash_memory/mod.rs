@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use ebbtide_core::durability::{Aborted, HeldLatches, Lsn, TransactionError};
 use ebbtide_core::{
-    Addr, FrameId, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Patience, Time, Value,
-    check_access,
+    Addr, FrameId, Hint, LINE_BYTES, Memory, MemoryFault, PAGE_BYTES, PageId, Patience, Time,
+    Value, check_access,
 };
 use ebbtide_fiber::Suspend;
 use parking_lot::MutexGuard;
@@ -23,7 +23,8 @@ use crate::core::engine_state::EngineState;
 use crate::core::job_error::Deadlock;
 use crate::host::atomic_words;
 use crate::host::prefetched::{prefetch, prefetch_bytes};
-use crate::miss::{Backside, Lookup};
+use crate::miss::{Backside, Drive, Lookup, Rest};
+use crate::sync::counters::CoreCounters;
 use crate::sync::epoch::Presence;
 use crate::sync::mailbox::{Outcome, Waiter};
 
@@ -42,18 +43,19 @@ pub(crate) enum Signal {
     Finished,
 }
 
-/// The state that a core's fibers share with its scheduler, only on the core's thread.
+/// The state that a core's fibers share with its scheduler, only on the core's thread. What every
+/// miss needs comes first, in two cache lines.
+#[repr(C, align(64))]
 pub(crate) struct Local {
     pub(crate) shared: Arc<EngineState>,
     pub(crate) core: usize,
-    /// The outcome that each fiber was sent, until it is resumed.
-    pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
-    /// The data that each fiber halted on a miss will need first.
-    needs: Box<[Cell<Needs>]>,
+    pub(crate) fibers: Box<[FiberState]>,
     /// Fibers that have missed on a page since the core last drove its backside.
     missed: RefCell<Vec<Missed>>,
-    /// By fiber: where its core found the page that it last missed on.
-    found: Box<[Cell<Lookup>]>,
+    /// How long the core may leave its backside alone.
+    pub(crate) rest: Cell<Rest>,
+    /// Fibers that wait for pages on their way by other cores.
+    pub(crate) await_others: Cell<u32>,
     /// True if the backside fetches pages ahead of demand. The place of a page should then be known
     /// before its job halts.
     fetches_ahead: Cell<bool>,
@@ -61,8 +63,6 @@ pub(crate) struct Local {
     used: RefCell<Vec<FrameId>>,
     /// By core: fibers that wait for a page which that one brings in or out.
     pub(crate) awaited: Box<[Cell<u32>]>,
-    /// Fibers that wait for pages on their way by other cores.
-    pub(crate) await_others: Cell<u32>,
     /// Fibers that wait on a word.
     pub(crate) word_waiters: Cell<u32>,
     /// Fibers that wait for the log, which goes on without them.
@@ -71,6 +71,19 @@ pub(crate) struct Local {
     #[expect(clippy::vec_box, reason = "a job holds the box while its transaction is under way")]
     pub(crate) spare_transactions: Cell<Vec<Box<Transaction>>>,
 }
+
+/// The state of a fiber that waits. Fits one cache line.
+#[repr(align(64))]
+pub(crate) struct FiberState {
+    /// The outcome that the fiber was sent, until it is resumed.
+    pub(crate) outcome: Cell<Option<Outcome>>,
+    /// The data that it will need first, if it halted on a miss.
+    needs: Cell<Needs>,
+    /// Where its core found the page that it last missed on.
+    found: Cell<Lookup>,
+}
+
+const _: () = assert!(size_of::<FiberState>() == LINE_BYTES);
 
 /// A fiber that has halted on a miss, and was not looked for yet.
 struct Missed {
@@ -100,6 +113,16 @@ impl Needs {
     const NOTHING: Needs = Needs { stack: std::ptr::null(), offset: 0 };
 }
 
+impl FiberState {
+    fn new() -> FiberState {
+        FiberState {
+            outcome: Cell::new(None),
+            needs: Cell::new(Needs::NOTHING),
+            found: Cell::new(Lookup::Absent),
+        }
+    }
+}
+
 impl Local {
     /// For core `core`, which has `threads` fibers.
     pub(crate) fn new(shared: Arc<EngineState>, core: usize, threads: usize) -> Local {
@@ -108,10 +131,9 @@ impl Local {
         Local {
             shared,
             core,
-            outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
-            needs: (0..threads).map(|_| Cell::new(Needs::NOTHING)).collect(),
+            fibers: (0..threads).map(|_| FiberState::new()).collect(),
+            rest: Cell::default(),
             missed: RefCell::new(Vec::with_capacity(threads)),
-            found: (0..threads).map(|_| Cell::new(Lookup::Absent)).collect(),
             fetches_ahead: Cell::new(prefetches),
             used: RefCell::new(Vec::with_capacity(threads)),
             awaited: (0..cores).map(|_| Cell::new(0)).collect(),
@@ -126,9 +148,9 @@ impl Local {
     /// displaced it from the core's caches since the fiber halted, and its page comes from the
     /// device.
     pub(crate) fn prefetch(&self, fiber: u32) {
-        let Needs { stack, offset } = self.needs[fiber as usize].get();
+        let FiberState { outcome, needs, .. } = &self.fibers[fiber as usize];
+        let Needs { stack, offset } = needs.get();
         prefetch_bytes(stack.wrapping_sub(Needs::STACK_BYTES_BELOW), Needs::STACK_BYTES);
-        let outcome = &self.outcomes[fiber as usize];
         let sent = outcome.take();
         if let Some(Outcome::Installed(frame)) = sent {
             prefetch(self.shared.pool.cache.frame_memory(frame).wrapping_add(offset));
@@ -144,6 +166,8 @@ impl Local {
     /// The backside of this core, locked, which knows of all frames that were used by then.
     pub(crate) fn backside(&self) -> MutexGuard<'_, Backside> {
         let mut backside = self.shared.backsides[self.core].lock();
+        // Requests may come to it.
+        self.rest.set(Rest::default());
         self.settle(&mut backside);
         backside
     }
@@ -158,13 +182,19 @@ impl Local {
         (missed.len(), missed.first().and_then(|first| first.at))
     }
 
+    /// True if the core, busy as `drive` says, need not look at its backside at `now`. Its `missed`
+    /// fibers are those of [`note_halt`](Local::note_halt).
+    pub(crate) fn may_rest(&self, missed: (usize, Option<Time>), drive: Drive, now: Time) -> bool {
+        self.await_others.get() == 0 && self.rest.get().permits(missed, drive, now)
+    }
+
     /// Looks where the pages are that fibers have missed on since the last time.
     pub(crate) fn look_for_missed(&self, backside: &mut Backside, now: Time) {
         let mut missed = self.missed.borrow_mut();
         for &Missed { fiber, page, at } in &*missed {
             let waiter = Waiter { core: self.core as u32, fiber };
             let found = backside.miss(page, waiter, at.unwrap_or(now));
-            self.found[fiber as usize].set(found);
+            self.fibers[fiber as usize].found.set(found);
             if let Lookup::UnderWay { mover } = found {
                 self.note_awaited(mover, 1);
             }
@@ -202,6 +232,7 @@ pub struct FlashMemory<'a> {
     pages: u64,
     transaction: Option<Box<Transaction>>,
     presence: Presence<'a>,
+    counters: &'a CoreCounters,
     accesses: u64,
     local: &'a Local,
     suspend: &'a Suspend<'a, (), Signal>,
@@ -223,6 +254,7 @@ impl<'a> FlashMemory<'a> {
             hit_path,
             transaction: None,
             presence: local.shared.pool.epochs.core(local.core),
+            counters: local.shared.pool.counters.core(local.core),
             accesses: 0,
             local,
             suspend,
@@ -308,28 +340,27 @@ impl<'a> FlashMemory<'a> {
         if !self.blocks {
             check_not_unwinding();
         }
-        let (local, pool) = (self.local, &self.local.shared.pool);
-        let counters = pool.counters.core(local.core);
+        let local = self.local;
         if local.fetches_ahead.get()
             && let Some(frame) = self.use_ahead(page)
         {
             return frame;
         }
         loop {
-            pool.cache.prefetch(page);
+            self.hit_path.prefetch(page);
             local.note_missed(self.fiber, page);
             let here = black_box(0u8);
             let needs = Needs { stack: &raw const here, offset: at.page_offset() };
-            local.needs[self.fiber as usize].set(needs);
+            self.fiber().needs.set(needs);
             let outcome = self.halt();
-            let found = local.found[self.fiber as usize].get();
+            let found = self.fiber().found.get();
             if let Lookup::UnderWay { mover } = found {
                 local.note_awaited(mover, -1);
             }
             let first_use = match outcome {
                 Outcome::Installed(frame) => {
                     // A page on its way out was asked for in time and stayed.
-                    counters.hits_under_miss.add(u64::from(found != Lookup::Absent));
+                    self.counters.hits_under_miss.add(u64::from(found != Lookup::Absent));
                     // The epoch pins the frame: this call uses it before it can be evicted.
                     self.presence.enter();
                     local.note_used(frame);
@@ -348,7 +379,7 @@ impl<'a> FlashMemory<'a> {
             // It may have gone again before the epoch began.
             if let Some(frame) = self.hit_path.find(page) {
                 self.hit_path.touch(frame);
-                counters.hits_under_miss.add(u64::from(!first_use));
+                self.counters.hits_under_miss.add(u64::from(!first_use));
                 return frame;
             }
             self.presence.exit();
@@ -376,7 +407,7 @@ impl<'a> FlashMemory<'a> {
     pub fn yield_now(&mut self) {
         if !std::thread::panicking() {
             self.suspend.suspend(Signal::Yielded);
-            self.local.outcomes[self.fiber as usize].take();
+            self.fiber().outcome.take();
         }
     }
 
@@ -384,6 +415,10 @@ impl<'a> FlashMemory<'a> {
     /// appears in [`Engine::long_jobs`](crate::Engine::long_jobs).
     pub fn label_job(&mut self, label: u64) {
         self.local.shared.jobs.label(self.local.core, self.fiber, label);
+    }
+
+    fn fiber(&self) -> &'a FiberState {
+        &self.local.fibers[self.fiber as usize]
     }
 
     fn waiter(&self) -> Waiter {
@@ -396,14 +431,13 @@ impl<'a> FlashMemory<'a> {
             return self.await_outcome();
         }
         self.suspend.suspend(Signal::Halted);
-        let outcome = self.local.outcomes[self.fiber as usize].take();
+        let outcome = self.fiber().outcome.take();
         outcome.expect("a fiber is resumed only with an outcome")
     }
 
     /// Adds the accesses so far to the counters.
     pub(crate) fn publish_accesses(&mut self) {
-        let counters = self.local.shared.pool.counters.core(self.local.core);
-        counters.accesses.add(std::mem::take(&mut self.accesses));
+        self.counters.accesses.add(std::mem::take(&mut self.accesses));
     }
 }
 

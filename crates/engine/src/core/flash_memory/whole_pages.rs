@@ -56,7 +56,7 @@ impl FlashMemory<'_> {
         let pool = &self.local.shared.pool;
         let (since, mut reported) = (pool.now(), false);
         loop {
-            if let Some(outcome) = self.local.outcomes[self.fiber as usize].take() {
+            if let Some(outcome) = self.fiber().outcome.take() {
                 return outcome;
             }
             self.drive();
@@ -81,7 +81,7 @@ impl FlashMemory<'_> {
         wakes.extend(std::iter::from_fn(|| pool.mailboxes.next(core)));
         for (fiber, outcome) in wakes {
             if fiber == self.fiber {
-                local.outcomes[fiber as usize].set(Some(outcome));
+                local.fibers[fiber as usize].outcome.set(Some(outcome));
             } else {
                 pool.mailboxes.wake(Waiter { core: core as u32, fiber }, outcome);
             }

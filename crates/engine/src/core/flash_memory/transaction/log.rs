@@ -91,6 +91,6 @@ impl FlashMemory<'_> {
         self.local.log_waiters.set(self.local.log_waiters.get() + 1);
         self.suspend.suspend(Signal::Halted);
         self.local.log_waiters.set(self.local.log_waiters.get() - 1);
-        self.local.outcomes[self.fiber as usize].take();
+        self.fiber().outcome.take();
     }
 }
