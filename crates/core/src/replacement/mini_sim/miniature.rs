@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::super::Geometry;
-use super::order::{Neighbours, Order, Record, Search};
+use super::order::{Order, Record, Search};
 use super::ranked::{Marks, Ranked};
 use crate::addr::FrameId;
 
@@ -114,28 +114,26 @@ impl Miniatures {
     /// Replays an access to a sampled page, which the cache holds from now on. Returns the order to
     /// change to, if any.
     pub(super) fn replay(&mut self, record: Record, search: &Search) -> Option<Order> {
-        let known = self.places.get(&record.page).copied();
-        let mut places = known.unwrap_or(Places::NONE);
-        let misses = places.frames.map(|frame| frame == NOWHERE);
+        let places = self.places.entry(record.page).or_insert(Places::NONE);
+        let frames = places.frames;
+        for (lacking, frame) in self.lacking.iter_mut().zip(frames) {
+            *lacking -= usize::from(frame != NOWHERE && !places.is_cached);
+        }
+        places.is_cached = true;
         for order in Order::ALL {
             let at = order as usize;
-            if places.frames[at] != NOWHERE {
-                self.lacking[at] -= usize::from(!places.is_cached);
-                let frame = FrameId(u32::from(places.frames[at]));
-                self.of[at].ranked.set(frame, record);
+            if frames[at] != NOWHERE {
+                self.of[at].ranked.set(FrameId(u32::from(frames[at])), record);
                 continue;
             }
             let (free, left) = self.of[at].insert(record, &Search { order, ..*search });
-            places.frames[at] = free.0 as u16;
             if let Some(page) = left {
                 self.leave(page, order);
             }
+            let places = self.places.get_mut(&record.page).expect("it is cached");
+            places.frames[at] = free.0 as u16;
         }
-        places.is_cached = true;
-        if known != Some(places) {
-            self.places.insert(record.page, places);
-        }
-        self.better(misses, search.order)
+        self.better(frames.map(|frame| frame == NOWHERE), search.order)
     }
 
     /// Notes that `page` has left the miniature of `order`.
@@ -169,6 +167,10 @@ impl Miniatures {
                 (false, true) => *spared = spared.saturating_sub(1),
                 _ => {}
             }
+        }
+        // While the orders agree, which they mostly do, that is all.
+        if self.spared.iter().all(|spared| *spared <= BAR_MIN) {
+            return None;
         }
         let better = Order::ALL.into_iter().max_by_key(|order| self.spared[*order as usize])?;
         let share = if better == Order::Recent { BAR_SHARE_RECENT } else { BAR_SHARE };
@@ -214,7 +216,10 @@ impl Miniature {
             let (frame, page) = self.give_up(search);
             (frame, Some(page))
         };
-        self.ranked.insert(frame, record);
+        self.ranked.set(frame, record);
+        if search.order == Order::Admit {
+            self.ranked.note_newest(frame, record);
+        }
         (frame, left)
     }
 
@@ -231,25 +236,7 @@ impl Miniature {
 /// A miniature sees every access, so its records have no touches to add.
 struct Untouched;
 
-impl Marks for Untouched {
-    fn collect(&mut self, _first: FrameId, _known: u8, _records: &mut Neighbours) {}
-
-    fn is_touched(&mut self, _frame: FrameId, _record: &mut Record) -> bool {
-        false
-    }
-
-    fn is_pinned(&self, _frame: FrameId) -> bool {
-        false
-    }
-
-    fn gives_up(&self) -> bool {
-        false
-    }
-
-    fn is_given_up(&self, _page: u32) -> bool {
-        false
-    }
-}
+impl Marks for Untouched {}
 
 #[cfg(test)]
 mod tests {

@@ -101,6 +101,8 @@ pub(super) struct MiniSim {
     past: Vec<Key>,
     search: Search,
     miniatures: Miniatures,
+    /// The average age in ticks at which LRU gives pages up. `Some(0)` before the first access.
+    stay: Option<usize>,
     /// Half the ticks that the hand needs to pass all frames.
     half_sweep: u16,
     /// Records of sampled pages that were found touched, for the miniatures.
@@ -139,6 +141,7 @@ impl MiniSim {
                 clocks: Clocks::new(frames / insertions_a_tick),
             },
             miniatures: Miniatures::new(frames),
+            stay: Some(0),
             half_sweep: 0,
             noted: Vec::with_capacity(NOTED_MAX),
             insertions_a_tick,
@@ -170,10 +173,9 @@ impl MiniSim {
         let mut looker = Looker {
             frames,
             weights: &self.weights,
-            clocks: self.search.clocks,
+            search: self.search,
             half_sweep: self.half_sweep,
             miniatures: &self.miniatures,
-            order: self.search.order,
             gives_up: self.owed > 0,
             noted: &mut self.noted,
         };
@@ -192,8 +194,13 @@ impl MiniSim {
             self.owed = 0;
             self.ranked.forget_candidates();
         }
+        let stay = self.miniatures.lru_age();
+        if stay == self.stay {
+            return;
+        }
+        self.stay = stay;
         let ticks = self.geometry.frames() / self.insertions_a_tick;
-        let looks = self.miniatures.lru_age().map_or(0, |stay| LOOKS_A_STAY * ticks / stay);
+        let looks = stay.map_or(0, |stay| LOOKS_A_STAY * ticks / stay);
         self.search.groups = looks.div_ceil(NEIGHBOURS).clamp(1, GROUPS_MAX);
         self.half_sweep = (ticks / (NEIGHBOURS * self.search.groups) / 2) as u16;
     }
@@ -230,10 +237,9 @@ impl MiniSim {
 struct Looker<'a> {
     frames: &'a mut dyn Frames,
     weights: &'a Weights,
-    clocks: Clocks,
+    search: Search,
     half_sweep: u16,
     miniatures: &'a Miniatures,
-    order: Order,
     gives_up: bool,
     noted: &'a mut Vec<Record>,
 }
@@ -241,12 +247,13 @@ struct Looker<'a> {
 impl Looker<'_> {
     /// Counts touches of the page of `record`.
     fn count(&mut self, record: &mut Record, touches: u8) {
-        let now = self.clocks.key_now();
+        let clocks = &self.search.clocks;
+        let now = clocks.key_now();
         let level = self.weights.add(record.key.level(now), touches);
         record.key = Key::of_level(level, now);
         // It was touched at some time between two looks.
-        if self.clocks.age(record.used) > self.half_sweep {
-            record.used = self.clocks.now().wrapping_sub(self.half_sweep);
+        if clocks.age(record.used) > self.half_sweep {
+            record.used = clocks.now().wrapping_sub(self.half_sweep);
         }
         if self.miniatures.samples(record.page) && self.noted.len() < NOTED_MAX {
             self.noted.push(*record);
@@ -286,8 +293,9 @@ impl Marks for Looker<'_> {
         self.gives_up
     }
 
+    #[inline]
     fn is_given_up(&self, page: u32) -> bool {
-        !self.miniatures.hold(page, self.order)
+        self.gives_up && !self.miniatures.hold(page, self.search.order)
     }
 }
 

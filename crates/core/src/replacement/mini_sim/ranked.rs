@@ -24,19 +24,31 @@ const BATCH_SHARE: usize = 8;
 /// Pages of a loop that were used once more than others weigh up to twice as much.
 const ADMISSION_MARGIN: i32 = TICKS_PER_HALF_LIFE as i32 * 5 / 4;
 
-/// Events of frames since they were last looked at.
+/// Events of frames since they were last looked at. There are none by default.
 pub(super) trait Marks {
     /// Adds the touches of the frames of `records`, from `first` on, to the records that are
     /// `known`.
-    fn collect(&mut self, first: FrameId, known: u8, records: &mut Neighbours);
+    fn collect(&mut self, _first: FrameId, _known: u8, _records: &mut Neighbours) {}
+
     /// Adds the touches of `frame` to `record`. Returns true if there were any.
-    fn is_touched(&mut self, frame: FrameId, record: &mut Record) -> bool;
+    fn is_touched(&mut self, _frame: FrameId, _record: &mut Record) -> bool {
+        false
+    }
+
     /// Whether `frame` must not be given up now.
-    fn is_pinned(&self, frame: FrameId) -> bool;
+    fn is_pinned(&self, _frame: FrameId) -> bool {
+        false
+    }
+
     /// True if some pages must go, independent of their place.
-    fn gives_up(&self) -> bool;
+    fn gives_up(&self) -> bool {
+        false
+    }
+
     /// Whether `page` is one of them.
-    fn is_given_up(&self, page: u32) -> bool;
+    fn is_given_up(&self, _page: u32) -> bool {
+        false
+    }
 }
 
 /// The place of a page that must go in every order.
@@ -44,11 +56,7 @@ const GIVEN_UP: u64 = 0;
 
 /// The place of the page of `record`.
 fn place(search: &Search, record: &Record, marks: &impl Marks) -> u64 {
-    if is_given_up(record, marks) { GIVEN_UP } else { search.place(record) }
-}
-
-fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
-    marks.gives_up() && marks.is_given_up(record.page)
+    if marks.is_given_up(record.page) { GIVEN_UP } else { search.place(record) }
 }
 
 /// The state of a set.
@@ -126,6 +134,11 @@ impl Ranked {
     pub(super) fn insert(&mut self, frame: FrameId, record: Record) {
         assert_eq!(self.get(frame).page, NO_PAGE, "{frame:?} is known already");
         self.set(frame, record);
+        self.note_newest(frame, record);
+    }
+
+    /// Counts `frame` among the newest of its set.
+    pub(super) fn note_newest(&mut self, frame: FrameId, record: Record) {
         let ways = self.geometry.ways;
         let set = &mut self.sets[self.geometry.set_of(frame)];
         if set.leaving > 0 {
@@ -199,7 +212,7 @@ impl Ranked {
         }
         let first = self.first(set, search, marks)?;
         let victim = match search.order {
-            Order::Admit if !is_given_up(&self.get(first), marks) => {
+            Order::Admit if !marks.is_given_up(self.get(first).page) => {
                 self.not_admitted(set, first, search, marks).unwrap_or(first)
             }
             _ => first,
@@ -258,7 +271,9 @@ impl Ranked {
         let (group, at) = self.slot(frame);
         let mut record = self.neighbours[group].get(at);
         let is_touched = marks.is_touched(frame, &mut record);
-        self.neighbours[group].set(at, record);
+        if is_touched {
+            self.neighbours[group].set(at, record);
+        }
         is_touched
     }
 
