@@ -220,6 +220,17 @@ impl Program {
         self.kind().map_or(Replay::STACK_BYTES, Kind::stack_bytes)
     }
 
+    /// Returns the number of jobs in a pass over all vertices; `None` unless it is a graph program.
+    pub fn jobs_per_pass(&self) -> Option<u64> {
+        match self {
+            Program::PageRank(program) => Some(program.jobs_per_pass()),
+            Program::ConnectedComponents(program) => Some(program.jobs_per_pass()),
+            Program::PageRankShards(program) => Some(program.jobs_per_pass()),
+            Program::ConnectedComponentsShards(program) => Some(program.jobs_per_pass()),
+            _ => None,
+        }
+    }
+
     /// Returns the same program with `instructions` of added computing per job.
     #[must_use]
     pub fn with_work(mut self, instructions: u64) -> Program {

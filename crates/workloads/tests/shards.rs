@@ -151,8 +151,8 @@ fn raced_passes_reach_the_same_ranks_and_labels() {
 fn a_fault_anywhere_leaves_whole_values_that_later_passes_mend() {
     let pages = SIZES[0];
     let pagerank = pagerank(pages);
-    // The greatest block of the only interval is its last but one.
-    let update = pagerank.jobs_per_pass() - 2;
+    // The greatest block of an interval is its last but one. The first pass only writes.
+    let update = 2 * pagerank.jobs_per_pass() - 2;
     for faulty in (0..).step_by(7) {
         let mut memory = plain(&pagerank);
         memory.failing = faulty..u64::MAX;
@@ -192,7 +192,8 @@ fn an_interval_loads_its_shard_in_order_and_slides_a_window_over_the_others() {
     let mut memory = plain(&pagerank);
     // The last page of the windows so far, the same in every shard.
     let mut window = 0;
-    let mut first_job = 0;
+    let second_pass = pagerank.jobs_per_pass();
+    let mut first_job = second_pass;
     for interval in 0..shards {
         let (read, written) = pages_of(&pagerank, first_job..first_job + loads, &mut memory);
         assert!(written.is_empty(), "loading writes nothing");
@@ -231,8 +232,35 @@ fn an_interval_loads_its_shard_in_order_and_slides_a_window_over_the_others() {
         assert!(ends.len() <= 2, "{ends:?}");
         window = *ends.last().unwrap();
     }
-    assert_eq!(first_job, pagerank.jobs_per_pass());
+    assert_eq!(first_job - second_pass, pagerank.jobs_per_pass());
     assert_eq!(window, per_shard - 1);
+}
+
+#[test]
+fn the_first_pass_writes_first_values_and_computes_them_without_those_of_edges() {
+    let pages = SIZES[1];
+    let pagerank = pagerank(pages);
+    let first = image(&pagerank);
+    let values = pagerank.shards() * shard_pages(pagerank.edges(), pagerank.shards());
+    let mut memory = plain(&pagerank);
+    for job in 0..pagerank.jobs_per_pass() {
+        let (read, written) = pages_of(&pagerank, job..job + 1, &mut memory);
+        let is_load = written.is_empty();
+        assert!(is_load || read.iter().all(|page| !(values..2 * values).contains(page)));
+    }
+    assert!(memory.words == first, "the image has the first values");
+
+    let components = components(pages);
+    let mut memory = plain(&components);
+    (0..components.jobs_per_pass()).for_each(|job| components.run(job, &mut memory).unwrap());
+    let mut least: Vec<u64> = (0..components.vertices()).collect();
+    for [from, to] in edges(pages) {
+        least[from] = least[from].min(to as u64);
+        least[to] = least[to].min(from as u64);
+    }
+    for (vertex, least) in (0..).zip(least) {
+        assert_eq!(components.label(&mut memory, vertex), Ok(least), "vertex {vertex}");
+    }
 }
 
 #[test]

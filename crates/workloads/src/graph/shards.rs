@@ -192,7 +192,8 @@ impl Shards {
         self.degrees.owner(edge.place * shards + slot)
     }
 
-    fn target(&self, edge: Edge) -> u64 {
+    /// The vertex that `edge` enters.
+    pub(super) fn target(&self, edge: Edge) -> u64 {
         let Interval { stubs, joins, .. } = &self.intervals[edge.shard as usize];
         let joined = joins.apply(edge.place);
         let stub = joined * (stubs.end - stubs.start) / self.edges_per_shard;

@@ -6,8 +6,11 @@
 //! 1. Load jobs read the interval's own shard, targets and values, from its beginning to its end.
 //! 2. Update jobs take the interval's blocks in order. A job reads the targets of the edges that
 //!    leave its vertices, a part of the window of every shard. For each vertex, it reads the values
-//!    of the edges into it, at random places of the interval's shard. Then it writes the value of
-//!    the vertex, and those of its edges.
+//!    of the edges into it, at random places of the interval's shard, and its own. Then it writes
+//!    the value of the vertex, and those of its edges.
+//!
+//! The first pass writes the first values, and reads no value of an edge to compute them
+//! (GraphChi's `pagerank.cpp` and `connectedcomponents.cpp`).
 //!
 //! Jobs run in this order, and those of two phases may overlap on several cores. GraphChi waits
 //! between phases. Left out: the lists of edges that GraphChi makes of a loaded interval in DRAM.
@@ -49,7 +52,19 @@ pub trait EdgeRule: Debug + Clone + Send + Sync + 'static {
     /// The first value of `vertex`.
     fn first_of_vertex(vertex: u64) -> u64;
 
-    /// Computes the value of `vertex` of `interval`, and those of its edges.
+    /// Writes the values of `vertex` of `interval`, and of the edges that leave it, in the first
+    /// pass.
+    ///
+    /// # Errors
+    /// [`Corrupt`] when it reads invalid data.
+    fn begin<M: Memory>(
+        shards: &Shards,
+        memory: &mut M,
+        interval: u64,
+        vertex: u64,
+    ) -> Result<(), Corrupt>;
+
+    /// Computes the value of `vertex` of `interval`, and those of its edges, in a later pass.
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
@@ -154,7 +169,7 @@ impl<R: EdgeRule> Workload for SlidingWindows<R> {
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
-        let job = job % self.jobs_per_pass();
+        let (pass, job) = (job / self.jobs_per_pass(), job % self.jobs_per_pass());
         let interval = self.first_jobs.partition_point(|&first| first <= job) as u64 - 1;
         let part = job - self.first_jobs[interval as usize];
         let Some(block) = part.checked_sub(self.load_jobs()) else {
@@ -168,7 +183,10 @@ impl<R: EdgeRule> Workload for SlidingWindows<R> {
         let parts = vertices.end - vertices.start;
         for (part, vertex) in (0..).zip(vertices) {
             memory.work(share(self.work, part, parts));
-            R::update(&self.shards, memory, interval, vertex)?;
+            match pass {
+                0 => R::begin(&self.shards, memory, interval, vertex)?,
+                _ => R::update(&self.shards, memory, interval, vertex)?,
+            }
         }
         Ok(())
     }
@@ -178,8 +196,10 @@ impl<R: EdgeRule> Workload for SlidingWindows<R> {
     }
 }
 
-/// [`PageRank`](super::PageRank) over shards. In every pass a vertex reads the values of the edges
-/// into it. Then it writes its rank, divided by its out-degree, to all edges that leave it.
+/// [`PageRank`](super::PageRank) over shards. In the first pass every vertex and edge gets its
+/// first value, which it has in the image, too. In every later pass a vertex reads the values of
+/// the edges into it. Then it writes its rank, divided by its out-degree, to all edges that leave
+/// it.
 ///
 /// A slow job may overwrite newer values with older ones. The next pass corrects this.
 pub type PageRankShards = SlidingWindows<RankOfEdges>;
@@ -203,6 +223,22 @@ impl EdgeRule for RankOfEdges {
         from_f64(1.0)
     }
 
+    fn begin<M: Memory>(
+        shards: &Shards,
+        memory: &mut M,
+        _interval: u64,
+        vertex: u64,
+    ) -> Result<(), Corrupt> {
+        let at = shards.vertex_address(vertex);
+        shards.read(memory, at)?;
+        shards.write(memory, at, Self::first_of_vertex(vertex));
+        let first = Self::first_of_edge(vertex, shards.out_degree(vertex));
+        for edge in shards.out_edges(vertex) {
+            shards.write(memory, shards.edge_address(edge), first);
+        }
+        Ok(())
+    }
+
     fn update<M: Memory>(
         shards: &Shards,
         memory: &mut M,
@@ -215,7 +251,6 @@ impl EdgeRule for RankOfEdges {
             Ok(())
         })?;
         let rank = BASE + DAMPING * sum;
-        // The values of an interval's vertices are loaded, too.
         let at = shards.vertex_address(vertex);
         shards.read(memory, at)?;
         shards.write(memory, at, from_f64(rank));
@@ -237,9 +272,11 @@ impl PageRankShards {
     }
 }
 
-/// [`ConnectedComponents`](super::ConnectedComponents) over shards. A vertex reads the labels of
-/// all its edges, takes the least, and lowers the labels of its edges to it. A label is at first
-/// the number of a vertex, on an edge that of its source. Labels only fall.
+/// [`ConnectedComponents`](super::ConnectedComponents) over shards. In the first pass a vertex
+/// takes the least number of itself and its neighbours, and lowers the labels of the edges that
+/// leave it. In every later pass it reads the labels of all its edges, takes the least, and lowers
+/// the labels of its edges to it. A label is at first the number of a vertex, on an edge that of
+/// its source. Labels only fall.
 pub type ConnectedComponentsShards = SlidingWindows<LeastLabelOfEdges>;
 
 /// Lowers the labels of a vertex and of its edges to the least of them.
@@ -259,6 +296,25 @@ impl EdgeRule for LeastLabelOfEdges {
 
     fn first_of_vertex(vertex: u64) -> u64 {
         vertex
+    }
+
+    fn begin<M: Memory>(
+        shards: &Shards,
+        memory: &mut M,
+        interval: u64,
+        vertex: u64,
+    ) -> Result<(), Corrupt> {
+        let sources = shards.in_edges(interval, vertex).map(|edge| shards.source(edge));
+        let targets = shards.out_edges(vertex).map(|edge| shards.target(edge));
+        let least = sources.chain(targets).fold(vertex, u64::min);
+        let at = shards.vertex_address(vertex);
+        let label = shards.read(memory, at)?;
+        check(vertex, label)?;
+        shards.lower(memory, at, label, least)?;
+        shards.for_values(memory, shards.out_edges(vertex), |memory, edge, label| {
+            check(vertex, label)?;
+            shards.lower(memory, shards.edge_address(edge), label, least)
+        })
     }
 
     fn update<M: Memory>(
