@@ -22,14 +22,14 @@ impl FlatFlash {
             named.iter().flat_map(|name| ratios.iter().map(|ratio| at(name, *ratio))).collect()
         };
         let micro: Vec<String> = MICRO.iter().map(|(name, ..)| name.to_string()).collect();
-        let graphs = names(&GRAPH_RATIOS, &GRAPHS.map(|(name, _)| name));
+        let graphs = names(&GRAPH_RATIOS, &GRAPHS.map(|graph| graph.name));
         let ycsb = names(&YCSB_RATIOS, &YCSB.map(|(name, _)| name));
         let mean = |measure: &Measure| measure.job_ns;
         let p99 = |measure: &Measure| measure.p99_ns;
         let about = format!(
-            "Simulated at 1/{} of the paper's capacities, seed {}; nothing is computed between accesses, so \
-             that misses follow as soon as the program makes them.",
-            self.scale_denominator, self.seed
+            "Simulated at 1/{} of the paper's capacities, graphs at 1/{}, seed {}; nothing is computed between \
+             accesses, so that misses follow as soon as the program makes them.",
+            self.scale_denominator, self.graph_scale_denominator, self.seed
         );
         Figures::new("FlatFlash (ASPLOS'19), reproduced", &about, &self.findings)
             .text(

@@ -23,6 +23,8 @@ use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 pub(crate) struct FlatFlash {
     /// The divisor of the capacities.
     scale_denominator: u64,
+    /// The divisor of the capacities under the graph programs.
+    graph_scale_denominator: u64,
     /// Seed of layouts, job streams and transactions.
     seed: u64,
     /// Every run of the simulator.

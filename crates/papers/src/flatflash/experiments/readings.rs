@@ -30,7 +30,7 @@ const READINGS: [&str; 4] = [FLATFLASH, WINDOWED, EQUAL, AT_ONCE];
 
 /// Every program with every reading.
 pub(super) fn rows(flatflash: &FlatFlash) -> Vec<ReadingRow> {
-    let graphs = GRAPHS.map(|(name, _)| at(name, GRAPH_RATIO));
+    let graphs = GRAPHS.map(|graph| at(graph.name, GRAPH_RATIO));
     let ycsb = YCSB.map(|(name, _)| at(name, YCSB_RATIO));
     let databases = DATABASES.map(|(name, _)| on_device(name, DEVICES_US[0]));
     let experiments = std::iter::once(GUPS.to_string()).chain(graphs).chain(ycsb).chain(databases);

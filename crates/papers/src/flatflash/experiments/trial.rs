@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ebbtide_core::{PAGE_BYTES, Watch};
+use ebbtide_core::{PAGE_BYTES, Span, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::{compose, resolve};
-use ebbtide_sim::{Machine, SimError, WORK_UNITS};
+use ebbtide_sim::{Machine, Measured, SimError, WORK_UNITS};
 use ebbtide_study::runs::RunError;
 use ebbtide_study::side_by_side::side_by_side_by_cost;
 use ebbtide_workloads::{Kind, Lines, Scatter, Shape};
@@ -30,8 +30,15 @@ pub(super) struct Shared {
 /// The program of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Runs {
-    /// A program by name.
+    /// Jobs of a program: until the memory is in steady state, then about [`ACCESSES`] accesses.
     Program(Kind),
+    /// Whole passes over a graph, the same on every system: the first one untimed, then `timed`.
+    Passes {
+        /// The graph program.
+        kind: Kind,
+        /// Passes that are measured.
+        timed: u64,
+    },
     /// The microbenchmark over [`LINES_MIB`] of its file.
     Lines {
         /// Lines in random order instead of one after the other.
@@ -98,6 +105,14 @@ impl Trial {
         matches!(self.runs, Runs::Lines { .. })
     }
 
+    /// The divisor of the capacities.
+    fn scale_denominator(&self, options: &ReproduceOptions) -> u64 {
+        match self.runs {
+            Runs::Passes { .. } => graph_scale_denominator(options),
+            _ => options.scale_denominator(),
+        }
+    }
+
     fn config(&self, options: &ReproduceOptions) -> Result<Config, ReproduceError> {
         let Shared { data_mib, dram_mib, ssd_cache: (cache_mib, cache_ways), cores } = self.shared;
         let mib = |mib: u64| format!("{mib}MiB");
@@ -135,7 +150,7 @@ impl Trial {
         }
         settings.extend(self.settings.iter().cloned());
         let settings: Vec<_> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        Ok(resolve(base, &settings)?.scaled(1, options.scale_denominator()))
+        Ok(resolve(base, &settings)?.scaled(1, self.scale_denominator(options)))
     }
 
     /// The program and its seed. They identify the jobs of the trial.
@@ -151,34 +166,51 @@ impl Trial {
         options: &ReproduceOptions,
         watch: Watch<'_>,
     ) -> Result<Measure, ReproduceError> {
-        let seed = options.seed + self.seed;
-        let machine = compose(config).map_err(SimError::from).and_then(|parts| match self.runs {
-            Runs::Lines { random, write } => {
-                let file_pages = config.dataset.size.0 / PAGE_BYTES as u64;
-                let pages = (LINES_MIB << 20) / PAGE_BYTES as u64 / options.scale_denominator();
-                Machine::new(config, parts, Lines { pages, file_pages, random, write, seed })
-            }
-            Runs::Program(kind) => {
-                let shape = Shape {
-                    dataset_bytes: config.dataset.size.0,
-                    theta: config.workload.theta,
-                    // Keys are hashed, so keys of similar popularity share no page.
-                    scatter: Scatter::Keys,
-                    seed,
-                    work_instructions: WORK_UNITS,
-                };
-                Machine::of_program(config, parts, kind.build(&shape)?)
-            }
-        });
-        let outcome = machine.and_then(|machine| self.measure(config, machine, warm, watch));
         let name = match self.runs {
-            Runs::Program(kind) => kind.name(),
+            Runs::Program(kind) | Runs::Passes { kind, .. } => kind.name(),
             Runs::Lines { .. } => "lines",
         };
-        outcome.map_err(|error| RunError::new(self.design, name, error).into())
+        let measure = self.measure(config, warm, options, watch);
+        measure.map_err(|error| RunError::new(self.design, name, error).into())
     }
 
     fn measure(
+        &self,
+        config: &Config,
+        warm: &mut ebbtide_sim::Shared,
+        options: &ReproduceOptions,
+        watch: Watch<'_>,
+    ) -> Result<Measure, SimError> {
+        let (parts, seed) = (compose(config)?, options.seed + self.seed);
+        let build = |kind: Kind| {
+            kind.build(&Shape {
+                dataset_bytes: config.dataset.size.0,
+                theta: config.workload.theta,
+                // Keys are hashed, so keys of similar popularity share no page.
+                scatter: Scatter::Keys,
+                seed,
+                work_instructions: WORK_UNITS,
+            })
+        };
+        let machine = match self.runs {
+            Runs::Lines { random, write } => {
+                let file_pages = config.dataset.size.0 / PAGE_BYTES as u64;
+                let pages = (LINES_MIB << 20) / PAGE_BYTES as u64 / options.scale_denominator();
+                Machine::new(config, parts, Lines { pages, file_pages, random, write, seed })?
+            }
+            Runs::Program(kind) => Machine::of_program(config, parts, build(kind)?)?,
+            Runs::Passes { kind, timed } => {
+                let program = build(kind)?;
+                let jobs = program.jobs_per_pass().expect("a graph program has passes");
+                let machine = Machine::of_program(config, parts, program)?;
+                return measure_passes(config, machine, jobs, timed, watch);
+            }
+        };
+        self.measure_steady(config, machine, warm, watch)
+    }
+
+    /// Measures jobs of `machine` in steady state.
+    fn measure_steady(
         &self,
         config: &Config,
         mut machine: Machine,
@@ -194,6 +226,43 @@ impl Trial {
         let per_job = (settled.accesses / (SETTLING_JOBS * threads)).max(1);
         let jobs = (ACCESSES / per_job).max(SETTLING_JOBS * threads);
         let time = machine.run(jobs)?;
+        Ok(Measure::new(config, &mut machine, &settled, jobs, time))
+    }
+}
+
+/// Measures `timed` passes of `jobs` jobs each, after an untimed one.
+fn measure_passes(
+    config: &Config,
+    mut machine: Machine,
+    jobs: u64,
+    timed: u64,
+    watch: Watch<'_>,
+) -> Result<Measure, SimError> {
+    let (untimed, all) = (jobs, timed * jobs);
+    let share = |jobs: u64| jobs as f64 / (untimed + all) as f64;
+    for first in (0..untimed).step_by(WATCHED_JOBS as usize) {
+        watch.tell("warming up", share(first))?;
+        machine.warm(WATCHED_JOBS.min(untimed - first), None)?;
+    }
+    let warm = machine.take_measured();
+    let mut time = Span::ZERO;
+    while machine.completed() < all {
+        watch.tell("measuring", share(untimed + machine.completed()))?;
+        time = time + machine.run(WATCHED_JOBS.min(all - machine.completed()))?;
+    }
+    Ok(Measure::new(config, &mut machine, &warm, all, time))
+}
+
+impl Measure {
+    /// The means over `jobs` that `machine` ran in `time` since the measurements `before`.
+    fn new(
+        config: &Config,
+        machine: &mut Machine,
+        before: &Measured,
+        jobs: u64,
+        time: Span,
+    ) -> Measure {
+        let threads = machine.threads() as u64;
         let measured = machine.take_measured();
         let each = |count: u64| count as f64 / jobs as f64;
         let written =
@@ -203,15 +272,15 @@ impl Trial {
             Some(_) => counters.promotion.promotions + counters.promotion.demotions_written,
             None => counters.cache.misses + counters.cache.evictions_dirty,
         };
-        Ok(Measure {
+        Measure {
             // Cores run in parallel, each with a job at a time.
             job_ns: time.as_ns() as f64 * threads as f64 / jobs as f64,
             p99_ns: measured.service.p99 as f64,
             pages_moved: each(moved),
-            pages_written: each(written(measured.flash) - written(settled.flash)),
+            pages_written: each(written(measured.flash) - written(before.flash)),
             promotions_dropped: each(counters.promotion.promotions_dropped),
             jobs,
-        })
+        }
     }
 }
 
@@ -220,6 +289,14 @@ const WARM_SHARE: f64 = 0.8;
 
 /// Approximate number of measured accesses.
 const ACCESSES: u64 = 300_000;
+
+/// Jobs between two reports of progress of a [pass](Runs::Passes).
+const WATCHED_JOBS: u64 = 4_096;
+
+/// The divisor of the graphs' capacities. Whole passes are measured, so that graphs are smaller.
+pub(super) fn graph_scale_denominator(options: &ReproduceOptions) -> u64 {
+    if options.quick { 512 } else { 64 }
+}
 
 /// Timed jobs of each thread before the measured ones.
 const SETTLING_JOBS: u64 = 20;
@@ -321,6 +398,34 @@ mod tests {
     use super::*;
     use crate::Selection;
 
+    fn quick() -> ReproduceOptions {
+        ReproduceOptions {
+            selection: Selection::All,
+            quick: true,
+            real: false,
+            seed: 1,
+            threads: 1,
+            traces: None,
+        }
+    }
+
+    #[test]
+    fn every_system_measures_the_same_passes_over_a_graph() {
+        let shared = Shared { data_mib: 4096, dram_mib: 2048, ssd_cache: (320, 20), cores: 4 };
+        let runs = Runs::Passes { kind: Kind::PageRankShards, timed: 1 };
+        let trials = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK, DRAM_ONLY]
+            .map(|design| Trial::new(design, runs, shared));
+        let dataset_bytes = trials[0].config(&quick()).unwrap().dataset.size.0;
+        let shape = Shape { dataset_bytes, seed: 1, ..Shape::default() };
+        let jobs = Kind::PageRankShards.build(&shape).unwrap().jobs_per_pass().unwrap();
+        let measures = measure_all(&trials, &quick(), Watch::unattended()).unwrap();
+        assert_eq!(measures.iter().map(|measure| measure.jobs).collect::<Vec<_>>(), [jobs; 4]);
+        let [flatflash, paged, traditional, dram] = [0, 1, 2, 3].map(|system| measures[system]);
+        assert!(flatflash.pages_moved > 0.0 && paged.pages_moved > 0.0);
+        assert!(traditional.pages_moved >= paged.pages_moved, "it has less DRAM");
+        assert!(measures.iter().all(|measure| measure.job_ns >= dram.job_ns));
+    }
+
     #[test]
     fn trials_that_differ_only_in_flash_begin_with_one_warm_machine() {
         let shared = Shared { data_mib: 4096, dram_mib: 256, ssd_cache: (20, 20), cores: 4 };
@@ -335,14 +440,7 @@ mod tests {
             trial(DRAM_ONLY),
             trial(FLATFLASH).seeded(1),
         ];
-        let options = ReproduceOptions {
-            selection: Selection::All,
-            quick: true,
-            real: false,
-            seed: 1,
-            threads: 1,
-            traces: None,
-        };
+        let options = quick();
         let groups = Distinct::of(&trials, &options).unwrap().groups(&trials);
         assert_eq!(groups, [vec![0, 2, 3], vec![1, 5], vec![4], vec![6], vec![7]]);
     }

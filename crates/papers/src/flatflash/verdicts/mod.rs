@@ -39,7 +39,7 @@ fn spread(values: impl IntoIterator<Item = f64>) -> Spread {
 
 /// Judges FL1: memory-intensive programs over UnifiedMMap.
 pub(super) fn memory_highlight(claim: &Claim, r: &FlatFlash) -> Vec<Finding> {
-    let graphs = GRAPHS.iter().flat_map(|(name, _)| GRAPH_RATIOS.map(|ratio| at(name, ratio)));
+    let graphs = GRAPHS.iter().flat_map(|graph| GRAPH_RATIOS.map(|ratio| at(graph.name, ratio)));
     let memory = graphs.chain([GUPS.to_string()]).map(|name| r.gain(&name, UNIFIED_MMAP));
     let at_once = r.readings.iter().filter(|row| row.reading == AT_ONCE).map(|row| row.gain);
     vec![claim.finding("", spread(memory).most).note(format!(
