@@ -57,6 +57,19 @@ impl Pause {
             && self.current.lock().as_ref().is_some_and(|pause| pause.until_ms > now_ms)
     }
 
+    /// Number of clients whose commands wait for the end of the pause.
+    pub fn clients(&self, now_ms: u64) -> usize {
+        let current = self.current.lock();
+        current.as_ref().filter(|pause| pause.until_ms > now_ms).map_or(0, |p| p.waiters.len())
+    }
+
+    /// Forgets a client that waits no more.
+    pub fn leave(&self, waiter: Waiter) {
+        if let Some(pause) = &mut *self.current.lock() {
+            pause.waiters.remove(&waiter);
+        }
+    }
+
     /// Returns when the pause ends, in milliseconds since the Unix epoch, if a command of `waiter`
     /// has to wait for that. `writes` returns true if the command may change keys.
     pub fn until_ms(
@@ -102,5 +115,10 @@ mod tests {
         pause.begin(20, Paused::All);
         assert_eq!(pause.until_ms(one, 20, || true), None);
         assert!(pause.end().is_empty());
+        pause.begin(30, Paused::All);
+        [one, other].into_iter().for_each(|waiter| _ = pause.until_ms(waiter, 20, || true));
+        assert_eq!((pause.clients(29), pause.clients(30)), (2, 0));
+        pause.leave(one);
+        assert_eq!(pause.end(), BTreeSet::from([other]));
     }
 }

@@ -194,8 +194,11 @@ pub(super) fn bzmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     wait(call, keys, timeout_ms, Null::Array, |call| sorted_sets::pop_first(call, keys, end, count))
 }
 
-/// Ends the waiting of a client for these keys, and wakes the clients behind it.
+/// Ends the waiting of a client for a pause or for these keys, and wakes the clients behind it.
 pub fn stop_waiting(state: &State, session: &Session, by: &Blocked) {
+    if by.is_postponed {
+        state.shared.pause.leave((session.id, state.core));
+    }
     for waiter in state.shared.waiting.leave(session.id, by.database, &by.keys) {
         state.wake(waiter);
     }

@@ -70,7 +70,8 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let most = call.state.settings().clients_max;
     let clients = call.state.shared.total(|core| &core.clients);
-    let blocked = call.state.shared.waiting.clients();
+    let shared = &call.state.shared;
+    let blocked = shared.waiting.clients() + shared.pause.clients(call.state.now_ms.get());
     format!("connected_clients:{clients}\r\nmaxclients:{most}\r\nblocked_clients:{blocked}\r\n")
 }
 

@@ -1,5 +1,7 @@
 //! Commands wait while the clients are paused (`CLIENT PAUSE`), as in a stock `redis-server`.
 
+use std::time::{Duration, Instant};
+
 use super::client::{Client, Reply, Server, bulk, encode, ok};
 use super::redis::Redis;
 
@@ -119,7 +121,7 @@ fn no_key_expires_during_a_pause() {
             let mut admin = connect();
             let mut seen = vec![admin.call("set a 1 px 100"), admin.call("set b 1")];
             seen.push(admin.call(&format!("client pause 500 {mode}")));
-            std::thread::sleep(std::time::Duration::from_millis(250));
+            std::thread::sleep(Duration::from_millis(250));
             let Reply::Bulk(info) = connect().call("info stats") else { panic!("text") };
             let info = String::from_utf8(info).expect("text");
             // With ALL, the reply has come after the pause, and upkeep goes on.
@@ -148,6 +150,35 @@ fn a_script_that_declares_no_writes_does_not_wait_for_a_pause_of_changes() {
         seen.push(admin.call("client unpause"));
         // The script is not known, so it might have changed keys.
         seen.push(client.reply().expect("a reply"));
+        seen
+    });
+}
+
+#[test]
+fn clients_whose_commands_wait_for_the_end_of_a_pause_count_as_blocked() {
+    fn wait_for(admin: &mut Client, blocked: usize) {
+        let line = format!("blocked_clients:{blocked}\r\n");
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let Reply::Bulk(info) = admin.call("info clients") else { panic!("text") };
+            let info = String::from_utf8(info).expect("text");
+            if info.contains(&line) {
+                return;
+            }
+            assert!(Instant::now() < until, "expected {line} in {info}");
+            std::thread::yield_now();
+        }
+    }
+    both(|connect| {
+        let [mut admin, mut writer, mut other] = [connect(), connect(), connect()];
+        let seen = vec![admin.call(&format!("{LONG} write"))];
+        writer.request(&[b"set", b"a", b"1"]);
+        other.request(&[b"set", b"a", b"1"]);
+        wait_for(&mut admin, 2);
+        drop(other);
+        wait_for(&mut admin, 1);
+        assert_eq!(admin.call("client unpause"), ok());
+        wait_for(&mut admin, 0);
         seen
     });
 }
