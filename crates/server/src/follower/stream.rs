@@ -52,8 +52,8 @@ impl Stream {
         }
     }
 
-    /// Sends what is left: the server runs what it has received as a whole, and replies. Returns
-    /// where another connection resumes.
+    /// Sends the rest, since the server runs what it has received as a whole. Returns where another
+    /// connection resumes.
     pub(super) fn close(mut self) -> (Place, io::Result<()>) {
         let flushed = self.link.flush();
         (self.safe, flushed)
