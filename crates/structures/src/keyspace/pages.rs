@@ -1,6 +1,6 @@
 //! The free pages of a keyspace: a list of lists. To take a page costs no read of that page.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES};
 
 use super::layout::{Numbers, PageNumber};
 use crate::{hash, latch};
@@ -8,6 +8,10 @@ use crate::{hash, latch};
 /// Pages that only inner pages and the index of due leaves may take, so that a new leaf finds its
 /// place.
 pub(super) const RESERVE_PAGES: u64 = 16;
+
+/// How many pages of the index are taken between the announcement of a page and its use. Reading a
+/// page takes as long as some leaves take to split.
+const AHEAD: u64 = 8;
 
 /// Page numbers that a page of the list holds, without its header.
 pub(super) const HELD_MAX: u64 = (PAGE_BYTES as u64 - NUMBERS) / 4;
@@ -139,12 +143,35 @@ impl Pages {
         self.free(memory) >= self.pages / 2
     }
 
-    /// Takes a page. Its first word is a free latch, and its other contents are arbitrary. Leaves
-    /// at least `spare` pages free.
+    /// Takes a page of the index. Its first word is a free latch, and its other contents are
+    /// arbitrary. Leaves at least `spare` pages free.
     ///
     /// # Errors
     /// [`Full`] when there is none.
     pub(super) fn take<M: Memory>(&self, memory: &mut M, spare: u64) -> Result<PageNumber, Full> {
+        let taken = self.remove(memory, spare)?;
+        self.announce(memory);
+        Ok(taken)
+    }
+
+    /// Announces a page that will be taken soon. A transaction holds the allocator's latch until it
+    /// ends. If it had to read the page then, the others would wait for that.
+    fn announce<M: Memory>(&self, memory: &mut M) {
+        let list: u64 = memory.load(self.state + LIST);
+        if list == 0 {
+            return;
+        }
+        let list = list as PageNumber;
+        let (following, held) = self.list_header(memory, list);
+        let page = match held.checked_sub(AHEAD + 1) {
+            Some(at) => self.listed(memory, list, at),
+            None => following,
+        };
+        memory.hint(Hint::WillNeed(self.address_of_any(page)));
+    }
+
+    /// Removes a page from the free ones.
+    fn remove<M: Memory>(&self, memory: &mut M, spare: u64) -> Result<PageNumber, Full> {
         latch::write(memory, self.state + LATCH, |memory| {
             if self.free(memory) <= spare {
                 return Err(Full);
@@ -175,7 +202,7 @@ impl Pages {
     /// # Errors
     /// [`Full`] if only the reserve is left.
     pub(super) fn take_for_data<M: Memory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
-        let number = self.take(memory, RESERVE_PAGES)?;
+        let number = self.remove(memory, RESERVE_PAGES)?;
         memory.forget(self.address(number).page());
         Ok(number)
     }
@@ -263,5 +290,25 @@ mod tests {
                 pages.give(&mut memory, page);
             }
         }
+    }
+
+    #[test]
+    fn a_page_of_the_index_is_announced_before_it_is_taken() {
+        const PAGES: u64 = 100;
+        let mut memory = Plain::zeroed(PAGES * PAGE_BYTES as u64);
+        let pages = Pages::new(Addr(0), Addr(64), PAGES);
+        pages.format(&mut memory, 1);
+        let numbers: Vec<_> =
+            (1..PAGES).map(|_| pages.take(&mut memory, 0).expect("one is free")).collect();
+        assert_eq!(memory.hints, [], "a page that was never used is not read");
+        numbers.into_iter().for_each(|number| pages.give(&mut memory, number));
+        let taken: Vec<_> =
+            (0..40).map(|_| pages.take(&mut memory, 0).expect("one is free")).collect();
+        let at = |number: &PageNumber| Hint::WillNeed(pages.address(*number));
+        let announced: Vec<Hint> = taken[AHEAD as usize..].iter().map(at).collect();
+        assert_eq!(memory.hints[..announced.len() - 1], announced[1..]);
+        let before = memory.hints.len();
+        pages.take_for_data(&mut memory).expect("one is free");
+        assert_eq!(memory.hints.len(), before, "a page of data is not read");
     }
 }
