@@ -135,7 +135,9 @@ fn serve(
     }
 }
 
-fn connect(address: (&str, u16), timeout: Duration) -> io::Result<TcpStream> {
+/// Connects to the first address of a host and a port that accepts it. Reads and writes then end
+/// after `timeout` too.
+pub(crate) fn connect(address: (&str, u16), timeout: Duration) -> io::Result<TcpStream> {
     let mut failure = io::Error::from(ErrorKind::NotFound);
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {

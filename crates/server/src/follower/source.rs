@@ -1,7 +1,7 @@
 //! [`Source`]: the connection to the master, with TLS if it is wanted.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::{Ended, Follower, LINE_BYTES_MAX, LOOK_EVERY};
 use crate::following::Master;
+use crate::target::connect;
 
 /// Time for a connection, and after which a silent master is given up.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -100,7 +101,7 @@ enum Wire {
 
 impl Wire {
     fn connect(master: &Master, tls: Option<&Arc<ClientConfig>>) -> io::Result<Wire> {
-        let socket = connect(master)?;
+        let socket = connect((master.host.as_str(), master.port), CONNECTED_WITHIN)?;
         let Some(config) = tls else {
             socket.set_read_timeout(Some(LOOK_EVERY))?;
             return Ok(Wire::Plain(socket));
@@ -129,23 +130,6 @@ impl Wire {
             Wire::Tls(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
         }
     }
-}
-
-/// Opens a socket to the first address of the master that accepts one.
-fn connect(master: &Master) -> io::Result<TcpStream> {
-    let mut failure = io::Error::from(ErrorKind::NotFound);
-    for address in (master.host.as_str(), master.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECTED_WITHIN) {
-            Ok(socket) => {
-                socket.set_read_timeout(Some(CONNECTED_WITHIN))?;
-                socket.set_write_timeout(Some(CONNECTED_WITHIN))?;
-                socket.set_nodelay(true)?;
-                return Ok(socket);
-            }
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
 }
 
 fn request(words: &[&str]) -> Vec<u8> {
