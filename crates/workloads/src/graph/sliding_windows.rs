@@ -216,11 +216,11 @@ impl EdgeRule for RankOfEdges {
         "384 edges of a shard read, or about 16 vertices: 384 edges each way, half of them written";
 
     fn first_of_edge(_source: u64, out_degree: u64) -> u64 {
-        from_f64(1.0 / divisor(out_degree))
+        from_f64(FIRST_RANK / divisor(out_degree))
     }
 
     fn first_of_vertex(_vertex: u64) -> u64 {
-        from_f64(1.0)
+        from_f64(FIRST_RANK)
     }
 
     fn begin<M: Memory>(
@@ -229,14 +229,7 @@ impl EdgeRule for RankOfEdges {
         _interval: u64,
         vertex: u64,
     ) -> Result<(), Corrupt> {
-        let at = shards.vertex_address(vertex);
-        shards.read(memory, at)?;
-        shards.write(memory, at, Self::first_of_vertex(vertex));
-        let first = Self::first_of_edge(vertex, shards.out_degree(vertex));
-        for edge in shards.out_edges(vertex) {
-            shards.write(memory, shards.edge_address(edge), first);
-        }
-        Ok(())
+        write_rank(shards, memory, vertex, FIRST_RANK)
     }
 
     fn update<M: Memory>(
@@ -250,16 +243,28 @@ impl EdgeRule for RankOfEdges {
             sum += to_f64(value);
             Ok(())
         })?;
-        let rank = BASE + DAMPING * sum;
-        let at = shards.vertex_address(vertex);
-        shards.read(memory, at)?;
-        shards.write(memory, at, from_f64(rank));
-        let passed_on = from_f64(rank / divisor(shards.out_degree(vertex)));
-        for edge in shards.out_edges(vertex) {
-            shards.write(memory, shards.edge_address(edge), passed_on);
-        }
-        Ok(())
+        write_rank(shards, memory, vertex, BASE + DAMPING * sum)
     }
+}
+
+/// The rank of every vertex before it is computed.
+const FIRST_RANK: f64 = 1.0;
+
+/// Writes the rank of `vertex`, and its share to each edge that leaves it.
+fn write_rank<M: Memory>(
+    shards: &Shards,
+    memory: &mut M,
+    vertex: u64,
+    rank: f64,
+) -> Result<(), Corrupt> {
+    let at = shards.vertex_address(vertex);
+    shards.read(memory, at)?;
+    shards.write(memory, at, from_f64(rank));
+    let share = from_f64(rank / divisor(shards.out_degree(vertex)));
+    for edge in shards.out_edges(vertex) {
+        shards.write(memory, shards.edge_address(edge), share);
+    }
+    Ok(())
 }
 
 impl PageRankShards {
