@@ -7,7 +7,18 @@ use std::thread::JoinHandle;
 use ebbtide_core::Stop;
 use ebbtide_engine::Engine;
 
-use crate::storage::Copied;
+/// State of a copy of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Copied {
+    /// No copy was made.
+    Never,
+    /// It is under way.
+    UnderWay,
+    /// It is complete, in this file.
+    Done(PathBuf),
+    /// It failed, for this reason.
+    Failed(String),
+}
 
 /// Copies the store, one copy at a time.
 #[derive(Default)]

@@ -23,7 +23,6 @@ pub mod cluster;
 pub mod command;
 mod copying;
 mod documentation;
-mod engine_storage;
 pub mod events;
 mod evict;
 pub mod eviction;

@@ -22,7 +22,6 @@ use crate::acl_file;
 use crate::clock::now_ms;
 use crate::cluster::{self, Cluster};
 use crate::command::catalogue;
-use crate::engine_storage::EngineStorage;
 use crate::eviction::table_bytes;
 use crate::follower::Follower;
 use crate::log;
@@ -32,6 +31,7 @@ use crate::secret;
 use crate::service::{CoreService, Setup};
 use crate::shared::{Settings, Shared};
 use crate::state::State;
+use crate::storage::Storage;
 use crate::supervisor::{self, JOBS_END_WITHIN, Supervisor};
 use crate::tls;
 
@@ -144,7 +144,7 @@ pub fn serve(
     };
     let listeners = Mutex::new(Some(listeners));
     let over = Stop::new();
-    let storage = Box::new(EngineStorage::new(engine.clone(), capacity_bytes));
+    let storage = Storage::new(engine.clone(), capacity_bytes);
     let (journal, teller) = log::start(&options.log);
     let shared = Arc::new(Shared::new(settings, acl, storage, journal, now_ms()));
     shared.following.follow(options.master.clone());

@@ -199,7 +199,7 @@ pub struct Shared {
     /// Held while the file of the users is written.
     pub saving_users: Mutex<()>,
     /// Storage under the memory.
-    pub storage: Box<dyn Storage>,
+    pub storage: Storage,
     /// The cores.
     pub cores: Box<[CachePadded<Core>]>,
     /// Times of commands.
@@ -259,7 +259,7 @@ impl Shared {
     pub fn new(
         settings: Settings,
         acl: Acl,
-        storage: Box<dyn Storage>,
+        storage: Storage,
         journal: Journal,
         now_ms: u64,
     ) -> Shared {

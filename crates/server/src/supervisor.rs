@@ -141,13 +141,13 @@ mod tests {
     use super::*;
     use crate::acl::Acl;
     use crate::command::catalogue;
-    use crate::engine_storage::EngineStorage;
     use crate::log::Journal;
     use crate::shared::{ClientInfo, Settings};
+    use crate::storage::Storage;
 
     fn shared(engine: &Arc<Engine>, tell: impl Fn(String) + Send + Sync + 'static) -> Shared {
         let settings = Settings { cores: 1, ..Settings::default() };
-        let storage = Box::new(EngineStorage::new(engine.clone(), 1));
+        let storage = Storage::new(engine.clone(), 1);
         let acl = Acl::new(catalogue(), None, b"");
         Shared::new(settings, acl, storage, Journal::new(move |event| tell(event.text)), 0)
     }

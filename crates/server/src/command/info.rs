@@ -8,9 +8,9 @@ use ebbtide_structures::keyspace::DATABASES;
 use super::clients::mode;
 use super::server::COMPATIBLE_VERSION;
 use super::{Call, Outcome, counted_names, replication};
+use crate::copying::Copied;
 use crate::slow::Times;
 use crate::statistics::{Counter, Statistics};
-use crate::storage::Copied;
 
 /// The section with the counts and times of each command.
 const COMMANDS: &str = "Commandstats";
