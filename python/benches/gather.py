@@ -1,6 +1,5 @@
 """Gathers rows of an array larger than DRAM in several ways, in turns, and prints rows a second.
 
-    cargo build --release --example plain_gather -p ebbtide-engine
     python python/benches/gather.py                  # 2 GiB of 512-byte rows, 192 MiB of DRAM
 
 Each way runs in a separate process and memory cgroup, which needs root. The limit of ways that use the
@@ -12,6 +11,7 @@ memory before. The rows of the first gather are compared with the expected ones.
 from __future__ import annotations
 
 import argparse
+import json
 import mmap
 import os
 import shutil
@@ -27,6 +27,15 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = 32
 OF_PAGE_CACHE = ("memmap", "memmap, random advice", f"memmap, {THREADS} threads", "arrow", "lance")
+
+
+def built(bench: str) -> str:
+    """Builds a bench of the engine and returns its path."""
+    build = ["cargo", "bench", "--no-run", "-p", "ebbtide-engine", "--bench", bench]
+    build += ["--message-format", "json"]
+    said = subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    messages = (json.loads(line) for line in said.splitlines())
+    return next(path for message in messages if (path := message.get("executable")))
 
 
 def mebibytes(text: str) -> int:
@@ -206,8 +215,7 @@ def main() -> None:
         return child(arguments.child, arguments.file, arguments.dram)
     rows = arguments.size // arguments.row_bytes
     make(arguments.file, rows, arguments.row_bytes)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    plain = target / "release/examples/plain_gather"
+    plain = built("plain_gather")
     own = [sys.executable, __file__, "--file", arguments.file, "--dram", arguments.dram >> 20]
     own = [str(part) for part in own]
     ways = {

@@ -30,10 +30,10 @@ THEIRS = {
 
 def ours(trace, sizes, pages_file):
     """Returns Ebbtide's misses by policy and size, and writes the pages to pages_file."""
-    example = ["cargo", "run", "--quiet", "--release", "-p", "ebbtide-trace"]
-    example += ["--example", "policy_misses", "--", trace, *map(str, sizes)]
-    example += ["--pages", pages_file]
-    said = subprocess.run(example, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    bench = ["cargo", "bench", "--quiet", "-p", "ebbtide-trace"]
+    bench += ["--bench", "policy_misses", "--", trace, *map(str, sizes)]
+    bench += ["--pages", pages_file]
+    said = subprocess.run(bench, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     rows = (line.split() for line in said.splitlines())
     return {(policy, int(size)): int(misses) for policy, size, misses in rows}
 

@@ -78,19 +78,28 @@ fn examples(steps: &mut Steps) -> anyhow::Result<()> {
     steps.begin("a server's store, filled fast");
     let filled = folder.join("filled");
     let _ = fs::remove_file(&filled);
-    run(example("fill")?.arg(&filled).args(["100000", "64", "64MiB", "32MiB"]))?;
+    run(bench("fill")?.arg(&filled).args(["100000", "64", "64MiB", "32MiB"]))?;
     fs::remove_file(filled)?;
     steps.begin("transactions on more cores than there are");
     run(example("transfers")?.arg(&folder).args(["30", "4"]))?;
     fs::remove_file(folder.join("transfers"))?;
     steps.begin("power that goes at every moment");
-    run(example("power_loss")?.args(["--seeds", "1000000", "--seconds", "60"]))
+    run(bench("power_loss")?.args(["--seeds", "1000000", "--seconds", "60"]))
 }
 
-/// The example of this name, as the tests have built it. For a package alone, cargo would build its
-/// dependencies anew.
+/// The example of this name, as the tests have built it.
 fn example(name: &str) -> anyhow::Result<Command> {
-    built(&mut cargo(&format!("build --workspace --locked --example {name} --message-format json")))
+    target("example", name)
+}
+
+/// The bench of this name with the libraries of the tests, which are quick to build.
+fn bench(name: &str) -> anyhow::Result<Command> {
+    target("bench", name)
+}
+
+/// A program of the workspace. For a package alone, cargo would build its dependencies anew.
+fn target(kind: &str, name: &str) -> anyhow::Result<Command> {
+    built(&mut cargo(&format!("build --workspace --locked --{kind} {name} --message-format json")))
 }
 
 /// Runs the model checks. Only the engine is built anew for them.

@@ -3,7 +3,7 @@
 //! that pins the hottest pages. Also prints the cost of a decision, a table
 //! of all streams and a table of all policies.
 //!
-//!     cargo run --release --example miss_ratio -- [--scale N] [--stream NAME]… [POLICY]…
+//!     cargo bench -p ebbtide-trace --bench miss_ratio -- [--scale N] [--stream NAME]… [POLICY]…
 //!
 //! `--scale N` divides the pages and requests of most synthetic streams. `--stream design` names
 //! the streams that policies were designed with. `--stream looked-at` names streams that were held
@@ -29,7 +29,7 @@ const PUBLISHED: [PolicyKind; 2] = [PolicyKind::Lru, PolicyKind::S3Fifo];
 
 fn main() {
     let (mut scale, mut wanted, mut kinds) = (1, Vec::new(), Vec::new());
-    let mut words = std::env::args().skip(1);
+    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| fail(&format!("{word} needs a value")));
         match word.as_str() {

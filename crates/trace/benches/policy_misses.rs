@@ -1,6 +1,6 @@
 //! Counts the misses of a trace's pages under replacement policies, in caches of some sizes.
 //!
-//!     cargo run --release -p ebbtide-trace --example policy_misses -- TRACE PAGES… [--pages FILE]
+//!     cargo bench -p ebbtide-trace --bench policy_misses -- TRACE PAGES… [--pages FILE]
 //!
 //! Prints a line for each policy and size. `--pages FILE` also writes the number of each accessed
 //! page, in eight bytes, for another simulator. `compare_libcachesim.py` in the folder of tests
@@ -18,7 +18,7 @@ use ebbtide_trace::{Source, open};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut sizes, mut trace, mut pages_file) = (Vec::new(), None, None);
-    let mut words = std::env::args().skip(1);
+    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         match word.parse::<u64>() {
             Ok(size) => sizes.push(size.max(1)),

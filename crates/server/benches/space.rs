@@ -1,7 +1,7 @@
 //! Measures for hours how space is freed and whether expiry keeps up. Serves a new store, drives
 //! it, and prints a table.
 //!
-//! `cargo run --release -p ebbtide-server --example space -- FOLDER SECONDS RATE [PART…]`
+//! `cargo bench -p ebbtide-server --bench space -- FOLDER SECONDS RATE [PART…]`
 //!
 //! * `refill`: fills 100 MiB, deletes all keys, and fills it again with values of another size.
 //!   Does so after `FLUSHALL`, too.
@@ -33,7 +33,8 @@ type Failure = Box<dyn std::error::Error>;
 const BATCH: u64 = 200;
 
 fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let [folder, seconds, rate, parts @ ..] = &arguments[..] else {
         return Err("expected FOLDER SECONDS RATE [PART…]".into());
     };

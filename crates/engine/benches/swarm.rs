@@ -1,7 +1,7 @@
 //! Runs drawn combinations of policy, prefetcher, admission, frames, threads, cores and faults, one
 //! after the other, and checks every word that jobs read.
 //!
-//! `cargo run --release -p ebbtide-engine --example swarm [SECONDS [FIRST_SEED]]`: for 60 seconds
+//! `cargo bench -p ebbtide-engine --bench swarm [SECONDS [FIRST_SEED]]`: for 60 seconds
 //! from seed 1000 unless told otherwise. A run that goes wrong prints its seed and choices.
 
 #[path = "../tests/common/mod.rs"]
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::swarm::Choices;
 
 fn main() -> Result<(), String> {
-    let mut arguments = std::env::args().skip(1).map(|argument| {
+    let mut arguments = std::env::args().skip(1).filter(|word| word != "--bench").map(|argument| {
         argument.parse::<u64>().map_err(|_| format!("expected a number, not '{argument}'"))
     });
     let seconds = arguments.next().unwrap_or(Ok(60))?;

@@ -2,13 +2,13 @@
 //! as in the bench `victim`. Unlike times, counts are the same on every machine with the same
 //! compiler.
 //!
-//! `cargo run --release -p ebbtide-core --example decisions -- [POLICY]`. It needs `valgrind`. Each
+//! `cargo bench -p ebbtide-core --bench decisions -- [POLICY]`. It needs `valgrind`. Each
 //! loop runs twice, the second time with twice as many misses. The difference leaves out the start.
 //! A policy that does nothing is counted too and taken off, so that only the decision is left.
 
-#[path = "../benches/misses/mod.rs"]
+#[path = "misses/mod.rs"]
 mod misses;
-#[path = "../benches/touches/mod.rs"]
+#[path = "touches/mod.rs"]
 mod touches;
 
 use std::error::Error;
@@ -26,7 +26,8 @@ const MISSES: usize = 100_000;
 const NOTHING: &str = "nothing";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let done = match &arguments[..] {
         [] => count_all("mini-sim"),
         [kind] => count_all(kind),

@@ -1,7 +1,7 @@
 //! Compares hit rates of the server as a cache and of Redis at the same `maxmemory`. The loads are
 //! like those of Rails and Django.
 //!
-//! `cargo run --release -p ebbtide-server --example eviction -- FOLDER SECONDS [POLICY [MIB]]`
+//! `cargo bench -p ebbtide-server --bench eviction -- FOLDER SECONDS [POLICY [MIB]]`
 //!
 //! Both servers get the same requests in turns, for SECONDS with each load. MIB is the capacity of
 //! both, 128 without it. POLICY is `allkeys-lru` without it. Hits are counted once a quarter of the
@@ -175,7 +175,8 @@ fn measure(name: &str, mut load: impl Load, plan: &Plan<'_>) -> Result<(), Failu
 }
 
 fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     if served::serve_if_asked(&arguments) {
         return Ok(());
     }

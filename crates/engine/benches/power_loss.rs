@@ -1,6 +1,6 @@
 //! Cuts power at every moment of many histories, and checks the result of recovery.
 //!
-//! `cargo run --release -p ebbtide-engine --example power_loss -- --seeds 1000 --first-seed 0`
+//! `cargo bench -p ebbtide-engine --bench power_loss -- --seeds 1000 --first-seed 0`
 //!
 //! Each seed is one store of drawn size. It runs four histories:
 //!
@@ -30,7 +30,7 @@ fn arguments() -> Result<Arguments, String> {
         steps: 4_000,
         at_most: Duration::from_secs(1 << 30),
     };
-    let mut given = std::env::args().skip(1);
+    let mut given = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(name) = given.next() {
         let number = given.next().and_then(|value| value.parse::<u64>().ok());
         let number = number.ok_or_else(|| format!("{name}: expected a number"))?;

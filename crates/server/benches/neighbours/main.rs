@@ -1,7 +1,7 @@
 //! Measures how connections and commands slow each other. Serves a new store, drives it, and prints
 //! tables.
 //!
-//! `cargo run --release -p ebbtide-server --example neighbours -- FOLDER SECONDS TURNS [PART…]`
+//! `cargo bench -p ebbtide-server --bench neighbours -- FOLDER SECONDS TURNS [PART…]`
 //!
 //! * `idle`: throughput while other connections are idle.
 //! * `beside`: response times of `GET` during commands on large values and on many keys.
@@ -38,7 +38,8 @@ fn spread(values: &mut [f64]) -> (f64, f64, f64) {
 }
 
 fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     if served::serve_if_asked(&arguments) {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Pages that a keyspace uses for each byte of keys and values, measured over one doubling of the
 //! keys. Leaves of equal age divide at about the same time, so the number varies within a doubling.
 //!
-//! `cargo run --release -p ebbtide-structures --example keyspace_room`
+//! `cargo bench -p ebbtide-structures --bench keyspace_room`
 
 use ebbtide_core::{Addr, PAGE_BYTES};
 use ebbtide_structures::keyspace::{HashSecret, Keyspace, WHOLE_BYTES_MAX};

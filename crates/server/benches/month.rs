@@ -1,5 +1,5 @@
 //! Runs a month of use in little time against a server process:
-//! `cargo run --release -p ebbtide-server --example month [FOLDER]`. It prints a row for each
+//! `cargo bench -p ebbtide-server --bench month [FOLDER]`. It prints a row for each
 //! phase, and ends with an error if a value is wrong.
 
 use std::net::SocketAddr;
@@ -48,7 +48,8 @@ impl Host for There {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     if served::serve_if_asked(&arguments) {
         return;
     }

@@ -3,12 +3,12 @@
 //! the kernel permits one. For comparison it prints a miss in the engine and a request in a ring,
 //! both without a drive. Reads the given block devices; writes nothing.
 //!
-//! `cargo run --release -p ebbtide-engine --example drive_cost -- /dev/nvme0n1`. In an emulator
+//! `cargo bench -p ebbtide-engine --bench drive_cost -- /dev/nvme0n1`. In an emulator
 //! that counts instructions as nanoseconds the figures are instructions; docs/DEVICES.md has the
 //! command.
 
 mod kernel_profile;
-#[path = "../../benches/nowhere/mod.rs"]
+#[path = "../nowhere/mod.rs"]
 mod nowhere;
 
 use std::error::Error;
@@ -40,7 +40,9 @@ const PAGES: u64 = 1024;
 struct Page([u8; PAGE_BYTES]);
 
 fn main() -> ExitCode {
-    match without_drive().and_then(|()| std::env::args().skip(1).try_for_each(|d| measure(&d))) {
+    match without_drive().and_then(|()| {
+        std::env::args().skip(1).filter(|word| word != "--bench").try_for_each(|d| measure(&d))
+    }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

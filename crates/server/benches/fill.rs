@@ -2,7 +2,7 @@
 //! hashes, so each insert finds its leaf in DRAM. The keys are
 //! `key:000000000000` and so on, as in `ebbtide load`.
 //!
-//! `cargo run --release -p ebbtide-server --example fill -- STORE KEYS VALUE_BYTES CAPACITY DRAM`
+//! `cargo bench -p ebbtide-server --bench fill -- STORE KEYS VALUE_BYTES CAPACITY DRAM`
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ const SECRET: HashSecret = HashSecret([0x5eed, 0xf111]);
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let [path, keys, value_bytes, capacity, dram] = &arguments[..] else {
         return Err("expected STORE KEYS VALUE_BYTES CAPACITY DRAM".into());
     };

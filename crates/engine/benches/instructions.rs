@@ -2,7 +2,7 @@
 //! miss touches, with Valgrind. Unlike times, counts are the same on every machine with the same
 //! compiler.
 //!
-//! `cargo run --release -p ebbtide-engine --example instructions`. It needs `valgrind`. Each loop
+//! `cargo bench -p ebbtide-engine --bench instructions`. It needs `valgrind`. Each loop
 //! runs twice, the second time with twice as many steps. The difference leaves out work that
 //! happens once. A miss includes the device in memory, which copies the page, and two switches.
 //!
@@ -61,7 +61,8 @@ const CACHE: [&str; 2] = ["--cache-sim=yes", "--D1=262144,16,64"];
 const WORK_BYTES: usize = 2 * 262_144;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let done = match &arguments[..] {
         [] => print_counts(),
         [what, steps] => run(what, steps),

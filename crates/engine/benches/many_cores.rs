@@ -2,7 +2,7 @@
 //! and how often a core drove the misses of another. Rounds with 2, 8 and 16 engine cores take
 //! turns. The replacement policy is in one part, and in as many parts as that number of cores gets.
 //!
-//! `cargo run --release -p ebbtide-engine --example many_cores [FILE]` makes FILE of 1 GiB, and
+//! `cargo bench -p ebbtide-engine --bench many_cores [FILE]` makes FILE of 1 GiB, and
 //! reads and writes it by io_uring. Without FILE it uses a file in the folder for temporary files
 //! and removes it.
 
@@ -143,7 +143,7 @@ fn make(path: &Path) -> std::io::Result<()> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let temporary = std::env::temp_dir().join(format!("many-cores-{}", std::process::id()));
-    let given = std::env::args().nth(1);
+    let given = std::env::args().skip(1).find(|word| word != "--bench");
     let path = given.as_ref().map_or(temporary.as_path(), Path::new);
     make(path)?;
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path);

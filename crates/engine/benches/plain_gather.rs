@@ -18,7 +18,8 @@ use io_uring::{IoUring, opcode, types};
 const PAGE: u64 = 4096;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let [path, offset, row_bytes, depth] = &arguments[..] else {
         return Err("expected FILE OFFSET ROW_BYTES DEPTH".into());
     };

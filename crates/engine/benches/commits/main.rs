@@ -1,7 +1,7 @@
 //! Cost of durability on this machine: TPC-B-like transactions in extend memory and under every
 //! policy.
 //!
-//! `cargo run --release -p ebbtide-engine --example commits -- [FOLDER [ROUNDS]]`
+//! `cargo bench -p ebbtide-engine --bench commits -- [FOLDER [ROUNDS]]`
 //!
 //! Every transaction adds an amount to an account, its teller and its branch, and appends to a
 //! history (TPC-B, clause 1.2): it changes 104 bytes. Data is 20 times the DRAM budget. Rounds of
@@ -43,7 +43,7 @@ fn modes(folder: &Path) -> Result<Vec<Mode>, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os().skip(1).filter(|word| word != "--bench");
     let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let rounds = match arguments.next() {
         Some(rounds) => rounds.to_string_lossy().parse()?,

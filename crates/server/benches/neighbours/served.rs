@@ -22,7 +22,7 @@ pub(crate) struct Served {
 
 impl Served {
     /// Starts a server of the store `data`.
-    #[allow(dead_code, reason = "one of the examples starts caches only")]
+    #[allow(dead_code, reason = "one of the benches starts caches only")]
     pub(crate) fn start(data: &Path, capacity_bytes: u64, dram_bytes: u64) -> Served {
         Served::start_cache(data, (capacity_bytes, dram_bytes), EvictionPolicy::NoEviction)
     }
@@ -51,7 +51,7 @@ impl Served {
     }
 
     /// Stops or kills the server, and waits until it has ended.
-    #[allow(dead_code, reason = "two of the examples do not restart it")]
+    #[allow(dead_code, reason = "two of the benches do not restart it")]
     pub(crate) fn end(&mut self, kill: bool) {
         if kill {
             self.process.kill().expect("killed");
