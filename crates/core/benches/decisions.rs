@@ -86,7 +86,7 @@ fn run(kind: &str, frames: &str, misses: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Gives up the frames in turn.
+/// The frames leave in turn.
 struct Nothing {
     frames: usize,
     next: usize,

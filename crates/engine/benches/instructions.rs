@@ -54,7 +54,7 @@ const LINES: [&str; 2] = ["clean lines", "dirty lines"];
 /// Steps of these, which take longer.
 const LINES_STEPS: u64 = 10_000;
 
-/// The model of a cache: one of 256 KiB, large enough for what a core does at a time.
+/// The cache that is modelled has 256 KiB. What a core does at a time fits.
 const CACHE: [&str; 2] = ["--cache-sim=yes", "--D1=262144,16,64"];
 
 /// Bytes that the jobs read to evict everything else: twice the cache.

@@ -8,7 +8,7 @@
 //! * Django: `django.core.cache.backends.redis`, the cached sessions (two weeks), the middleware of
 //!   `cache_page` with its list of headers and its page (600 s), and `cache.get_or_set` (300 s).
 //!
-//! The popularity of keys and the sizes of values are those of published caches. Popularity follows
+//! Published caches give the popularity of keys and the sizes of values. Popularity follows
 //! Zipf's law with an exponent of 0.8 to 0.9 (Breslau et al., INFOCOM 1999). Sizes are lognormal,
 //! and most are below some kilobytes (Atikoglu et al., SIGMETRICS 2012).
 

@@ -1,5 +1,5 @@
-//! Compares hit rates of the server as a cache and of Redis at the same `maxmemory`. The loads are
-//! like those of Rails and Django.
+//! Compares hit rates of the server as a cache and of Redis at the same `maxmemory`, under loads
+//! such as the caches of Rails and Django send.
 //!
 //! `cargo bench -p ebbtide-server --bench eviction -- FOLDER SECONDS [POLICY [MIB]]`
 //!

@@ -43,8 +43,8 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 /// # Rings
 /// Orders, with their lines and NEW-ORDER rows, lie in a ring of slots for each district; so do
 /// HISTORY rows. A New-Order takes the slot of the oldest order, which leaves the database. If that
-/// order is not delivered yet, it counts as delivered, but its customer is not charged. (Without
-/// Deliveries no order is delivered; the full mix delivers 40 orders for 44.55 new ones.) District
+/// order is not delivered yet, it counts as delivered, but its customer is not charged. Without
+/// Deliveries no order is delivered. The full mix delivers 40 orders for 44.55 new ones. District
 /// rows keep the sums of the rows that have left, so that the consistency conditions stay exact.
 #[derive(Debug, Clone)]
 pub struct Database {
