@@ -140,7 +140,8 @@ fn answer_one(socket: &TcpStream, asked: &Asked) -> io::Result<()> {
         ("GET", "/metrics") => match info(&asked.way, &asked.secret) {
             Ok(info) => {
                 let times = asked.shared.upgrade().map(|shared| times(&shared));
-                ("200 OK", exposition::page(&info, &times.unwrap_or_default()))
+                let page = exposition::page(info, times.unwrap_or_default());
+                ("200 OK", page.map_err(io::Error::other)?)
             }
             Err(error) => ("503 Service Unavailable", format!("{error}\n")),
         },
@@ -148,8 +149,8 @@ fn answer_one(socket: &TcpStream, asked: &Asked) -> io::Result<()> {
         _ => ("405 Method Not Allowed", "expected GET\n".to_string()),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        exposition::CONTENT_TYPE,
         text.len()
     );
     let mut answer = head.as_bytes().chain(text.as_bytes());

@@ -68,17 +68,18 @@ impl Times {
         self
     }
 
-    /// For each power of two of microseconds up to 2³⁰: the number of calls that took at most that
-    /// long.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        let mut sum = 0;
-        self.buckets[..BUCKETS - 1].iter().enumerate().map(move |(power, count)| {
-            sum += count;
-            (1 << power, sum)
+    /// The calls in each bucket, with the longest time of the bucket in seconds: powers of two of
+    /// microseconds up to 2³⁰, and infinity.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.buckets.into_iter().enumerate().map(|(power, count)| {
+            let ends =
+                if power < BUCKETS - 1 { (1u64 << power) as f64 / 1e6 } else { f64::INFINITY };
+            (ends, count)
         })
     }
 
-    /// As [`Self::buckets`] with the last bucket included, but only buckets that have calls.
+    /// For each power of two of microseconds whose bucket has calls: the calls that took at most that
+    /// long.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
         self.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0).map(

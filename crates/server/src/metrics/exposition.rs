@@ -1,20 +1,21 @@
-//! The text format of Prometheus: each metric with help, type and numeric values.
+//! The metrics in the text format of Prometheus. A counter of `INFO` is named without `total_` and
+//! with `_total`, as Prometheus wants it.
 
-use std::fmt::Write as _;
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::MetricType::{Counter, Gauge};
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
 
 use crate::slow::Times;
 
-/// The type of a metric.
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
-}
-
-use Kind::{Counter, Gauge};
+pub(super) use prometheus_text::CONTENT_TYPE;
 
 /// Fields of `INFO` that are metrics.
-const FIELDS: &[(&str, Kind, &str)] = &[
+const FIELDS: &[(&str, MetricType, &str)] = &[
     ("uptime_in_seconds", Gauge, "Seconds since the server started."),
     ("connected_clients", Gauge, "Connections that are open."),
     ("maxclients", Gauge, "The most connections at once."),
@@ -71,81 +72,89 @@ const FIELDS: &[(&str, Kind, &str)] = &[
 ];
 
 /// Fields of a database in `INFO` that are metrics.
-const OF_DATABASES: &[(&str, Kind, &str)] = &[
+const OF_DATABASES: &[(&str, MetricType, &str)] = &[
     ("keys", Gauge, "Keys of the database."),
     ("expires", Gauge, "Keys of the database with a time of expiry."),
 ];
 
+/// What a page shows: a reply to `INFO`, and the times of commands.
+#[derive(Debug)]
+struct Told {
+    info: String,
+    times: Vec<(&'static str, Times)>,
+}
+
 /// Returns the page for a reply to `INFO` and the times of commands.
-pub(super) fn page(info: &str, times: &[(&str, Times)]) -> String {
-    let fields: Vec<(&str, &str)> =
-        info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+pub(super) fn page(info: String, times: Vec<(&'static str, Times)>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("ebbtide");
+    registry.register_collector(Box::new(Told { info, times }));
     let mut text = String::new();
-    for (name, kind, help) in FIELDS {
-        let value = fields.iter().find(|(field, _)| field == name).map(|(_, value)| *value);
-        if let Some(value) = value.filter(|value| is_number(value)) {
-            head(&mut text, name, kind.word(), help);
-            let _ = writeln!(text, "ebbtide_{name} {value}");
-        }
-    }
-    let databases = fields.iter().filter_map(|(name, parts)| {
-        let number = name.strip_prefix("db").filter(|number| number.parse::<u32>().is_ok())?;
-        Some((number, *parts))
-    });
-    let databases: Vec<(&str, &str)> = databases.collect();
-    for (part, kind, help) in OF_DATABASES.iter().filter(|_| !databases.is_empty()) {
-        head(&mut text, &format!("db_{part}"), kind.word(), help);
-        for (number, parts) in &databases {
-            let value = parts.split(',').find_map(|of| of.strip_prefix(part)?.strip_prefix('='));
-            if let Some(value) = value.filter(|value| is_number(value)) {
-                let _ = writeln!(text, "ebbtide_db_{part}{{db=\"{number}\"}} {value}");
+    prometheus_text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+impl Collector for Told {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let lines = self.info.lines().filter_map(|line| line.trim_end().split_once(':'));
+        let fields: Vec<(&str, &str)> = lines.collect();
+        for (name, kind, help) in FIELDS {
+            let field = fields.iter().find(|(field, _)| field == name);
+            if let Some(value) = field.and_then(|(_, value)| number(value)) {
+                let name = name.strip_prefix("total_").unwrap_or(name);
+                put(encoder.encode_descriptor(name, help, None, *kind)?, *kind, value)?;
             }
         }
-    }
-    histograms(&mut text, times);
-    text
-}
-
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Counter => "counter",
-            Gauge => "gauge",
+        let databases = fields.iter().filter_map(|(name, parts)| {
+            let number = name.strip_prefix("db").filter(|number| number.parse::<u32>().is_ok())?;
+            Some((number, *parts))
+        });
+        let databases: Vec<(&str, &str)> = databases.collect();
+        for (part, kind, help) in OF_DATABASES.iter().filter(|_| !databases.is_empty()) {
+            let name = format!("db_{part}");
+            let mut metric = encoder.encode_descriptor(&name, help, None, *kind)?;
+            for (database, parts) in &databases {
+                let mut parts = parts.split(',');
+                let value = parts.find_map(|of| of.strip_prefix(part)?.strip_prefix('='));
+                if let Some(value) = value.and_then(number) {
+                    put(metric.encode_family(&[("db", *database)])?, *kind, value)?;
+                }
+            }
         }
+        self.histograms(&mut encoder)
     }
 }
 
-fn is_number(value: &str) -> bool {
-    value.parse::<f64>().is_ok_and(f64::is_finite)
-}
-
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = write!(text, "# HELP ebbtide_{name} {help}\n# TYPE ebbtide_{name} {kind}\n");
-}
-
-/// Appends the histograms of command times, from start to reply.
-fn histograms(text: &mut String, times: &[(&str, Times)]) {
-    const NAME: &str = "command_duration_seconds";
-    if times.is_empty() {
-        return;
-    }
-    head(text, NAME, "histogram", "Time of commands, waiting for flash included.");
-    for (command, times) in times {
-        for (us, count) in times.buckets() {
-            let seconds = us as f64 / 1e6;
-            let _ = writeln!(
-                text,
-                "ebbtide_{NAME}_bucket{{command=\"{command}\",le=\"{seconds}\"}} {count}"
-            );
+impl Told {
+    /// Writes the histograms of command times, from start to reply.
+    fn histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        const HELP: &str = "Time of commands, waiting for flash included.";
+        if self.times.is_empty() {
+            return Ok(());
         }
-        let (calls, seconds) = (times.calls, times.total_us as f64 / 1e6);
-        let _ = write!(
-            text,
-            "ebbtide_{NAME}_bucket{{command=\"{command}\",le=\"+Inf\"}} {calls}\n\
-             ebbtide_{NAME}_sum{{command=\"{command}\"}} {seconds}\n\
-             ebbtide_{NAME}_count{{command=\"{command}\"}} {calls}\n"
-        );
+        let (name, kind) = ("command_duration_seconds", MetricType::Histogram);
+        let mut metric = encoder.encode_descriptor(name, HELP, None, kind)?;
+        for (command, times) in &self.times {
+            let (calls, seconds) = (times.calls, times.total_us as f64 / 1e6);
+            let buckets: Vec<(f64, u64)> = times.buckets().collect();
+            let labels = [("command", *command)];
+            let mut metric = metric.encode_family(&labels)?;
+            metric.encode_histogram::<NoLabelSet>(seconds, calls, &buckets, None)?;
+        }
+        Ok(())
     }
+}
+
+/// Writes a value.
+fn put(mut metric: MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt::Result {
+    match kind {
+        Counter => metric.encode_counter(&value, None::<&Exemplar<NoLabelSet, f64>>),
+        _ => metric.encode_gauge(&value),
+    }
+}
+
+/// Reads a number that is finite.
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 #[cfg(test)]
@@ -161,21 +170,21 @@ mod tests {
         [3, 900].into_iter().for_each(|us| slow.note(5, Duration::from_micros(us), &[], b"", 0));
         let info = "# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:00000000\r\nuptime_in_seconds:5\r\n\r\n\
                     # Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\nmemory_miss_ratio:nan\r\n";
-        let text = page(info, &[("get", slow.times(5))]);
+        let text = page(info.to_string(), vec![("get", slow.times(5))]).unwrap();
         let mut known = String::new();
         for line in text.lines() {
             if let Some(of_type) = line.strip_prefix("# TYPE ") {
                 known = of_type.split(' ').next().unwrap().into();
             } else if !line.starts_with('#') {
                 let (name, value) = line.rsplit_once(' ').unwrap();
-                assert!(name.starts_with(&known) && is_number(value), "{line}");
+                assert!(name.starts_with(&known) && number(value).is_some(), "{line}");
             }
         }
         for line in [
             "# TYPE ebbtide_uptime_in_seconds gauge",
-            "ebbtide_uptime_in_seconds 5",
-            "ebbtide_db_keys{db=\"0\"} 3",
-            "ebbtide_command_duration_seconds_bucket{command=\"get\",le=\"0.000004\"} 1",
+            "ebbtide_uptime_in_seconds 5.0",
+            "ebbtide_db_keys{db=\"0\"} 3.0",
+            "ebbtide_command_duration_seconds_bucket{command=\"get\",le=\"4e-06\"} 1",
             "ebbtide_command_duration_seconds_bucket{command=\"get\",le=\"+Inf\"} 2",
             "ebbtide_command_duration_seconds_sum{command=\"get\"} 0.000903",
         ] {

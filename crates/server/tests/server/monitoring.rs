@@ -1,5 +1,6 @@
 //! Monitoring: `INFO`, and the port for Prometheus.
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
@@ -15,6 +16,30 @@ fn scrape(address: SocketAddr) -> String {
     let mut text = String::new();
     socket.read_to_string(&mut text).expect("an answer");
     text
+}
+
+/// The file of a dashboard for Grafana.
+const DASHBOARD: &str = include_str!("../../../../packaging/grafana.json");
+
+/// Words of a text that begin as the names of metrics do.
+fn metrics_of(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|character: char| !character.is_alphanumeric() && character != '_');
+    words.filter(|word| word.starts_with("ebbtide_"))
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_are_there() {
+    let server = server();
+    let mut client = server.client();
+    assert_eq!(client.call("set a 1 ex 1000"), ok());
+    let text = scrape(server.metrics.expect("it listens"));
+    // The costs of commands and misses come once their shares have changed.
+    let later = ["ebbtide_cpu_us_per_command_without_misses", "ebbtide_cpu_us_per_miss"];
+    let known: HashSet<&str> = metrics_of(&text).chain(later).collect();
+    let asked: HashSet<&str> = metrics_of(DASHBOARD).collect();
+    assert!(asked.len() > 20, "{asked:?}");
+    let unknown: Vec<_> = asked.difference(&known).collect();
+    assert!(unknown.is_empty(), "{unknown:?} in {text}");
 }
 
 #[test]
@@ -35,7 +60,7 @@ fn slow_scrapers_keep_neither_others_nor_the_end_of_the_server_waiting() {
         "# TYPE ebbtide_uptime_in_seconds gauge",
         "# TYPE ebbtide_command_duration_seconds histogram",
         "ebbtide_command_duration_seconds_count{command=\"set\"} 1",
-        "ebbtide_db_keys{db=\"0\"} 1",
+        "ebbtide_db_keys{db=\"0\"} 1.0",
     ] {
         assert!(text.lines().any(|found| found.trim_end() == line), "{line} in {text}");
     }
