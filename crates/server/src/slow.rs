@@ -78,8 +78,8 @@ impl Times {
         })
     }
 
-    /// For each power of two of microseconds whose bucket has calls: the calls that took at most that
-    /// long.
+    /// For each power of two of microseconds whose bucket has calls: the calls that took at most
+    /// that long.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
         self.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0).map(

@@ -1,5 +1,5 @@
-//! [`Storage`]: the engine under the keys, as commands see it. It has their section of `INFO` and the
-//! CPU time of misses.
+//! [`Storage`]: the engine under the keys, as commands see it. It has their section of `INFO`, and
+//! the CPU time of misses.
 
 use std::fmt::Write as _;
 use std::path::Path;
