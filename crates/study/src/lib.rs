@@ -13,6 +13,7 @@
 //! * [`analytic`]: closed formulas for queues, bandwidth, cost and lifetime.
 //! * [`energy`]: the energy of a run, from its counters and a table of energies per operation.
 //! * [`claims`]: a paper's claim, its tolerance, and the verdict on a result.
+//! * [`convergence`]: the length that a run needs for its tail.
 //! * [`market`]: the prices of memory, and the drives that hold the data.
 //! * [`gc_share`]: the share of requests that garbage collection blocks.
 //! * [`side_by_side`]: runs on host threads. Their number does not change the results.
@@ -39,6 +40,7 @@
 pub mod analytic;
 pub mod claims;
 pub mod compare;
+pub mod convergence;
 pub mod energy;
 pub mod gc_share;
 pub mod market;

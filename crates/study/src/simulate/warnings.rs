@@ -3,9 +3,7 @@
 use ebbtide_sim::memory_side::CacheCounters;
 use ebbtide_sim::{Outcome, Replay};
 
-/// A run shorter than this many times its p99 misses some of the longest jobs, as they do not end
-/// in it.
-const LONG_ENOUGH: f64 = 10.0;
+use crate::convergence::{self, LONG_ENOUGH};
 
 /// The least number of measurements beyond a percentile.
 const BEYOND: u64 = 10;
@@ -19,13 +17,12 @@ const MISSES: u64 = 100;
 /// The warnings about a run of a program.
 pub(super) fn of_run(outcome: &Outcome) -> Vec<String> {
     let mut warnings = Vec::new();
-    let p99 = outcome.service_ns.p99.max(1);
-    let lasts = outcome.simulated_ns as f64 / p99 as f64;
+    let lasts = convergence::lasts(outcome);
     if lasts < LONG_ENOUGH {
         warnings.push(format!(
             "the run lasts {lasts:.1} times its p99 of {:.1} us, so that some of the longest jobs do \
              not end in it: tails are too low; run more --jobs",
-            p99 as f64 / 1e3
+            outcome.service_ns.p99 as f64 / 1e3
         ));
     }
     if outcome.jobs / 100 < BEYOND {

@@ -3,6 +3,7 @@
 mod collections;
 pub(super) mod drives;
 mod host;
+mod length;
 mod rows;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan};
 use ebbtide_study::claims::{Findings, geometric_mean, mean};
+use ebbtide_study::convergence::until_converged;
 use ebbtide_study::runs::run_all;
 use ebbtide_study::size::figure1;
 use ebbtide_workloads::Kind;
@@ -21,6 +23,7 @@ pub(super) use self::collections::Collections;
 use self::collections::{Devices, Requests};
 pub(super) use self::drives::DriveRow;
 pub(super) use self::host::Host;
+pub(super) use self::length::{DRAM_ONLY_LOAD, GivenUp, at_load, crossing};
 pub(super) use self::rows::{
     AssumptionRow, BlockedRow, ByDesign, IntervalRow, LoadRow, ScaleRow, SkewRow, SpreadRow,
     TailCauseRow, WorkloadRow, of,
@@ -112,6 +115,12 @@ pub(super) const SEEDS: u64 = 3;
 
 /// Load of AstriFlash in Fig. 10, as a share of DRAM-only's throughput.
 pub(super) const LOADS: [f64; 8] = [0.2, 0.5, 0.8, 0.88, 0.9, 0.92, 0.94, 0.96];
+
+/// The load of Fig. 10 with almost no queue.
+pub(super) const QUIET_LOAD: f64 = 0.2;
+
+/// The load of Fig. 10 at which the parts of tails are compared.
+pub(super) const QUEUEING_LOAD: f64 = 0.9;
 
 /// The designs of Fig. 10.
 pub(super) const LOADED: [&str; 2] = ["dram-only", "astriflash"];
@@ -316,19 +325,19 @@ impl Run {
         Ok(Plan {
             config: resolve(self.design, &given)?.scaled(1, denominator),
             workload: self.workload,
-            jobs: self.jobs.unwrap_or(self.enough_jobs(options.quick)),
+            jobs: self.jobs.unwrap_or(self.first_jobs()),
             seed: options.seed + self.seed,
             arrivals: self.load.map_or(Offered::Saturating, Offered::PoissonShare),
         })
     }
 
-    /// The number of jobs for ten thousand misses or more, and for a run longer than the longest
-    /// jobs. A quick run has too few for tails. The note of a finding says so.
-    fn enough_jobs(&self, quick: bool) -> u64 {
+    /// The number of jobs for ten thousand misses or more. Some tails need more. A full run has
+    /// these ([`length`]). In a quick run the note of a finding says that they are missing.
+    fn first_jobs(&self) -> u64 {
         match (self.load, self.workload) {
             // The tail of a nearly saturated queue needs many jobs.
             (Some(_), _) => 150_000,
-            (_, Kind::Silo) if quick => 8_000,
+            (_, Kind::Silo) => 8_000,
             (_, Kind::Tpcc) => 5_000,
             _ => 20_000,
         }
@@ -442,7 +451,7 @@ pub(super) fn count(sets: &[Runs], options: &ReproduceOptions) -> usize {
 pub(crate) struct Outcomes(Vec<(Run, Outcome)>);
 
 impl Outcomes {
-    /// Does all runs.
+    /// Does all runs. If the run is not quick, those that are too short for their tails run again.
     fn new(
         sets: &[Runs],
         options: &ReproduceOptions,
@@ -450,8 +459,26 @@ impl Outcomes {
     ) -> Result<Outcomes, ReproduceError> {
         let runs = all(options.quick, sets);
         let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<Vec<_>, _>>()?;
-        let outcomes = run_all(&plans, options.threads, watch)?;
-        Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
+        let of = |outcomes: &[Outcome]| {
+            Outcomes(runs.iter().cloned().zip(outcomes.iter().cloned()).collect())
+        };
+        let mut done = 0.0;
+        let run = |asked: &[(usize, u64)]| {
+            let longer = |&(number, length): &(usize, u64)| {
+                let plan = &plans[number];
+                Plan { jobs: plan.jobs * length, ..plan.clone() }
+            };
+            let longer: Vec<Plan> = asked.iter().map(longer).collect();
+            // The number of further rounds is unknown, so each has half of the rest.
+            let from = done;
+            done = if options.quick { 1.0 } else { f64::midpoint(from, 1.0) };
+            watch.within(from, done, |watch| run_all(&longer, options.threads, watch))
+        };
+        let outcomes = until_converged(plans.len(), run, |outcomes| match options.quick {
+            true => Vec::new(),
+            false => length::wanted(sets, &of(outcomes)),
+        })?;
+        Ok(of(&outcomes))
     }
 
     /// The outcome of `run`.

@@ -4,15 +4,13 @@ pub(super) mod tails;
 
 use super::AstriFlash;
 use super::experiments::{
-    self, BlockedRow, Collections, IntervalRow, LoadRow, OPTIMISTIC, Outcomes, RANGE_US, Run,
-    SHARED_LESS, ScaleRow, TPCC_US, TYPICAL_US, TailCauseRow, WORKLOADS, WorkloadRow, over_seeds,
+    self, BlockedRow, Collections, DRAM_ONLY_LOAD, GivenUp, IntervalRow, LOADED, LoadRow,
+    OPTIMISTIC, Outcomes, QUEUEING_LOAD, QUIET_LOAD, RANGE_US, Run, SHARED_LESS, ScaleRow, TPCC_US,
+    TYPICAL_US, TailCauseRow, WORKLOADS, WorkloadRow, at_load, crossing, over_seeds,
 };
 use ebbtide_report::statistics::Estimate;
 use ebbtide_study::claims::{CONVERGED, Claim, Finding, Verdict, mean};
 use ebbtide_study::size::figure1;
-
-/// The load of DRAM-only for the comparison of its tail with AstriFlash's.
-const DRAM_ONLY_LOAD: f64 = 0.96;
 
 fn interval(estimate: Estimate, unit: &str) -> String {
     match estimate.half_width() {
@@ -223,14 +221,6 @@ fn interval_for(r: &AstriFlash, design: &str, share: f64) -> f64 {
     crossing(r.intervals.iter().map(point), share).unwrap_or(f64::INFINITY)
 }
 
-/// The point where the rising line through `points` reaches `level`.
-fn crossing(points: impl Iterator<Item = (f64, f64)>, level: f64) -> Option<f64> {
-    let points: Vec<(f64, f64)> = points.collect();
-    let pair = points.windows(2).find(|pair| pair[0].1 <= level && level < pair[1].1)?;
-    let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
-    Some(x0 + (level - y0) / (y1 - y0) * (x1 - x0))
-}
-
 /// The assumption that changes the throughput of `design` most, in words.
 fn moved(r: &AstriFlash, design: &str) -> String {
     let of_design = || r.assumptions.iter().filter(|row| row.design == design);
@@ -327,12 +317,6 @@ fn at_scales(
     format!("; {}", r.scales.iter().map(at).collect::<Vec<_>>().join(", "))
 }
 
-/// A point of Fig. 10.
-fn at_load<'a>(r: &'a AstriFlash, design: &str, load: f64) -> &'a LoadRow {
-    let row = r.loads.iter().find(|row| row.design == design && row.load == load);
-    row.expect("this load was run")
-}
-
 /// The finding. It has not converged if seeds disagree on a tail of `rows`.
 fn if_known(rows: &[&LoadRow], finding: Finding) -> Finding {
     let unknown = rows.iter().find(|row| !row.response_p99_us.is_within(CONVERGED));
@@ -350,25 +334,20 @@ fn if_known(rows: &[&LoadRow], finding: Finding) -> Finding {
 
 /// Judges AS37: load given up for DRAM-only's p99 at 96% load.
 pub(crate) fn load_given_up(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
-    let of = |design: &'static str| r.loads.iter().filter(move |row| row.design == design);
-    let limit_row = at_load(r, "dram-only", DRAM_ONLY_LOAD);
-    let limit = limit_row.response_p99_us.mean;
-    let points = of("astriflash").map(|row| (row.load, row.response_p99_us.mean));
-    let equal = crossing(points, limit).unwrap_or(DRAM_ONLY_LOAD);
-    let below = of("astriflash").rfind(|row| row.load <= equal);
-    let above = of("astriflash").find(|row| row.load > equal);
-    let around: Vec<&LoadRow> = below.into_iter().chain(above).chain([limit_row]).collect();
+    let GivenUp { limit, equal, around } = GivenUp::of(&r.loads);
+    let limit = limit.response_p99_us;
     let finding = claim.finding("", 100.0 * (DRAM_ONLY_LOAD - equal));
     vec![if_known(&around, finding).note(format!(
-        "At {TYPICAL_US} us between misses AstriFlash has that tail at {:.1}% load: {limit:.0} us {}",
+        "At {TYPICAL_US} us between misses AstriFlash has that tail at {:.1}% load: {:.0} us {}",
         100.0 * equal,
-        interval(limit_row.response_p99_us, " us"),
+        limit.mean,
+        interval(limit, " us"),
     ))]
 }
 
 /// Judges AS38: p99 at low load.
 pub(crate) fn low_load(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
-    let [quiet_dram, quiet] = ["dram-only", "astriflash"].map(|design| at_load(r, design, 0.2));
+    let [quiet_dram, quiet] = LOADED.map(|design| at_load(&r.loads, design, QUIET_LOAD));
     let longer = quiet.response_p99_us.mean > quiet_dram.response_p99_us.mean;
     vec![if_known(&[quiet, quiet_dram], claim.finding("", longer)).note(format!(
         "At 20% load {:.0} us against {:.0}.",
@@ -378,7 +357,7 @@ pub(crate) fn low_load(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
 
 /// Judges AS47: why the tail holds.
 pub(crate) fn queueing(claim: &Claim, r: &AstriFlash) -> Vec<Finding> {
-    let [dram_only, astriflash] = ["dram-only", "astriflash"].map(|design| at_load(r, design, 0.9));
+    let [dram_only, astriflash] = LOADED.map(|design| at_load(&r.loads, design, QUEUEING_LOAD));
     let queued = |row: &LoadRow| 1.0 - row.service_p99_us.mean / row.response_p99_us.mean;
     let holds = astriflash.service_p99_us.mean > dram_only.service_p99_us.mean
         && queued(astriflash) < queued(dram_only);
@@ -420,16 +399,4 @@ pub(crate) fn collections_of_four_times_the_planes(claim: &Claim, r: &AstriFlash
             .map(|found| found.note(measured.asked()).note(measured.own()).note(measured.sweep()))
     };
     r.collections.iter().flat_map(found).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_level_is_crossed_between_points() {
-        let points = [(1.0, 10.0), (2.0, 20.0), (4.0, 40.0)];
-        assert_eq!(crossing(points.into_iter(), 30.0), Some(3.0));
-        assert_eq!(crossing(points.into_iter(), 50.0), None);
-    }
 }

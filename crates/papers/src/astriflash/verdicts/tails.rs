@@ -2,6 +2,7 @@
 
 use ebbtide_report::statistics::Estimate;
 use ebbtide_study::claims::{CONVERGED, Claim, Finding, Verdict, mean};
+use ebbtide_study::convergence::{self, LONG_ENOUGH};
 use ebbtide_study::simulate::spent;
 
 use super::{at_scales, interval, percent, with_causes_changed};
@@ -97,9 +98,6 @@ fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
     )
 }
 
-/// A run shorter than this many times its p99 misses some of the longest jobs.
-const LONG_ENOUGH: f64 = 10.0;
-
 /// The finding for all workloads together. It has not converged if one of them was cut short.
 fn of_all(outcomes: &Outcomes, design: &'static str, finding: Finding) -> Finding {
     let short: Vec<&str> = WORKLOADS
@@ -121,10 +119,7 @@ fn of_all(outcomes: &Outcomes, design: &'static str, finding: Finding) -> Findin
 fn cut_short(outcomes: &Outcomes, workload: &str, design: &'static str) -> Option<String> {
     let (_, kind) = WORKLOADS.iter().find(|(name, _)| *name == workload)?;
     let run = Run::of(design, *kind);
-    let lasts = |run: &Run| {
-        let outcome = outcomes.of(run);
-        outcome.simulated_ns as f64 / outcome.service_ns.p99 as f64
-    };
+    let lasts = |run: &Run| convergence::lasts(outcomes.of(run));
     if lasts(&run) >= LONG_ENOUGH {
         return None;
     }
