@@ -15,7 +15,8 @@ pub(crate) struct Arguments {
     /// Paper: astriflash, flatflash, hams, cxl-flash, or all [default: all, with --quick]
     #[arg(value_parser = names::of::<String>(paper_names()), hide_possible_values = true)]
     paper: Option<String>,
-    /// Simulate a small part of the capacities: minutes instead of most of an hour
+    /// Simulate a smaller part of the capacities (AstriFlash and FlatFlash: 1/64 instead of 1/32),
+    /// with a fixed number of jobs. A full run adds jobs until tails have converged
     #[arg(long)]
     quick: bool,
     /// Also measure the papers' statements on real hosts on this machine. This takes seconds and,
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         for paper in &papers {
             let Paper { about, full_run, .. } = paper;
             say(&format!(
-                "{about}: at the paper's capacities this takes {full_run} on two cores; --quick takes minutes"
+                "{about}: a full run takes {full_run} on two cores; --quick takes minutes"
             ));
         }
     }

@@ -29,7 +29,7 @@ pub(super) const PAPER: Paper = Paper {
     name: "cxl-flash",
     claims: claims::CLAIMS,
     about: "CXL-flash, USENIX ATC 2023",
-    full_run: "an hour or two",
+    full_run: "about 20 minutes at the paper's capacities",
     runs: |options| {
         let sets = needed(&claims::RECORDS, &options.selection);
         let given = experiments::given(options)?;
