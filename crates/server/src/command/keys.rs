@@ -445,12 +445,7 @@ pub(super) fn memory<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
                 call.reply.integer((bytes + key.bytes.len() as u64 + 24) as i64);
             }
             Some(entry) => {
-                let value_bytes = entry.value_bytes;
-                let bytes = if entry.is_inline() {
-                    value_bytes
-                } else {
-                    value_bytes.next_multiple_of(4096)
-                };
+                let bytes = entry.stored_bytes();
                 call.reply.integer((bytes + key.bytes.len() as u64 + 24) as i64);
             }
         }

@@ -103,7 +103,7 @@ fn replies() -> Vec<Limit> {
             "overwriting a value of more than 32,704 bytes",
             "the new value is written beside the old one, so it needs free pages: its bytes and a thousandth more. \
              Others read the old value until the new one is there, and its client may break off. Without room, `DEL` \
-             first. Shorter values of the same number of pages need none"
+             first. Shorter values need none for one of the same number of pages that is not longer"
                 .into(),
         ),
         (

@@ -2,7 +2,9 @@
 
 use ebbtide_core::{Memory, PAGE_BYTES};
 
-use super::entry::{Entry, LargeId, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline};
+use super::entry::{
+    Entry, LargeId, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline, tail_bytes,
+};
 use super::key::{KEY_BYTES_MAX, Key};
 use super::layout::Numbers;
 use super::pages::{Full, RESERVE_PAGES};
@@ -33,22 +35,41 @@ impl Keyspace {
             let old = self.put(memory, database, key, &entry, value)?;
             return Ok(self.give_replaced(memory, old));
         }
+        let tail_bytes = tail_bytes(key.bytes, value.len());
+        match self.set_listed(memory, (database, key), value, expires_at_ms, tail_bytes) {
+            // The pages of the old value may have room that the leaf does not have.
+            Err(Full) if tail_bytes > 0 => {
+                self.set_listed(memory, (database, key), value, expires_at_ms, 0)
+            }
+            set => set,
+        }
+    }
+
+    /// As [`set`](Keyspace::set), for a value in pages with a tail of this many bytes.
+    fn set_listed<M: Memory>(
+        &self,
+        memory: &mut M,
+        (database, key): (usize, &Key<'_>),
+        value: &[u8],
+        expires_at_ms: Option<u64>,
+        tail_bytes: usize,
+    ) -> Result<bool, Full> {
+        let value_bytes = value.len() as u64;
+        let (in_pages, tail) = value.split_at(value.len() - tail_bytes);
         // Pages that the key has already are overwritten.
         let old = self.find(memory, database, key, &mut Vec::new());
-        let had = match old.as_ref().map(|old| &old.place) {
-            Some(Place::Listed(numbers)) => numbers.clone(),
-            _ => Numbers::new(),
-        };
-        let wanted = pages_of(value_bytes) as usize;
-        let (before, kept) = (had.len(), had.len().min(wanted));
-        let listed = self.list(memory, Numbers::from_slice(&had[..kept]), value_bytes)?;
-        let place = Place::Listed(listed.0);
+        let had = old.as_ref().map_or(&[][..], |old| old.place.numbers());
+        let had = Numbers::from_slice(had);
+        let bytes = in_pages.len() as u64;
+        let (before, kept) = (had.len(), had.len().min(pages_of(bytes) as usize));
+        let listed = self.list(memory, Numbers::from_slice(&had[..kept]), bytes)?;
+        let place = Place::listed(listed.0, tail);
         let entry = Entry { value_bytes, expires_at_ms, place: place.clone() };
         let old = self.put_listed(memory, database, key, &entry, kept)?;
         for number in &had[..kept] {
             memory.forget(self.pages.address(*number).page());
         }
-        values::write(&self.pages, memory, &place, 0, value);
+        values::write(&self.pages, memory, &place, 0, in_pages);
         Ok(match old {
             Some(_) if before > 0 => {
                 Listed(had).give_from(&self.pages, memory, kept);
@@ -60,7 +81,8 @@ impl Keyspace {
 
     /// Writes at most [`WHOLE_BYTES_MAX`] bytes into the value of an entry that was found, from
     /// byte `offset` on. Bytes between its end and `offset` become zeros. The value is not
-    /// [inline](Entry::is_inline).
+    /// [inline](Entry::is_inline). A tail that changes moves to a page, as more changes may follow.
+    /// It stays next to the key if no page is free.
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; the value then is as before.
@@ -79,10 +101,9 @@ impl Keyspace {
         const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
         assert!(!entry.is_inline() && offset + bytes.len() as u64 <= VALUE_BYTES_MAX);
         let end = (offset + bytes.len() as u64).max(entry.value_bytes);
-        let gap = (entry.value_bytes..offset).step_by(ZEROS.len());
-        let gap = gap.map(|at| (at, (offset - at).min(ZEROS.len() as u64) as usize));
         if let Some(mut large) = self.open_large(memory, entry) {
-            for (at, count) in gap {
+            for at in (entry.value_bytes..offset).step_by(ZEROS.len()) {
+                let count = (offset - at).min(ZEROS.len() as u64) as usize;
                 self.write_large(memory, &mut large, at, &ZEROS[..count])?;
             }
             self.write_large(memory, &mut large, offset, bytes)?;
@@ -92,19 +113,47 @@ impl Keyspace {
                 self.extend_large(memory, database, key, &large, entry.expires_at_ms)
             };
         }
-        let Place::Listed(numbers) = &entry.place else { unreachable!("it is in pages") };
-        let before = numbers.len();
-        let listed = self.list(memory, numbers.clone(), end)?;
-        let place = Place::Listed(listed.0.clone());
-        for (at, count) in gap {
-            values::write(&self.pages, memory, &place, at, &ZEROS[..count]);
+        let tail = entry.place.tail();
+        let in_pages = entry.value_bytes - tail.len() as u64;
+        let early = in_pages.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let (early, late) = bytes.split_at(early);
+        if !late.is_empty() || end > entry.value_bytes {
+            let mut rest = tail.to_vec();
+            rest.resize((end - in_pages) as usize, 0);
+            let at = (offset.max(in_pages) - in_pages) as usize;
+            rest[at..at + late.len()].copy_from_slice(late);
+            if self.put_rest(memory, (database, key), entry, &rest, 0).is_err() {
+                let tail_bytes = tail_bytes(key.bytes, end as usize);
+                self.put_rest(memory, (database, key), entry, &rest, tail_bytes)?;
+            }
         }
-        values::write(&self.pages, memory, &place, offset, bytes);
-        if end > entry.value_bytes {
-            let entry = Entry { value_bytes: end, place, ..*entry };
-            self.put_listed(memory, database, key, &entry, before)?;
-        }
+        values::write(&self.pages, memory, &entry.place, offset, early);
         Ok(())
+    }
+
+    /// Writes the `rest` of an entry's value, from the end of its bytes in pages on. The last
+    /// `tail_bytes` of them become the value's tail, and the others lie in pages. The key has the
+    /// entry then. Returns its old one.
+    fn put_rest<M: Memory>(
+        &self,
+        memory: &mut M,
+        (database, key): (usize, &Key<'_>),
+        entry: &Entry,
+        rest: &[u8],
+        tail_bytes: usize,
+    ) -> Result<Option<Entry>, Full> {
+        let numbers = entry.place.numbers();
+        let begins = entry.value_bytes - entry.place.tail().len() as u64;
+        let paged = rest.len().checked_sub(tail_bytes).ok_or(Full)?;
+        let (paged, tail) = rest.split_at(paged);
+        let listed =
+            self.list(memory, Numbers::from_slice(numbers), begins + paged.len() as u64)?;
+        let place = Place::listed(listed.0, tail);
+        let value_bytes = begins + rest.len() as u64;
+        let new = Entry { value_bytes, place, expires_at_ms: entry.expires_at_ms };
+        let old = self.put_listed(memory, database, key, &new, numbers.len())?;
+        values::write(&self.pages, memory, &new.place, begins, paged);
+        Ok(old)
     }
 
     /// Adds pages to `numbers` until they hold this many bytes.
@@ -163,9 +212,12 @@ impl Keyspace {
     ) -> Result<(), Full> {
         let mut value = Vec::new();
         let Some(entry) = self.find(memory, database, from, &mut value) else { return Ok(()) };
-        let fits = !entry.is_inline() || fits_inline(to.bytes, value.len());
+        let fits = entry.fits_beside(to.bytes);
         if let Some(packed) = self.open_collection(to, &entry, &value).filter(|_| !fits) {
             self.store_unpacked(memory, to_database, to, packed)?;
+        } else if !fits && !entry.is_inline() {
+            let old = self.put_rest(memory, (to_database, to), &entry, entry.place.tail(), 0)?;
+            self.give_replaced(memory, old);
         } else if !fits {
             self.set(memory, to_database, to, &value, entry.expires_at_ms)?;
         } else {
@@ -245,8 +297,9 @@ impl Keyspace {
         before: usize,
     ) -> Result<Option<Entry>, Full> {
         let put = self.put(memory, database, key, entry, &[]);
-        if let (Err(Full), Place::Listed(numbers)) = (&put, &entry.place) {
-            Listed(numbers.clone()).give_from(&self.pages, memory, before);
+        if put.is_err() {
+            let numbers = Numbers::from_slice(entry.place.numbers());
+            Listed(numbers).give_from(&self.pages, memory, before);
         }
         put
     }
@@ -279,8 +332,9 @@ impl Keyspace {
     /// [`reclaim_large`](Keyspace::reclaim_large).
     pub(super) fn give_pages<M: Memory>(&self, memory: &mut M, entry: &Entry) {
         match (&entry.place, entry.large()) {
-            (Place::Listed(numbers), _) => {
-                Listed(numbers.clone()).give_from(&self.pages, memory, 0);
+            (Place::Listed(_) | Place::Tailed(_), _) => {
+                let numbers = Numbers::from_slice(entry.place.numbers());
+                Listed(numbers).give_from(&self.pages, memory, 0);
             }
             (Place::Collection { roots, .. }, _) => {
                 roots.iter().for_each(|root| detached::add(self, memory, LargeId(*root)));

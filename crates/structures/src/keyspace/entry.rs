@@ -7,10 +7,11 @@
 //! * The length of the value, and two bits for the place of the value.
 //! * The time of expiry, if there is one.
 //!
-//! The key follows, then the value or the numbers of its pages. The hash is not stored, because it
-//! follows from the key.
+//! The key follows, then the value or the numbers of its pages. A value may have a *tail*: its
+//! bytes beyond whole pages follow the numbers of these pages. A bit of the length says so. The
+//! hash is not stored, because it follows from the key.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 use super::kind::{Kind, roots_of_tag};
@@ -18,8 +19,7 @@ use super::layout::{DATA_BYTES, LEAF_BYTES, Numbers, PageNumber, SLOT_BYTES, cop
 use super::pages::HELD_MAX;
 use super::varint::{number_bytes, take_number};
 
-/// The largest entry with its value inline, in bytes: a leaf holds two. Larger values lie in pages
-/// of their own.
+/// The largest entry with a value or a tail, in bytes: a leaf holds two.
 const INLINE_BYTES_MAX: usize = LEAF_BYTES / 2 - SLOT_BYTES;
 
 /// The most pages of a value that its entry lists. A longer value has pages of page numbers.
@@ -31,6 +31,11 @@ const NUMBERS_PER_PAGE: usize = HELD_MAX as usize;
 /// The largest value that is written in one piece. Larger ones are written piece by piece:
 /// [`Large`](super::Large).
 pub const WHOLE_BYTES_MAX: usize = LISTED_MAX * DATA_BYTES;
+
+/// The bit of a listed value's length that says that the entry has its tail. No listed value is as
+/// long.
+const TAILED: u32 = 1 << 15;
+const _: () = assert!(WHOLE_BYTES_MAX < TAILED as usize);
 
 /// The largest value, in bytes. It is Redis's limit.
 pub const VALUE_BYTES_MAX: u64 = 512 << 20;
@@ -56,7 +61,8 @@ const DESCRIPTOR_BYTES_MAX: usize = 9;
 struct EntryHeader {
     key_bytes: usize,
     place: u8,
-    value_bytes: u32,
+    /// The length of the value, perhaps with the bit [`TAILED`].
+    length: u32,
     expires_at_ms: Option<u64>,
     /// Bytes of this header.
     bytes: usize,
@@ -81,7 +87,7 @@ impl EntryHeader {
         Some(EntryHeader {
             key_bytes: usize::from((key >> 1) as u16),
             place: value as u8 & 3,
-            value_bytes: (value >> 2) as u32,
+            length: (value >> 2) as u32,
             expires_at_ms,
             bytes: bytes.len() - rest.len(),
         })
@@ -94,12 +100,28 @@ impl EntryHeader {
 
     /// Returns the number of bytes after the key.
     fn payload_bytes(&self) -> usize {
-        let pages = (self.value_bytes as usize).div_ceil(DATA_BYTES);
+        let length = self.length as usize;
         match self.place {
-            INLINE | COLLECTION => self.value_bytes as usize,
-            LISTED => 4 * pages,
-            _ => 4 * pages.div_ceil(NUMBERS_PER_PAGE),
+            INLINE | COLLECTION => length,
+            LISTED => {
+                let (pages, tail_bytes) = self.listed();
+                4 * pages + tail_bytes
+            }
+            _ => 4 * length.div_ceil(DATA_BYTES).div_ceil(NUMBERS_PER_PAGE),
         }
+    }
+
+    /// Returns the number of pages of a value that lists them, and the bytes of its tail.
+    fn listed(&self) -> (usize, usize) {
+        let length = (self.length & !TAILED) as usize;
+        match self.has_tail() {
+            false => (length.div_ceil(DATA_BYTES), 0),
+            true => (length / DATA_BYTES, length % DATA_BYTES),
+        }
+    }
+
+    fn has_tail(&self) -> bool {
+        self.place == LISTED && self.length & TAILED != 0
     }
 
     fn entry_bytes(&self) -> usize {
@@ -114,10 +136,47 @@ pub(super) enum Place {
     Inline,
     /// In these pages.
     Listed(Numbers),
+    /// In whole pages, and its tail in the entry itself.
+    Tailed(Box<Tailed>),
     /// In pages that are listed in these pages. Each of these also names the next.
     Chained(Numbers),
     /// In the entry itself, or in trees with these roots, which the entry names.
     Collection { kind: Kind, roots: Numbers },
+}
+
+/// A value of whole pages and a tail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tailed {
+    pub(super) numbers: Numbers,
+    /// The bytes beyond the pages. Empty if the entry was read without its value.
+    pub(super) tail: Vec<u8>,
+}
+
+impl Place {
+    /// Returns the place of a value in these pages, with this tail.
+    pub(super) fn listed(numbers: Numbers, tail: &[u8]) -> Place {
+        match tail {
+            [] => Place::Listed(numbers),
+            tail => Place::Tailed(Box::new(Tailed { numbers, tail: tail.to_vec() })),
+        }
+    }
+
+    /// Returns the pages that the entry lists, and nothing else does.
+    pub(super) fn numbers(&self) -> &[PageNumber] {
+        match self {
+            Place::Listed(numbers) => numbers,
+            Place::Tailed(tailed) => &tailed.numbers,
+            Place::Inline | Place::Chained(_) | Place::Collection { .. } => &[],
+        }
+    }
+
+    /// Returns the bytes of a value that lie in the entry behind the numbers of its pages.
+    pub(super) fn tail(&self) -> &[u8] {
+        match self {
+            Place::Tailed(tailed) => &tailed.tail,
+            _ => &[],
+        }
+    }
 }
 
 /// A value of more than [`WHOLE_BYTES_MAX`], by the page where its list of pages begins.
@@ -140,7 +199,33 @@ impl Entry {
         match &self.place {
             Place::Inline => true,
             Place::Collection { roots, .. } => roots.is_empty(),
-            Place::Listed(_) | Place::Chained(_) => false,
+            Place::Listed(_) | Place::Tailed(_) | Place::Chained(_) => false,
+        }
+    }
+
+    /// Returns the bytes of flash that the value takes, in pages and next to its key.
+    pub fn stored_bytes(&self) -> u64 {
+        let pages = match &self.place {
+            Place::Chained(_) => self.value_bytes.div_ceil(DATA_BYTES as u64),
+            place => place.numbers().len() as u64,
+        };
+        let beside = if self.is_inline() { self.value_bytes } else { self.tail_bytes() as u64 };
+        pages * PAGE_BYTES as u64 + beside
+    }
+
+    /// Returns the bytes of the value's tail; 0 if it has none.
+    fn tail_bytes(&self) -> usize {
+        match &self.place {
+            Place::Tailed(_) => self.value_bytes as usize % DATA_BYTES,
+            _ => 0,
+        }
+    }
+
+    /// True if the entry's value or tail fits next to this key.
+    pub(super) fn fits_beside(&self, key: &[u8]) -> bool {
+        match self.is_inline() {
+            true => fits_inline(key, self.value_bytes as usize),
+            false => fits_inline(key, 4 * self.place.numbers().len() + self.tail_bytes()),
         }
     }
 
@@ -166,8 +251,8 @@ impl Entry {
         }
     }
 
-    /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`.
-    /// `None` if a writer has torn it.
+    /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`. A
+    /// tail is a part of the entry. `None` if a writer has torn it.
     pub(super) fn load<M: Memory>(
         memory: &mut M,
         at: Addr,
@@ -175,24 +260,28 @@ impl Entry {
         value: &mut Vec<u8>,
     ) -> Option<Entry> {
         let header = EntryHeader::load(memory, at, end)?;
-        let entry = Entry::of(memory, at, &header);
+        let entry = Entry::of(memory, at, &header, usize::MAX);
         if entry.has_value() {
             copy_out(memory, header.payload(at), header.payload_bytes(), value);
         }
         Some(entry)
     }
 
-    /// As [`load`](Entry::load), without an inline value.
+    /// As [`load`](Entry::load), without an inline value or a tail.
     pub(super) fn load_without_value<M: Memory>(
         memory: &mut M,
         at: Addr,
         end: Addr,
     ) -> Option<Entry> {
         let header = EntryHeader::load(memory, at, end)?;
-        Some(Entry::of(memory, at, &header))
+        Some(Entry::of(memory, at, &header, 0))
     }
 
-    fn of<M: Memory>(memory: &mut M, at: Addr, header: &EntryHeader) -> Entry {
+    /// Returns the entry of a header, with at most `tail_bytes` bytes of its tail.
+    fn of<M: Memory>(memory: &mut M, at: Addr, header: &EntryHeader, tail_bytes: usize) -> Entry {
+        if header.has_tail() {
+            return Entry::with_tail(memory, header.payload(at), header, tail_bytes);
+        }
         Entry::with(header, |most| {
             let mut bytes = Vec::new();
             let length = header.payload_bytes().min(most);
@@ -201,27 +290,49 @@ impl Entry {
         })
     }
 
-    /// Returns the entry of a header. `payload` returns the start of the payload, if it is needed:
-    /// at most as many bytes as it is asked for.
+    /// Returns the entry of a header whose value has a tail, with at most `tail_bytes` bytes of it.
+    fn with_tail<M: Memory>(
+        memory: &mut M,
+        payload: Addr,
+        header: &EntryHeader,
+        tail_bytes: usize,
+    ) -> Entry {
+        let (pages, rest) = header.listed();
+        let length = rest.min(tail_bytes);
+        let (mut numbers, mut tail) = (Vec::with_capacity(4 * pages), Vec::with_capacity(length));
+        copy_out(memory, payload, 4 * pages, &mut numbers);
+        copy_out(memory, payload + 4 * pages as u64, length, &mut tail);
+        let tailed = Tailed { numbers: numbers_in(&numbers), tail };
+        Entry {
+            value_bytes: (DATA_BYTES * pages + rest) as u64,
+            expires_at_ms: header.expires_at_ms,
+            place: Place::Tailed(Box::new(tailed)),
+        }
+    }
+
+    /// Returns the entry of a header whose value has no tail. `payload` returns the start of the
+    /// payload, if it is needed: at most as many bytes as it is asked for.
     fn with(header: &EntryHeader, payload: impl FnOnce(usize) -> Vec<u8>) -> Entry {
-        let numbers = |bytes: Vec<u8>| -> Numbers {
-            bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
-        };
         let place = match header.place {
             INLINE => Place::Inline,
-            LISTED => Place::Listed(numbers(payload(usize::MAX))),
-            CHAINED => Place::Chained(numbers(payload(usize::MAX))),
+            LISTED => Place::Listed(numbers_in(&payload(usize::MAX))),
+            CHAINED => Place::Chained(numbers_in(&payload(usize::MAX))),
             _ => {
                 let descriptor = payload(DESCRIPTOR_BYTES_MAX);
                 let (tag, roots) = descriptor.split_first().unwrap_or((&0, &[]));
-                let mut roots = numbers(roots.to_vec());
+                let mut roots = numbers_in(roots);
                 roots.truncate(roots_of_tag(*tag));
                 Place::Collection { kind: Kind::of_tag(*tag), roots }
             }
         };
-        let value_bytes = u64::from(header.value_bytes);
+        let value_bytes = u64::from(header.length);
         Entry { value_bytes, expires_at_ms: header.expires_at_ms, place }
     }
+}
+
+/// The page numbers in these bytes.
+fn numbers_in(bytes: &[u8]) -> Numbers {
+    bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
 }
 
 /// Returns true if the entry at `at`, which ends before `end`, is of `key`. False if a writer has
@@ -235,7 +346,7 @@ pub(super) fn has_key<M: Memory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]
 /// Returns the kind of the value of the entry at `at`. `None` if a writer has torn it.
 pub(super) fn load_kind<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<Kind> {
     let header = EntryHeader::load(memory, at, end)?;
-    if header.place != COLLECTION || header.value_bytes == 0 {
+    if header.place != COLLECTION || header.length == 0 {
         return Some(Kind::String);
     }
     let mut tag = Vec::new();
@@ -284,16 +395,22 @@ pub(super) type EntryBytes = SmallVec<[u8; 256]>;
 
 /// The bytes of an entry. The entry has `value` if it is inline or of a collection.
 pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryBytes {
+    let mut length = entry.value_bytes;
     let (place, numbers): (u8, &[u32]) = match &entry.place {
         Place::Inline => (INLINE, &[]),
         Place::Listed(numbers) => (LISTED, numbers),
+        Place::Tailed(tailed) => {
+            assert_eq!(tailed.tail.len(), entry.tail_bytes(), "the whole tail is written");
+            length |= u64::from(TAILED);
+            (LISTED, &tailed.numbers)
+        }
         Place::Chained(numbers) => (CHAINED, numbers),
         Place::Collection { .. } => (COLLECTION, &[]),
     };
     let mut bytes = EntryBytes::new();
     let expires = u64::from(entry.expires_at_ms.is_some());
     bytes.extend_from_slice(&number_bytes((key.len() as u64) << 1 | expires));
-    bytes.extend_from_slice(&number_bytes(entry.value_bytes << 2 | u64::from(place)));
+    bytes.extend_from_slice(&number_bytes(length << 2 | u64::from(place)));
     if let Some(at) = entry.expires_at_ms {
         bytes.extend_from_slice(&number_bytes(at));
     }
@@ -302,6 +419,9 @@ pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryBytes {
         bytes.extend_from_slice(value);
     }
     numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+    if let Place::Tailed(tailed) = &entry.place {
+        bytes.extend_from_slice(&tailed.tail);
+    }
     bytes
 }
 
@@ -313,6 +433,13 @@ pub(super) fn inline_bytes_max(key: &[u8]) -> usize {
 /// True if a value of this many bytes lies next to its key, even if the key expires.
 pub(super) fn fits_inline(key: &[u8], value_bytes: usize) -> bool {
     value_bytes <= inline_bytes_max(key)
+}
+
+/// Returns the bytes of the tail that a value of this many bytes has next to its key; 0 if it lies
+/// in pages only.
+pub(super) fn tail_bytes(key: &[u8], value_bytes: usize) -> usize {
+    let (pages, rest) = (value_bytes / DATA_BYTES, value_bytes % DATA_BYTES);
+    if pages > 0 && fits_inline(key, 4 * pages + rest) { rest } else { 0 }
 }
 
 #[cfg(test)]
@@ -329,6 +456,8 @@ mod tests {
             (63, 32, Place::Inline),
             (64, 900, Place::Inline),
             (1024, 5 * DATA_BYTES as u64, Place::Listed(numbers(5))),
+            (16, DATA_BYTES as u64 + 1, Place::listed(numbers(1), &[9])),
+            (900, 7 * DATA_BYTES as u64 + 1_000, Place::listed(numbers(7), &[9; 1_000])),
             (16, VALUE_BYTES_MAX, Place::Chained(numbers(130))),
             (16, 90, Place::Collection { kind: Kind::Set, roots: Numbers::new() }),
             (16, 9, Place::Collection { kind: Kind::SortedSet, roots: numbers(2) }),
@@ -362,6 +491,10 @@ mod tests {
                     assert!(has_key(&mut memory, at, end, &key));
                     assert!(!has_key(&mut memory, at, end, &[&key[..], b"k"].concat()));
                     assert_eq!(entry_bytes(&mut memory, at, end), bytes.len());
+                    let short = Entry::load_without_value(&mut memory, at, end).expect("it is");
+                    assert_eq!(short.value_bytes, value_bytes);
+                    assert_eq!(short.place.numbers(), place.numbers());
+                    assert_eq!(short.place.tail(), b"");
                     let mut read = Vec::new();
                     assert_eq!(load_key(&mut memory, at, end, &mut read), Some(expires_at_ms));
                     assert_eq!(read, key);

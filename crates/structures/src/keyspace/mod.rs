@@ -3,9 +3,9 @@
 //!
 //! It holds the data of a key-value server. Every database has a tree of 4 KiB leaves over 48-bit
 //! hashes of its keys. A small value lies next to its key, so a cold look-up reads one page. A
-//! larger one has pages of its own, which the entry lists. One of more than [`WHOLE_BYTES_MAX`] is
-//! written and read [piece by piece](Large). Nothing outside of memory grows with the number of
-//! keys.
+//! larger one has pages of its own, which the entry lists. Its bytes beyond whole pages lie next to
+//! the key if they are few enough. A value of more than [`WHOLE_BYTES_MAX`] is written and read
+//! [piece by piece](Large). Nothing outside of memory grows with the number of keys.
 //!
 //! ```text
 //! page 0     identity, detached values, allocator, a line a database, discarded trees, 256 stripe
@@ -96,10 +96,11 @@ pub const STRIPES: u64 = 256;
 
 /// The first word of a keyspace: its name, and the version of its format in the last byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x00") | VERSION << VERSION_SHIFT;
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
-/// The oldest version that is opened. It has strings only, version 5 has no streams, and version 6
-/// no consumer groups. Values have the same form in all of them.
+/// The oldest version that is opened. It has strings only, version 5 has no streams, version 6 no
+/// consumer groups, and version 7 no values with tails. Other values have the same form in all of
+/// them.
 const VERSION_MIN: u64 = 4;
 const VERSION_SHIFT: u32 = 56;
 

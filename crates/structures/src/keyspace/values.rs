@@ -1,6 +1,7 @@
 //! Values that lie in pages of their own.
 //!
-//! Page `i` of a value holds its bytes from `i · 4088` on, behind its first word.
+//! Page `i` of a value holds its bytes from `i · 4088` on, behind its first word. The bytes beyond
+//! the last whole page may lie in the entry instead, as the value's tail.
 
 use ebbtide_core::{Hint, Memory, PAGE_BYTES};
 
@@ -20,7 +21,9 @@ pub(super) fn pages_of(value_bytes: u64) -> u64 {
 fn number<M: Memory>(pages: &Pages, memory: &mut M, place: &Place, index: u64) -> PageNumber {
     match place {
         Place::Inline | Place::Collection { .. } => 0,
-        Place::Listed(numbers) => numbers.get(index as usize).copied().unwrap_or(0),
+        Place::Listed(_) | Place::Tailed(_) => {
+            place.numbers().get(index as usize).copied().unwrap_or(0)
+        }
         Place::Chained(lists) => {
             let list = lists.get((index / HELD_MAX) as usize).copied().unwrap_or(0);
             pages.listed(memory, list, index % HELD_MAX)
@@ -30,6 +33,24 @@ fn number<M: Memory>(pages: &Pages, memory: &mut M, place: &Place, index: u64) -
 
 /// Appends the `length` bytes from byte `offset` on of the value at `place` to `into`.
 pub(super) fn read<M: Memory>(
+    pages: &Pages,
+    memory: &mut M,
+    place: &Place,
+    (offset, length): (u64, usize),
+    into: &mut Vec<u8>,
+) {
+    let Place::Tailed(tailed) = place else {
+        return read_pages(pages, memory, place, (offset, length), into);
+    };
+    let end = (tailed.numbers.len() * DATA_BYTES) as u64;
+    let in_pages = end.saturating_sub(offset).min(length as u64) as usize;
+    read_pages(pages, memory, place, (offset, in_pages), into);
+    let rest = tailed.tail.get(offset.saturating_sub(end) as usize..).unwrap_or_default();
+    into.extend_from_slice(&rest[..rest.len().min(length - in_pages)]);
+}
+
+/// As [`read`], of bytes that lie in pages.
+fn read_pages<M: Memory>(
     pages: &Pages,
     memory: &mut M,
     place: &Place,
@@ -56,7 +77,7 @@ pub(super) fn read<M: Memory>(
     }
 }
 
-/// Writes `bytes` from byte `offset` on into the value at `place`, whose pages are there.
+/// Writes `bytes` from byte `offset` on into the pages of the value at `place`, which are there.
 pub(super) fn write<M: Memory>(
     pages: &Pages,
     memory: &mut M,

@@ -566,7 +566,7 @@ fn a_keyspace_of_an_older_version_is_opened_and_becomes_one_of_the_current_versi
         let put = store.change(b"set", Kind::Set, |set, memory| set.put(memory, &element));
         assert_eq!(put, Ok(true));
     }
-    for version in [4, 5, 6] {
+    for version in [4, 5, 6, 7] {
         store.memory.store(Addr(0), name_of_version(version));
         let keys = Keyspace::open(&mut store.memory, Addr(0)).expect("an older form");
         keys.upgrade(&mut store.memory);
@@ -581,10 +581,10 @@ fn a_keyspace_of_an_older_version_is_opened_and_becomes_one_of_the_current_versi
 #[test]
 fn builds_refuse_versions_that_they_do_not_know() {
     let mut store = Store::new();
-    // Builds up to version 5 take a stream for a list, and those up to 6 lose consumer groups. So
-    // these need versions of their own.
-    assert_eq!(store.memory.load::<u64>(Addr(0)), name_of_version(7));
-    for version in [3, 8] {
+    // Builds up to version 5 take a stream for a list, and those up to 6 lose consumer groups.
+    // Those up to 7 take a value with a tail for a longer one. So these need versions of their own.
+    assert_eq!(store.memory.load::<u64>(Addr(0)), name_of_version(8));
+    for version in [3, 9] {
         store.memory.store(Addr(0), name_of_version(version));
         let opened = Keyspace::open(&mut store.memory, Addr(0));
         assert_eq!(opened.err(), Some(NotKeyspace::Version(version)));

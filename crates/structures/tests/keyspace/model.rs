@@ -208,6 +208,134 @@ fn a_keyspace_answers_as_a_map_does() {
     }
 }
 
+/// Returns a length near a boundary between the forms of values.
+fn length_at_a_boundary(rng: &mut Pcg64Mcg) -> usize {
+    const PAGE: usize = PAGE_BYTES - 8;
+    let whole = rng.random_range(0..=8) * PAGE;
+    // The longest inline value and the longest tail depend on the key.
+    let rest = [0, 1_000, 1_900, 1_960, 1_990, 2_040, PAGE / 2][rng.random_range(0..7)];
+    let near = (whole + rest + rng.random_range(0..80)).saturating_sub(40);
+    if rng.random_bool(0.8) { near.min(WHOLE_BYTES_MAX) } else { rng.random_range(0..=near) }
+        .min(WHOLE_BYTES_MAX)
+}
+
+/// Runs random operations on a keyspace of this size. Returns how many had no room.
+fn change_values_at_boundaries(seed: u64, pages: u64) -> u32 {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut memory = Plain::zeroed(pages * PAGE_BYTES as u64);
+    let keys = Keyspace::format(&mut memory, Addr(0), pages, HashSecret([seed, 12]));
+    let before = keys.free_pages(&mut memory);
+    let mut pair = Pair { memory, keys, model: Model::new(), database: 3 };
+    let database = pair.database;
+    let mut refused = 0;
+    for step in 0..6_000u64 {
+        let number = rng.random_range(0..60u32);
+        let key = match number % 10 {
+            7 => vec![number as u8; 1_024],
+            8 => vec![number as u8; 300],
+            _ => format!("key:{number}").into_bytes(),
+        };
+        let entry = pair.model.get(&key).cloned();
+        match (rng.random_range(0..20), entry) {
+            (0..8, _) => {
+                let length = length_at_a_boundary(&mut rng);
+                let value = bytes(&mut rng, length);
+                let expiry = rng.random_bool(0.3).then(|| rng.next_u64() >> 20);
+                let set = pair.change(&key, |keys, memory, key| {
+                    keys.set(memory, database, key, &value, expiry)
+                });
+                match set {
+                    Ok(existed) => {
+                        assert_eq!(existed, pair.model.insert(key, (value, expiry)).is_some());
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+            (8..13, Some((mut value, expiry))) => {
+                let appends = rng.random_bool(0.5);
+                let offset = if appends { value.len() } else { length_at_a_boundary(&mut rng) };
+                let most = (WHOLE_BYTES_MAX - offset).min(6_000);
+                let length = rng.random_range(0..=most);
+                let written = bytes(&mut rng, length);
+                let end = offset + written.len();
+                let done = pair.change(&key, |keys, memory, key| {
+                    let entry = keys.find(memory, database, key, &mut Vec::new());
+                    let entry = entry.filter(|entry| !entry.is_inline() && !written.is_empty());
+                    entry.map(|entry| {
+                        keys.write_range(memory, database, key, &entry, offset as u64, &written)
+                    })
+                });
+                match done {
+                    Some(Ok(())) => {
+                        value.resize(value.len().max(end), 0);
+                        value[offset..end].copy_from_slice(&written);
+                        pair.model.insert(key, (value, expiry));
+                    }
+                    Some(Err(_)) => refused += 1,
+                    None => {}
+                }
+            }
+            (13..16, Some((value, _))) => {
+                let from = rng.random_range(0..=value.len());
+                let length = rng.random_range(0..=value.len() - from);
+                let found = pair.keys.key(&key);
+                let entry = pair.keys.find(&mut pair.memory, database, &found, &mut Vec::new());
+                let entry = entry.expect("it is there");
+                assert_eq!(entry.value_bytes, value.len() as u64);
+                if !entry.is_inline() {
+                    let mut part = Vec::new();
+                    let range = (from as u64, length);
+                    pair.keys.read_range(&mut pair.memory, &entry, range.0, range.1, &mut part);
+                    assert!(part == value[from..from + length], "step {step}");
+                }
+            }
+            (16, _) => {
+                let expiry = rng.random_bool(0.6).then(|| rng.next_u64() >> 20);
+                let set = pair.change(&key, |keys, memory, key| {
+                    keys.set_expiry(memory, database, key, expiry)
+                });
+                match set {
+                    Ok(_) => _ = pair.model.get_mut(&key).map(|entry| entry.1 = expiry),
+                    Err(_) => refused += 1,
+                }
+            }
+            (17, Some(entry)) => {
+                let to = [&[b'r'][..], &vec![b'x'; rng.random_range(0..1_023)]].concat();
+                let (a, b) = (pair.keys.key(&key), pair.keys.key(&to));
+                let renamed = pair.keys.exclusive(&mut pair.memory, &[a.hash, b.hash], |memory| {
+                    keys.rename(memory, (database, &a), (database, &b))
+                });
+                match renamed.expect("no log to fail").0 {
+                    Ok(()) => {
+                        pair.model.remove(&key);
+                        pair.model.insert(to, entry);
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+            (18.., _) => pair.remove(&key),
+            _ => pair.check(&key),
+        }
+        if step % 500 == 0 {
+            pair.check_all();
+        }
+    }
+    pair.check_all();
+    let clear = |memory: &mut Plain| keys.clear(memory, database);
+    keys.exclusive(&mut pair.memory, &[], clear).expect("no log to fail");
+    while keys.reclaim(&mut pair.memory) {}
+    assert_eq!(keys.free_pages(&mut pair.memory), before, "every page came back");
+    refused
+}
+
+#[test]
+fn values_around_every_boundary_are_read_as_they_were_written() {
+    for seed in 0..4 {
+        assert_eq!(change_values_at_boundaries(seed, PAGES), 0);
+        assert!(change_values_at_boundaries(seed, 250) > 100, "a full keyspace refuses some");
+    }
+}
+
 #[test]
 fn many_small_keys_make_a_tree_of_three_levels_and_clearing_gives_every_page_back() {
     let mut pair = Pair::new();

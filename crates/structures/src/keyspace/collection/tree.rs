@@ -104,7 +104,7 @@ impl<M: Memory> Access<'_, M> {
     /// Frees the pages of an element's payload. No job reads them without the stripe of the key.
     fn give_payload(&mut self, pages: &Place) {
         match pages {
-            Place::Listed(numbers) => self.give(numbers),
+            Place::Listed(_) | Place::Tailed(_) => self.give(pages.numbers()),
             Place::Chained(lists) => {
                 if let Some(first) = lists.first() {
                     detached::give(&self.keyspace.pages, self.memory, *first);
