@@ -13,7 +13,7 @@ use std::process::Command;
 use common::folder;
 
 /// Commands that are not run, by how they begin, and why.
-const LISTED: [(&str, &str); 39] = [
+const LISTED: [(&str, &str); 41] = [
     ("cargo run --release -- bench ", "runs for minutes; other tests run small benches"),
     ("cargo run --release -- serve ", "a server, which does not end; tests/serve.rs runs it"),
     ("cargo run --release -- load ", "needs a server; tests/serve.rs runs it"),
@@ -37,6 +37,8 @@ const LISTED: [(&str, &str); 39] = [
     ("cargo run --release -- size ", "runs for a minute without optimisation"),
     ("cargo test ", "it runs this test"),
     ("cargo build ", "a build"),
+    ("cargo bench --no-run ", "a build"),
+    ("cargo install ", "a build, and writes to the user's folder"),
     ("cargo doc ", "a build"),
     ("cargo rustc ", "a build; crates/capi/check.sh runs it"),
     ("cargo cinstall ", "needs cargo-c; crates/capi/check.sh --cargo-c runs it"),
