@@ -290,7 +290,7 @@ fn prometheus_and_programs_are_told_what_the_server_does() {
     let address = ready["facts"]["metrics"].as_str().expect("an address").to_string();
     let text = metrics(&address);
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
-    assert!(text.contains("\nebbtide_total_commands_processed ") && text.contains("_miss_ratio "));
+    assert!(text.contains("\nebbtide_commands_processed_total ") && text.contains("_miss_ratio "));
     let server = ready["facts"]["address"].as_str().expect("an address");
     let mut socket = TcpStream::connect(server).expect("a connection");
     socket.write_all(b"AUTH secret\r\nSHUTDOWN\r\n").expect("sent");
