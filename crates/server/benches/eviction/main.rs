@@ -1,5 +1,5 @@
-//! Compares hit rates of the server as a cache and of Redis at the same `maxmemory`, under loads
-//! such as the caches of Rails and Django send.
+//! Compares hit rates of the server as a cache and of Redis at the same `maxmemory`. The loads are
+//! what the caches of Rails and Django send.
 //!
 //! `cargo bench -p ebbtide-server --bench eviction -- FOLDER SECONDS [POLICY [MIB]]`
 //!
@@ -23,7 +23,7 @@ use client::{Client, Reply, encode};
 use loads::{Django, Load, Rails, Step, Wanted};
 use served::Served;
 
-type Failure = Box<dyn std::error::Error>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// DRAM of this server for each byte of capacity, and at least.
 const DRAM_SHARE: u64 = 8;
@@ -196,13 +196,8 @@ fn main() -> Result<(), Failure> {
     let scale = plan.capacity_bytes as f64 / f64::from(128 << 20);
     // Hits are counted, not times, so the loads can run side by side.
     std::thread::scope(|scope| {
-        let rails = scope.spawn(|| measure("Rails", Rails::new(scale), &plan).map_err(told));
-        let django = measure("Django", Django::new(scale), &plan).map_err(told);
+        let rails = scope.spawn(|| measure("Rails", Rails::new(scale), &plan));
+        let django = measure("Django", Django::new(scale), &plan);
         rails.join().map_err(|_| "the load Rails panicked")?.and(django)
     })
-    .map_err(Failure::from)
-}
-
-fn told(failure: Failure) -> String {
-    failure.to_string()
 }
