@@ -24,7 +24,7 @@ fn all(steps: &mut Steps) -> anyhow::Result<()> {
     soak::tests()?;
     examples(steps)?;
     steps.begin("release build");
-    run(&mut cargo("build --release --locked -p ebbtide-cli"))?;
+    run(&mut cargo("build --release --locked --bin ebbtide"))?;
     steps.begin("the library for C and C++");
     run(command("crates/capi/check.sh").arg("dev"))?;
     main_job(steps)?;
@@ -57,7 +57,7 @@ fn main_job(steps: &mut Steps) -> anyhow::Result<()> {
     let parent = std::env::var_os("CI_DATA_DIR").map_or_else(workspace, PathBuf::from);
     let data = tempfile::tempdir_in(parent)?;
     let report = data.path().join("report");
-    run(cargo("run --release --locked -p ebbtide-cli -- bench --dataset 256MiB --rounds 1")
+    run(cargo("run --release --locked -- bench --dataset 256MiB --rounds 1")
         .args(["--seconds", "0.3", "--data"])
         .arg(data.path().join("ebbtide.data"))
         .arg("--report")
@@ -66,7 +66,7 @@ fn main_job(steps: &mut Steps) -> anyhow::Result<()> {
     let bytes = fs::metadata(&page).with_context(|| page.display().to_string())?.len();
     ensure!(bytes > 0, "{}: empty", page.display());
     run(&mut cargo(
-        "run --release --locked -p ebbtide-cli -- sim --scale 1/256 --jobs 2000 --seeds 1",
+        "run --release --locked -- sim --scale 1/256 --jobs 2000 --seeds 1",
     ))
 }
 
