@@ -65,9 +65,7 @@ fn main_job(steps: &mut Steps) -> anyhow::Result<()> {
     let page = report.join("report.html");
     let bytes = fs::metadata(&page).with_context(|| page.display().to_string())?.len();
     ensure!(bytes > 0, "{}: empty", page.display());
-    run(&mut cargo(
-        "run --release --locked -- sim --scale 1/256 --jobs 2000 --seeds 1",
-    ))
+    run(&mut cargo("run --release --locked -- sim --scale 1/256 --jobs 2000 --seeds 1"))
 }
 
 /// Programs over the libraries. The tests have built them.
