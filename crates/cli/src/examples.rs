@@ -136,6 +136,10 @@ const ALL: [(&str, &[Example]); 22] = [
             ),
             ("ebbtide load --rate 20000 --seconds 60", "Measure response times at a fixed rate"),
             ("ebbtide load --against redis", "Compare Ebbtide's server with a stock Redis"),
+            (
+                "ebbtide load --against redis --type hash --value 20",
+                "The same with hashes of ten fields",
+            ),
         ],
     ),
     (

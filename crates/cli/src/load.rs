@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
 use ebbtide_measure::load::against::{self, AgainstOptions};
-use ebbtide_measure::load::{self, LoadError, LoadOptions, Server};
+use ebbtide_measure::load::{self, Kind, LoadError, LoadOptions, Server};
 
 use crate::exit::Failure;
 use crate::output::Output;
@@ -31,6 +31,36 @@ const ALONE: [&str; 9] = [
 enum Against {
     /// `redis-server`
     Redis,
+}
+
+/// Type of the values.
+#[derive(Clone, Copy, ValueEnum)]
+enum Type {
+    /// GET and SET
+    String,
+    /// HGET and HSET
+    Hash,
+    /// SISMEMBER and SADD
+    Set,
+    /// ZRANGEBYSCORE of at most ten members, and ZADD
+    SortedSet,
+    /// BRPOP and LPUSH
+    List,
+    /// A counter that limits a rate: GET, and EVALSHA of INCR and EXPIRE
+    Script,
+}
+
+impl From<Type> for Kind {
+    fn from(given: Type) -> Kind {
+        match given {
+            Type::String => Kind::String,
+            Type::Hash => Kind::Hash,
+            Type::Set => Kind::Set,
+            Type::SortedSet => Kind::SortedSet,
+            Type::List => Kind::List,
+            Type::Script => Kind::Script,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -63,7 +93,14 @@ pub(crate) struct Arguments {
     /// Speak TLS, and trust the certificates in this PEM file
     #[arg(long, value_name = "FILE")]
     tls: Option<PathBuf>,
-    /// Keys; all are written first [default: 100000; 2000000 in a comparison]
+    /// Type of the values, with the commands that read and write them
+    #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "string")]
+    kind: Type,
+    /// Fields, members or places of a collection [default: 10 for a hash, else 100]
+    #[arg(long)]
+    elements: Option<usize>,
+    /// Keys, or elements of collections; all are written first [default: 100000; 2000000 in a
+    /// comparison]
     #[arg(long, value_parser = numbers::at_least_one)]
     keys: Option<u64>,
     /// Do not write all keys first
@@ -125,7 +162,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         server: arguments.server,
         password: arguments.password,
         trust: arguments.tls,
+        kind: arguments.kind.into(),
         keys: arguments.keys.unwrap_or(keys) as usize,
+        elements: arguments.elements,
         fill: !arguments.no_fill,
         value_bytes: arguments.value,
         zipf: arguments.zipf,

@@ -108,6 +108,36 @@ fn a_load_finds_every_value_right_and_every_acknowledged_write_there() {
 }
 
 #[test]
+fn a_load_of_every_type_finds_every_reply_right() {
+    let here = folder();
+    let usual = ["--keys", "5000", "--writes", "0.5", "--value", "16..200", "--clients", "20"];
+    let times = ["--warm-up", "0.1", "--seconds", "0.4", "--json"];
+    let versions = ["--check-all"];
+    let deletes = ["--check-all", "--deletes", "0.2"];
+    let cases: [(&str, &[&str]); 5] = [
+        ("hash", &deletes),
+        ("set", &deletes),
+        ("sorted-set", &["--deletes", "0.2"]),
+        ("list", &["--elements", "3", "--pipeline", "4"]),
+        ("script", &versions),
+    ];
+    for (kind, more) in cases {
+        let server = Server::with(&[]);
+        let mut arguments = vec!["load", "--server", &server.address, "--type", kind];
+        arguments.extend(usual.iter().chain(&times).chain(more));
+        let output = ebbtide(here.path(), &arguments).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((&report["wrong"], &report["errors"]), (&0.into(), &0.into()), "{kind}");
+        assert!(report["commands"].as_u64() > Some(100), "{kind}: {report}");
+    }
+    let list = ["load", "--type", "list", "--check-all"];
+    let error = complaint(&mut ebbtide(here.path(), &list), 2);
+    assert!(error.contains("--check-all"), "{error}");
+}
+
+#[test]
 fn a_load_over_tls_finds_every_value_right_and_trusts_nobody_else() {
     let here = folder();
     let certificate = |name: &str| {
@@ -323,6 +353,30 @@ fn a_comparison_with_redis_tells_both_throughputs_and_what_a_miss_costs() {
     }
     assert!(report["first_wrong"].is_null() && report["first_error"].is_null(), "{report}");
     assert_eq!(names(here.path()), [] as [&str; 0], "the servers' files are gone");
+}
+
+#[test]
+fn a_comparison_of_hashes_tells_what_misses_allow() {
+    let here = folder();
+    let small = ["--type", "hash", "--keys", "200000", "--value", "64", "--dram", "10MiB"];
+    let times = ["--rounds", "1", "--warm-up", "0.1", "--seconds", "0.2", "--json"];
+    let mut load = ebbtide(here.path(), &["load", "--against", "redis"]);
+    load.args(small).args(times);
+    if std::process::Command::new("redis-server").arg("--version").output().is_err() {
+        complaint(&mut load, 1);
+        return;
+    }
+    let report: serde_json::Value = serde_json::from_str(&printed(&mut load)).expect("JSON");
+    let mixes = report["mixes"].as_array().expect("a list");
+    let name = |mix: &serde_json::Value| mix["mix"].as_str().expect("a name").to_string();
+    let names: Vec<String> = mixes.iter().map(name).collect();
+    assert_eq!(names, ["HGET, data in cache", "HGET", "HSET, data in cache", "HSET"]);
+    for mix in mixes {
+        let misses = mix["ebbtide"]["misses"]["median"].as_f64().expect("a number");
+        let cached = name(mix).contains("cache");
+        assert_eq!(mix["bound"].is_null(), cached || misses < 0.01, "{mix}");
+    }
+    assert!(report["first_wrong"].is_null() && report["first_error"].is_null(), "{report}");
 }
 
 #[test]

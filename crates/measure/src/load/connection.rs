@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rustls::ClientConfig;
 
+use super::kind::{Commands, Kind, SCRIPT, command};
 use super::ledger::Ledger;
 use super::options::{LoadError, Server};
 use super::replies::{self, Reply};
@@ -49,6 +50,9 @@ pub(super) struct Connection {
     input: Vec<u8>,
     pending: VecDeque<Pending>,
     scratch: Vec<u8>,
+    commands: Commands,
+    /// The server's name of the script; empty without one.
+    sha: Vec<u8>,
 }
 
 /// Bytes received at once.
@@ -59,6 +63,7 @@ impl Connection {
         server: &Server,
         password: Option<&str>,
         trust: Option<&Arc<ClientConfig>>,
+        commands: Commands,
     ) -> Result<Connection, LoadError> {
         let failed = |source| LoadError::Connect { server: server.clone(), source };
         let socket = Socket::connect(server, trust)?;
@@ -69,29 +74,50 @@ impl Connection {
             input: Vec::new(),
             pending: VecDeque::new(),
             scratch: Vec::new(),
+            commands,
+            sha: Vec::new(),
         };
         if let Some(password) = password {
             connection.log_in(server, password)?;
+        }
+        if commands.kind == Kind::Script {
+            connection.load_script(server)?;
         }
         connection.socket.set_nonblocking().map_err(failed)?;
         Ok(connection)
     }
 
     fn log_in(&mut self, server: &Server, password: &str) -> Result<(), LoadError> {
+        let reply = self.ask(server, &[b"AUTH", password.as_bytes()])?;
+        if reply.starts_with(b"+OK") {
+            return Ok(());
+        }
+        let reply = String::from_utf8_lossy(&reply).trim_end().to_string();
+        Err(LoadError::Password { server: server.clone(), reply })
+    }
+
+    fn load_script(&mut self, server: &Server) -> Result<(), LoadError> {
+        let reply = self.ask(server, &[b"SCRIPT", b"LOAD", SCRIPT.as_bytes()])?;
+        let Ok(Some((Reply::Bulk(sha), _))) = replies::parse(&reply) else {
+            let reason = format!("SCRIPT LOAD: {}", String::from_utf8_lossy(&reply).trim_end());
+            return Err(LoadError::Broken { server: server.clone(), reason });
+        };
+        self.sha = sha.to_vec();
+        Ok(())
+    }
+
+    /// Sends a command whose reply is short, and waits for that.
+    fn ask(&mut self, server: &Server, arguments: &[&[u8]]) -> Result<Vec<u8>, LoadError> {
         let broken = |error: io::Error| LoadError::Broken {
             server: server.clone(),
             reason: error.to_string(),
         };
-        command(&mut self.out, &[b"AUTH", password.as_bytes()]);
+        command(&mut self.out, arguments);
         let out = std::mem::take(&mut self.out);
         self.socket.write_all(&out).map_err(broken)?;
         let mut reply = [0; 256];
         let length = self.socket.read(&mut reply).map_err(broken)?;
-        if !reply.starts_with(b"+OK") {
-            let reply = String::from_utf8_lossy(&reply[..length]).trim_end().to_string();
-            return Err(LoadError::Password { server: server.clone(), reply });
-        }
-        Ok(())
+        Ok(reply[..length].to_vec())
     }
 
     /// Commands that were not answered.
@@ -106,20 +132,19 @@ impl Connection {
 
     /// Queues a read.
     pub(super) fn read(&mut self, ledger: &Ledger, key: usize, intended: Instant) {
-        command(&mut self.out, &[b"GET", name(key).as_bytes()]);
-        let what = What::Read(ledger.acknowledged(key));
-        self.pending.push_back(Pending { key, what, intended });
+        let least = ledger.acknowledged(key);
+        self.commands.read(key, least, &mut self.out);
+        self.pending.push_back(Pending { key, what: What::Read(least), intended });
     }
 
     /// Queues a write of the key's next version. No other connection may be writing it.
     pub(super) fn write(&mut self, ledger: &Ledger, key: usize, intended: Instant) {
         let version = ledger.send(key);
-        let name = name(key);
         if ledger.is_delete(key, version) {
-            command(&mut self.out, &[b"DEL", name.as_bytes()]);
+            self.commands.delete(key, &mut self.out);
         } else {
             ledger.value(key, version, &mut self.scratch);
-            command(&mut self.out, &[b"SET", name.as_bytes(), &self.scratch]);
+            self.commands.write(key, version, &self.scratch, &self.sha, &mut self.out);
         }
         self.pending.push_back(Pending { key, what: What::Write(version), intended });
     }
@@ -177,7 +202,7 @@ impl Connection {
             let Some((reply, bytes)) = parsed else { break };
             let pending = self.pending.pop_front();
             let pending = pending.ok_or(io::Error::other("a reply that was not asked for"))?;
-            check(&pending, &reply, ledger, tally, &mut self.scratch);
+            check(&pending, &reply, self.commands, ledger, tally, &mut self.scratch);
             answered(pending.intended);
             taken += bytes;
         }
@@ -189,6 +214,7 @@ impl Connection {
 fn check(
     pending: &Pending,
     reply: &Reply<'_>,
+    commands: Commands,
     ledger: &Ledger,
     tally: &mut Tally,
     scratch: &mut Vec<u8>,
@@ -199,14 +225,12 @@ fn check(
         return;
     }
     let key = pending.key;
-    let right = match (&pending.what, reply) {
-        (What::Read(least), Reply::Bulk(value)) => ledger.check(key, *least, Some(value), scratch),
-        (What::Read(least), Reply::Null) => ledger.check(key, *least, None, scratch),
-        (What::Write(version), Reply::Status(b"OK") | Reply::Integer(_)) => {
-            ledger.acknowledge(key, *version);
-            Ok(())
+    let right = match pending.what {
+        What::Read(least) => commands.check_read(key, least, reply, ledger, scratch),
+        What::Write(version) => {
+            ledger.acknowledge(key, version);
+            commands.check_write(key, version, reply, ledger)
         }
-        (_, reply) => Err(format!("key {key}: the reply {reply:?}")),
     };
     match pending.what {
         What::Read(_) => tally.reads += 1,
@@ -215,21 +239,6 @@ fn check(
     if let Err(reason) = right {
         tally.wrong += 1;
         tally.first_wrong.get_or_insert(reason);
-    }
-}
-
-/// The name of a key.
-fn name(key: usize) -> String {
-    format!("key:{key:012}")
-}
-
-/// Appends a command.
-fn command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
-    out.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
-    for argument in arguments {
-        out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-        out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
     }
 }
 

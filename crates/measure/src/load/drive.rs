@@ -13,6 +13,7 @@ use rustix::event::epoll;
 use rustix::time::Timespec;
 
 use super::connection::{Connection, PIECE_BYTES, Tally};
+use super::kind::Commands;
 use super::ledger::Ledger;
 use super::options::{LoadError, LoadOptions};
 use super::report::{LoadReport, ResponseTimes, histogram};
@@ -83,10 +84,11 @@ impl Connections {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|error| LoadError::Wait(error.into()))?;
         let trust = options.trust.as_deref().map(super::trust).transpose()?;
+        let commands = Commands { kind: options.kind, per_collection: options.per_collection() };
         let mut list = Vec::with_capacity(options.clients);
         for number in 0..options.clients {
             let password = options.password.as_deref();
-            let connection = Connection::open(&options.server, password, trust.as_ref())?;
+            let connection = Connection::open(&options.server, password, trust.as_ref(), commands)?;
             let data = epoll::EventData::new_u64(number as u64);
             epoll::add(&epoll, &connection, data, epoll::EventFlags::IN)
                 .map_err(|error| LoadError::Wait(error.into()))?;

@@ -87,22 +87,9 @@ impl Ledger {
         scratch: &mut Vec<u8>,
     ) -> Result<(), String> {
         let most = self.sent[key].load(Ordering::SeqCst);
-        let Some(value) = value else {
-            let absent = |version: u32| version == 0 || self.is_delete(key, version);
-            return if (least..=most).any(absent) {
-                Ok(())
-            } else {
-                Err(format!("key {key}: not there, expected version {least} to {most}"))
-            };
-        };
-        let word = |at: usize| value[at..at + 8].try_into().map(u64::from_le_bytes);
-        let (Ok(found_key), Ok(version)) = (if value.len() < VALUE_BYTES_MIN {
-            (Ok(u64::MAX), Ok(0))
-        } else {
-            (word(0), word(8))
-        }) else {
-            return Err(format!("key {key}: a value of {} bytes", value.len()));
-        };
+        let Some(value) = value else { return self.check_there(key, least, false) };
+        let (found_key, version) =
+            key_and_version(value).ok_or_else(|| format!("key {key}: {}", short(value)))?;
         if found_key != key as u64 {
             return Err(format!("key {key}: the value of key {found_key}"));
         }
@@ -124,6 +111,81 @@ impl Ledger {
         }
         Ok(())
     }
+
+    /// Checks that `key` may be there, or may be absent, given the version acknowledged when the
+    /// question was sent.
+    ///
+    /// # Errors
+    /// A line on what was expected.
+    pub(super) fn check_there(&self, key: usize, least: u32, there: bool) -> Result<(), String> {
+        let most = self.sent[key].load(Ordering::SeqCst);
+        let absent = |version: u32| version == 0 || self.is_delete(key, version);
+        let may_be_earlier = self.inherits && least == 0;
+        if may_be_earlier || (least..=most).any(|version| absent(version) != there) {
+            return Ok(());
+        }
+        let found = if there { "there" } else { "not there" };
+        Err(format!("key {key}: {found}, expected version {least} to {most}"))
+    }
+
+    /// Checks a count of the writes of `key`, given the version acknowledged when it was asked for.
+    ///
+    /// # Errors
+    /// A line on what was expected.
+    pub(super) fn check_count(&self, key: usize, least: u32, count: i64) -> Result<(), String> {
+        let most = self.sent[key].load(Ordering::SeqCst);
+        if self.inherits && count >= 0 || (i64::from(least)..=i64::from(most)).contains(&count) {
+            return Ok(());
+        }
+        Err(format!("key {key}: a count of {count}, expected {least} to {most}"))
+    }
+
+    /// Checks the count that a write of `key` returned.
+    ///
+    /// # Errors
+    /// A line on what was expected.
+    pub(super) fn check_own_count(
+        &self,
+        key: usize,
+        version: u32,
+        count: i64,
+    ) -> Result<(), String> {
+        if count == i64::from(version) || self.inherits && count > i64::from(version) {
+            return Ok(());
+        }
+        Err(format!("key {key}: a count of {count}, expected {version}"))
+    }
+
+    /// Checks that a value was written at some time, by this load or an earlier one. Returns the
+    /// number of its key.
+    ///
+    /// # Errors
+    /// A line on what is wrong with it.
+    pub(super) fn check_written(
+        &self,
+        value: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<usize, String> {
+        let (key, version) = key_and_version(value).ok_or_else(|| short(value))?;
+        let sent = self.sent.get(key as usize).map(|sent| sent.load(Ordering::SeqCst));
+        value_of(key as usize, version as u32, value.len(), scratch);
+        let was_sent = sent.is_some_and(|sent| self.inherits || version <= u64::from(sent));
+        if !was_sent || scratch.as_slice() != value {
+            return Err(format!("key {key}: version {version} with bytes that were never written"));
+        }
+        Ok(key as usize)
+    }
+}
+
+/// Returns the key and the version that a value contains. `None` if it is too short.
+fn key_and_version(value: &[u8]) -> Option<(u64, u64)> {
+    let (key, rest) = value.split_first_chunk()?;
+    Some((u64::from_le_bytes(*key), u64::from_le_bytes(*rest.first_chunk()?)))
+}
+
+/// What is wrong with a value without a key and a version.
+fn short(value: &[u8]) -> String {
+    format!("a value of {} bytes", value.len())
 }
 
 /// Seed of the bytes of a version.

@@ -9,6 +9,7 @@
 pub mod against;
 mod connection;
 mod drive;
+mod kind;
 mod ledger;
 mod options;
 mod probe;
@@ -17,6 +18,7 @@ mod report;
 mod socket;
 
 pub use drive::run;
+pub use kind::Kind;
 pub use options::{LoadError, LoadOptions, Server};
 pub use report::{LoadReport, ProbeReport, ResponseTimes};
 pub use socket::trust;

@@ -9,6 +9,7 @@ use ebbtide_core::Stopped;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use super::kind::Kind;
 use super::ledger::VALUE_BYTES_MIN;
 
 /// Where a server listens.
@@ -60,8 +61,13 @@ pub struct LoadOptions {
     /// PEM file of certificate authorities. With it, the load speaks TLS over TCP and trusts only
     /// servers with a certificate from them.
     pub trust: Option<PathBuf>,
-    /// Number of keys, from 1 to 2³⁰.
+    /// The type of the values.
+    pub kind: Kind,
+    /// Number of keys, from 1 to 2³⁰; of fields, members or places if the type is a collection.
     pub keys: usize,
+    /// Elements of a collection, at least 1. With `None`, [`Kind::elements`]. It is not used for
+    /// strings and counters.
+    pub elements: Option<usize>,
     /// True if all keys are written before the load.
     pub fill: bool,
     /// The least and the most bytes of a value, from 16 to 512 MiB.
@@ -102,7 +108,9 @@ impl Default for LoadOptions {
             server: Server::Tcp("127.0.0.1:6379".into()),
             password: None,
             trust: None,
+            kind: Kind::String,
             keys: 100_000,
+            elements: None,
             fill: true,
             value_bytes: (230, 230),
             zipf: 0.99,
@@ -154,6 +162,14 @@ pub enum LoadError {
 }
 
 impl LoadOptions {
+    /// Elements of a collection.
+    pub(super) fn per_collection(&self) -> usize {
+        match self.kind.elements() {
+            1 => 1,
+            usual => self.elements.unwrap_or(usual),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), LoadError> {
         let bad =
             |option, given: String, expected| Err(LoadError::Option { option, given, expected });
@@ -172,6 +188,17 @@ impl LoadOptions {
             if !(0.0..=1.0).contains(&share) {
                 return bad(option, share.to_string(), "0 to 1");
             }
+        }
+        if self.elements == Some(0) {
+            return bad("--elements", "0".to_string(), "at least 1");
+        }
+        if self.deletes > 0.0 && !self.kind.deletes() {
+            let expected = "0 with a list or a script, whose elements cannot be deleted one by one";
+            return bad("--deletes", self.deletes.to_string(), expected);
+        }
+        if (self.check_all || self.survive.is_some()) && !self.kind.shows_versions() {
+            let expected = "neither --check-all nor --survive, because reads show no versions";
+            return bad("--type", self.kind.commands()[0].to_string(), expected);
         }
         if !(1..=60_000).contains(&self.clients) {
             return bad("--clients", self.clients.to_string(), "1 to 60000");

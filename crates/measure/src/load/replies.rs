@@ -13,6 +13,8 @@ pub(super) enum Reply<'a> {
     Bulk(&'a [u8]),
     /// Nothing.
     Null,
+    /// A list of strings.
+    Array(Vec<&'a [u8]>),
 }
 
 /// The received bytes are no reply.
@@ -43,9 +45,35 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Reply<'_>, usize)>, NotReply
             }
             return Ok(Some((Reply::Bulk(&input[after..after + bytes]), whole)));
         }
+        b'*' => {
+            let Ok(length) = usize::try_from(number()?) else {
+                return Ok(Some((Reply::Null, after)));
+            };
+            return strings(input, after, length);
+        }
         _ => return Err(NotReply),
     };
     Ok(Some((reply, after)))
+}
+
+/// Returns a list of `length` strings that starts at `at`, and where it ends.
+fn strings(
+    input: &[u8],
+    mut at: usize,
+    length: usize,
+) -> Result<Option<(Reply<'_>, usize)>, NotReply> {
+    let mut strings = Vec::new();
+    while strings.len() < length {
+        match parse(&input[at..])? {
+            None => return Ok(None),
+            Some((Reply::Bulk(string), bytes)) => {
+                strings.push(string);
+                at += bytes;
+            }
+            Some(_) => return Err(NotReply),
+        }
+    }
+    Ok(Some((Reply::Array(strings), at)))
 }
 
 #[cfg(test)]
@@ -62,6 +90,14 @@ mod tests {
         assert_eq!(parse(b"$-1\r\n"), Ok(Some((Reply::Null, 5))));
         assert_eq!(parse(b":-7\r\n"), Ok(Some((Reply::Integer(-7), 5))));
         assert_eq!(parse(b"-ERR x\r\n"), Ok(Some((Reply::Error(b"ERR x"), 8))));
+        let list = b"*2\r\n$1\r\na\r\n$2\r\nbc\r\n";
+        for cut in 0..list.len() {
+            assert_eq!(parse(&list[..cut]), Ok(None), "{cut}");
+        }
+        assert_eq!(parse(list), Ok(Some((Reply::Array(vec![b"a", b"bc"]), list.len()))));
+        assert_eq!(parse(b"*-1\r\n"), Ok(Some((Reply::Null, 5))));
+        assert_eq!(parse(b"*0\r\n"), Ok(Some((Reply::Array(Vec::new()), 4))));
+        assert_eq!(parse(b"*1\r\n:1\r\n"), Err(NotReply), "no list of strings");
         assert_eq!(parse(b"?\r\n"), Err(NotReply));
         assert_eq!(parse(b":x\r\n"), Err(NotReply));
     }

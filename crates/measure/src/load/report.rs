@@ -116,14 +116,16 @@ impl LoadReport {
 
 impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LoadOptions { server, keys, value_bytes, clients, pipeline, writes, zipf, .. } =
-            &self.options;
+        let LoadOptions {
+            server, kind, keys, value_bytes, clients, pipeline, writes, zipf, ..
+        } = &self.options;
         let (least, most) = value_bytes;
         let loop_kind = loop_kind(self.options.rate);
         writeln!(
             f,
-            "{server}: {keys} keys of {least} to {most} bytes, Zipf {zipf}, {:.0}% writes; {clients} \
+            "{server}: {keys} {} of {least} to {most} bytes, Zipf {zipf}, {:.0}% writes; {clients} \
              clients, pipeline {pipeline}, {loop_kind}; {:.1} s",
+            kind.plural(),
             writes * 100.0,
             self.seconds
         )?;

@@ -20,6 +20,7 @@ use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_engine::affinity;
 
 use super::drive::Load;
+use super::kind::Kind;
 use super::options::{LoadError, LoadOptions};
 use super::probe;
 use super::report::ResponseTimes;
@@ -37,11 +38,10 @@ const DATA_PER_DRAM: u64 = 20;
 /// states and some frames.
 const DRAM_BYTES_MIN: u64 = 8 << 20;
 
-/// Bytes of the name of a key.
-const NAME_BYTES: u64 = 16;
-
-/// Flash for keys and values, as a multiple of their bytes: pages of the index are not full.
+/// Flash for keys and values, as a multiple of their bytes: pages of the index are not full. An
+/// element counts at least [`ELEMENT_BYTES_MIN`], because an entry has a header and a hash.
 const CAPACITY_PER_DATA: u64 = 3;
+const ELEMENT_BYTES_MIN: u64 = 32;
 
 /// The keys of the mix without misses are a page each, in this share of Ebbtide's frames.
 const CACHED_SHARE: u64 = 4;
@@ -74,9 +74,14 @@ pub struct AgainstOptions {
 }
 
 impl AgainstOptions {
-    fn data_bytes(&self) -> u64 {
+    fn element_bytes(&self) -> u64 {
         let (least, most) = self.load.value_bytes;
-        self.load.keys as u64 * (NAME_BYTES + (least + most) as u64 / 2)
+        let per_collection = self.load.per_collection() as u64;
+        self.load.kind.element_bytes((least + most) as u64 / 2, per_collection)
+    }
+
+    fn data_bytes(&self) -> u64 {
+        self.load.keys as u64 * self.element_bytes()
     }
 
     fn dram_bytes(&self) -> u64 {
@@ -91,37 +96,55 @@ impl AgainstOptions {
         if self.durability == Policy::None {
             return self.dram_bytes();
         }
-        self.dram_bytes() + self.data_bytes() * CAPACITY_PER_DATA
+        self.dram_bytes() + self.capacity_bytes()
     }
 
     fn capacity_bytes(&self) -> u64 {
-        (self.data_bytes() * CAPACITY_PER_DATA).max(64 << 20)
+        let data_bytes = self.load.keys as u64 * self.element_bytes().max(ELEMENT_BYTES_MIN);
+        (data_bytes * CAPACITY_PER_DATA).max(64 << 20)
     }
 }
 
 /// A mix of commands.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Mix {
-    name: &'static str,
+    name: String,
     writes: f64,
     pipeline: usize,
     cached: bool,
 }
 
-/// The mixes, in the order of the table.
-const MIXES: [Mix; 5] = [
-    Mix { name: "GET, data in cache", writes: 0.0, pipeline: 1, cached: true },
-    Mix { name: "GET", writes: 0.0, pipeline: 1, cached: false },
-    Mix { name: "GET, pipeline 16", writes: 0.0, pipeline: 16, cached: false },
-    Mix { name: "50/50", writes: 0.5, pipeline: 1, cached: false },
-    Mix { name: "50/50, pipeline 16", writes: 0.5, pipeline: 16, cached: false },
-];
-
-/// Returns the mixes of a comparison. With random arrivals, pipelines are omitted because they make
-/// no difference.
+/// Returns the mixes of a comparison, in the order of the table. A mix whose keys are all in DRAM
+/// stands before those with the same commands: it shows the cost of a command without misses.
+/// With random arrivals, pipelines are omitted because they make no difference.
 fn mixes(options: &LoadOptions) -> Vec<Mix> {
+    let [read, write] = options.kind.commands();
+    let mix = |name: &str, writes, pipeline, cached| {
+        let cache = if cached { ", data in cache" } else { "" };
+        let pipelined = if pipeline > 1 { format!(", pipeline {pipeline}") } else { String::new() };
+        Mix { name: format!("{name}{pipelined}{cache}"), writes, pipeline, cached }
+    };
+    let half = format!("{read} and {write}");
+    let mixes = match options.kind {
+        Kind::String => vec![
+            mix(read, 0.0, 1, true),
+            mix(read, 0.0, 1, false),
+            mix(read, 0.0, 16, false),
+            mix("50/50", 0.5, 1, false),
+            mix("50/50", 0.5, 16, false),
+        ],
+        Kind::Hash | Kind::Set | Kind::SortedSet => vec![
+            mix(read, 0.0, 1, true),
+            mix(read, 0.0, 1, false),
+            mix(write, 1.0, 1, true),
+            mix(write, 1.0, 1, false),
+        ],
+        // As many elements must come as go.
+        Kind::List => vec![mix(&half, 0.5, 1, true), mix(&half, 0.5, 1, false)],
+        Kind::Script => vec![mix(write, 1.0, 1, true), mix(write, 1.0, 1, false)],
+    };
     let open_loop = options.rate.is_some();
-    MIXES.into_iter().filter(|mix| !open_loop || mix.pipeline == 1).collect()
+    mixes.into_iter().filter(|mix| !open_loop || mix.pipeline == 1).collect()
 }
 
 /// Results of one server in one round of a mix.
@@ -227,14 +250,13 @@ impl Comparison<'_> {
                 let share = done / (self.options.rounds * mixes.len()) as f64;
                 for turn in 0..2 {
                     let side = (round + turn) % 2;
-                    self.watch.tell(mix.name, share)?;
-                    let window = self.window(side, *mix)?;
+                    self.watch.tell(&mix.name, share)?;
+                    let window = self.window(side, mix)?;
                     windows[number][side].push(window);
                 }
             }
         }
-        let mixes = mixes.iter().zip(&windows);
-        let mixes = mixes.map(|(mix, both)| MixReport::of(mix.name, both)).collect();
+        let mixes = MixReport::all(&mixes, &windows, self.options.load.rate.is_none());
         let flash = Flash { bytes: flash_bytes, reads_per_s: disk_reads_per_s };
         Ok(self.report(mixes, &windows, &machine, flash))
     }
@@ -264,7 +286,7 @@ impl Comparison<'_> {
     }
 
     /// Measures a mix on one server.
-    fn window(&mut self, side: usize, mix: Mix) -> Result<Window, LoadError> {
+    fn window(&mut self, side: usize, mix: &Mix) -> Result<Window, LoadError> {
         let options = self.options;
         let keys = if mix.cached { self.cached_keys()? } else { options.load.keys };
         let store = self.sides[EBBTIDE].server.folder().join(servers::STORE);
@@ -327,6 +349,7 @@ impl Comparison<'_> {
         AgainstReport {
             machine: machine.headline(),
             redis_version: redis.server.version.clone(),
+            kind: load.kind,
             keys: load.keys,
             value_bytes: load.value_bytes,
             data_bytes: self.options.data_bytes(),

@@ -6,8 +6,9 @@ use ebbtide_core::Bytes;
 use ebbtide_report::{BarChart, Page, PageReport, Range, Table};
 use serde::Serialize;
 
-use super::{QUEUE_DEPTH, Window};
+use super::{Mix, QUEUE_DEPTH, Window};
 use crate::bench::Spread;
+use crate::load::Kind;
 use crate::load::report::{ResponseTimes, loop_kind};
 
 /// The part of the ideal ratio that is accepted.
@@ -16,10 +17,6 @@ const ACCEPTED_SHARE: f64 = 0.9;
 /// The share of the disk's reads above which it counts as the limit.
 const DISK_BOUND: f64 = 0.8;
 
-/// The mixes that have a bound on the ratio, and the mix without misses.
-const BOUND: [&str; 2] = ["GET", "GET, pipeline 16"];
-const CACHED: &str = "GET, data in cache";
-
 /// Results of a comparison.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgainstReport {
@@ -27,7 +24,9 @@ pub struct AgainstReport {
     pub machine: String,
     /// The version of Redis.
     pub redis_version: String,
-    /// Number of keys.
+    /// The type of the values.
+    pub kind: Kind,
+    /// Number of keys, or of elements of collections.
     pub keys: usize,
     /// The least and the most bytes of a value.
     pub value_bytes: (usize, usize),
@@ -76,13 +75,16 @@ pub struct AgainstReport {
 #[derive(Debug, Clone, Serialize)]
 pub struct MixReport {
     /// Name of the mix.
-    pub mix: &'static str,
+    pub mix: String,
     /// Redis.
     pub redis: SideReport,
     /// Ebbtide.
     pub ebbtide: SideReport,
     /// Ebbtide's throughput over Redis's, by round.
     pub ratio: Spread,
+    /// What misses allow. `None` at a rate, and for a mix that hardly missed or has no mix of the
+    /// same commands without misses.
+    pub bound: Option<Bound>,
 }
 
 /// A mix on one server, over the rounds.
@@ -141,15 +143,35 @@ impl SideReport {
 }
 
 impl MixReport {
-    /// `windows` has the windows of Redis and of Ebbtide, in the order of the rounds.
-    pub(super) fn of(mix: &'static str, windows: &[Vec<Window>; 2]) -> MixReport {
+    /// Reports all mixes. `windows` has for each the windows of Redis and of Ebbtide, in the order
+    /// of the rounds. In an open loop there are no bounds.
+    pub(super) fn all(
+        mixes: &[Mix],
+        windows: &[[Vec<Window>; 2]],
+        closed_loop: bool,
+    ) -> Vec<MixReport> {
+        let mut reports: Vec<MixReport> =
+            mixes.iter().zip(windows).map(|(mix, both)| MixReport::of(mix, both)).collect();
+        for (number, mix) in mixes.iter().enumerate().filter(|_| closed_loop) {
+            let same = |other: &Mix| {
+                other.cached && (other.writes, other.pipeline) == (mix.writes, mix.pipeline)
+            };
+            let cached = mixes.iter().position(same).filter(|_| !mix.cached);
+            let cached_us = cached.map(|cached| reports[cached].ebbtide.cpu_us.median);
+            reports[number].bound = cached_us.and_then(|us| Bound::of(&reports[number], us));
+        }
+        reports
+    }
+
+    fn of(mix: &Mix, windows: &[Vec<Window>; 2]) -> MixReport {
         let pairs = windows[0].iter().zip(&windows[1]);
         let ratios = pairs.map(|(redis, ebbtide)| ebbtide.throughput / redis.throughput.max(1e-9));
         MixReport {
-            mix,
+            mix: mix.name.clone(),
             redis: SideReport::of(&windows[0]),
             ebbtide: SideReport::of(&windows[1]),
             ratio: Spread::of(ratios),
+            bound: None,
         }
     }
 }
@@ -188,15 +210,6 @@ impl AgainstReport {
         self.first_error.is_none() && self.first_wrong.is_none()
     }
 
-    /// Returns the bound on the throughput ratio of the mix of single reads, if that was compared.
-    pub fn bound(&self) -> Option<Bound> {
-        if self.rate.is_some() {
-            return None;
-        }
-        let of = |name: &str| self.mixes.iter().find(|mix| mix.mix == name);
-        Bound::of(of(BOUND[0])?, of(CACHED)?.ebbtide.cpu_us.median)
-    }
-
     /// Returns the table of the comparison: response times if commands arrived at a rate, else
     /// throughput.
     fn table(&self) -> Table {
@@ -221,7 +234,7 @@ impl AgainstReport {
             "reads",
         ];
         let mut table = Table::new("Commands a second, and what a command costs", header);
-        for MixReport { mix, redis, ebbtide, ratio } in &self.mixes {
+        for MixReport { mix, redis, ebbtide, ratio, .. } in &self.mixes {
             let rate = |side: &SideReport| {
                 let Spread { median, min, max } = side.throughput;
                 format!("{:.1}k ({:.1}–{:.1})", median / 1e3, min / 1e3, max / 1e3)
@@ -286,10 +299,11 @@ impl AgainstReport {
         let (least, most) = self.value_bytes;
         let sends = loop_kind(self.rate);
         let mut notes = vec![format!(
-            "{} keys with values of {least} to {most} bytes, {} in all; Ebbtide has {} of DRAM ({} \
+            "{} {} with values of {least} to {most} bytes, {} in all; Ebbtide has {} of DRAM ({} \
              resident), Redis {} has all of it in DRAM ({} resident); Zipf {}, {} clients, {sends}, \
              --durability {}; {} rounds of {} s",
             self.keys,
+            self.kind.plural(),
             ebbtide_report::bytes(self.data_bytes as f64),
             Bytes(self.dram_bytes),
             ebbtide_report::bytes(self.ebbtide_resident_bytes as f64),
@@ -308,9 +322,10 @@ impl AgainstReport {
             self.ebbtide_fill_seconds,
             self.flash_bytes as f64 / self.data_bytes as f64,
         ));
-        if let Some(Bound { reads, miss_us, redis_us, least_ratio }) = self.bound() {
+        for MixReport { mix, bound, .. } in &self.mixes {
+            let Some(Bound { reads, miss_us, redis_us, least_ratio }) = bound else { continue };
             notes.push(format!(
-                "GET: {reads:.2} flash reads a command (r), {miss_us:.1} us of CPU a miss (c), {redis_us:.1} us \
+                "{mix}: {reads:.2} flash reads a command (r), {miss_us:.1} us of CPU a miss (c), {redis_us:.1} us \
                  of CPU a command of Redis (m): a ratio of 0.9 / (1 + r c / m) = {least_ratio:.2} is accepted"
             ));
         }
@@ -366,7 +381,7 @@ impl PageReport for AgainstReport {
             ),
             Some(_) => ("Response times", BarChart::new("99% of responses are at most", "us")),
         };
-        for MixReport { mix, redis, ebbtide, ratio } in &self.mixes {
+        for MixReport { mix, redis, ebbtide, ratio, .. } in &self.mixes {
             let bars = match &ebbtide.probe {
                 None => vec![("Ebbtide", range(*ratio))],
                 Some(probe) => vec![
@@ -404,10 +419,11 @@ mod tests {
             }
         };
         let mix = |reads| MixReport {
-            mix: "GET",
+            mix: "GET".to_string(),
             redis: side(10.0, 0.0),
             ebbtide: side(16.0, reads),
             ratio: Spread::of([0.5]),
+            bound: None,
         };
         // A command costs 12 without misses: half a miss costs 4, so a miss costs 8.
         let bound = Bound::of(&mix(0.5), 12.0).expect("it misses");
