@@ -9,7 +9,8 @@
 
 use ebbtide_core::{Addr, Time};
 
-use crate::line_reader::{LineReader, fitting, number};
+use crate::line_reader::{LineReader, fitting};
+use crate::text::number;
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 const BYTES: u32 = 64;

@@ -6,9 +6,10 @@
 //! columns by number. Columns of other names are not read, and [`Source::remark`] lists them.
 
 use ebbtide_core::{Addr, Time};
+use smallvec::SmallVec;
 
-use crate::line_reader::{Expected, LineReader, fits, number};
-use crate::text::{Nanoseconds, nanoseconds, readable};
+use crate::line_reader::{Expected, LineReader, fits};
+use crate::text::{Nanoseconds, decimal, nanoseconds, number, readable};
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 /// The columns as they are written.
@@ -50,39 +51,44 @@ impl Columns {
         Some(Columns { time, address: address?, bytes, op, device, physical, thread, unread })
     }
 
+    /// Splits by hand: with the crate `csv`, 10⁵ lines take 200 million instructions instead of 186
+    /// million, and a line has no longest length.
     fn parse(&self, line: &str, latest: Time) -> Result<Access, Expected> {
-        let fields: Vec<_> = line.split(',').map(str::trim).collect();
+        let fields: SmallVec<[&[u8]; 8]> = line.as_bytes().split(|&byte| byte == b',').collect();
         let field = |place: Option<usize>| match place.map(|place| fields.get(place)) {
             None => Ok(None),
             Some(None) => Err("as many fields as the header names"),
-            Some(Some(text)) => Ok(Some(*text)),
+            Some(Some(text)) => Ok(Some(text.trim_ascii())),
         };
         let at = match field(self.time)? {
             Some(text) => time(text, latest)?,
             None => latest,
         };
         let address = field(Some(self.address))?.and_then(number).ok_or(ADDRESS)?;
-        let bytes = field(self.bytes)?.map_or(Some(64), |text| text.parse().ok());
+        let number32 = |field: Option<&[u8]>, absent| match field {
+            None => Some(absent),
+            Some(text) => decimal(text).and_then(|number| u32::try_from(number).ok()),
+        };
+        let bytes = number32(field(self.bytes)?, 64);
         let bytes = bytes.filter(|&bytes| fits(address, bytes));
         let bytes = bytes.ok_or("a column 'bytes' with sizes from 1, within 64 bits of address")?;
         let op = match field(self.op)? {
-            None | Some("R") => Op::Read,
-            Some("W") => Op::Write,
-            Some("H") => Op::Hint,
+            None | Some(b"R") => Op::Read,
+            Some(b"W") => Op::Write,
+            Some(b"H") => Op::Hint,
             Some(_) => return Err("a column 'op' with R (read), W (write) or H (hint)".into()),
         };
-        let number32 = |field: Option<&str>| field.map_or(Some(0), |text| text.parse().ok());
-        let device = number32(field(self.device)?);
+        let device = number32(field(self.device)?, 0);
         let device = device.ok_or("a column 'device' with numbers below 2^32")?;
-        let thread = number32(field(self.thread)?);
+        let thread = number32(field(self.thread)?, 0);
         let thread = thread.ok_or("a column 'thread' with numbers below 2^32")?;
         let address = Addr(address);
-        let physical = |text| {
+        let physical = |text: &[u8]| {
             let physical = number(text).map(Addr);
             physical.filter(|physical| physical.page_offset() == address.page_offset())
         };
         let frame = match field(self.physical)? {
-            None | Some("") => None,
+            None | Some(b"") => None,
             Some(text) => Some(
                 physical(text)
                     .ok_or("a column 'physical' with addresses as far into a page as 'address'")?
@@ -94,12 +100,12 @@ impl Columns {
 }
 
 /// The time in a field of column 'time_ns'. It must not be before `latest`.
-fn time(text: &str, latest: Time) -> Result<Time, Expected> {
+fn time(text: &[u8], latest: Time) -> Result<Time, Expected> {
     let expected = |what: &str| {
-        let found = readable(text.as_bytes());
+        let found = readable(text);
         Expected::Owned(format!("{what} in column 'time_ns', found '{found}'"))
     };
-    match nanoseconds(text.as_bytes()) {
+    match nanoseconds(text) {
         Ok(at) if at >= latest => Ok(at),
         Ok(_) => {
             let least = Nanoseconds(latest);
@@ -121,7 +127,7 @@ impl CsvReader {
     pub(crate) fn new(input: Input) -> Result<CsvReader, TraceError> {
         let mut lines = LineReader::new(input);
         let header = lines.next()?.unwrap_or_default();
-        let columns = Columns::of(&header).ok_or_else(|| lines.fault(ADDRESS))?;
+        let columns = Columns::of(header).ok_or_else(|| lines.fault(ADDRESS))?;
         Ok(CsvReader { lines, columns, latest: Time::ZERO })
     }
 }

@@ -14,7 +14,8 @@ use std::fmt::Write;
 
 use ebbtide_core::{Addr, Time};
 
-use crate::line_reader::{LineReader, fits, number};
+use crate::line_reader::{LineReader, fits};
+use crate::text::number;
 use crate::threads::Threads;
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
@@ -76,7 +77,7 @@ impl Source for DrmemtraceReader {
         batch.clear();
         while batch.len() < 2048 {
             let Some(line) = self.lines.next()? else { break };
-            match record(&line).ok_or_else(|| self.lines.fault(EXPECTED))? {
+            match record(line).ok_or_else(|| self.lines.fault(EXPECTED))? {
                 Record::Instruction => self.instructions += 1,
                 Record::Access(thread, op, address, bytes) => {
                     // An instruction's accesses follow it.

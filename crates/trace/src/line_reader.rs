@@ -32,8 +32,8 @@ impl LineReader {
     ///
     /// # Errors
     /// When the input cannot be read, or the line is too long or not UTF-8.
-    pub(crate) fn next(&mut self) -> Result<Option<String>, TraceError> {
-        loop {
+    pub(crate) fn next(&mut self) -> Result<Option<&str>, TraceError> {
+        let line = loop {
             let rest = &self.buffer[self.start..];
             let length = match rest.iter().position(|&byte| byte == b'\n') {
                 Some(length) => length,
@@ -42,16 +42,15 @@ impl LineReader {
                 None if self.start == self.buffer.len() => return Ok(None),
                 None => self.buffer.len() - self.start,
             };
-            let line = &self.buffer[self.start..self.start + length];
-            let line = str::from_utf8(line).map(|line| line.trim().to_string());
-            self.start = (self.start + length + 1).min(self.buffer.len());
+            let line = self.start..self.start + length;
+            self.start = (line.end + 1).min(self.buffer.len());
             self.number += 1;
-            match line {
-                Ok(line) if line.is_empty() => {}
-                Ok(line) => return Ok(Some(line)),
-                Err(_) => return Err(self.fault("text")),
+            if !self.buffer[line.clone()].trim_ascii().is_empty() {
+                break line;
             }
-        }
+        };
+        let line = str::from_utf8(&self.buffer[line]).map_err(|_| self.fault("text"))?;
+        Ok(Some(line.trim()))
     }
 
     /// Replaces `batch` by the next accesses, at most as many as stay in a core's cache. `parse`
@@ -64,7 +63,8 @@ impl LineReader {
         batch.clear();
         while batch.len() < 2048 {
             let Some(line) = self.next()? else { break };
-            batch.push(parse(&line).map_err(|expected| self.fault(expected))?);
+            let access = parse(line);
+            batch.push(access.map_err(|expected| self.fault(expected))?);
         }
         Ok(!batch.is_empty())
     }
@@ -90,14 +90,6 @@ impl LineReader {
         let count = self.input.read(&mut self.buffer[filled..])?;
         self.buffer.truncate(filled + count);
         Ok(count > 0)
-    }
-}
-
-/// A decimal number, or a hexadecimal one after `0x`.
-pub(crate) fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
     }
 }
 

@@ -6,7 +6,8 @@ use ebbtide_core::{PageId, choice};
 use rustc_hash::FxHashMap;
 
 use crate::error::MappingError;
-use crate::line_reader::{LineReader, number};
+use crate::line_reader::LineReader;
+use crate::text::number;
 use crate::{Access, FrameMap, Input, Source, TraceError};
 
 /// Pages of the memory of fragmented mappings: 64 GiB.

@@ -264,6 +264,9 @@ fn csv_needs_an_address_and_takes_libcachesims_names() {
         said.ends_with(":3: expected a column 'op' with R (read), W (write) or H (hint)"),
         "{said}"
     );
+    let endless = [b"address\n".as_slice(), &[b'1'; 1 << 20]].concat();
+    let said = complaint("t.csv", &endless);
+    assert!(said.ends_with("expected a shorter line"), "{said}");
 }
 
 #[test]

@@ -62,12 +62,17 @@ pub(crate) fn nanoseconds(text: &[u8]) -> Result<Time, LineError> {
 }
 
 fn address(text: &[u8]) -> Result<u64, LineError> {
-    let value = match text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) {
-        Some(digits) => hexadecimal(digits),
-        None => decimal(text),
-    };
     let expected = "a decimal or 0x hexadecimal number below 2^64";
-    value.ok_or_else(|| wrong("address", expected, text))
+    number(text).ok_or_else(|| wrong("address", expected, text))
+}
+
+/// A decimal number, or a hexadecimal one after `0x`.
+pub(crate) fn number(text: impl AsRef<[u8]>) -> Option<u64> {
+    let text = text.as_ref();
+    match text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) {
+        Some(hexadecimal) => digits(hexadecimal, 16),
+        None => decimal(text),
+    }
 }
 
 fn number32(
@@ -80,12 +85,9 @@ fn number32(
     value.filter(|&value| value >= least).ok_or_else(|| wrong(field, expected, text))
 }
 
-fn decimal(text: &[u8]) -> Option<u64> {
+/// A decimal number.
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     digits(text, 10)
-}
-
-fn hexadecimal(text: &[u8]) -> Option<u64> {
-    digits(text, 16)
 }
 
 /// The number that `text` writes in `radix`, if it is nothing but digits and fits.

@@ -13,6 +13,6 @@ mod reader;
 mod writer;
 
 pub use crate::error::LineError;
-pub(crate) use line::{Nanoseconds, nanoseconds, readable};
+pub(crate) use line::{Nanoseconds, decimal, nanoseconds, number, readable};
 pub use reader::TextReader;
 pub use writer::TextWriter;
