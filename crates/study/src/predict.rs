@@ -16,7 +16,9 @@ use ebbtide_sim::memory_side::{AllDram, SoftwareCache, SoftwareCosts};
 use ebbtide_sim::{CoreSide, Machine, SimError, Switching, WORK_UNITS};
 use ebbtide_workloads::Workload;
 
-use ebbtide_measure::bench::{BenchRun, Conditions, Effect, Mode, ModeCosts, ReadsAt};
+use ebbtide_measure::bench::{
+    BenchRun, Conditions, Effect, Figure, Mode, ModeCosts, ReadsAt, Value,
+};
 use thiserror::Error;
 
 /// The error of a failed prediction.
@@ -50,9 +52,13 @@ pub fn predict(measured: &mut BenchRun, watch: Watch<'_>) -> Result<(), PredictE
         let stage = format!("{}: predicting {}", outcome.workload, outcome.mode);
         watch.tell(&stage, number as f64 / count)?;
         let Some(predicted) = (Prediction { conditions }).expected()? else { continue };
-        outcome.predicted_jobs_per_s = Some(predicted.jobs_per_s);
-        outcome.predicted_misses_per_job = Some(predicted.misses_per_job);
-        outcome.prediction_error = Some(predicted.jobs_per_s / outcome.jobs_per_s.median - 1.0);
+        let mut set = |figure, value| outcome.figures.insert(figure, Value::Number(value));
+        set(Figure::PredictedJobsPerS, predicted.jobs_per_s);
+        set(Figure::PredictedMissesPerJob, predicted.misses_per_job);
+        if let Some(jobs_per_s) = outcome.number(Figure::JobsPerS) {
+            let error = predicted.jobs_per_s / jobs_per_s - 1.0;
+            outcome.figures.insert(Figure::PredictionError, Value::Number(error));
+        }
         expected.push((outcome.workload, outcome.mode, predicted));
     }
     for tried in &mut report.tried {

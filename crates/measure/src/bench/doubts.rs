@@ -2,6 +2,7 @@
 
 use ebbtide_report::figure as number;
 
+use super::figures::Figure;
 use super::options::Mode;
 use super::results::ModeOutcome;
 use super::spread::Spread;
@@ -24,8 +25,11 @@ pub(super) fn doubts<'a>(
     disturbances: impl Iterator<Item = &'a Disturbance> + Clone,
 ) -> Vec<String> {
     let mut found: Vec<String> = Disturbance::reason(disturbances).into_iter().collect();
-    let ratio = outcome.ratio_to_dram;
-    if outcome.mode != Mode::Dram && ratio.median > FASTER_THAN_DRAM {
+    let ratio = outcome.spread(Figure::RatioToDram);
+    if let Some(ratio) = ratio
+        && outcome.mode != Mode::Dram
+        && ratio.median > FASTER_THAN_DRAM
+    {
         found.push(format!(
             "it has {:.2} times the throughput of DRAM-only, which is the upper bound: the machine \
              ran DRAM-only's jobs at another speed",
@@ -33,23 +37,19 @@ pub(super) fn doubts<'a>(
         ));
     }
     let (figure, factor, what) = match outcome.mode {
-        Mode::Dram => (outcome.jobs_per_s, DRAM_SPREAD_FACTOR, "jobs/s"),
+        Mode::Dram => (outcome.spread(Figure::JobsPerS), DRAM_SPREAD_FACTOR, "jobs/s"),
         _ => (ratio, SPREAD_FACTOR, "of DRAM"),
     };
-    if differ(figure, factor) {
-        found.push(format!(
-            "its rounds differ: {} to {} {what}",
-            number(figure.min),
-            number(figure.max)
-        ));
+    if let Some(Spread { min, max, .. }) = figure.filter(|figure| differ(*figure, factor)) {
+        found.push(format!("its rounds differ: {} to {} {what}", number(min), number(max)));
     }
-    if let (Some(all), Some(kernel)) = (outcome.cpu_us_per_miss, outcome.kernel_cpu_us_per_miss)
-        && all.median < kernel.median
+    if let (Some(all), Some(kernel)) =
+        (outcome.number(Figure::CpuUsPerMiss), outcome.number(Figure::KernelCpuUsPerMiss))
+        && all < kernel
     {
         found.push(format!(
-            "its CPU a miss, {:.2} us, is less than the kernel's part of it, {:.2} us: DRAM-only \
-             needed more CPU a job than it does undisturbed",
-            all.median, kernel.median
+            "its CPU a miss, {all:.2} us, is less than the kernel's part of it, {kernel:.2} us: \
+             DRAM-only needed more CPU a job than it does undisturbed"
         ));
     }
     found
@@ -61,12 +61,8 @@ fn differ(figure: Spread, factor: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::tests::outcome;
+    use super::super::text::tests::{at, outcome, with};
     use super::*;
-
-    fn at(value: f64) -> Spread {
-        Spread { median: value, min: value, max: value }
-    }
 
     fn found(outcome: &ModeOutcome) -> Vec<String> {
         doubts(outcome, [].into_iter())
@@ -80,18 +76,15 @@ mod tests {
 
     #[test]
     fn more_than_the_upper_bound_is_doubtful() {
-        let outcome = ModeOutcome { ratio_to_dram: at(2.645), ..outcome(Mode::Paging) };
+        let outcome = with(outcome(Mode::Paging), &[(Figure::RatioToDram, at(2.645))]);
         let found = found(&outcome);
         assert!(found[0].contains("2.65 times the throughput of DRAM-only"), "{found:?}");
     }
 
     #[test]
     fn less_cpu_a_miss_than_its_part_in_the_kernel_is_doubtful() {
-        let outcome = ModeOutcome {
-            cpu_us_per_miss: Some(at(12.67)),
-            kernel_cpu_us_per_miss: Some(at(23.61)),
-            ..outcome(Mode::Ebbtide)
-        };
+        let costs = [(Figure::CpuUsPerMiss, at(12.67)), (Figure::KernelCpuUsPerMiss, at(23.61))];
+        let outcome = with(outcome(Mode::Ebbtide), &costs);
         let found = found(&outcome);
         assert!(found[0].contains("12.67 us, is less than the kernel's part"), "{found:?}");
     }
@@ -99,7 +92,7 @@ mod tests {
     #[test]
     fn rounds_that_differ_are_doubtful() {
         let spread = Spread { median: 0.4, min: 0.2, max: 0.5 };
-        let outcome = ModeOutcome { ratio_to_dram: spread, ..outcome(Mode::Sync) };
+        let outcome = with(outcome(Mode::Sync), &[(Figure::RatioToDram, spread)]);
         assert_eq!(found(&outcome), ["its rounds differ: 0.200 to 0.500 of DRAM"]);
     }
 

@@ -2,6 +2,7 @@
 
 use ebbtide_report::{figure, microseconds};
 
+use super::figures::Figure;
 use super::options::{Arrivals, Mode};
 use super::results::{BenchReport, ModeOutcome};
 use super::spread::Spread;
@@ -31,7 +32,8 @@ impl BenchReport {
     /// What each memory keeps of the throughput of DRAM-only.
     fn kept(&self) -> Option<String> {
         let ebbtide: Vec<&ModeOutcome> = self.of_mode(Mode::Ebbtide).collect();
-        let ratio = |outcome: &&&ModeOutcome| outcome.ratio_to_dram.median;
+        let ratio =
+            |outcome: &&&ModeOutcome| outcome.number(Figure::RatioToDram).unwrap_or_default();
         let least = ebbtide.iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
         let most = ebbtide.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
         let kept = figure(self.mean_ratio(Mode::Ebbtide)?);
@@ -65,7 +67,7 @@ impl BenchReport {
         let loads = self.of_mode(Mode::Ebbtide).filter_map(|outcome| outcome.load);
         let load = loads.reduce(f64::max)?;
         let highest = self.of_mode(Mode::Ebbtide).filter(|outcome| outcome.load == Some(load));
-        let p99 = Spread::of(highest.map(|outcome| outcome.response_us.p99.median));
+        let p99 = Spread::of(highest.filter_map(|outcome| outcome.number(Figure::ResponseP99Us)));
         Some(format!(
             "At a load of {} of DRAM-only's throughput, the p99 response of Ebbtide is {}.",
             figure(load),
@@ -78,15 +80,15 @@ impl BenchReport {
     }
 
     fn mean_ratio(&self, mode: Mode) -> Option<f64> {
-        let ratios: Vec<f64> =
-            self.of_mode(mode).map(|outcome| outcome.ratio_to_dram.median).collect();
+        let ratio = |outcome: &ModeOutcome| outcome.number(Figure::RatioToDram);
+        let ratios: Vec<f64> = self.of_mode(mode).filter_map(ratio).collect();
         (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
     }
 
     /// The CPU time of a miss, as a range over the workloads.
     fn cpu_us(&self, mode: Mode) -> Option<String> {
-        let costs = self.of_mode(mode).filter_map(|outcome| Some(outcome.cpu_us_per_miss?.median));
-        let costs: Vec<f64> = costs.collect();
+        let cost = |outcome: &ModeOutcome| outcome.number(Figure::CpuUsPerMiss);
+        let costs: Vec<f64> = self.of_mode(mode).filter_map(cost).collect();
         (!costs.is_empty()).then(|| between(Spread::of(costs)))
     }
 }
@@ -103,17 +105,16 @@ fn between(us: Spread) -> String {
 mod tests {
     use ebbtide_report::PageReport;
 
-    use super::super::text::tests::{at, outcome, report};
+    use super::super::text::tests::{at, outcome, report, with};
     use super::*;
 
     #[test]
     fn a_bench_opens_with_what_each_memory_keeps_and_how_much_is_doubtful() {
-        let paging = ModeOutcome { ratio_to_dram: at(0.2), ..outcome(Mode::Paging) };
+        let paging = with(outcome(Mode::Paging), &[(Figure::RatioToDram, at(0.2))]);
         let other = ModeOutcome {
             workload: "tatp",
-            ratio_to_dram: at(0.7),
             doubts: vec!["its rounds differ".to_string()],
-            ..outcome(Mode::Ebbtide)
+            ..with(outcome(Mode::Ebbtide), &[(Figure::RatioToDram, at(0.7))])
         };
         let report = report(vec![outcome(Mode::Dram), paging, outcome(Mode::Ebbtide), other]);
         let finding = report.finding().expect("it was measured");

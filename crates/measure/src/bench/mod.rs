@@ -18,11 +18,12 @@ mod children;
 mod conditions;
 mod data;
 mod doubts;
-mod durable;
 mod error;
+mod figures;
 mod finding;
 mod job_stream;
 mod loaded_workload;
+mod measured;
 mod memory_server;
 mod options;
 mod outcome;
@@ -52,8 +53,8 @@ pub use against::Earlier;
 pub use changes::{Against, Change, Verdict};
 pub use child::{CHILD_VERB, die_with_parent};
 pub use conditions::{BenchRun, Conditions};
-pub use durable::Durable;
 pub use error::BenchError;
+pub use figures::{Figure, Value};
 pub use loaded_workload::{DURABLE_WORKLOADS, GRAPH_WORKLOADS, GraphFile};
 #[cfg(feature = "memories")]
 pub use memory_server::serve;
@@ -62,8 +63,8 @@ pub use profile::{ModeCosts, Profile, ReadsAt, Submission};
 pub use profiling::measure as measure_profile;
 pub use protocol::{Calibration, Committed, Latency, Setup, SlowestJobs, WindowArrivals};
 pub use results::{
-    AheadSpread, BenchConfig, BenchMachine, BenchReport, ByRound, Effect, Failure, LatencySpread,
-    ModeOutcome, RawRingCost, SlowestSpread, Tried, WorkloadFacts,
+    BenchConfig, BenchMachine, BenchReport, ByRound, Effect, Failure, ModeOutcome, Tried,
+    WorkloadFacts,
 };
 pub use spread::Spread;
 

@@ -13,6 +13,7 @@ use ebbtide_core::Watch;
 use ebbtide_workloads::Kind;
 
 use super::error::BenchError;
+use super::figures::Figure;
 use super::options::{BenchOptions, Dram, Mode};
 use super::profile::{ModeCosts, Profile, ReadsAt, Submission};
 use super::{BenchReport, BenchRun, run};
@@ -125,24 +126,25 @@ impl Lost {
         let mut results = report.results.iter();
         let own =
             results.find(|outcome| outcome.workload == workload.name() && outcome.mode == mode)?;
-        let misses = own.misses_per_job?.median;
+        let misses = own.number(Figure::MissesPerJob)?;
         let facts = report.workloads.iter().find(|facts| facts.workload == workload.name())?;
         // A job in DRAM was timed by itself; against it, modes were timed turn by turn. The time in
         // which the engine had nothing to run is not what a miss costs it.
         let idle = match mode {
             Mode::Ebbtide | Mode::Mapped | Mode::Plain | Mode::Durable => {
-                own.idle_share.map_or(0.0, |idle| idle.median)
+                own.number(Figure::IdleShare).unwrap_or(0.0)
             }
             _ => 0.0,
         };
-        let longer = (1.0 - idle) / own.ratio_to_dram.median - 1.0;
+        let longer = (1.0 - idle) / own.number(Figure::RatioToDram)? - 1.0;
         let us = longer * facts.calibration.job_ns / 1e3 / misses;
-        let held = own.page_cache_bytes.unwrap_or(report.config.dram_bytes);
+        let held = own.number(Figure::PageCacheBytes).map(|bytes| bytes as u64);
+        let written_per_s = own.number(Figure::FlashWritesPerS)?;
         Some(Lost {
             us: us.max(0.0),
-            write_backs: own.flash_writes_per_s.median / (own.jobs_per_s.median * misses),
-            pages_per_write: own.pages_per_write.map_or(1.0, |pages| pages.median),
-            lost_bytes: report.config.dram_bytes.saturating_sub(held),
+            write_backs: written_per_s / (own.number(Figure::JobsPerS)? * misses),
+            pages_per_write: own.number(Figure::PagesPerWrite).unwrap_or(1.0),
+            lost_bytes: held.map_or(0, |held| report.config.dram_bytes.saturating_sub(held)),
         })
     }
 }

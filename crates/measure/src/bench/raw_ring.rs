@@ -9,6 +9,7 @@ use ebbtide_engine::device::page_reads::PageReads;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+use super::figures::Figure;
 use super::protocol::RawReads;
 use super::results::ModeOutcome;
 use crate::doctor::probe::Target;
@@ -80,15 +81,15 @@ impl RawReads {
     /// Reads of `file` as the engine made them in `outcome`: as many a job, a submission, and in
     /// flight. `None` if it made none.
     pub(super) fn as_in(outcome: &ModeOutcome, file: std::path::PathBuf) -> Option<RawReads> {
-        let reads_per_s = outcome.flash_reads_per_s.median;
-        let all_per_s = reads_per_s + outcome.flash_writes_per_s.median;
-        let batch = outcome.requests_per_submission?.median * reads_per_s / all_per_s;
+        let reads_per_s = outcome.number(Figure::FlashReadsPerS)?;
+        let all_per_s = reads_per_s + outcome.number(Figure::FlashWritesPerS)?;
+        let batch = outcome.number(Figure::RequestsPerSubmission)? * reads_per_s / all_per_s;
         // Little's law: what is in flight is the rate times the time of each.
-        let in_flight = reads_per_s * outcome.flash_read_us?.median / 1e6;
+        let in_flight = reads_per_s * outcome.number(Figure::FlashReadUs)? / 1e6;
         let whole = |count: f64| count.round().clamp(1.0, IN_FLIGHT_MAX) as u32;
         (reads_per_s > 0.0).then_some(RawReads {
             file,
-            per_job: outcome.misses_per_job?.median,
+            per_job: outcome.number(Figure::MissesPerJob)?,
             batch: whole(batch),
             in_flight: whole(in_flight).max(whole(batch)),
         })
@@ -101,20 +102,22 @@ const IN_FLIGHT_MAX: f64 = 1024.0;
 #[cfg(test)]
 mod tests {
     use super::super::options::Mode;
-    use super::super::text::tests::{at, outcome};
+    use super::super::text::tests::{at, outcome, with};
     use super::*;
 
     #[test]
     fn the_raw_ring_reads_as_the_engine_did() {
-        let mut engine = outcome(Mode::Ebbtide);
-        engine.flash_reads_per_s = at(90_000.0);
-        engine.flash_writes_per_s = at(30_000.0);
-        engine.flash_read_us = Some(at(200.0));
-        engine.requests_per_submission = Some(at(8.0));
-        engine.misses_per_job = Some(at(1.5));
+        let figures = [
+            (Figure::FlashReadsPerS, at(90_000.0)),
+            (Figure::FlashWritesPerS, at(30_000.0)),
+            (Figure::FlashReadUs, at(200.0)),
+            (Figure::RequestsPerSubmission, at(8.0)),
+            (Figure::MissesPerJob, at(1.5)),
+        ];
+        let engine = with(outcome(Mode::Ebbtide), &figures);
         let reads = RawReads::as_in(&engine, "data".into()).expect("it read");
         assert_eq!((reads.per_job, reads.batch, reads.in_flight), (1.5, 6, 18));
-        engine.flash_reads_per_s = at(0.0);
+        let engine = with(engine, &[(Figure::FlashReadsPerS, at(0.0))]);
         assert_eq!(RawReads::as_in(&engine, "data".into()), None);
     }
 

@@ -1,7 +1,8 @@
 //! A bench as a page of charts and tables, and as CSV.
 
+use super::figures::Figure;
 use super::options::{Arrivals, Mode};
-use super::results::{BenchReport, LatencySpread, ModeOutcome};
+use super::results::{BenchReport, ModeOutcome};
 use super::spread::Spread;
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, Table};
 
@@ -48,6 +49,7 @@ impl PageReport for BenchReport {
             .section("Configuration")
             .preformatted(&self.settings())
             .data(self.all())
+            .table(legend())
     }
 }
 
@@ -64,7 +66,8 @@ impl BenchReport {
                 continue;
             }
             any = true;
-            let bars = outcomes.iter().map(|o| (name(o.mode), range(o.ratio_to_dram)));
+            let ratio = |outcome: &&ModeOutcome| outcome.spread(Figure::RatioToDram);
+            let bars = outcomes.iter().filter_map(|o| Some((name(o.mode), range(ratio(o)?))));
             chart = chart.group(facts.workload, bars);
             let doubtful = outcomes.iter().filter(|outcome| !outcome.doubts.is_empty());
             chart = doubtful.fold(chart, |chart, o| chart.doubt(facts.workload, name(o.mode)));
@@ -98,7 +101,10 @@ impl BenchReport {
                 let points: Vec<_> = self
                     .of(facts.workload)
                     .filter(|outcome| outcome.mode == mode)
-                    .map(|outcome| (outcome.ratio_to_dram.median, outcome.response_us.p99.median))
+                    .filter_map(|outcome| {
+                        let ratio = outcome.number(Figure::RatioToDram)?;
+                        Some((ratio, outcome.number(Figure::ResponseP99Us)?))
+                    })
                     .filter(|(_, response_us)| *response_us > 0.0)
                     .collect();
                 if !points.is_empty() {
@@ -147,18 +153,32 @@ impl BenchReport {
         })
     }
 
-    /// Returns all figures of every outcome, under their names in JSON.
+    /// Returns all figures of every outcome, under their names in CSV.
     fn all(&self) -> Table {
-        let mut header: Vec<String> = Vec::new();
-        let mut rows = Vec::new();
-        for outcome in &self.results {
-            let columns = columns(outcome);
-            header = columns.iter().map(|(name, _)| name.clone()).collect();
-            rows.push(columns.into_iter().map(|(_, value)| value));
-        }
-        let table = Table::new("results", header.iter().map(String::as_str));
-        rows.into_iter().fold(table, Table::row)
+        let figures = Figure::ALL.iter().flat_map(|figure| figure.columns());
+        let names = ["workload", "mode", "cores", "load"].map(String::from).into_iter();
+        let names: Vec<String> = names.chain(figures).chain(["doubts".to_string()]).collect();
+        let table = Table::new("results", names.iter().map(String::as_str));
+        self.results.iter().fold(table, |table, outcome| {
+            let ModeOutcome { workload, mode, cores, load, figures, doubts, .. } = outcome;
+            let load = load.map_or(String::new(), |load| load.to_string());
+            let first = [workload.to_string(), mode.to_string(), cores.to_string(), load];
+            let cells = Figure::ALL.iter().flat_map(|figure| match figures.get(figure) {
+                Some(value) => value.cells(),
+                None => vec![String::new(); figure.columns().len()],
+            });
+            table.row(first.into_iter().chain(cells).chain([doubts.join("; ")]))
+        })
     }
+}
+
+/// Returns the descriptions of the figures, under their names in JSON.
+fn legend() -> Table {
+    let table = Table::new("What the figures are", ["figure", "unit", "meaning"]);
+    Figure::ALL.iter().fold(table, |table, figure| {
+        let row = figure.row();
+        table.row([row.path, row.unit, row.about.concat().trim_start()])
+    })
 }
 
 /// Returns the printed name of a mode.
@@ -176,83 +196,4 @@ fn name(mode: Mode) -> &'static str {
 
 fn range(spread: Spread) -> Range {
     Range { min: spread.min, median: spread.median, max: spread.max }
-}
-
-fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
-    let mut columns = Columns(vec![
-        ("workload".into(), outcome.workload.into()),
-        ("mode".into(), outcome.mode.to_string()),
-        ("cores".into(), outcome.cores.to_string()),
-    ]);
-    columns.number("load", outcome.load);
-    columns.spread("jobs_per_s", Some(outcome.jobs_per_s));
-    columns.spread("ratio_to_dram", Some(outcome.ratio_to_dram));
-    columns.spread("lru_miss_interval_us", outcome.lru_miss_interval_us);
-    columns.spread("miss_interval_us", outcome.miss_interval_us);
-    columns.spread("misses_per_job", outcome.misses_per_job);
-    columns.spread("cpu_us_per_miss", outcome.cpu_us_per_miss);
-    columns.spread("kernel_cpu_us_per_miss", outcome.kernel_cpu_us_per_miss);
-    columns.latency("service_us", &outcome.service_us);
-    columns.latency("response_us", &outcome.response_us);
-    let slowest = outcome.slowest;
-    columns.spread("slowest_response_us", slowest.map(|slowest| slowest.response_us));
-    columns.spread("slowest_queueing_us", slowest.map(|slowest| slowest.queueing_us));
-    columns.spread("flash_reads_per_s", Some(outcome.flash_reads_per_s));
-    columns.spread("flash_writes_per_s", Some(outcome.flash_writes_per_s));
-    columns.spread("flash_read_us", outcome.flash_read_us);
-    columns.spread("flash_read_p99_us", outcome.flash_read_p99_us);
-    columns.spread("flash_read_held_us", outcome.flash_read_held_us);
-    columns.spread("pages_per_write", outcome.pages_per_write);
-    columns.spread("requests_per_submission", outcome.requests_per_submission);
-    columns.spread("ahead_pages_per_s", outcome.ahead.map(|ahead| ahead.pages_per_s));
-    columns.spread("ahead_accuracy", outcome.ahead.map(|ahead| ahead.accuracy));
-    columns.spread("ahead_lateness", outcome.ahead.map(|ahead| ahead.lateness));
-    columns.spread("ahead_pollution", outcome.ahead.map(|ahead| ahead.pollution));
-    columns.spread("idle_share", outcome.idle_share);
-    columns.spread("rss_mib", Some(outcome.rss_mib));
-    let durable = outcome.durable;
-    columns.spread("ratio_to_extend", durable.map(|durable| durable.ratio_to_extend));
-    columns.spread("transactions_per_s", durable.map(|durable| durable.transactions_per_s));
-    columns.number("stored_bytes", durable.map(|durable| durable.stored_bytes));
-    columns.number("stored_pages", durable.map(|durable| durable.stored_pages));
-    columns.number("log_bytes", durable.map(|durable| durable.log_bytes));
-    columns.number("pages_written", durable.map(|durable| durable.pages_written));
-    columns.number("pages_written_extend", durable.map(|durable| durable.pages_written_extend));
-    columns.number("stack_used_bytes", outcome.stack_used_bytes.map(|bytes| bytes as f64));
-    columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));
-    let raw_ring = outcome.raw_ring;
-    columns.spread("raw_read_cpu_us", raw_ring.map(|ring| ring.cpu_us_per_read));
-    columns.number("raw_batch", raw_ring.map(|ring| f64::from(ring.batch)));
-    columns.number("raw_in_flight", raw_ring.map(|ring| f64::from(ring.in_flight)));
-    columns.number("ratio_without_work", outcome.ratio_without_work);
-    columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));
-    columns.spread("others_cpu_share", Some(outcome.others_cpu_share));
-    columns.spread("steal_share", Some(outcome.steal_share));
-    columns.number("rounds_measured", Some(outcome.rounds_measured as f64));
-    columns.number("predicted_jobs_per_s", outcome.predicted_jobs_per_s);
-    columns.number("predicted_misses_per_job", outcome.predicted_misses_per_job);
-    columns.number("prediction_error", outcome.prediction_error);
-    columns.0.push(("doubts".into(), outcome.doubts.join("; ")));
-    columns.0
-}
-
-/// Names and values. A figure that does not apply is empty.
-struct Columns(Vec<(String, String)>);
-
-impl Columns {
-    fn number(&mut self, name: &str, value: Option<f64>) {
-        self.0.push((name.into(), value.map_or(String::new(), |value| value.to_string())));
-    }
-
-    fn spread(&mut self, name: &str, spread: Option<Spread>) {
-        self.number(&format!("{name}_median"), spread.map(|spread| spread.median));
-        self.number(&format!("{name}_min"), spread.map(|spread| spread.min));
-        self.number(&format!("{name}_max"), spread.map(|spread| spread.max));
-    }
-
-    fn latency(&mut self, name: &str, latency: &LatencySpread) {
-        self.spread(&format!("{name}_p50"), Some(latency.p50));
-        self.spread(&format!("{name}_p99"), Some(latency.p99));
-        self.spread(&format!("{name}_p999"), Some(latency.p999));
-    }
 }

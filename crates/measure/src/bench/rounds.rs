@@ -9,11 +9,11 @@ use ebbtide_workloads::{Program, Workload};
 use super::conditions::Conditions;
 use super::data::{self, DataPlaces};
 use super::error::BenchError;
+use super::measured::{Measured, RawRingCost};
 use super::memory_server::{PAGING_THREADS, PAGING_TRIAL_S};
 use super::options::{Arrivals, Flash, Mode};
-use super::outcome::Measured;
 use super::protocol::{Calibration, Command, RawReads, Reply, WindowArrivals};
-use super::results::{Failure, RawRingCost};
+use super::results::Failure;
 use super::round::{Round, Rounds, Turn};
 use super::runner::{Bench, Runner};
 use super::{
@@ -193,15 +193,15 @@ impl Bench<'_> {
         self.watch.tell("without added work", 0.95)?;
         let ratio_without_work = self.without_work(runners, report)?;
         self.watch.tell("a raw ring", 0.97)?;
-        let mut raw_ring = self.raw_ring(runners, calibration, (&rounds, &measured), report)?;
+        let raw_ring = self.raw_ring(runners, calibration, (&rounds, &measured), report)?;
         for runner in runners.iter() {
-            let mut outcome =
-                self.measured(runner, &rounds, &rounds, calibration, &measured).outcome();
-            outcome.response_us = outcome.service_us;
-            if runner.mode == Mode::Ebbtide {
-                outcome.ratio_without_work = ratio_without_work;
-                outcome.raw_ring = raw_ring.take();
+            let is_ebbtide = runner.mode == Mode::Ebbtide;
+            let outcome = Measured {
+                raw_ring: raw_ring.filter(|_| is_ebbtide),
+                ratio_without_work: ratio_without_work.filter(|_| is_ebbtide),
+                ..self.measured(runner, &rounds, &rounds, calibration, &measured)
             }
+            .outcome();
             conditions.extend(self.conditions(
                 report.results.len(),
                 runner,
@@ -311,6 +311,8 @@ impl Bench<'_> {
             peak_bytes: runner.peak_bytes().filter(|_| self.options.device == Flash::Data),
             budget_bytes: self.options.dram_bytes(),
             durability: self.options.durability,
+            raw_ring: None,
+            ratio_without_work: None,
         }
     }
 

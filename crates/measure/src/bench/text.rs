@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use ebbtide_core::PAGE_BYTES;
 use ebbtide_report::Table;
 use ebbtide_workloads::{Kind, Replay};
 
+use super::figures::Figure::{self, *};
+use super::figures::Value;
 use super::options::{Flash, Mode};
-use super::results::{BenchReport, ModeOutcome, Tried};
+use super::results::{BenchReport, ModeOutcome, Tried, WorkloadFacts};
 use super::spread::Spread;
 
 impl fmt::Display for BenchReport {
@@ -20,68 +23,7 @@ impl fmt::Display for BenchReport {
             writeln!(f, "in place of a drive: memory that answers after {latency} at no CPU cost")?;
         }
         for facts in &self.workloads {
-            let calibration = &facts.calibration;
-            writeln!(
-                f,
-                "\n{}: {} MiB, {}, LRU would miss {:.2} times a job, every {:.1} us; {:.0}% of a \
-                 job's {:.1} us is added work",
-                facts.workload,
-                facts.pages >> 8,
-                match &self.config.options.trace {
-                    Some(trace) => trace.display().to_string(),
-                    None => format!("Zipf {}", self.config.options.theta),
-                },
-                calibration.lru_misses_per_job,
-                calibration.job_ns / calibration.lru_misses_per_job / 1e3,
-                calibration.work_share * 100.0,
-                calibration.job_ns / 1e3,
-            )?;
-            let own = self.results.iter().filter(|o| o.workload == facts.workload);
-            write!(f, "{}", BenchReport::figures(own))?;
-            for outcome in self.results.iter().filter(|o| o.workload == facts.workload) {
-                for doubt in &outcome.doubts {
-                    let load = outcome.load.map_or(String::new(), |load| format!(" at {load:.2}"));
-                    writeln!(f, "  doubtful: {}{load}: {doubt}", outcome.mode)?;
-                }
-                if let Some(line) = over_budget(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = where_the_rest_goes(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = on_other_drives(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = against_a_raw_ring(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = slowest(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = stacks(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = predicted(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(ahead) = &outcome.ahead {
-                    writeln!(
-                        f,
-                        "  ahead of demand: {:.0} pages/s, {:.0}% of them used, {:.0}% of those \
-                         late; {:.1}% of misses on pages that made room for one",
-                        ahead.pages_per_s.median,
-                        ahead.accuracy.median * 100.0,
-                        ahead.lateness.median * 100.0,
-                        ahead.pollution.median * 100.0,
-                    )?;
-                }
-                if let Some(durable) = &outcome.durable {
-                    write!(f, "{durable}")?;
-                }
-                if let Some(ratio) = outcome.ratio_without_work {
-                    writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;
-                }
-            }
+            self.workload(f, facts)?;
         }
         for Tried { workload, what, measured, simulated } in &self.tried {
             writeln!(f, "\n{workload}, {what}: measured {measured}")?;
@@ -111,17 +53,33 @@ impl fmt::Display for BenchReport {
     }
 }
 
+/// The lines below the table. Each is left out where its figures do not apply.
+const LINES: [fn(&ModeOutcome) -> Option<String>; 10] = [
+    over_budget,
+    where_the_rest_goes,
+    on_other_drives,
+    against_a_raw_ring,
+    slowest,
+    stacks,
+    predicted,
+    ahead,
+    durable,
+    without_work,
+];
+
+fn mib(bytes: f64) -> f64 {
+    bytes / (1 << 20) as f64
+}
+
 /// Returns the memory of the row of `outcome`, in MiB: its peak with the kernel's, or the resident
 /// memory where no group counted it.
-fn memory_mib(outcome: &ModeOutcome) -> f64 {
-    let peak_mib = outcome.peak_bytes.map(|bytes| bytes as f64 / (1 << 20) as f64);
-    peak_mib.unwrap_or(outcome.rss_mib.median)
+fn memory_mib(outcome: &ModeOutcome) -> Option<f64> {
+    outcome.number(PeakBytes).map(mib).or(outcome.number(RssMib))
 }
 
 /// Returns the memory above the budget.
 fn over_budget(outcome: &ModeOutcome) -> Option<String> {
-    let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
-    let (over, peak) = (mib(outcome.over_budget_bytes?), mib(outcome.peak_bytes?));
+    let (over, peak) = (mib(outcome.number(OverBudgetBytes)?), mib(outcome.number(PeakBytes)?));
     Some(format!(
         "  over budget (>): {} used {peak:.1} MiB with the kernel's memory, {over:.1} more than the \
          budget",
@@ -135,12 +93,12 @@ fn list(numbers: &[usize]) -> String {
 
 /// Returns the prediction, compared with the measurement.
 fn predicted(outcome: &ModeOutcome) -> Option<String> {
-    let (jobs_per_s, error) = outcome.predicted_jobs_per_s.zip(outcome.prediction_error)?;
-    let (mode, error) = (outcome.mode, error * 100.0);
+    let jobs_per_s = outcome.number(PredictedJobsPerS)?;
+    let (mode, error) = (outcome.mode, outcome.number(PredictionError)? * 100.0);
     let line = format!("  predicted {mode:<8} {jobs_per_s:>9.0} jobs/s, {error:+.1}%");
-    let misses = outcome.predicted_misses_per_job.zip(outcome.misses_per_job);
+    let misses = outcome.number(PredictedMissesPerJob).zip(outcome.number(MissesPerJob));
     Some(misses.map_or(line.clone(), |(expected, measured)| {
-        format!("{line}; {expected:.2} misses a job, measured {:.2}", measured.median)
+        format!("{line}; {expected:.2} misses a job, measured {measured:.2}")
     }))
 }
 
@@ -149,48 +107,47 @@ fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
     if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
         return None;
     }
-    let kernel = outcome.kernel_cpu_us_per_miss?.median;
+    let (all, kernel) = (outcome.number(CpuUsPerMiss)?, outcome.number(KernelCpuUsPerMiss)?);
     // The rest is time of the engine, and of caches that a miss leaves cold.
-    let rest = outcome.cpu_us_per_miss?.median - kernel;
     Some(format!(
-        "  where the rest goes: of {:.2} us CPU a miss {kernel:.2} in the kernel, {rest:.2} in the \
+        "  where the rest goes: of {all:.2} us CPU a miss {kernel:.2} in the kernel, {:.2} in the \
          engine and cold caches; {:.1}% of the time idle; {:.0} pages a submission, {:.0} us a read",
-        outcome.cpu_us_per_miss?.median,
-        outcome.idle_share?.median * 100.0,
-        outcome.requests_per_submission?.median,
-        outcome.flash_read_us?.median,
+        all - kernel,
+        outcome.number(IdleShare)? * 100.0,
+        outcome.number(RequestsPerSubmission)?,
+        outcome.number(FlashReadUs)?,
     ))
 }
 
 /// The cost of a miss over that of a read through a raw ring.
 fn against_a_raw_ring(outcome: &ModeOutcome) -> Option<String> {
-    let (c, ring) = (outcome.cpu_us_per_miss?.median, outcome.raw_ring?);
-    let read = ring.cpu_us_per_read.median;
+    let (c, read) = (outcome.number(CpuUsPerMiss)?, outcome.number(RawReadCpuUs)?);
     Some(format!(
         "  against a raw ring: {c:.2} us CPU a miss, {read:.2} us a raw read ({} a submission, {} in \
          flight): {:.2} times",
-        ring.batch,
-        ring.in_flight,
+        outcome.number(RawBatch)?,
+        outcome.number(RawInFlight)?,
         c / read,
     ))
 }
 
 /// Returns where one job in a hundred spends its time at a load.
 fn slowest(outcome: &ModeOutcome) -> Option<String> {
-    let (load, slowest) = (outcome.load?, outcome.slowest?);
-    let (response, queueing) = (slowest.response_us.median, slowest.queueing_us.median);
     let mut line = format!(
-        "  one job in a hundred, {} at {load:.2}: {response:.0} us, {queueing:.0} before its start",
+        "  one job in a hundred, {} at {:.2}: {:.0} us, {:.0} before its start",
         outcome.mode,
+        outcome.load?,
+        outcome.number(SlowestResponseUs)?,
+        outcome.number(SlowestQueueingUs)?,
     );
     if outcome.mode == Mode::Ebbtide {
         line += &format!(
             "; {:.1} misses a job; a read takes {:.0} us, {:.0} of them before its submission, and \
              at its 99th percentile {:.0}",
-            outcome.misses_per_job?.median,
-            outcome.flash_read_us?.median,
-            outcome.flash_read_held_us?.median,
-            outcome.flash_read_p99_us?.median,
+            outcome.number(MissesPerJob)?,
+            outcome.number(FlashReadUs)?,
+            outcome.number(FlashReadHeldUs)?,
+            outcome.number(FlashReadP99Us)?,
         );
     }
     Some(line)
@@ -203,8 +160,48 @@ fn stacks(outcome: &ModeOutcome) -> Option<String> {
     }
     let kind = outcome.workload.parse::<Kind>();
     let bytes = kind.map_or(Replay::STACK_BYTES, Kind::stack_bytes);
-    let used_kib = outcome.stack_used_bytes? as f64 / 1024.0;
+    let used_kib = outcome.number(StackUsedBytes)? / 1024.0;
     Some(format!("  stacks: a job used at most {used_kib:.1} of {} KiB", bytes >> 10))
+}
+
+/// Returns the effect of prefetching.
+fn ahead(outcome: &ModeOutcome) -> Option<String> {
+    Some(format!(
+        "  ahead of demand: {:.0} pages/s, {:.0}% of them used, {:.0}% of those late; {:.1}% of \
+         misses on pages that made room for one",
+        outcome.number(AheadPagesPerS)?,
+        outcome.number(AheadAccuracy)? * 100.0,
+        outcome.number(AheadLateness)? * 100.0,
+        outcome.number(AheadPollution)? * 100.0,
+    ))
+}
+
+/// Returns the cost of surviving crashes. Saved is what a page-granular system would write more: it
+/// writes each page that a transaction stored to at its commit.
+fn durable(outcome: &ModeOutcome) -> Option<String> {
+    let Value::Policy(policy) = outcome.figures.get(&DurablePolicy)? else { return None };
+    let Spread { median, min, max } = outcome.spread(DurableRatioToExtend)?;
+    let (pages, log_bytes) =
+        (outcome.number(DurableStoredPages)?, outcome.number(DurableLogBytes)?);
+    let (page_bytes, written) = (PAGE_BYTES as f64, outcome.number(DurablePagesWritten)?);
+    Some(format!(
+        "  durable, {policy}: {median:.3} ({min:.3} to {max:.3}) of extend memory; {:.0} \
+         transactions/s, {:.1} a flush of {:.2} ms\n  a transaction stores {:.0} B in {pages:.2} \
+         pages and writes {log_bytes:.0} B of log and {written:.2} pages (extend memory: {:.2}); \
+         writing its pages at each commit would be {:.0} B, of which {:.0}% are saved",
+        outcome.number(DurableTransactionsPerS)?,
+        outcome.number(DurableTransactionsPerFlush)?,
+        outcome.number(DurableFlushMs)?,
+        outcome.number(DurableStoredBytes)?,
+        outcome.number(DurablePagesWrittenExtend)?,
+        pages * page_bytes,
+        100.0 * (1.0 - (log_bytes + written * page_bytes) / (pages * page_bytes)),
+    ))
+}
+
+fn without_work(outcome: &ModeOutcome) -> Option<String> {
+    let ratio = outcome.number(RatioWithoutWork)?;
+    Some(format!("  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode))
 }
 
 /// CPU of a read on drives that need less of the kernel, in microseconds: the published value for
@@ -217,8 +214,8 @@ fn on_other_drives(outcome: &ModeOutcome) -> Option<String> {
     if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
         return None;
     }
-    let c = outcome.cpu_us_per_miss?.median;
-    let (own, m) = (c - outcome.kernel_cpu_us_per_miss?.median, outcome.miss_interval_us?.median);
+    let (c, m) = (outcome.number(CpuUsPerMiss)?, outcome.number(MissIntervalUs)?);
+    let own = c - outcome.number(KernelCpuUsPerMiss)?;
     let ratio = |cost: f64| 1.0 / (1.0 + cost / m);
     let projected = OTHER_DRIVES_CPU_US.map(|read| {
         let ratio = ratio(own + read);
@@ -229,6 +226,40 @@ fn on_other_drives(outcome: &ModeOutcome) -> Option<String> {
         ratio(c),
         projected.join(", "),
     ))
+}
+
+impl BenchReport {
+    /// Writes the figures of a workload, and the lines that explain them.
+    fn workload(&self, f: &mut fmt::Formatter<'_>, facts: &WorkloadFacts) -> fmt::Result {
+        let calibration = &facts.calibration;
+        writeln!(
+            f,
+            "\n{}: {} MiB, {}, LRU would miss {:.2} times a job, every {:.1} us; {:.0}% of a job's \
+             {:.1} us is added work",
+            facts.workload,
+            facts.pages >> 8,
+            match &self.config.options.trace {
+                Some(trace) => trace.display().to_string(),
+                None => format!("Zipf {}", self.config.options.theta),
+            },
+            calibration.lru_misses_per_job,
+            calibration.job_ns / calibration.lru_misses_per_job / 1e3,
+            calibration.work_share * 100.0,
+            calibration.job_ns / 1e3,
+        )?;
+        let own = || self.results.iter().filter(|outcome| outcome.workload == facts.workload);
+        write!(f, "{}", BenchReport::figures(own()))?;
+        for outcome in own() {
+            for doubt in &outcome.doubts {
+                let load = outcome.load.map_or(String::new(), |load| format!(" at {load:.2}"));
+                writeln!(f, "  doubtful: {}{load}: {doubt}", outcome.mode)?;
+            }
+            for line in LINES.iter().filter_map(|line| line(outcome)) {
+                writeln!(f, "{line}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl BenchReport {
@@ -259,59 +290,29 @@ impl BenchReport {
     /// Returns the figures of `outcomes`, a row each. (?) marks doubtful ones, and (>) marks memory
     /// above the budget.
     pub(super) fn figures<'a>(outcomes: impl Iterator<Item = &'a ModeOutcome>) -> Table {
-        let header = [
-            "workload",
-            "mode",
-            "load",
-            "jobs/s",
-            "of DRAM",
-            "least",
-            "most",
-            "us/miss",
-            "CPU us/miss",
-            "p50 us",
-            "p99 us",
-            "p99.9 us",
-            "reads/s",
-            "writes/s",
-            "pages/write",
-            "MiB",
-        ];
+        let shown = Figure::ALL.iter().flat_map(|figure| figure.row().shown).copied();
+        let header = ["workload", "mode", "load"].into_iter().chain(shown).chain(["MiB"]);
         outcomes.fold(Table::new("Figures", header), |table, outcome| {
             let load = outcome.load.map_or("max".to_string(), |load| format!("{load:.2}"));
-            let (ratio, latency) = (outcome.ratio_to_dram, outcome.response_us);
-            let median = |spread: Spread| Some(spread.median);
             let doubtful = if outcome.doubts.is_empty() { "" } else { " (?)" };
-            let over = if outcome.over_budget_bytes.is_none() { "" } else { " (>)" };
+            let over = if outcome.number(OverBudgetBytes).is_none() { "" } else { " (>)" };
             let mode = format!("{}{doubtful}{over}", outcome.mode);
-            table.cells(
-                [outcome.workload, &mode, &load],
-                [
-                    median(outcome.jobs_per_s),
-                    median(ratio),
-                    Some(ratio.min),
-                    Some(ratio.max),
-                    outcome.miss_interval_us.and_then(median),
-                    outcome.cpu_us_per_miss.and_then(median),
-                    median(latency.p50),
-                    median(latency.p99),
-                    median(latency.p999),
-                    median(outcome.flash_reads_per_s),
-                    median(outcome.flash_writes_per_s),
-                    outcome.pages_per_write.and_then(median),
-                    Some(memory_mib(outcome)),
-                ],
-            )
+            let cells = Figure::ALL.iter().flat_map(|&figure| {
+                let spread = outcome.spread(figure);
+                let parts = spread.map(|Spread { median, min, max }| [median, min, max]);
+                (0..figure.row().shown.len()).map(move |part| parts.map(|parts| parts[part]))
+            });
+            table.cells([outcome.workload, &mode, &load], cells.chain([memory_mib(outcome)]))
         })
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::options::BenchOptions;
-    use super::super::results::{
-        BenchConfig, BenchMachine, ByRound, LatencySpread, RawRingCost, SlowestSpread,
-    };
+    use super::super::results::{BenchConfig, BenchMachine, ByRound};
     use super::*;
 
     pub(in super::super) fn at(value: f64) -> Spread {
@@ -320,51 +321,51 @@ pub(super) mod tests {
 
     /// A plausible outcome of `mode`.
     pub(in super::super) fn outcome(mode: Mode) -> ModeOutcome {
-        let missed = (mode != Mode::Dram).then(|| at(10.0));
-        let latency = LatencySpread { p50: at(1.0), p99: at(2.0), p999: at(3.0) };
         let ratio = if mode == Mode::Dram { 1.0 } else { 0.5 };
-        ModeOutcome {
-            workload: "hash-table",
-            mode,
-            cores: 1,
-            load: None,
-            jobs_per_s: at(1e5 * ratio),
-            ratio_to_dram: at(ratio),
-            lru_miss_interval_us: Some(at(10.0)),
-            miss_interval_us: missed,
-            misses_per_job: missed,
-            cpu_us_per_miss: missed,
-            kernel_cpu_us_per_miss: missed.map(|_| at(6.0)),
-            service_us: latency,
-            response_us: latency,
-            slowest: None,
-            flash_reads_per_s: at(1e4),
-            flash_writes_per_s: at(0.0),
-            flash_read_us: missed,
-            flash_read_p99_us: missed,
-            flash_read_held_us: missed,
-            pages_per_write: None,
-            requests_per_submission: missed,
-            ahead: None,
-            idle_share: missed.map(|_| at(0.0)),
-            rss_mib: at(64.0),
-            peak_bytes: None,
-            over_budget_bytes: None,
-            stack_used_bytes: (mode == Mode::Ebbtide).then_some(5_000),
-            page_cache_bytes: None,
-            durable: None,
-            raw_ring: None,
-            ratio_without_work: None,
-            threads_per_core: None,
-            by_round: ByRound::default(),
-            others_cpu_share: at(0.0),
-            steal_share: at(0.0),
-            rounds_measured: 5,
-            doubts: Vec::new(),
-            predicted_jobs_per_s: None,
-            predicted_misses_per_job: None,
-            prediction_error: None,
+        let always = [
+            (JobsPerS, 1e5 * ratio),
+            (RatioToDram, ratio),
+            (LruMissIntervalUs, 10.0),
+            (ResponseP50Us, 1.0),
+            (ResponseP99Us, 2.0),
+            (ResponseP999Us, 3.0),
+            (FlashReadsPerS, 1e4),
+            (FlashWritesPerS, 0.0),
+            (RssMib, 64.0),
+        ];
+        let missed = [
+            (MissIntervalUs, 10.0),
+            (MissesPerJob, 10.0),
+            (CpuUsPerMiss, 10.0),
+            (KernelCpuUsPerMiss, 6.0),
+            (FlashReadUs, 10.0),
+            (FlashReadP99Us, 10.0),
+            (FlashReadHeldUs, 10.0),
+            (RequestsPerSubmission, 10.0),
+            (IdleShare, 0.0),
+        ];
+        let mut figures = BTreeMap::new();
+        let missed = missed.into_iter().filter(|_| mode != Mode::Dram);
+        for (figure, value) in always.into_iter().chain(missed) {
+            figures.insert(figure, Value::Spread(at(value)));
         }
+        if mode == Mode::Ebbtide {
+            figures.insert(StackUsedBytes, Value::Count(5_000));
+        }
+        let (by_round, doubts) = (ByRound::default(), Vec::new());
+        let workload = "hash-table";
+        ModeOutcome { workload, mode, cores: 1, load: None, figures, by_round, doubts }
+    }
+
+    /// `outcome` with other `figures`.
+    pub(in super::super) fn with(
+        mut outcome: ModeOutcome,
+        figures: &[(Figure, Spread)],
+    ) -> ModeOutcome {
+        for (figure, spread) in figures {
+            outcome.figures.insert(*figure, Value::Spread(*spread));
+        }
+        outcome
     }
 
     /// A bench with `results`.
@@ -408,15 +409,14 @@ pub(super) mod tests {
 
     #[test]
     fn a_load_says_where_one_job_in_a_hundred_spends_its_time() {
-        let parts = SlowestSpread { response_us: at(900.0), queueing_us: at(250.0) };
-        let loaded = ModeOutcome {
-            load: Some(0.3),
-            slowest: Some(parts),
-            flash_read_us: Some(at(80.0)),
-            flash_read_held_us: Some(at(12.0)),
-            flash_read_p99_us: Some(at(420.0)),
-            ..outcome(Mode::Ebbtide)
-        };
+        let figures = [
+            (SlowestResponseUs, at(900.0)),
+            (SlowestQueueingUs, at(250.0)),
+            (FlashReadUs, at(80.0)),
+            (FlashReadHeldUs, at(12.0)),
+            (FlashReadP99Us, at(420.0)),
+        ];
+        let loaded = ModeOutcome { load: Some(0.3), ..with(outcome(Mode::Ebbtide), &figures) };
         let expected = "  one job in a hundred, ebbtide at 0.30: 900 us, 250 before its start; \
                         10.0 misses a job; a read takes 80 us, 12 of them before its submission, \
                         and at its 99th percentile 420";
@@ -426,12 +426,11 @@ pub(super) mod tests {
 
     #[test]
     fn the_cost_of_a_miss_stands_over_that_of_a_raw_read() {
-        let ring = RawRingCost { cpu_us_per_read: at(2.5), batch: 16, in_flight: 64 };
         let engine = outcome(Mode::Ebbtide);
-        let c = engine.cpu_us_per_miss.expect("it missed").median;
         assert_eq!(against_a_raw_ring(&engine), None);
-        let line = against_a_raw_ring(&ModeOutcome { raw_ring: Some(ring), ..engine });
-        let line = line.expect("a line");
+        let c = engine.number(CpuUsPerMiss).expect("it missed");
+        let ring = [(RawReadCpuUs, at(2.5)), (RawBatch, at(16.0)), (RawInFlight, at(64.0))];
+        let line = against_a_raw_ring(&with(engine, &ring)).expect("a line");
         let read = "2.50 us a raw read (16 a submission, 64 in flight)";
         assert_eq!(
             line,
@@ -441,25 +440,21 @@ pub(super) mod tests {
 
     #[test]
     fn the_rest_is_not_clamped() {
-        let outcome = ModeOutcome {
-            cpu_us_per_miss: Some(at(12.67)),
-            kernel_cpu_us_per_miss: Some(at(23.61)),
-            ..outcome(Mode::Ebbtide)
-        };
+        let costs = [(CpuUsPerMiss, at(12.67)), (KernelCpuUsPerMiss, at(23.61))];
+        let outcome = with(outcome(Mode::Ebbtide), &costs);
         let line = where_the_rest_goes(&outcome).expect("a line");
         assert!(line.contains("23.61 in the kernel, -10.94 in the engine"), "{line}");
     }
 
     #[test]
     fn a_memory_over_its_budget_is_marked_and_its_peak_is_told() {
-        let over = ModeOutcome {
-            peak_bytes: Some(80 << 20),
-            over_budget_bytes: Some(16 << 20),
-            ..outcome(Mode::Ebbtide)
-        };
+        let mut over = outcome(Mode::Ebbtide);
+        over.figures.insert(PeakBytes, Value::Count(80 << 20));
+        over.figures.insert(OverBudgetBytes, Value::Count(16 << 20));
         let table = BenchReport::figures([&over, &outcome(Mode::Sync)].into_iter()).to_string();
         assert!(table.contains("ebbtide (>)") && !table.contains("sync (>)"), "{table}");
-        assert_eq!((memory_mib(&over), memory_mib(&outcome(Mode::Sync))), (80.0, 64.0));
+        let resident = memory_mib(&outcome(Mode::Sync));
+        assert_eq!((memory_mib(&over), resident), (Some(80.0), Some(64.0)));
         let line = over_budget(&over).expect("a line");
         assert!(line.contains("ebbtide used 80.0 MiB") && line.contains("16.0 more"), "{line}");
         assert_eq!(over_budget(&outcome(Mode::Sync)), None);
