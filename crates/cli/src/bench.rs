@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     /// Scheduling discipline: priority, or fifo (for comparison)
     #[arg(
         long,
-        default_value = "priority",
+        default_value_t = Tuning::default().scheduler,
         value_parser = names::of::<Discipline>(Discipline::ALL.map(Discipline::name)),
         hide_possible_values = true
     )]
@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     /// drrip
     #[arg(
         long,
-        default_value = "mini-sim",
+        default_value_t = Tuning::default().replacement,
         value_parser = names::of::<PolicyKind>(PolicyKind::ALL.map(PolicyKind::name)),
         hide_possible_values = true
     )]
@@ -106,7 +106,7 @@ pub(crate) struct Arguments {
     /// FlatFlash's Algorithm 1 promotes; other pages stay for a short time)
     #[arg(
         long,
-        default_value = "always",
+        default_value_t = Tuning::default().admission,
         value_parser = names::of::<Admission>(Admission::ALL.map(Admission::name)),
         hide_possible_values = true
     )]
@@ -115,7 +115,7 @@ pub(crate) struct Arguments {
     /// option, --admission or --hints, Ebbtide also runs without it for comparison
     #[arg(
         long,
-        default_value = "none",
+        default_value_t = Tuning::default().prefetch,
         value_parser = names::of::<PrefetcherKind>(PrefetcherKind::ALL.map(PrefetcherKind::name)),
         hide_possible_values = true
     )]
@@ -145,7 +145,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]
     threads: Option<usize>,
     /// Maximum of requests in one submission to the kernel
-    #[arg(long, value_parser = numbers::count::<usize>, default_value = "64", value_name = "COUNT")]
+    #[arg(
+        long,
+        value_parser = numbers::count::<usize>,
+        default_value_t = Tuning::default().batch_max,
+        value_name = "COUNT"
+    )]
     batch: usize,
     /// Parts of the replacement policy, each with its own lock [default: one for eight cores]
     #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]

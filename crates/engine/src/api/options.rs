@@ -114,7 +114,7 @@ pub(crate) fn check(options: &Options) -> Result<(), EngineError> {
     if options.cores == 0 || options.cores > CORES_MAX {
         return bad("the number of cores", "1 to 1024");
     }
-    if options.threads_per_core() == 0 || options.threads_per_core() > 1 << 16 {
+    if !Tuning::THREADS.contains(&options.threads_per_core()) {
         return bad("the number of threads per core", "1 to 65536");
     }
     if options.cores * options.threads_per_core() > FIBERS_MAX {
@@ -123,10 +123,10 @@ pub(crate) fn check(options: &Options) -> Result<(), EngineError> {
     if !(STACK_BYTES_MIN..=STACK_BYTES_MAX).contains(&options.stack_bytes) {
         return bad("the stack of a job", "8 KiB to 1 GiB");
     }
-    if options.tuning.batch_max == 0 || options.tuning.batch_max > 4096 {
+    if !Tuning::BATCHES.contains(&options.tuning.batch_max) {
         return bad("the submission batch", "1 to 4096 requests");
     }
-    if options.tuning.policy_parts.is_some_and(|parts| !(1..=CORES_MAX).contains(&parts)) {
+    if options.tuning.policy_parts.is_some_and(|parts| !Tuning::POLICY_PARTS.contains(&parts)) {
         return bad("the parts of the replacement policy", "1 to 1024");
     }
     if options.hold.is_some_and(|hold| hold > HOLD_MAX) {

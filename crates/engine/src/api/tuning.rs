@@ -1,9 +1,13 @@
 //! [`Tuning`]: how an engine treats misses.
 
+use std::ops::RangeInclusive;
+
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use serde::{Deserialize, Serialize};
+
+use crate::cache::CORES_MAX;
 
 /// The engine's handling of misses. No choice here changes the results of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -26,6 +30,15 @@ pub struct Tuning {
     pub threads: Option<usize>,
     /// The most requests handed to the kernel together.
     pub batch_max: usize,
+}
+
+impl Tuning {
+    /// The numbers of threads a core that an engine takes.
+    pub const THREADS: RangeInclusive<usize> = 1..=1 << 16;
+    /// The largest submissions that an engine takes, in requests.
+    pub const BATCHES: RangeInclusive<usize> = 1..=4096;
+    /// The numbers of parts of the replacement policy that an engine takes.
+    pub const POLICY_PARTS: RangeInclusive<usize> = 1..=CORES_MAX;
 }
 
 impl Default for Tuning {

@@ -305,11 +305,12 @@ fn check_memory(options: &BenchOptions, stored: u64) -> Result<(), BenchError> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let pages = options.dataset_bytes / PAGE_BYTES as u64;
+    let spare_bytes = data::spare_pages(pages, true) * PAGE_BYTES as u64;
     let (needed_bytes, who) = match options.device {
         Flash::Data => (options.dataset_bytes, "DRAM-only keeps all of it in memory"),
-        // With spare places, the memory that stands for a drive is half as large again.
         Flash::Ram(_) => (
-            options.dataset_bytes + stored * (options.dataset_bytes + options.dataset_bytes / 2),
+            options.dataset_bytes + stored * (options.dataset_bytes + spare_bytes),
             "DRAM-only and memory in place of a drive keep all of it in memory",
         ),
     };
@@ -332,18 +333,16 @@ fn check_engine(
     cpus: &[usize],
 ) -> Result<(), BenchError> {
     let bad = |message: String| Err(BenchError::BadInput(message));
-    if let Some(threads) = options.tuning.threads
-        && !(1..=1 << 16).contains(&threads)
-    {
-        return bad(format!("--threads {threads}: expected 1 to 65536"));
-    }
-    if !(1..=4096).contains(&options.tuning.batch_max) {
-        return bad(format!("--batch {}: expected 1 to 4096", options.tuning.batch_max));
-    }
-    if let Some(parts) = options.tuning.policy_parts
-        && !(1..=1024).contains(&parts)
-    {
-        return bad(format!("--policy-parts {parts}: expected 1 to 1024"));
+    let tuning = &options.tuning;
+    for (option, given, allowed) in [
+        ("--threads", tuning.threads, Tuning::THREADS),
+        ("--batch", Some(tuning.batch_max), Tuning::BATCHES),
+        ("--policy-parts", tuning.policy_parts, Tuning::POLICY_PARTS),
+    ] {
+        if let Some(given) = given.filter(|given| !allowed.contains(given)) {
+            let (least, most) = allowed.into_inner();
+            return bad(format!("{option} {given}: expected {least} to {most}"));
+        }
     }
     let setup = setup(options, subject, Mode::Ebbtide, cpus, (PathBuf::new(), 0));
     let bytes = subject.program.size_bytes();
