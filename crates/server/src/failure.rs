@@ -12,8 +12,6 @@ pub enum Failure {
     Reply(Cow<'static, str>),
     /// The keys are not served here. It is the error of `EXEC`, too.
     Elsewhere(Cow<'static, str>),
-    /// The value is too large for a single transaction. Nothing has changed.
-    TooLarge,
     /// No free page for the write.
     Full,
 }
@@ -24,9 +22,6 @@ impl Failure {
         match self {
             Failure::Reply(text) | Failure::Elsewhere(text) => text,
             Failure::Full => "OOM command not allowed when used memory > 'maxmemory'.",
-            Failure::TooLarge => {
-                "ERR a value of more than 32704 bytes cannot be written by this command"
-            }
         }
     }
 }

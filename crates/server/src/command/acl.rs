@@ -142,7 +142,7 @@ fn generate<M: Memory>(call: &mut Call<'_, M>, given: &[&[u8]]) -> Outcome {
                     .into(),
             ),
         };
-    let bits = bits.ok_or(Failure::from(super::NOT_INTEGER))?;
+    let bits = bits.ok_or(super::NOT_INTEGER)?;
     if !(1..=GENERATED_BITS_MAX).contains(&bits) {
         return Err(format!(
             "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number \
@@ -224,7 +224,7 @@ fn log<M: Memory>(call: &mut Call<'_, M>, given: &[&[u8]]) -> Outcome {
         return Ok(());
     }
     let count = given.first().map_or(Some(ENTRIES_SHOWN), |count| integer(count));
-    let count = count.ok_or(Failure::from(super::NOT_INTEGER))?.max(0) as usize;
+    let count = count.ok_or(super::NOT_INTEGER)?.max(0) as usize;
     let log = state.shared.acl.log();
     let shown: Vec<&Entry> = log.entries().iter().take(count).collect();
     call.reply.array(shown.len());
@@ -277,8 +277,7 @@ fn load<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         beside(call, move || acl_file::read(&path))?
     };
     let text = text.map_err(|error| format!("ERR Error loading ACLs, opening file {error}"))?;
-    let gone = call.state.shared.acl.load(&text, &path.display().to_string());
-    let gone = gone.map_err(|errors| {
+    let gone = call.state.shared.acl.load(&text, &path.display().to_string()).map_err(|errors| {
         format!(
             "ERR {errors}. WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
         )

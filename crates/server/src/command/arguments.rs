@@ -29,7 +29,7 @@ pub(super) fn expiry(
     now_ms: u64,
     command: &str,
 ) -> Result<i64, Failure> {
-    let number = integer(text).ok_or(Failure::from(NOT_INTEGER))?;
+    let number = integer(text).ok_or(NOT_INTEGER)?;
     let invalid = || Failure::from(format!("ERR invalid expire time in '{command}' command"));
     let ms = match unit {
         Unit::Milliseconds => number,
@@ -49,7 +49,7 @@ pub(super) fn positive_expiry(
     now_ms: u64,
     command: &str,
 ) -> Result<u64, Failure> {
-    let number = integer(text).ok_or(Failure::from(NOT_INTEGER))?;
+    let number = integer(text).ok_or(NOT_INTEGER)?;
     if number <= 0 {
         return Err(format!("ERR invalid expire time in '{command}' command").into());
     }
@@ -126,10 +126,9 @@ fn keys_or<'a, 'b>(
     too_few: &'static str,
 ) -> Result<(&'b [&'a [u8]], usize), Failure> {
     let count = integer(arguments[index]).and_then(|count| usize::try_from(count).ok());
-    let count = count.filter(|count| *count > 0);
-    let count = count.ok_or(Failure::from("ERR numkeys should be greater than 0"))?;
+    let count = count.filter(|count| *count > 0).ok_or("ERR numkeys should be greater than 0")?;
     let end = (index + 1).saturating_add(count);
-    Ok((arguments.get(index + 1..end).ok_or(Failure::from(too_few))?, end))
+    Ok((arguments.get(index + 1..end).ok_or(too_few)?, end))
 }
 
 /// Parses `COUNT number` at `index`, if there is something; 1 if not.
@@ -154,7 +153,7 @@ pub(super) fn limit_option(arguments: &[&[u8]], index: usize) -> Result<u64, Fai
             return Err(SYNTAX.into());
         }
         let limit = integer(limit).and_then(|limit| u64::try_from(limit).ok());
-        most = match limit.ok_or(Failure::from("ERR LIMIT can't be negative"))? {
+        most = match limit.ok_or("ERR LIMIT can't be negative")? {
             0 => u64::MAX,
             limit => limit,
         };

@@ -240,10 +240,8 @@ pub(super) fn bitop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     } else if length <= PIECE_BYTES as u64 {
         let result = piece(call, 0, length as usize);
         call.set(&key, &result, None)?;
-    } else if call.writes_parts() {
-        large::build(call, (call.session.database, &key), length, None, piece)?;
     } else {
-        return Err(Failure::TooLarge);
+        large::build(call, (call.session.database, &key), length, None, piece)?;
     }
     call.reply.integer(length as i64);
     Ok(())
@@ -281,7 +279,7 @@ impl Width {
             _ => return Err(BAD.into()),
         };
         let bits = integer(&text[1..]).filter(|bits| (1..=63 + i64::from(signed)).contains(bits));
-        let bits = bits.ok_or(Failure::from(BAD))? as u32;
+        let bits = bits.ok_or(BAD)? as u32;
         Ok(Width { signed, bits })
     }
 

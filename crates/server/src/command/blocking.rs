@@ -10,7 +10,7 @@ use ebbtide_structures::keyspace::{Kind, Score};
 use super::lists::{self, End};
 use super::removing::Several;
 use super::sorted_sets;
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, Stop};
 use crate::number;
 use crate::session::{Blocked, Session};
 use crate::state::State;
@@ -31,7 +31,7 @@ enum Null {
 
 /// Parses a timeout in seconds. Returns milliseconds; `None` for no end.
 fn timeout<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<Option<u64>, Failure> {
-    let seconds = number::float(call.arguments[index]).ok_or(Failure::from(NOT_TIME))?;
+    let seconds = number::float(call.arguments[index]).ok_or(NOT_TIME)?;
     if seconds < 0.0 {
         return Err("ERR timeout is negative".into());
     }
@@ -56,7 +56,7 @@ fn wait<M: Memory>(
     keys: &[&[u8]],
     timeout_ms: Option<u64>,
     null: Null,
-    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
+    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Stop>,
 ) -> Outcome {
     let again = call.arguments.iter().map(|word| word.to_vec());
     wait_then(call, Waits { keys, timeout_ms }, (again, Use::Takes(None)), null, attempt)
@@ -67,7 +67,7 @@ pub(super) fn wait_for_entries<M: Memory>(
     call: &mut Call<'_, M>,
     waits: Waits<'_>,
     (again, of): (Vec<Vec<u8>>, Use),
-    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
+    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Stop>,
 ) -> Outcome {
     wait_then(call, waits, (again.into_iter(), of), Null::Array, attempt)
 }
@@ -78,12 +78,12 @@ fn wait_then<M: Memory>(
     Waits { keys, timeout_ms }: Waits<'_>,
     (again, of): (impl Iterator<Item = Vec<u8>>, Use),
     null: Null,
-    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Failure>,
+    attempt: impl FnOnce(&mut Call<'_, M>) -> Result<bool, Stop>,
 ) -> Outcome {
     // The command may run more than once in its transaction.
     let earlier = call.session.blocked.take();
     let found = attempt(call);
-    if found != Ok(false) {
+    if !matches!(found, Ok(false)) {
         if let Some(earlier) = earlier {
             stop_waiting(call.state, call.session, &earlier);
         }

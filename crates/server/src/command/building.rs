@@ -9,12 +9,9 @@ use ebbtide_engine::Hold;
 use ebbtide_structures::keyspace::{Collection, Field, Full, Key, Kind, StreamState};
 
 use super::elements::Element;
-use super::{Call, Outcome, check_key, large};
+use super::writer::CHANGED_AT_ONCE;
+use super::{Call, Outcome, Stop, check_key};
 use crate::events::Classes;
-use crate::failure::Failure;
-
-/// Elements that one step adds.
-const ADDED_AT_ONCE: usize = 32;
 
 /// A new collection for a key.
 pub(super) struct Building {
@@ -50,7 +47,7 @@ impl Building {
         };
         self.pending.push(element);
         match self.pending.len() {
-            ..ADDED_AT_ONCE => Ok(()),
+            ..CHANGED_AT_ONCE => Ok(()),
             _ => self.flush(call, key),
         }
     }
@@ -84,7 +81,7 @@ impl Building {
     ) -> Outcome {
         let mut rank = 0;
         loop {
-            let records = of.group_records(call.memory, rank, ADDED_AT_ONCE);
+            let records = of.group_records(call.memory, rank, CHANGED_AT_ONCE);
             if records.is_empty() {
                 return Ok(());
             }
@@ -113,9 +110,9 @@ impl Building {
         call: &mut Call<'_, M>,
         key: &Key<'_>,
         mut change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Full>,
-    ) -> Result<R, Failure> {
+    ) -> Result<R, Stop> {
         let before = &self.collection;
-        let (collection, mut holds, result) = large::step(call, &[key.hash], |call| {
+        let (collection, mut holds, result) = call.step(&[key.hash], |call| {
             let mut collection = before.clone();
             let changed = change(call, &mut collection);
             let holds = collection.list(call.memory, |id| call.state.shared.holds.hold(id));
@@ -123,9 +120,7 @@ impl Building {
         })?;
         self.collection = collection;
         self.holds.append(&mut holds);
-        if call.steps.is_some() {
-            call.memory.let_others_run();
-        }
+        call.let_others_run();
         Ok(result)
     }
 
@@ -140,12 +135,12 @@ impl Building {
         call: &mut Call<'_, M>,
         (database, key): (usize, &Key<'_>),
         expires_at_ms: Option<u64>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, Stop> {
         check_key(key)?;
         self.flush(call, key)?;
         let (keyspace, before) = (call.keyspace(), call.before(database, key));
         let existed = call.find_in(database, key, &mut Vec::new()).is_some();
-        large::step(call, &[key.hash], |call| {
+        call.step(&[key.hash], |call| {
             let mut collection = self.collection.clone();
             collection.expires_at_ms = expires_at_ms;
             keyspace.store_collection(call.memory, database, key, &mut collection)

@@ -134,8 +134,7 @@ pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut protocol = call.session.protocol;
     if call.arguments.len() > 1 {
         let version = integer(call.arguments[1]);
-        let version = version
-            .ok_or(Failure::from("ERR Protocol version is not an integer or out of range"))?;
+        let version = version.ok_or("ERR Protocol version is not an integer or out of range")?;
         protocol = match version {
             2 => Protocol::Two,
             3 => Protocol::Three,
@@ -288,7 +287,7 @@ fn pause<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             return Err(format!("{text}. Try CLIENT HELP.").into());
         }
         let ms = integer(call.arguments[2]);
-        let ms = ms.ok_or(Failure::from("ERR timeout is not an integer or out of range"))?;
+        let ms = ms.ok_or("ERR timeout is not an integer or out of range")?;
         let ms = u64::try_from(ms).map_err(|_| Failure::from("ERR timeout is negative"))?;
         let paused = match call.arguments.get(3) {
             None => Paused::All,
@@ -420,7 +419,7 @@ fn list_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
         [_, ids @ ..] if call.is(2, "ID") && !ids.is_empty() => {
             let ids = ids.iter().map(|id| integer(id).map(|id| id as u64));
             let ids: Option<Vec<u64>> = ids.collect();
-            let ids = ids.ok_or(Failure::from("ERR Invalid client ID"))?;
+            let ids = ids.ok_or("ERR Invalid client ID")?;
             Ok(Filter { ids: Some(ids), ..Filter::default() })
         }
         _ => Err(SYNTAX.into()),
@@ -435,7 +434,7 @@ fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
         let Some(value) = call.arguments.get(index + 1) else { return Err(SYNTAX.into()) };
         if call.is(index, "ID") {
             let id = integer(value).filter(|id| *id > 0);
-            let id = id.ok_or(Failure::from("ERR client-id should be greater than 0"))?;
+            let id = id.ok_or("ERR client-id should be greater than 0")?;
             filter.ids = Some(vec![id as u64]);
         } else if call.is(index, "TYPE") {
             filter.kind = Some(kind(value)?);

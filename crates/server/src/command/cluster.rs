@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{SLOTS, Scanned, hashes_of_slot, slot};
 
 use super::keys::{Names, scan_leaf};
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, Stop};
 use crate::cluster::{Cluster, Node};
 use crate::state::State;
 
@@ -129,7 +129,7 @@ fn keys_in_slot<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 fn each_leaf<M: Memory>(
     call: &mut Call<'_, M>,
     wanted: u16,
-    mut each: impl FnMut(&mut Call<'_, M>, Vec<Scanned>) -> Result<bool, Failure>,
+    mut each: impl FnMut(&mut Call<'_, M>, Vec<Scanned>) -> Result<bool, Stop>,
 ) -> Outcome {
     let hashes = hashes_of_slot(wanted);
     let mut from = hashes.start;
@@ -140,9 +140,7 @@ fn each_leaf<M: Memory>(
         if !each(call, found)? {
             break;
         }
-        if call.steps.is_some() {
-            call.memory.let_others_run();
-        }
+        call.let_others_run();
     }
     Ok(())
 }

@@ -5,17 +5,10 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Full, Key, Kind, SCAN_END};
 
 use super::building::Building;
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND, large};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, Stop, WRONG_KIND};
 use crate::events::Classes;
 use crate::glob;
 use crate::number::integer;
-use crate::space;
-
-/// A command that visits more elements runs outside of a transaction and pauses for others.
-const VISITED_AT_ONCE_MAX: u64 = 512;
-
-/// Elements that one transaction changes if the command makes several.
-const CHANGED_AT_ONCE: usize = 32;
 
 /// Fields of a large hash that have expired and that a change of the hash removes.
 const EXPIRED_AT_ONCE: usize = 32;
@@ -57,19 +50,9 @@ impl<'a, M: Memory> Call<'a, M> {
         &mut self,
         key: &Key<'_>,
         kind: Kind,
-    ) -> Result<Option<Collection>, Failure> {
-        let database = self.session.database;
-        self.collection_in(database, key, kind)
-    }
-
-    pub(super) fn collection_in(
-        &mut self,
-        database: usize,
-        key: &Key<'_>,
-        kind: Kind,
-    ) -> Result<Option<Collection>, Failure> {
+    ) -> Result<Option<Collection>, Stop> {
         let mut value = Vec::new();
-        let Some(entry) = self.find_in(database, key, &mut value) else { return Ok(None) };
+        let Some(entry) = self.find(key, &mut value) else { return Ok(None) };
         let collection = self.keyspace().open_collection(key, &entry, &value);
         match collection.filter(|collection| collection.kind == kind) {
             Some(collection) => Ok(Some(collection)),
@@ -81,7 +64,7 @@ impl<'a, M: Memory> Call<'a, M> {
     ///
     /// # Errors
     /// Returns an error if the key has a value of another kind.
-    pub(super) fn length(&mut self, key: &[u8], kind: Kind) -> Result<u64, Failure> {
+    pub(super) fn length(&mut self, key: &[u8], kind: Kind) -> Result<u64, Stop> {
         let key = self.keyspace().key(key);
         let collection = self.collection(&key, kind)?;
         Ok(collection.map_or(0, |collection| collection.len(self.memory)))
@@ -92,11 +75,9 @@ impl<'a, M: Memory> Call<'a, M> {
     ///
     /// # Errors
     /// As [`length`](Call::length), unless the client waits.
-    pub(super) fn awaited_length(&mut self, key: &[u8], kind: Kind) -> Result<u64, Failure> {
+    pub(super) fn awaited_length(&mut self, key: &[u8], kind: Kind) -> Result<u64, Stop> {
         match self.length(key, kind) {
-            Err(Failure::Reply(text)) if text == WRONG_KIND && self.session.resumed.is_some() => {
-                Ok(0)
-            }
+            Err(stop) if stop.is_wrong_kind() && self.session.resumed.is_some() => Ok(0),
             length => length,
         }
     }
@@ -111,27 +92,17 @@ impl<'a, M: Memory> Call<'a, M> {
         &mut self,
         key: &Key<'_>,
         kind: Kind,
-        change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
-        let database = self.session.database;
-        self.edit_in(database, key, kind, change)
-    }
-
-    pub(super) fn edit_in<R>(
-        &mut self,
-        database: usize,
-        key: &Key<'_>,
-        kind: Kind,
-        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection) -> Result<R, Stop>,
+    ) -> Result<R, Stop> {
         super::check_key(key)?;
+        let database = self.session.database;
         let before = self.before(database, key);
         // The number of elements after the change, if there is one.
         let mut left = None;
-        let edited = large::step(self, &[key.hash], |call| {
+        let edited = self.step(&[key.hash], |call| {
             left = None;
             let keyspace = call.keyspace();
-            let found = match call.collection_in(database, key, kind) {
+            let found = match call.collection(key, kind) {
                 Ok(found) => found,
                 Err(failure) => return Ok(Err(failure)),
             };
@@ -149,11 +120,11 @@ impl<'a, M: Memory> Call<'a, M> {
                 left = Some(count);
             }
             match changed {
-                Err(Failure::Full) => Err(Full),
+                Err(stop) if stop.is_full() => Err(Full),
                 changed => Ok(changed),
             }
         });
-        if let Some(left) = left.filter(|_| !matches!(edited, Err(Failure::TooLarge))) {
+        if let Some(left) = left.filter(|_| !matches!(edited, Err(Stop::Rerun(_)))) {
             self.own_event((database, key.bytes), before);
             if left == 0 && kind != Kind::Stream {
                 self.event((database, key.bytes), Classes::GENERIC, "del");
@@ -172,10 +143,10 @@ impl<'a, M: Memory> Call<'a, M> {
         key: &Key<'_>,
         kind: Kind,
         count: usize,
-        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection, usize) -> Result<i64, Failure>,
-    ) -> Result<i64, Failure> {
+        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection, usize) -> Result<i64, Stop>,
+    ) -> Result<i64, Stop> {
         self.check_room()?;
-        let mut at_once = if self.steps.is_some() { CHANGED_AT_ONCE } else { count.max(1) };
+        let mut at_once = self.writer.changed_at_once().min(count);
         let (mut done, mut sum) = (0, 0);
         while done < count {
             let end = count.min(done + at_once);
@@ -183,15 +154,13 @@ impl<'a, M: Memory> Call<'a, M> {
                 (done..end).try_fold(0, |sum, index| Ok(sum + change(call, collection, index)?))
             });
             match edited {
-                Err(Failure::TooLarge) if at_once > 1 && self.steps.is_some() => at_once /= 2,
+                Err(Stop::Rerun(_)) if at_once > 1 => at_once /= 2,
                 edited => {
                     sum += edited?;
                     done = end;
                 }
             }
-            if self.steps.is_some() {
-                self.memory.let_others_run();
-            }
+            self.let_others_run();
         }
         Ok(sum)
     }
@@ -204,46 +173,12 @@ impl<'a, M: Memory> Call<'a, M> {
             let pages = (bytes / BYTES_OF_A_PAGE + self.arguments.len() / 2) as u64;
             let keyspace = self.keyspace();
             while let Err(full) = keyspace.check_room(self.memory, pages) {
-                // In a transaction, the command runs again once there are more.
-                if self.steps.is_none() || !space::make_held(self.memory, self.state, &keyspace) {
+                if !self.make_room() {
                     return Err(full.into());
                 }
             }
         }
         Ok(())
-    }
-
-    /// Called by a command that visits `count` elements. Beyond a limit it runs again outside of a
-    /// transaction.
-    ///
-    /// # Errors
-    /// Returns [`Failure::TooLarge`] if it must run again.
-    pub(super) fn visits(&self, count: u64) -> Outcome {
-        // A command within EXEC cannot run again.
-        match count > VISITED_AT_ONCE_MAX && !self.writes_parts() {
-            true => Err(Failure::TooLarge),
-            false => Ok(()),
-        }
-    }
-
-    /// Called between the elements of a long reply. Yields to other jobs.
-    ///
-    /// # Errors
-    /// As [`keep_reply_short`](Call::keep_reply_short).
-    pub(super) fn pause(&mut self) -> Outcome {
-        if self.steps.is_some() {
-            self.memory.let_others_run();
-        }
-        self.keep_reply_short()
-    }
-
-    /// As [`pause`](Call::pause), for a command that has changed something. Its one transaction
-    /// cannot run again, so a reply in it stays in DRAM.
-    ///
-    /// # Errors
-    /// As [`keep_reply_short`](Call::keep_reply_short).
-    pub(super) fn pause_after_change(&mut self) -> Outcome {
-        if self.writes_parts() { self.pause() } else { Ok(()) }
     }
 
     /// Calls `each` with `count` elements from `rank` on, and pauses between them.
@@ -398,8 +333,7 @@ impl<'a, M: Memory> Call<'a, M> {
         mut write: impl FnMut(&mut Call<'_, M>, &[u8]),
     ) -> Outcome {
         let text = std::str::from_utf8(self.arguments[2]).ok();
-        let cursor = text.and_then(|text| text.parse::<u64>().ok());
-        let cursor = cursor.ok_or(Failure::from("ERR invalid cursor"))?;
+        let cursor = text.and_then(|text| text.parse::<u64>().ok()).ok_or("ERR invalid cursor")?;
         let key = self.key(1);
         let Some(collection) = self.collection(&key, kind)? else {
             self.reply.array(2);
@@ -428,11 +362,11 @@ impl<'a, M: Memory> Call<'a, M> {
         let (mut pattern, mut count) = (None, 10);
         let mut index = 3;
         while index < self.arguments.len() {
-            let value = self.arguments.get(index + 1).copied().ok_or(Failure::from(SYNTAX))?;
+            let value = self.arguments.get(index + 1).copied().ok_or(SYNTAX)?;
             if self.is(index, "MATCH") {
                 pattern = Some(value);
             } else if self.is(index, "COUNT") {
-                let given = integer(value).ok_or(Failure::from(NOT_INTEGER))?;
+                let given = integer(value).ok_or(NOT_INTEGER)?;
                 count = u64::try_from(given).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             } else {
                 return Err(SYNTAX.into());
@@ -467,7 +401,7 @@ pub(super) fn encoding<M: Memory>(
     call: &mut Call<'_, M>,
     kind: Kind,
     key: &Key<'_>,
-) -> Result<&'static str, Failure> {
+) -> Result<&'static str, Stop> {
     let Some(collection) = call.collection(key, kind)? else { return Ok("raw") };
     Ok(match (kind, collection.is_large()) {
         (Kind::String, _) => "raw",
@@ -491,7 +425,7 @@ pub(super) fn estimated_bytes<M: Memory>(
     call: &mut Call<'_, M>,
     kind: Kind,
     key: &Key<'_>,
-) -> Result<u64, Failure> {
+) -> Result<u64, Stop> {
     let collection = call.collection(key, kind)?;
     Ok(collection.map_or(0, |collection| collection.estimated_bytes(call.memory)))
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Checked, Failure, Outcome, SYNTAX};
 use crate::acl;
 use crate::events::Classes;
 use crate::eviction::EvictionPolicy;
@@ -100,10 +100,10 @@ fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         };
         // A library may set what is so anyway.
         if !CHANGEABLE.contains(name) && now.as_bytes() != *value {
-            return Err(failed(&shown, "can't set immutable config"));
+            return Err(failed(&shown, "can't set immutable config").into());
         }
         if names.contains(name) {
-            return Err(failed(&shown, "duplicate parameter"));
+            return Err(failed(&shown, "duplicate parameter").into());
         }
         names.push(name);
     }
@@ -115,7 +115,7 @@ fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
                 // It had this value before, so it takes it.
                 let _ = change(call.state, name, value);
             }
-            return Err(failure);
+            return Err(failure.into());
         }
     }
     call.reply.ok();
@@ -123,7 +123,7 @@ fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Changes one setting. One that may not change stays as it is.
-fn change(state: &State, name: &str, value: &[u8]) -> Outcome {
+fn change(state: &State, name: &str, value: &[u8]) -> Checked {
     let most = match name {
         POLICY => return change_policy(state, value),
         EVENTS => return change_events(state, value),
@@ -155,7 +155,7 @@ fn change(state: &State, name: &str, value: &[u8]) -> Outcome {
 }
 
 /// Changes the classes of events that are published.
-fn change_events(state: &State, value: &[u8]) -> Outcome {
+fn change_events(state: &State, value: &[u8]) -> Checked {
     let classes = std::str::from_utf8(value)
         .ok()
         .and_then(Classes::parse)
@@ -165,7 +165,7 @@ fn change_events(state: &State, value: &[u8]) -> Outcome {
 }
 
 /// Changes whether new users have all channels.
-fn change_channels(state: &State, value: &[u8]) -> Outcome {
+fn change_channels(state: &State, value: &[u8]) -> Checked {
     let every = value.eq_ignore_ascii_case(b"allchannels");
     if !every && !value.eq_ignore_ascii_case(b"resetchannels") {
         let reason = "argument(s) must be one of the following: allchannels, resetchannels";
@@ -176,7 +176,7 @@ fn change_channels(state: &State, value: &[u8]) -> Outcome {
 }
 
 /// Changes the policy of eviction.
-fn change_policy(state: &State, value: &[u8]) -> Outcome {
+fn change_policy(state: &State, value: &[u8]) -> Checked {
     let name = String::from_utf8_lossy(value).to_lowercase();
     let policy: EvictionPolicy = name.parse().map_err(|_| {
         let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");

@@ -9,7 +9,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Entry, Key, Kind, Large, LargeId};
 
 use super::arguments::clamp;
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, dump_collections, large};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, Stop, dump_collections, large};
 use crate::large::{Outgoing, PIECE_BYTES};
 use crate::number::integer;
 use crate::rdb::checksum::crc64;
@@ -53,7 +53,7 @@ pub(super) fn dumped_whole<M: Memory>(
     key: &Key<'_>,
     entry: &Entry,
     mut value: Vec<u8>,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, Stop> {
     if entry.kind() == Kind::String {
         call.complete(entry, &mut value)?;
         return Ok(dumped(&value));
@@ -102,9 +102,7 @@ impl Summed {
 
 /// Replies with a large value piece by piece, after computing its checksum.
 fn dump_large<M: Memory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> Outcome {
-    if !call.writes_parts() {
-        return Err(Failure::TooLarge);
-    }
+    call.writer.require_pieces()?;
     let hold = call.state.shared.holds.hold(id);
     let (mut dump, mut at) = (Summed::begin(entry.value_bytes), 0);
     while at < entry.value_bytes {
@@ -151,7 +149,7 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if !replace && call.find(&key, &mut Vec::new()).is_some() {
         return Err("BUSYKEY Target key name already exists.".into());
     }
-    let time = integer(call.arguments[2]).ok_or(Failure::from(NOT_INTEGER))?;
+    let time = integer(call.arguments[2]).ok_or(NOT_INTEGER)?;
     if time < 0 {
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
@@ -188,9 +186,7 @@ fn restore_large<M: Memory>(
     expires_at_ms: Option<u64>,
 ) -> Outcome {
     let most = call.state.settings().argument_bytes_max as u64;
-    if !call.writes_parts() {
-        return Err(Failure::TooLarge);
-    }
+    call.writer.require_pieces()?;
     let keyspace = call.keyspace();
     let read = |call: &mut Call<'_, M>, at: u64, count: u64| {
         let mut bytes = Vec::with_capacity(count as usize);

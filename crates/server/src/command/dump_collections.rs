@@ -10,7 +10,7 @@ use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
 use super::building::Building;
 use super::dump_streams;
 use super::sorted_sets::check_member;
-use super::{Call, Failure, LONG_REPLY, Outcome};
+use super::{Call, LONG_REPLY, Outcome, Stop};
 use crate::rdb::forms::{HASH, HASH_WITH_EXPIRY, LIST, SET, SORTED_SET, decode};
 use crate::rdb::text::{write_length, write_text};
 
@@ -21,7 +21,7 @@ use crate::rdb::text::{write_length, write_text};
 pub(super) fn dumped<M: Memory>(
     call: &mut Call<'_, M>,
     collection: &Collection,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, Stop> {
     if collection.kind == Kind::Stream {
         return dump_streams::dumped(call, collection);
     }

@@ -14,7 +14,7 @@ use ebbtide_structures::keyspace::{
 use super::building::Building;
 use super::stream_claims::each_pending;
 use super::stream_groups::{AT_ONCE, Progress, check_name};
-use super::{Call, Failure, LONG_REPLY, Outcome};
+use super::{Call, LONG_REPLY, Outcome, Stop};
 use crate::number::integer;
 use crate::rdb::packs::{Pack, listpack};
 use crate::rdb::text::{read_length, take_text, write_length, write_text};
@@ -43,7 +43,7 @@ pub(super) fn is_stream(form: u8) -> bool {
 pub(super) fn dumped<M: Memory>(
     call: &mut Call<'_, M>,
     stream: &Collection,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, Stop> {
     let (state, count) = (stream.stream_state(), stream.len(call.memory));
     let first = stream.at(call.memory, 0).map_or(EntryId::default(), |first| EntryId::of(&first));
     let mut bytes = vec![STREAM];

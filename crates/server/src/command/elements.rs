@@ -7,7 +7,8 @@ use ebbtide_structures::keyspace::{
     Collection, ELEMENT_BYTES_MAX, EntryId, Field, Full, Kind, Large,
 };
 
-use super::{Call, Failure};
+use super::writer::TOO_LARGE;
+use super::{Call, Stop};
 use crate::large::{PIECE_BYTES, begin, write};
 
 /// An element, or a value of a list.
@@ -91,15 +92,13 @@ impl<M: Memory> Call<'_, M> {
     /// transactions of its own.
     ///
     /// # Errors
-    /// Returns [`Failure::TooLarge`] for a long element if the command must run again outside of a
-    /// transaction, or an error if there is no room.
-    pub(super) fn element(&mut self, name: &[u8], bytes: Vec<u8>) -> Result<Element, Failure> {
+    /// Returns an error for a long element if the command does not run in steps, or if there is no
+    /// room.
+    pub(super) fn element(&mut self, name: &[u8], bytes: Vec<u8>) -> Result<Element, Stop> {
         if bytes.len() <= ELEMENT_BYTES_MAX {
             return Ok(Element::Bytes(bytes));
         }
-        if self.steps.is_none() {
-            return Err(Failure::TooLarge);
-        }
+        self.writer.require_steps(TOO_LARGE)?;
         let keyspace = self.keyspace();
         let (mut value, hold) = begin(self.memory, &keyspace, self.state)?;
         for piece in bytes.chunks(PIECE_BYTES) {
@@ -114,7 +113,7 @@ impl<M: Memory> Call<'_, M> {
     ///
     /// # Errors
     /// As [`element`](Call::element).
-    pub(super) fn entry(&mut self, element: &[u8]) -> Result<Element, Failure> {
+    pub(super) fn entry(&mut self, element: &[u8]) -> Result<Element, Stop> {
         let id = EntryId::of(element).to_bytes();
         match self.element(&id, element.get(id.len()..).unwrap_or_default().to_vec())? {
             Element::Bytes(_) => Ok(Element::Bytes(element.to_vec())),
@@ -126,7 +125,7 @@ impl<M: Memory> Call<'_, M> {
     ///
     /// # Errors
     /// As [`element`](Call::element).
-    pub(super) fn field(&mut self, field: &Field<'_>) -> Result<Element, Failure> {
+    pub(super) fn field(&mut self, field: &Field<'_>) -> Result<Element, Stop> {
         let mut element = self.element(field.name, field.encode())?;
         if let Element::Large { expires_at_ms, .. } = &mut element {
             *expires_at_ms = field.expires_at_ms;

@@ -8,7 +8,7 @@ use super::table::{self, Access, Id, Spec};
 use crate::events::{Classes, Event};
 use crate::number;
 
-/// Events of a command that makes several transactions, at which some are published.
+/// Events of a command in steps, at which some are published.
 const HELD_MAX: usize = 64;
 
 /// The state of a key before a change.
@@ -83,7 +83,7 @@ impl<M: Memory> Call<'_, M> {
             return;
         }
         self.session.events.add(Event { name, database, key: key.to_vec() });
-        if self.steps.is_some() && self.session.events.len() >= HELD_MAX {
+        if self.writer.has_committed() && self.session.events.len() >= HELD_MAX {
             self.state.publish(self.session.events.take(1));
         }
     }

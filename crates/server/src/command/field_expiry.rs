@@ -6,7 +6,7 @@ use ebbtide_structures::keyspace::{ELEMENT_BYTES_MAX, Field, Key, Kind};
 use super::arguments::{From, Unit, clamp, expiry_option, positive_expiry};
 use super::elements::Element;
 use super::expiry::Conditions;
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, Stop};
 use crate::number::integer;
 
 /// The latest time of expiry in milliseconds since the Unix epoch, as in Redis.
@@ -61,7 +61,7 @@ fn change_expiry<M: Memory>(
     names: &[&[u8]],
     expires_at_ms: Option<u64>,
     allows: impl Fn(Option<u64>) -> bool,
-) -> Result<Vec<i64>, Failure> {
+) -> Result<Vec<i64>, Stop> {
     let is_over = expires_at_ms.is_some_and(|at| at <= call.expired_ms());
     let mut long = Vec::new();
     if expires_at_ms.is_some() && !is_over {
@@ -98,7 +98,7 @@ fn long_elements<M: Memory>(
     key: &Key<'_>,
     names: &[&[u8]],
     expires_at_ms: Option<u64>,
-) -> Result<Vec<(usize, Element)>, Failure> {
+) -> Result<Vec<(usize, Element)>, Stop> {
     let hash = call.collection(key, Kind::Hash)?.filter(|hash| hash.is_large());
     let Some(hash) = hash else { return Ok(Vec::new()) };
     let mut long = Vec::new();
@@ -132,7 +132,7 @@ pub(super) fn hpexpireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Parses a time, which may be 0, into milliseconds since the Unix epoch.
 fn time(text: &[u8], unit: Unit, from: From, now_ms: u64, name: &str) -> Result<i64, Failure> {
-    let number = integer(text).ok_or(Failure::from(NOT_INTEGER))?;
+    let number = integer(text).ok_or(NOT_INTEGER)?;
     if number < 0 {
         return Err("ERR invalid expire time, must be >= 0".into());
     }
@@ -246,7 +246,7 @@ fn change_option<M: Memory>(
 ) -> Result<Option<(Change, usize)>, Failure> {
     let word = call.arguments[index];
     if let Some((unit, from)) = expiry_option(word) {
-        let text = call.arguments.get(index + 1).ok_or(Failure::from(SYNTAX))?;
+        let text = call.arguments.get(index + 1).ok_or(SYNTAX)?;
         let at = positive_expiry(text, unit, from, call.state.now_ms.get(), command)?;
         return Ok(Some((Change::At(at), 2)));
     }
@@ -284,7 +284,7 @@ pub(super) fn hsetex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             1
         } else {
             let found = change_option(call, index, "hsetex")?;
-            let (given, width) = found.ok_or(Failure::from(SYNTAX))?;
+            let (given, width) = found.ok_or(SYNTAX)?;
             if option != Change::Default {
                 return Err(SYNTAX.into());
             }

@@ -5,7 +5,7 @@ use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::building::Building;
 use super::sorted_sets::{AddOptions, add_all, check_member, score_of};
-use super::{Call, Failure, LONG_REPLY, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, LONG_REPLY, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, Stop};
 use crate::geo::{Area, Extent, Point};
 use crate::number;
 use crate::protocol::Protocol;
@@ -188,7 +188,7 @@ impl<'a> Search<'a> {
         mut index: usize,
         set: Option<&Collection>,
         form: Form,
-    ) -> Result<Search<'a>, Failure> {
+    ) -> Result<Search<'a>, Stop> {
         while index < call.arguments.len() {
             index += self.option(call, index, set, form)?;
         }
@@ -226,7 +226,7 @@ impl<'a> Search<'a> {
         index: usize,
         set: Option<&Collection>,
         form: Form,
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize, Stop> {
         let rest = &call.arguments[index + 1..];
         let searches = matches!(form, Form::Search | Form::Store);
         let width = match (call.arguments[index].to_ascii_uppercase().as_slice(), rest) {
@@ -244,7 +244,7 @@ impl<'a> Search<'a> {
                 1
             }
             (b"COUNT", [count, ..]) => {
-                let count = number::integer(count).ok_or(Failure::from(NOT_INTEGER))?;
+                let count = number::integer(count).ok_or(NOT_INTEGER)?;
                 let count = u64::try_from(count).ok().filter(|count| *count > 0);
                 self.count = Some(count.ok_or("ERR COUNT must be > 0")?);
                 2
@@ -296,11 +296,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the places in the area, as many and in the order that the options say.
-    fn run<M: Memory>(
-        &self,
-        call: &mut Call<'_, M>,
-        set: &Collection,
-    ) -> Result<Vec<Found>, Failure> {
+    fn run<M: Memory>(&self, call: &mut Call<'_, M>, set: &Collection) -> Result<Vec<Found>, Stop> {
         let (Some(center), Some(extent)) = (self.center, self.extent) else {
             return Ok(Vec::new());
         };

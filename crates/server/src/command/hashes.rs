@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Field, Kind};
 
 use super::elements::Element;
-use super::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX, Stop};
 use crate::number;
 use crate::protocol::Protocol;
 
@@ -44,7 +44,7 @@ pub(super) fn hmset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn set_fields<M: Memory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, Failure> {
+fn set_fields<M: Memory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, Stop> {
     let (pairs, odd) = call.arguments[2..].as_chunks::<2>();
     if !odd.is_empty() {
         return Err(format!("ERR wrong number of arguments for '{command}' command").into());
@@ -71,7 +71,7 @@ pub(super) fn hsetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Returns the value of a field.
-fn value<M: Memory>(call: &mut Call<'_, M>, name: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+fn value<M: Memory>(call: &mut Call<'_, M>, name: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
     let key = call.key(1);
     let Some(hash) = call.collection(&key, Kind::Hash)? else { return Ok(None) };
     let found = hash.find(call.memory, name);
@@ -169,11 +169,10 @@ pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         let element = hash.find(call.memory, name);
         let old = match &element {
             Some(element) => number::integer(Field::decode(element).value)
-                .ok_or(Failure::from("ERR hash value is not an integer"))?,
+                .ok_or("ERR hash value is not an integer")?,
             None => 0,
         };
-        let sum = old.checked_add(by);
-        let sum = sum.ok_or(Failure::from("ERR increment or decrement would overflow"))?;
+        let sum = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
         let text = itoa::Buffer::new().format(sum).to_owned();
         hash.put(call.memory, &as_before(name, text.as_bytes(), element.as_deref()))?;
         Ok(sum)
@@ -184,7 +183,7 @@ pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, by) = (call.key(1), call.arguments[2], call.arguments[3]);
-    let given = number::float(by).ok_or(Failure::from(NOT_FLOAT))?;
+    let given = number::float(by).ok_or(NOT_FLOAT)?;
     if !given.is_finite() {
         return Err("ERR value is NaN or Infinity".into());
     }
@@ -192,8 +191,7 @@ pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let sum = call.edit(&key, Kind::Hash, |call, hash| {
         let element = hash.find(call.memory, name);
         let old = element.as_ref().map_or(&b"0"[..], |element| Field::decode(element).value);
-        let sum = number::add_floats(old, by);
-        let sum = sum.ok_or(Failure::from("ERR hash value is not a float"))?;
+        let sum = number::add_floats(old, by).ok_or("ERR hash value is not a float")?;
         let sum = sum.map_err(|_| Failure::from("ERR increment would produce NaN or Infinity"))?;
         hash.put(call.memory, &as_before(name, sum.as_bytes(), element.as_deref()))?;
         Ok(sum)

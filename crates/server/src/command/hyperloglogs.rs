@@ -2,7 +2,7 @@
 
 use ebbtide_core::Memory;
 
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, Stop};
 use crate::hyperloglog::{Corrupt, HyperLogLog, Registers};
 
 const OTHER_STRING: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
@@ -17,10 +17,10 @@ impl From<Corrupt> for Failure {
 fn find<M: Memory>(
     call: &mut Call<'_, M>,
     index: usize,
-) -> Result<Option<(HyperLogLog, Option<u64>)>, Failure> {
+) -> Result<Option<(HyperLogLog, Option<u64>)>, Stop> {
     let key = call.key(index);
     let Some((value, entry)) = call.small_value(&key, OTHER_STRING)? else { return Ok(None) };
-    let found = HyperLogLog::parse(value).ok_or(Failure::from(OTHER_STRING))?;
+    let found = HyperLogLog::parse(value).ok_or(OTHER_STRING)?;
     Ok(Some((found, entry.expires_at_ms)))
 }
 
@@ -59,7 +59,7 @@ fn merge<M: Memory>(
     call: &mut Call<'_, M>,
     from: usize,
     registers: &mut Registers,
-) -> Result<bool, Failure> {
+) -> Result<bool, Stop> {
     let mut dense = false;
     for index in from..call.arguments.len() {
         call.pace(index, 1)?;

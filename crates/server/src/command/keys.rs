@@ -4,7 +4,9 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{HASHES, Kind, Scanned};
 
 use super::collections::{self, kind_named, name_of};
-use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, check_key, large, routing};
+use super::{
+    Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, Stop, check_key, large, routing,
+};
 use crate::eviction::Order;
 use crate::glob;
 use crate::number::integer;
@@ -68,7 +70,7 @@ pub(super) fn renamenx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Failure> {
+fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Stop> {
     let (from, to) = (call.key(1), call.key(2));
     check_key(&to)?;
     if call.find(&from, &mut Vec::new()).is_none() {
@@ -86,8 +88,7 @@ fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Fai
 
 /// Parses the number of a database.
 pub(super) fn database<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<usize, Failure> {
-    let number = integer(call.arguments[index]).ok_or(Failure::from(NOT_INTEGER))?;
-    let number = usize::try_from(number).ok();
+    let number = usize::try_from(call.integer(index)?).ok();
     let exists = number.filter(|number| *number < ebbtide_structures::keyspace::DATABASES);
     exists.ok_or(Failure::from("ERR DB index is out of range"))
 }
@@ -141,8 +142,6 @@ pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             } else if entry.large().is_none() {
                 call.complete(&entry, &mut value)?;
                 call.set_in(to_database, &to, &value, entry.expires_at_ms)?;
-            } else if !call.writes_parts() {
-                return Err(Failure::TooLarge);
             } else {
                 let (length, expires_at_ms) = (entry.value_bytes, entry.expires_at_ms);
                 large::build(
@@ -179,9 +178,9 @@ fn scan_options<'a, M>(call: &Call<'a, M>) -> Result<ScanOptions<'a>, Failure> {
         match name.to_ascii_uppercase().as_slice() {
             b"MATCH" => options.pattern = Some(value),
             b"COUNT" => {
-                let count = integer(value).ok_or(Failure::from(NOT_INTEGER))?;
-                let positive = u64::try_from(count).ok().filter(|count| *count > 0);
-                options.count = positive.ok_or(Failure::from(SYNTAX))?;
+                let count = integer(value).ok_or(NOT_INTEGER)?;
+                let count = u64::try_from(count).ok().filter(|count| *count > 0);
+                options.count = count.ok_or(SYNTAX)?;
             }
             b"TYPE" => options.kind = Some(kind_named(value)),
             _ => return Err(SYNTAX.into()),
@@ -193,8 +192,7 @@ fn scan_options<'a, M>(call: &Call<'a, M>) -> Result<ScanOptions<'a>, Failure> {
 /// Replies with keys and a cursor: the hash where the next call continues, 0 at the end.
 pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let text = std::str::from_utf8(call.arguments[1]).ok();
-    let cursor = text.and_then(|text| text.parse::<u64>().ok());
-    let mut from = cursor.ok_or(Failure::from("ERR invalid cursor"))?;
+    let mut from = text.and_then(|text| text.parse().ok()).ok_or("ERR invalid cursor")?;
     let options = scan_options(call)?;
     let mut names = Names::new(call.state);
     let mut leaves = 0;
@@ -241,14 +239,12 @@ impl<'a> Names<'a> {
         from: u64,
         pattern: Option<&[u8]>,
         kind: Option<Option<Kind>>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, Stop> {
         let mut found = Vec::new();
         let next = scan_leaf(call, from, pattern, &mut found);
         found.retain(|scanned| kind.is_none_or(|kind| kind == Some(scanned.kind)));
         self.add(call, &found)?;
-        if call.steps.is_some() {
-            call.memory.let_others_run();
-        }
+        call.let_others_run();
         Ok(next)
     }
 
@@ -260,11 +256,9 @@ impl<'a> Names<'a> {
     pub(super) fn add<M: Memory>(&mut self, call: &mut Call<'_, M>, found: &[Scanned]) -> Outcome {
         self.count += found.len() as u64;
         found.iter().for_each(|scanned| self.written.bulk(&scanned.key));
-        if call.writes_parts() {
-            let keyspace = call.keyspace();
-            // If flash is full, the reply stays in DRAM.
-            let _ = self.written.spill(call.memory, &keyspace, call.state);
-        }
+        let keyspace = call.keyspace();
+        // If flash is full, the reply stays in DRAM.
+        let _ = self.written.spill(call.memory, &keyspace, call.state);
         let all = self.list(self.written.len());
         if all > self.state.settings().argument_bytes_max {
             return Err(LONG_REPLY.into());

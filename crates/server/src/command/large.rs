@@ -1,49 +1,13 @@
-//! Commands that need several transactions and hold or reserve their keys' stripes throughout.
+//! Values that are written in pieces.
 //!
-//! A command on a value too large for a transaction fails with [`Failure::TooLarge`] before it
-//! changes anything. It then runs again outside of a transaction. Commands over many keys run that
-//! way from the start. Each change of a key is its own transaction ([`step`]). [`build`] and
-//! [`write_value`] first write a large value that no key refers to. The transaction then attaches
-//! it to the key.
-
-use std::cell::Cell;
+//! [`build`] and [`write_value`] first write a large value that no key refers to. A step of the
+//! command then attaches it to the key.
 
 use ebbtide_core::Memory;
-use ebbtide_core::durability::{Lsn, TransactionError};
-use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
+use ebbtide_structures::keyspace::{Entry, Key, Large, VALUE_BYTES_MAX};
 
-use super::table::Spec;
-use super::{Call, Failure, Outcome, Steps, TOO_LONG, run_by_id};
+use super::{Call, Outcome, Stop, TOO_LONG};
 use crate::large::{PIECE_BYTES, begin, write};
-use crate::patience::limit_patience;
-use crate::{space, sparse};
-
-/// Runs a command that needs several transactions. `hashes` are the hashes of its keys; none stands
-/// for all keys.
-///
-/// A command that changes one key reserves its stripes, so that other commands can read the keys
-/// while it writes the value. A command that changes several keys holds the stripes, so that its
-/// changes appear as one step. So does a command of all keys.
-pub(super) fn run<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
-    let keyspace = call.keyspace();
-    let reserves = !spec.changes_several() && !hashes.is_empty();
-    let steps = Steps { last: Cell::new(Lsn::ZERO), reserves };
-    let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let stripes = state.shared.reserved.of(&keyspace, hashes);
-    let body = |memory: &mut M| {
-        // A part of it may take effect, so it does not give up from here on.
-        limit_patience(memory, false);
-        session.start_over();
-        let steps = Some(&steps);
-        run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
-    };
-    let outcome = state.unless_busy(*memory, |memory| match reserves {
-        true => stripes.reserved(memory, body),
-        false => stripes.alone(memory, body),
-    })?;
-    session.written = session.written.max(steps.last.get());
-    outcome
-}
 
 /// Bytes to write into a value.
 #[derive(Clone, Copy)]
@@ -106,58 +70,16 @@ pub(super) fn build<M: Memory>(
     fill: impl FnMut(&mut Call<'_, M>, u64, usize) -> Vec<u8>,
 ) -> Outcome {
     super::check_key(key)?;
+    call.writer.require_pieces()?;
     let keyspace = call.keyspace();
     let (mut large, _hold) = begin(call.memory, &keyspace, call.state)?;
     append(call, &mut large, length, fill)?;
     let before = call.before(database, key);
-    step(call, &[key.hash], |call| {
+    call.step(&[key.hash], |call| {
         keyspace.attach_large(call.memory, database, key, &large, expires_at_ms).map(drop)
     })?;
     call.changed((database, key), before);
     Ok(())
-}
-
-/// Runs `body`, which changes keys of these hashes. It is a separate transaction if the command
-/// makes several, and part of the command's transaction otherwise.
-///
-/// # Errors
-/// Returns an error if it is too large for a transaction, there is no room, or the log cannot be
-/// written.
-pub(super) fn step<M: Memory, R>(
-    call: &mut Call<'_, M>,
-    hashes: &[u64],
-    mut body: impl FnMut(&mut Call<'_, M>) -> Result<R, Full>,
-) -> Result<R, Failure> {
-    let Some(steps) = call.steps else { return Ok(body(call)?) };
-    let keyspace = call.keyspace();
-    let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    loop {
-        let mut change = |memory: &mut M| {
-            let ran = memory.transaction(|memory| {
-                let steps = Some(steps);
-                body(&mut Call { memory, state, session, arguments, staged, reply, steps })
-            });
-            if let Ok((_, lsn)) = &ran {
-                state.shared.wrote(hashes, *lsn);
-                steps.last.set(*lsn);
-            }
-            ran
-        };
-        let (result, _) = match steps.reserves {
-            true => keyspace.alone(*memory, hashes, change),
-            false => change(memory),
-        }
-        .map_err(|error| match error {
-            TransactionError::TooLarge { .. } => Failure::TooLarge,
-            error => error.into(),
-        })?;
-        if result.is_ok() || !space::make_held(*memory, state, &keyspace) {
-            for hash in hashes {
-                sparse::join_sparse_held(*memory, &keyspace, *hash);
-            }
-            return Ok(result?);
-        }
-    }
 }
 
 /// Writes into the value of a key from byte `offset` on. Bytes between its end and `offset` become
@@ -167,8 +89,9 @@ pub(super) fn write_value<M: Memory>(
     key: &Key<'_>,
     offset: u64,
     source: Source<'_>,
-) -> Result<u64, Failure> {
+) -> Result<u64, Stop> {
     super::check_key(key)?;
+    call.writer.require_pieces()?;
     let (keyspace, database) = (call.keyspace(), call.session.database);
     let mut value = Vec::new();
     let entry = call.find_string(key, &mut value)?;
@@ -207,7 +130,7 @@ pub(super) fn write_value<M: Memory>(
     }
     let last = source.piece(call, done, (length - done) as usize);
     let old = call.before(database, key);
-    step(call, &[key.hash], |call| {
+    call.step(&[key.hash], |call| {
         let mut large = large.clone();
         keyspace.write_large(call.memory, &mut large, offset + done, &last)?;
         if !in_place {

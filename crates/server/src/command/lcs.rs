@@ -3,7 +3,7 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Key;
 
-use super::{Call, Failure, Outcome, SYNTAX, WRONG_KIND};
+use super::{Call, Failure, Outcome, SYNTAX, Stop};
 
 /// Maximum bytes of the table of lengths. It grows with the product of both values' lengths.
 const TABLE_BYTES_MAX: usize = 4 << 20;
@@ -17,9 +17,9 @@ struct Match {
 }
 
 /// Returns the value of a key; empty if there is none.
-fn text<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Vec<u8>, Failure> {
+fn text<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Vec<u8>, Stop> {
     match call.value(key) {
-        Err(Failure::Reply(text)) if text == WRONG_KIND => {
+        Err(stop) if stop.is_wrong_kind() => {
             Err("ERR The specified keys must contain string values".into())
         }
         value => Ok(value?.unwrap_or_default()),

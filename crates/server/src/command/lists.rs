@@ -6,7 +6,7 @@ use ebbtide_structures::keyspace::{Collection, Key, Kind};
 use super::arguments::indices;
 use super::elements::Element;
 use super::removing::Several;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, Stop};
 use crate::events::Classes;
 
 const NO_KEY: &str = "ERR no such key";
@@ -151,7 +151,7 @@ pub(super) fn pop_first<M: Memory>(
     keys: &[&[u8]],
     end: End,
     count: u64,
-) -> Result<bool, Failure> {
+) -> Result<bool, Stop> {
     call.pop_first(keys, (Kind::List, count), |call, key, there| pop(call, key, end, there))
 }
 
@@ -206,7 +206,7 @@ pub(super) fn lset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let element = call.element(b"", value.to_vec())?;
     call.edit(&key, Kind::List, |call, list| {
         let count = list.len(call.memory);
-        let rank = rank(index, count).ok_or(Failure::from(OUT_OF_RANGE))?;
+        let rank = rank(index, count).ok_or(OUT_OF_RANGE)?;
         Ok(element.replace(call.memory, list, rank)?)
     })?;
     call.reply.ok();
@@ -243,7 +243,7 @@ fn position<M: Memory>(
     list: &Collection,
     value: &[u8],
     from_start: bool,
-) -> Result<Option<u64>, Failure> {
+) -> Result<Option<u64>, Stop> {
     let mut found = None;
     each_match(call, list, value, from_start, |rank| {
         found = Some(rank);
@@ -422,7 +422,7 @@ pub(super) fn rpoplpush<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn move_one<M: Memory>(
     call: &mut Call<'_, M>,
     (from_end, to_end): (End, End),
-) -> Result<bool, Failure> {
+) -> Result<bool, Stop> {
     let (from, to) = (call.key(1), call.key(2));
     if call.awaited_length(from.bytes, Kind::List)? == 0 {
         return Ok(false);

@@ -10,7 +10,7 @@ use ebbtide_structures::keyspace::{Entry, Key, Kind};
 
 use super::dump::{Summed, dumped_whole};
 use super::table::keys_of_migrate;
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, Stop};
 use crate::large::PIECE_BYTES;
 use crate::number::integer;
 use crate::target::{Target, Unreachable};
@@ -91,12 +91,7 @@ pub(super) fn migrate<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let database = integer(call.arguments[4]).ok_or(NOT_INTEGER)?;
     let port = integer(call.arguments[2]).and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or("ERR Invalid TCP port number")?;
-    if call.session.published.is_some() {
-        return Err("ERR MIGRATE cannot run between MULTI and EXEC or in a script".into());
-    }
-    if call.steps.is_none() {
-        return Err(Failure::TooLarge);
-    }
+    call.writer.require_steps("ERR MIGRATE cannot run between MULTI and EXEC or in a script")?;
     let names = keys_of_migrate(call.arguments);
     let keys: Vec<Key<'_>> = names.iter().map(|name| call.keyspace().key(name)).collect();
     let mut there = Vec::new();
@@ -123,7 +118,7 @@ pub(super) fn migrate<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         }
     }
     call.reply.ok();
-    failure.map_or(Ok(()), Err)
+    failure.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Sends the password, and selects the database.
@@ -149,7 +144,7 @@ fn send_key<M: Memory>(
     target: &Target,
     key: &Key<'_>,
     replace: bool,
-) -> Result<Result<(), String>, Failure> {
+) -> Result<Result<(), String>, Stop> {
     let mut value = Vec::new();
     let Some(entry) = call.find(key, &mut value) else { return Ok(Ok(())) };
     let now_ms = call.state.now_ms.get();

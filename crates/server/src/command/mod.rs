@@ -51,13 +51,12 @@ mod streams;
 mod strings;
 mod table;
 mod transactions;
+mod writer;
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::time::Instant;
 
 use ebbtide_core::Memory;
-use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, Kind, STRIPES, WHOLE_BYTES_MAX};
 use smallvec::SmallVec;
 
@@ -65,7 +64,7 @@ use events::Before;
 
 use crate::events::Classes;
 use crate::failure::Failure;
-use crate::large::{Outgoing, PIECE_BYTES, Staged};
+use crate::large::{Outgoing, Staged};
 use crate::patience::BUSY;
 use crate::resp::Reply;
 use crate::session::{Queued, QueuedCommand, Session, Silent};
@@ -78,6 +77,7 @@ pub use permission::catalogue;
 pub use pubsub::leave_all;
 pub use table::{Access, Id, Spec, TABLE, counted_names, find};
 pub use transactions::forget;
+use writer::{Rerun, Steps, Stop, Writer, run_in_steps};
 
 /// Maximum number of commands queued for `EXEC`.
 pub(crate) const QUEUED_MAX: usize = 100_000;
@@ -85,21 +85,20 @@ pub(crate) const QUEUED_MAX: usize = 100_000;
 /// The largest value buffer that a core keeps for its next command.
 const SPARE_BYTES_MAX: usize = 4 << 10;
 
-/// A command with more arguments runs outside of a transaction, and yields to other jobs between
-/// keys.
+/// A command with more arguments runs in steps, and yields to other jobs between keys.
 const KEYS_AT_ONCE_MAX: usize = 256;
 
 /// Keys between two yields of a command over many keys.
 const KEYS_BETWEEN_PAUSES: usize = 32;
 
-/// A longer reply of one command moves to flash.
-const REPLY_BYTES_MAX: usize = 4 * PIECE_BYTES;
-
 /// DRAM bytes of an argument that lies in memory.
 pub(crate) const STAGED_BYTES: usize = 1 << 10;
 
+/// The result of a check before a command, or of a command that has ended.
+type Checked = Result<(), Failure>;
+
 /// The result of a command. If it is `Ok`, the reply is written.
-pub type Outcome = Result<(), Failure>;
+pub type Outcome = Result<(), Stop>;
 
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 const LONG_REPLY: &str =
@@ -108,16 +107,6 @@ const SYNTAX: &str = "ERR syntax error";
 const WRONG_KIND: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const NOT_FLOAT: &str = "ERR value is not a valid float";
-
-/// State of a command that runs outside of a transaction.
-#[derive(Debug, Default)]
-pub struct Steps {
-    /// Place in the log of its last transaction.
-    last: Cell<Lsn>,
-    /// True if its keys' stripes are reserved, so that each change of a key must hold the key's
-    /// stripe. Otherwise it holds the stripes of all keys that it changes.
-    reserves: bool,
-}
 
 /// A running command.
 pub struct Call<'a, M> {
@@ -133,8 +122,8 @@ pub struct Call<'a, M> {
     pub staged: &'a [Staged],
     /// The reply.
     pub reply: &'a mut Reply,
-    /// State of a command outside of a transaction; `None` inside one.
-    pub steps: Option<&'a Steps>,
+    /// Its transactions.
+    pub writer: Writer<'a>,
 }
 
 impl<'a, M: Memory> Call<'a, M> {
@@ -148,8 +137,7 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Returns the keyspace at the command's time.
     fn keyspace(&self) -> Keyspace {
         let keys = self.state.keys().expect("commands run once the store is open");
-        let keys = keys.at(self.expired_ms());
-        keys.keeping_expired(self.state.events().has(Classes::EXPIRED))
+        keys.at(self.expired_ms()).keeping_expired(self.state.events().has(Classes::EXPIRED))
     }
 
     /// Returns an argument as a key.
@@ -227,10 +215,8 @@ impl<'a, M: Memory> Call<'a, M> {
 
     /// Replies with the value of a key, or with null if there is no string.
     fn reply_string(&mut self, key: &Key<'_>) -> Outcome {
-        let start = self.reply.len();
         match self.reply_key(key) {
-            Err(Failure::Reply(text)) if text == WRONG_KIND => {
-                self.reply.truncate(start);
+            Err(stop) if stop.is_wrong_kind() => {
                 self.reply.null();
                 Ok(())
             }
@@ -239,7 +225,7 @@ impl<'a, M: Memory> Call<'a, M> {
     }
 
     /// Replies with the value of a key, or with null. Returns its entry.
-    fn reply_key(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
+    fn reply_key(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Stop> {
         let mut value = self.state.spare.take();
         let entry = self.find_string(key, &mut value)?;
         match &entry {
@@ -274,27 +260,19 @@ impl<'a, M: Memory> Call<'a, M> {
     }
 
     /// Returns the whole value of a key.
-    fn value(&mut self, key: &Key<'_>) -> Result<Option<Vec<u8>>, Failure> {
-        Ok(self.value_and_entry(key)?.map(|(value, _)| value))
-    }
-
-    fn value_and_entry(&mut self, key: &Key<'_>) -> Result<Option<(Vec<u8>, Entry)>, Failure> {
+    fn value(&mut self, key: &Key<'_>) -> Result<Option<Vec<u8>>, Stop> {
         let mut value = Vec::new();
-        match self.find_string(key, &mut value)? {
-            Some(entry) => {
-                self.complete(&entry, &mut value)?;
-                Ok(Some((value, entry)))
-            }
-            None => Ok(None),
-        }
+        let Some(entry) = self.find_string(key, &mut value)? else { return Ok(None) };
+        self.complete(&entry, &mut value)?;
+        Ok(Some(value))
     }
 
-    /// As [`value_and_entry`](Call::value_and_entry). A large value fails with `otherwise`.
+    /// As [`value`](Call::value), with the entry. A large value fails with `otherwise`.
     fn small_value(
         &mut self,
         key: &Key<'_>,
         otherwise: &'static str,
-    ) -> Result<Option<(Vec<u8>, Entry)>, Failure> {
+    ) -> Result<Option<(Vec<u8>, Entry)>, Stop> {
         let mut value = Vec::new();
         let Some(entry) = self.find_string(key, &mut value)? else { return Ok(None) };
         if entry.large().is_some() {
@@ -328,7 +306,7 @@ impl<'a, M: Memory> Call<'a, M> {
     ) -> Outcome {
         let over = expires_at_ms.is_some_and(|at| at <= self.expired_ms());
         let (keyspace, before) = (self.keyspace(), self.before(database, key));
-        large::step(self, &[key.hash], |call| {
+        self.step(&[key.hash], |call| {
             if over {
                 keyspace.remove(call.memory, database, key);
                 return Ok(());
@@ -358,15 +336,11 @@ impl<'a, M: Memory> Call<'a, M> {
         expires_at_ms: Option<u64>,
     ) -> Outcome {
         check_key(key)?;
-        let is_large = value.len() > WHOLE_BYTES_MAX;
-        if is_large && self.writes_parts() {
+        if value.len() > WHOLE_BYTES_MAX {
             let length = value.len() as u64;
             return large::build(self, (database, key), length, expires_at_ms, |_, at, count| {
                 value[at as usize..at as usize + count].to_vec()
             });
-        }
-        if is_large {
-            return Err(Failure::TooLarge);
         }
         let keyspace = self.keyspace();
         self.set_or_remove((database, key), expires_at_ms, |memory| {
@@ -374,21 +348,15 @@ impl<'a, M: Memory> Call<'a, M> {
         })
     }
 
-    /// True if it may write a long value part by part: outside of a transaction, or within the
-    /// transaction of `EXEC` or a script. Any other command first tries to write a value at once.
-    fn writes_parts(&self) -> bool {
-        self.steps.is_some() || self.session.published.is_some()
-    }
-
     /// Removes a key. Returns true if it existed and had not expired.
-    fn remove(&mut self, key: &Key<'_>) -> Result<bool, Failure> {
+    fn remove(&mut self, key: &Key<'_>) -> Result<bool, Stop> {
         let (keyspace, database) = (self.keyspace(), self.session.database);
         let mut value = Vec::new();
         let entry = keyspace.find(self.memory, database, key, &mut value);
         let Some(entry) = entry else { return Ok(false) };
         let is_over = entry.expires_at_ms.is_some_and(|at| at <= self.expired_ms())
             || keyspace.is_over(self.memory, &entry, &value);
-        large::step(self, &[key.hash], |call| Ok(keyspace.remove(call.memory, database, key)))?;
+        self.step(&[key.hash], |call| Ok(keyspace.remove(call.memory, database, key)))?;
         if is_over {
             self.state.statistics().expired.add(1);
             self.event((database, key.bytes), Classes::EXPIRED, "expired");
@@ -402,7 +370,7 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Changes the expiry time of an existing key; `None` removes it.
     fn set_expiry(&mut self, key: &Key<'_>, expires_at_ms: Option<u64>) -> Outcome {
         let (keyspace, database) = (self.keyspace(), self.session.database);
-        large::step(self, &[key.hash], |call| {
+        self.step(&[key.hash], |call| {
             keyspace.set_expiry(call.memory, database, key, expires_at_ms)
         })?;
         self.state.changed(database, key.bytes);
@@ -414,9 +382,7 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Moves a key to another name or database.
     fn rename(&mut self, from: (usize, &Key<'_>), to: (usize, &Key<'_>)) -> Outcome {
         let keyspace = self.keyspace();
-        large::step(self, &[from.1.hash, to.1.hash], |call| {
-            keyspace.rename(call.memory, from, to)
-        })?;
+        self.step(&[from.1.hash, to.1.hash], |call| keyspace.rename(call.memory, from, to))?;
         self.state.removed(from.0, from.1.bytes);
         self.state.changed(to.0, to.1.bytes);
         let moves = from.0 != to.0;
@@ -428,28 +394,6 @@ impl<'a, M: Memory> Call<'a, M> {
         Ok(())
     }
 
-    /// Moves a long reply to flash, within the transaction of `EXEC` if there is one. A command of
-    /// its own must not have changed anything yet.
-    ///
-    /// # Errors
-    /// Returns [`Failure::TooLarge`] if the command must run again outside of a transaction. It
-    /// returns another error if the reply takes too much DRAM: flash is full, or a script reads it.
-    fn keep_reply_short(&mut self) -> Outcome {
-        if self.reply.spillable() <= REPLY_BYTES_MAX {
-            return Ok(());
-        }
-        if !self.writes_parts() {
-            return Err(Failure::TooLarge);
-        }
-        let keyspace = self.keyspace();
-        // If flash is full, a short reply stays in DRAM.
-        let _ = self.reply.spill(self.memory, &keyspace, self.state);
-        match self.reply.spillable() > self.state.settings().argument_bytes_max {
-            true => Err(LONG_REPLY.into()),
-            false => Ok(()),
-        }
-    }
-
     /// Called by a command over many keys before the key at `index`; keys are `step` arguments
     /// apart. Every 32 keys it yields to other jobs and prefetches the next leaves.
     ///
@@ -457,10 +401,9 @@ impl<'a, M: Memory> Call<'a, M> {
     /// As [`keep_reply_short`](Call::keep_reply_short).
     fn pace(&mut self, index: usize, step: usize) -> Outcome {
         self.keep_reply_short()?;
-        if self.steps.is_none() || !((index - 1) / step).is_multiple_of(KEYS_BETWEEN_PAUSES) {
+        if !((index - 1) / step).is_multiple_of(KEYS_BETWEEN_PAUSES) || !self.let_others_run() {
             return Ok(());
         }
-        self.memory.let_others_run();
         let (keyspace, database) = (self.keyspace(), self.session.database);
         for key in self.arguments[index..].iter().step_by(step).take(KEYS_BETWEEN_PAUSES) {
             keyspace.fetch_ahead(self.memory, database, &keyspace.key(key));
@@ -480,7 +423,7 @@ impl<'a, M: Memory> Call<'a, M> {
 }
 
 /// Returns an error if a key is too long for an entry.
-fn check_key(key: &Key<'_>) -> Outcome {
+fn check_key(key: &Key<'_>) -> Checked {
     use ebbtide_structures::keyspace::KEY_BYTES_MAX;
     if key.bytes.len() > KEY_BYTES_MAX {
         return Err(format!("ERR a key has at most {KEY_BYTES_MAX} bytes").into());
@@ -541,7 +484,7 @@ fn dispatch<M: Memory>(
     session: &mut Session,
     Arguments { words: arguments, staged }: Arguments<'_>,
     reply: &mut Reply,
-) -> Outcome {
+) -> Checked {
     if is_http(arguments[0]) {
         session.closing = true;
         let id = session.id;
@@ -563,10 +506,7 @@ fn dispatch<M: Memory>(
         checked.inspect_err(|_| state.slow().note_rejected(spec.counted(arguments)))?;
         Ok(spec)
     });
-    let spec = match checked {
-        Ok(spec) => spec,
-        Err(failure) => return Err(rejected(state, session, arguments[0], failure)),
-    };
+    let spec = checked.map_err(|failure| rejected(state, session, arguments[0], failure))?;
     let counted = spec.counted(arguments);
     state.tell_of(session.id, |client| {
         client.command = &counted_names()[counted];
@@ -583,7 +523,8 @@ fn dispatch<M: Memory>(
         tell_session(state, session);
         return outcome;
     }
-    let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
+    let writer = Writer::Alone;
+    let mut call = Call { memory, state, session, arguments, staged, reply, writer };
     timed(spec, &mut call, |call| {
         let outcome = isolated(spec, call);
         if call.session.pushed || spec.in_transaction || spec.id == Id::Hello {
@@ -598,8 +539,8 @@ fn dispatch<M: Memory>(
 fn timed<M: Memory>(
     spec: &Spec,
     call: &mut Call<'_, M>,
-    run: impl FnOnce(&mut Call<'_, M>) -> Outcome,
-) -> Outcome {
+    run: impl FnOnce(&mut Call<'_, M>) -> Checked,
+) -> Checked {
     let (counted, began) = (spec.counted(call.arguments), Instant::now());
     let outcome = monitor::told(spec, call, run);
     let (took, now_ms) = (began.elapsed(), call.state.now_ms.get());
@@ -679,7 +620,7 @@ fn tell_session(state: &State, session: &Session) {
 }
 
 /// Returns an error if the client may not run a command now.
-fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]]) -> Outcome {
+fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]]) -> Checked {
     check_count(spec, arguments)?;
     if session.user.is_none() && !session.follows && !spec.before_authentication {
         return Err("NOAUTH Authentication required.".into());
@@ -695,7 +636,7 @@ fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]])
         return Err(BUSY.into());
     }
     let limited = session.subscriptions() > 0 && !spec.while_subscribed;
-    if limited && state_protocol_is_two(session) {
+    if limited && session.protocol == crate::protocol::Protocol::Two {
         return Err(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
              allowed in this context",
@@ -707,7 +648,7 @@ fn check(spec: &Spec, state: &State, session: &mut Session, arguments: &[&[u8]])
 }
 
 /// Returns an error for a wrong number of arguments or an unknown subcommand.
-fn check_count(spec: &Spec, arguments: &[&[u8]]) -> Outcome {
+fn check_count(spec: &Spec, arguments: &[&[u8]]) -> Checked {
     if !spec.takes(arguments.len()) {
         return Err(format!("ERR wrong number of arguments for '{}' command", spec.name).into());
     }
@@ -725,17 +666,13 @@ fn check_count(spec: &Spec, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-fn state_protocol_is_two(session: &Session) -> bool {
-    session.protocol == crate::protocol::Protocol::Two
-}
-
 fn queue(
     queued: &mut Queued,
     bytes_max: usize,
     arguments: &[&[u8]],
     staged: &[Staged],
     reply: &mut Reply,
-) -> Outcome {
+) -> Checked {
     // 48 bytes: a vector, and an allocation for each word.
     let bytes: usize = arguments.iter().map(|argument| argument.len() + 48).sum();
     let bytes = bytes + size_of::<QueuedCommand>() + staged.len() * STAGED_BYTES;
@@ -777,86 +714,90 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
 }
 
 /// Runs a command so that it and other commands see each other's changes complete or not at all.
-#[expect(clippy::too_many_lines, reason = "an arm for each kind of access")]
-fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
+fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Checked {
     let keyspace = call.state.keys();
     let access = spec.access_with(call.arguments);
     let Some(keyspace) = keyspace.filter(|_| access != Access::Nothing) else {
-        return run_by_id(spec.id, call);
+        return run_to_end(spec.id, call);
     };
+    let is_long = call.arguments.len() > KEYS_AT_ONCE_MAX;
+    let keys = spec.keys(call.arguments).map(|key| keyspace.key(key).hash);
     let hashes: SmallVec<[u64; 4]> = match access {
-        Access::Everything => SmallVec::new(),
-        Access::Nothing => return run_by_id(spec.id, call),
+        Access::Nothing | Access::Everything => SmallVec::new(),
         Access::Script => return scripting::isolated(spec.id, call),
-        Access::Unordered => {
-            let Call { memory, state, session, arguments, staged, reply, .. } = call;
-            let steps = Some(&Steps::default());
-            let outcome = state.unless_busy(*memory, |memory| {
-                let mut call = Call { memory, state, session, arguments, staged, reply, steps };
-                run_by_id(spec.id, &mut call)
-            })?;
-            // It holds no stripe, and may have read changes that are not recorded yet.
-            call.session.written = call.session.written.max(call.state.shared.storage.committed());
-            return outcome;
+        Access::Unordered => return run_unordered(spec.id, call),
+        Access::Read | Access::Write if is_long => one_a_stripe(keys),
+        Access::Read | Access::Write => keys.collect(),
+    };
+    let start = call.reply.len();
+    let outcome = match access {
+        _ if is_long && !hashes.is_empty() => Err(Rerun.into()),
+        Access::Read => read(spec, call, &hashes),
+        _ => change(spec, call, &keyspace, &hashes),
+    };
+    let outcome = match outcome {
+        Err(Stop::Rerun(Rerun)) => {
+            call.reply.truncate(start);
+            run_in_steps(spec, call, &hashes)
         }
-        Access::Read | Access::Write => {
-            let keys = spec.keys(call.arguments).map(|key| keyspace.key(key).hash);
-            if call.arguments.len() > KEYS_AT_ONCE_MAX {
-                one_a_stripe(keys)
-            } else {
-                keys.collect()
-            }
-        }
+        outcome => outcome.map_err(Stop::failure),
     };
     if access == Access::Read {
-        return read(spec, call, &hashes);
+        call.session.written = call.session.written.max(call.state.shared.last_written(&hashes));
     }
-    if call.arguments.len() > KEYS_AT_ONCE_MAX && !hashes.is_empty() {
-        return large::run(spec, call, &hashes);
-    }
+    outcome
+}
+
+/// Runs a command that holds no stripe, in steps.
+fn run_unordered<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
+    let steps = Steps::default();
+    let writer = Writer::Steps(&steps);
+    let Call { memory, state, session, arguments, staged, reply, .. } = call;
+    let outcome = state.unless_busy(*memory, |memory| {
+        run_to_end(id, &mut Call { memory, state, session, arguments, staged, reply, writer })
+    })?;
+    // It may have read changes that are not recorded yet.
+    session.written = session.written.max(state.shared.storage.committed());
+    outcome
+}
+
+/// Runs a command that changes keys of these hashes, in one transaction.
+fn change<M: Memory>(
+    spec: &Spec,
+    call: &mut Call<'_, M>,
+    keyspace: &Keyspace,
+    hashes: &[u64],
+) -> Outcome {
     if spec.id == Id::Msetnx && call.state.shared.eviction.policy().evicts() {
-        space::prepare(call.memory, call.state, &keyspace, bytes_of(call.arguments));
+        space::prepare(call.memory, call.state, keyspace, bytes_of(call.arguments));
     }
     let start = call.reply.len();
-    let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let steps = None;
-    let mut run = |memory: &mut M| {
-        let ran = state.unless_busy(memory, |memory| {
-            state.exclusive(memory, &keyspace, &hashes, |memory| {
+    let Call { memory, state, session, arguments, staged, reply, writer } = call;
+    let writer = *writer;
+    loop {
+        let ran = state.unless_busy(*memory, |memory| {
+            state.exclusive(memory, keyspace, hashes, |memory| {
                 reply.truncate(start);
                 session.start_over();
-                let mut call = Call { memory, state, session, arguments, staged, reply, steps };
+                let mut call = Call { memory, state, session, arguments, staged, reply, writer };
                 run_by_id(spec.id, &mut call)
             })
         });
         if !matches!(ran, Ok(Ok(_))) {
             session.start_over();
         }
-        ran
-    };
-    let mut ran = run(memory)?;
-    // A command that found no free page has changed nothing and can run again. MSETNX cannot: it
-    // would find its own keys.
-    while matches!(ran, Ok((Err(Failure::Full), _)))
-        && spec.id != Id::Msetnx
-        && space::make(*memory, state, &keyspace)
-    {
-        ran = run(memory)?;
-    }
-    let runs_again = match &ran {
-        Ok((outcome, _)) => matches!(outcome, Err(Failure::TooLarge)),
-        Err(error) => matches!(error, TransactionError::TooLarge { .. }) && !hashes.is_empty(),
-    };
-    match ran {
-        _ if runs_again => {
-            reply.truncate(start);
-            large::run(spec, call, &hashes)
+        match ran? {
+            // A command that found no free page has changed nothing and can run again. MSETNX
+            // cannot: it would find its own keys.
+            Ok((Err(Stop::Failed(Failure::Full)), _))
+                if spec.id != Id::Msetnx && space::make(*memory, state, keyspace) => {}
+            Ok((outcome, lsn)) => {
+                session.written = session.written.max(lsn);
+                return outcome;
+            }
+            Err(error) if hashes.is_empty() => return Err(error.into()),
+            Err(error) => return Err(Stop::of(error)),
         }
-        Ok((outcome, lsn)) => {
-            session.written = session.written.max(lsn);
-            outcome
-        }
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -868,36 +809,22 @@ fn bytes_of(arguments: &[&[u8]]) -> usize {
 /// Runs a command that reads keys of these hashes.
 ///
 /// A single key is read again if it changes during the read. The stripes of several keys, and of a
-/// command that may wait, are held. For many keys they are reserved instead. No page is pinned.
+/// command that may wait, are held. No page is pinned.
 fn read<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
-    let Call { memory, state, session, arguments, staged, reply, .. } = call;
-    let stripes = state.shared.reserved.of(&keyspace, hashes);
-    let all = Steps::default();
-    let mut body = |memory: &mut M, steps| {
+    let Call { memory, state, session, arguments, staged, reply, writer } = call;
+    let (stripes, writer) = (state.shared.reserved.of(&keyspace, hashes), *writer);
+    let mut body = |memory: &mut M| {
         reply.truncate(start);
         session.start_over();
-        run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
+        run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, writer })
     };
-    let outcome = state.unless_busy(*memory, |memory| {
-        let outcome = match *hashes {
-            [] => body(memory, None),
-            [hash] if arguments.len() <= KEYS_AT_ONCE_MAX && !spec.waits() => {
-                keyspace.consistent(memory, hash, |memory| body(memory, None))
-            }
-            _ if arguments.len() <= KEYS_AT_ONCE_MAX => {
-                stripes.alone(memory, |memory| body(memory, None))
-            }
-            _ => Err(Failure::TooLarge),
-        };
-        match outcome {
-            Err(Failure::TooLarge) => stripes.reserved(memory, |memory| body(memory, Some(&all))),
-            outcome => outcome,
-        }
-    })?;
-    session.written = session.written.max(state.shared.last_written(hashes));
-    outcome
+    state.unless_busy(*memory, |memory| match *hashes {
+        [] => body(memory),
+        [hash] if !spec.waits() => keyspace.consistent(memory, hash, body),
+        _ => stripes.alone(memory, body),
+    })?
 }
 
 /// Returns one hash for each stripe of these hashes.
@@ -920,3 +847,8 @@ macro_rules! define_run {
 }
 
 table::for_each_command!(define_run);
+
+/// Runs a command that cannot run again.
+fn run_to_end<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
+    run_by_id(id, call).map_err(Stop::failure)
+}

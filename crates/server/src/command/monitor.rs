@@ -8,7 +8,7 @@ use ebbtide_core::Memory;
 use super::clients::may_change;
 use super::facts::facts;
 use super::table::Access;
-use super::{Call, Outcome, Spec, counted_names, without_secrets};
+use super::{Call, Checked, Outcome, Spec, counted_names, without_secrets};
 use crate::channels::{COMMANDS, Topic};
 use crate::large::PIECE_BYTES;
 use crate::session::Session;
@@ -39,7 +39,7 @@ pub(super) fn monitor<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Returns an error if the client monitors and the command uses keys.
-pub(super) fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Outcome {
+pub(super) fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Checked {
     let monitors = !session.commands.is_empty();
     if monitors && (may_change(spec, state, arguments) || has_flag(spec, arguments, "readonly")) {
         return Err("ERR Replica can't interact with the keyspace".into());
@@ -56,8 +56,8 @@ fn has_flag(spec: &Spec, arguments: &[&[u8]], flag: &str) -> bool {
 pub(super) fn told<M: Memory>(
     spec: &Spec,
     call: &mut Call<'_, M>,
-    run: impl FnOnce(&mut Call<'_, M>) -> Outcome,
-) -> Outcome {
+    run: impl FnOnce(&mut Call<'_, M>) -> Checked,
+) -> Checked {
     // A command that waits again was shown when it came.
     if !call.state.shared.channels.is_monitored() || call.session.resumed.is_some() {
         return run(call);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::facts::{KeyFlags, facts, rights};
 use super::table::{Id, Spec, counted_names, range_of_migrate};
-use super::{Failure, Outcome};
+use super::{Checked, Failure};
 use crate::acl::{Account, Catalogue, Command, Context, Denied, Reason, Refusal, Request, Rights};
 use crate::session::Session;
 
@@ -108,7 +108,7 @@ fn channels(spec: &Spec, arguments: &[&[u8]]) -> Range<usize> {
 }
 
 /// Checks a request of a connection. A refusal comes into the log.
-pub(super) fn check_request(session: &mut Session, spec: &Spec, arguments: &[&[u8]]) -> Outcome {
+pub(super) fn check_request(session: &mut Session, spec: &Spec, arguments: &[&[u8]]) -> Checked {
     let context = if session.queued.is_some() { Context::Transaction } else { Context::Top };
     let Err(denied) = check_logged(session, spec, arguments, context) else { return Ok(()) };
     Err(match denied {
@@ -126,7 +126,7 @@ pub(super) fn check_request(session: &mut Session, spec: &Spec, arguments: &[&[u
 }
 
 /// Checks a command of `EXEC`. The user's rights may have changed since it was queued.
-pub(super) fn check_queued(session: &mut Session, spec: &Spec, arguments: &[&[u8]]) -> Outcome {
+pub(super) fn check_queued(session: &mut Session, spec: &Spec, arguments: &[&[u8]]) -> Checked {
     let checked = check_logged(session, spec, arguments, Context::Transaction);
     checked.map_err(|denied| {
         let reason = match denied {

@@ -2,7 +2,7 @@
 
 use ebbtide_core::Memory;
 
-use super::{Call, Outcome};
+use super::{Call, Checked, Outcome};
 use crate::channels::Topic;
 use crate::glob;
 use crate::resp::Reply;
@@ -169,7 +169,7 @@ fn publish_to<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
 
 /// Returns an error if what the current `EXEC` or script announces takes too much memory, with
 /// `more` bytes.
-pub(super) fn check_announced(state: &State, session: &Session, more: usize) -> Outcome {
+pub(super) fn check_announced(state: &State, session: &Session, more: usize) -> Checked {
     let most = state.settings().announced_bytes_max();
     if session.published.is_some() && session.announced_bytes() + more > most {
         let text = "the messages and events of a transaction or script take at most";

@@ -4,10 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Key, Kind};
 
 use super::arguments::{count_option, keys_of};
-use super::{Call, Failure, Outcome};
-
-/// Elements that one transaction removes if the command makes several.
-const REMOVED_AT_ONCE: u64 = 16;
+use super::{Call, Failure, Outcome, Stop};
 
 /// The arguments of `LMPOP` and `ZMPOP`. `E` is an end of the collection.
 pub(super) struct Several<'a, E> {
@@ -36,13 +33,7 @@ impl<M: Memory> Call<'_, M> {
             return Ok(None);
         }
         let count = self.integer(2).ok().and_then(|count| u64::try_from(count).ok());
-        let count = count.ok_or("ERR value is out of range, must be positive")?;
-        Ok(Some(count))
-    }
-
-    /// Returns the number of elements that one transaction may remove.
-    pub(super) fn removed_at_once(&self) -> u64 {
-        if self.steps.is_some() { REMOVED_AT_ONCE } else { u64::MAX }
+        Ok(Some(count.ok_or("ERR value is out of range, must be positive")?))
     }
 
     /// Removes `count` elements of a key, some in each transaction. `remove` removes one, and
@@ -56,7 +47,7 @@ impl<M: Memory> Call<'_, M> {
     ) -> Outcome {
         let mut left = count;
         while left > 0 {
-            let at_once = self.removed_at_once().min(left);
+            let at_once = left.min(self.writer.removed_at_once() as u64);
             self.edit(key, kind, |call, collection| {
                 for _ in 0..at_once {
                     if !remove(call, collection) {
@@ -79,9 +70,8 @@ impl<M: Memory> Call<'_, M> {
         ranks: &[u64],
         mut remove: impl FnMut(&mut Call<'_, M>, &mut Collection, u64),
     ) -> Outcome {
-        let at_once = self.removed_at_once().min(ranks.len() as u64).max(1);
         // From the end, so that the other ranks stay as they are.
-        for some in ranks.rchunks(at_once as usize) {
+        for some in ranks.rchunks(self.writer.removed_at_once()) {
             self.edit(key, kind, |call, collection| {
                 some.iter().rev().for_each(|rank| remove(call, collection, *rank));
                 Ok(())
@@ -98,7 +88,7 @@ impl<M: Memory> Call<'_, M> {
         keys: &[&[u8]],
         (kind, count): (Kind, u64),
         pop: impl FnOnce(&mut Self, &[u8], u64) -> Outcome,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, Stop> {
         for key in keys {
             let there = self.awaited_length(key, kind)?.min(count);
             if there > 0 {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ebbtide_core::Memory;
 
 use super::facts::facts;
-use super::{Call, Outcome, Spec, routing};
+use super::{Call, Checked, Outcome, Spec, routing};
 use crate::following::{LinkState, Master};
 use crate::session::Session;
 use crate::state::State;
@@ -15,7 +15,7 @@ const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Returns an error if a client of this session may not run the command, because the keys are a
 /// master's.
-pub(super) fn check(spec: &Spec, state: &State, session: &Session) -> Outcome {
+pub(super) fn check(spec: &Spec, state: &State, session: &Session) -> Checked {
     let writes = || facts(spec.name).is_some_and(|facts| facts.has("write"));
     match state.shared.following.refuses_changes() && !session.follows && writes() {
         true => Err("READONLY You can't write against a read only replica.".into()),

@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use super::table::{self, Id, Spec};
-use super::{Call, Failure, Outcome};
+use super::{Call, Checked, Failure};
 use crate::cluster::{Cluster, Elsewhere};
 use crate::session::Session;
 use crate::state::State;
 
 /// Returns an error if this node does not serve the keys of a command. `EXEC` has the keys of all
 /// queued commands.
-pub(super) fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Outcome {
+pub(super) fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Checked {
     let Some(cluster) = &state.settings().cluster else { return Ok(()) };
     let slot = match spec.id {
         Id::Exec => {
@@ -54,7 +54,7 @@ fn slot_of(cluster: &Cluster, spec: &Spec, arguments: &[&[u8]]) -> Result<Option
 }
 
 /// Returns an error if the server is a node of a cluster.
-pub(super) fn refuse<M>(call: &Call<'_, M>, text: &'static str) -> Outcome {
+pub(super) fn refuse<M>(call: &Call<'_, M>, text: &'static str) -> Checked {
     match call.state.settings().cluster {
         Some(_) => Err(text.into()),
         None => Ok(()),

@@ -16,7 +16,9 @@ use super::permission::{check_rules, check_script};
 use super::pubsub::{check_announced, send_published};
 use super::server::COMPATIBLE_VERSION;
 use super::table::{self, Access, Id, Spec};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, bytes_of, replication, routing};
+use super::{
+    Call, Checked, Failure, NOT_INTEGER, Outcome, SYNTAX, Writer, bytes_of, replication, routing,
+};
 use crate::patience::limit_patience;
 use crate::protocol::Protocol;
 use crate::resp::Reply;
@@ -101,7 +103,7 @@ enum Stopped {
 type Replied = Result<Vec<u8>, String>;
 
 /// Runs a script in a transaction of its own.
-pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
     with_interpreter(call, |call, interpreter| {
         let script = script(id, call, interpreter)?;
         let keyspace = call.keyspace();
@@ -174,11 +176,11 @@ pub(super) fn eval<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     // The transaction may run again, with the same interpreter.
     let ran = catch_unwind(AssertUnwindSafe(|| eval_held(spec.id, call, &mut interpreter)));
     call.session.interpreter = Some(interpreter);
-    ran.unwrap_or_else(|payload| resume_unwind(payload))
+    Ok(ran.unwrap_or_else(|payload| resume_unwind(payload))?)
 }
 
 /// Runs a script under all stripes, as a part of the current transaction.
-fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interpreter) -> Outcome {
+fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interpreter) -> Checked {
     let script = script(id, call, interpreter)?;
     let database = call.session.database;
     let keyspace = call.keyspace();
@@ -230,8 +232,8 @@ fn with_interpreter<M: Memory, R>(
 /// Runs `body`, whose scripts use an interpreter of the session, within `EXEC`.
 pub(super) fn with_session_interpreter<M: Memory>(
     call: &mut Call<'_, M>,
-    body: impl FnOnce(&mut Call<'_, M>) -> Outcome,
-) -> Outcome {
+    body: impl FnOnce(&mut Call<'_, M>) -> Checked,
+) -> Checked {
     let (state, keyspace) = (call.state, call.keyspace());
     call.session.interpreter = Some(take_interpreter(call)?);
     let ran = catch_unwind(AssertUnwindSafe(|| body(call)));
@@ -253,7 +255,7 @@ fn script<'a, M: Memory>(
         Id::Evalsha | Id::EvalshaRo => Some(Sha::given(call.arguments[1]).ok_or(UNKNOWN)?),
         _ => None,
     };
-    let count = crate::number::integer(call.arguments[2]).ok_or(Failure::from(NOT_INTEGER))?;
+    let count = crate::number::integer(call.arguments[2]).ok_or(NOT_INTEGER)?;
     let rest = &call.arguments[FIRST_KEY..];
     if count > rest.len() as i64 {
         return Err("ERR Number of keys can't be greater than number of args".into());
@@ -290,7 +292,7 @@ fn add(state: &State, interpreter: &mut Interpreter, text: &[u8]) -> Result<Arc<
     Ok(source)
 }
 
-fn compile(interpreter: &mut Interpreter, source: &Arc<Source>) -> Outcome {
+fn compile(interpreter: &mut Interpreter, source: &Arc<Source>) -> Checked {
     match interpreter.resume(Instruction::Compile(source.clone())) {
         Request::Compiled(Err(reason)) => Err(reason.into()),
         Request::Compiled(Ok(())) => Ok(()),
@@ -300,7 +302,7 @@ fn compile(interpreter: &mut Interpreter, source: &Arc<Source>) -> Outcome {
 
 /// Looks declared keys up, so that their pages are in DRAM when the script reads them. A script
 /// that waits for flash keeps an interpreter from others.
-fn warm<M: Memory>(call: &mut Call<'_, M>, script: &Script<'_>) -> Outcome {
+fn warm<M: Memory>(call: &mut Call<'_, M>, script: &Script<'_>) -> Checked {
     let (keyspace, database) = (call.keyspace(), call.session.database);
     let keys = &script.keys[..script.keys.len().min(WARMED_MAX)];
     call.state.unless_busy(call.memory, |memory| {
@@ -315,7 +317,7 @@ fn warm<M: Memory>(call: &mut Call<'_, M>, script: &Script<'_>) -> Outcome {
     })
 }
 
-fn finish(state: &State, replied: Replied, reply: &mut Reply) -> Outcome {
+fn finish(state: &State, replied: Replied, reply: &mut Reply) -> Checked {
     let replied = replied.map_err(Failure::from)?;
     if let [b'-', error @ ..] = &replied[..] {
         state.statistics().errors.add(1);
@@ -476,9 +478,10 @@ impl Runner<'_, '_> {
         let mut reply = Reply::for_script(protocol);
         let session = &mut *self.session;
         let (state, arguments) = (self.state, &arguments[..]);
+        let (reply_to, writer) = (&mut reply, Writer::Within);
         let mut call =
-            Call { memory, state, session, arguments, staged: &[], reply: &mut reply, steps: None };
-        let ran = super::timed(spec, &mut call, |call| super::run_by_id(spec.id, call));
+            Call { memory, state, session, arguments, staged: &[], reply: reply_to, writer };
+        let ran = super::timed(spec, &mut call, |call| super::run_to_end(spec.id, call));
         if let Err(failure) = ran.and_then(|()| fetch(&mut call)) {
             reply.truncate(0);
             reply.error(failure.text());
@@ -488,7 +491,7 @@ impl Runner<'_, '_> {
 }
 
 /// Reads the parts of a reply that are on flash.
-fn fetch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn fetch<M: Memory>(call: &mut Call<'_, M>) -> Checked {
     let keyspace = call.keyspace();
     let most = call.state.settings().argument_bytes_max as u64;
     if call.reply.large_bytes() > most {

@@ -72,7 +72,7 @@ fn check_mode<M: Memory>(call: &Call<'_, M>) -> Outcome {
 
 pub(super) fn swapdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     routing::refuse(call, "ERR SWAPDB is not allowed in cluster mode")?;
-    let bad = |which: &str| super::Failure::from(format!("ERR invalid {which} DB index"));
+    let bad = |which: &str| format!("ERR invalid {which} DB index");
     let parse = |index: usize| crate::number::integer(call.arguments[index]);
     parse(1).ok_or_else(|| bad("first"))?;
     parse(2).ok_or_else(|| bad("second"))?;
@@ -122,8 +122,7 @@ const NOTHING_KEPT: &str = "ERR nothing outlives this server: it runs with --dur
 
 /// Begins a save. With durability `none` there is nothing to save.
 fn ask_for_save<M: Memory>(call: &Call<'_, M>) -> Result<Lsn, super::Failure> {
-    let lsn = call.state.shared.storage.save();
-    let lsn = lsn.ok_or(NOTHING_KEPT)?;
+    let lsn = call.state.shared.storage.save().ok_or(NOTHING_KEPT)?;
     call.state.shared.save(lsn);
     Ok(lsn)
 }

@@ -7,7 +7,7 @@ use ebbtide_structures::keyspace::{Collection, Key, Kind};
 
 use super::building::Building;
 use super::elements::Element;
-use super::{Call, Failure, LONG_REPLY, Outcome, SYNTAX};
+use super::{Call, LONG_REPLY, Outcome, SYNTAX, Stop};
 
 /// Bytes of DRAM of a rank in an ordered set of them, at most.
 const RANK_BYTES: usize = 16;
@@ -33,7 +33,7 @@ fn add<M: Memory>(
     set: &mut Collection,
     member: &[u8],
     element: &Element,
-) -> Result<bool, Failure> {
+) -> Result<bool, Stop> {
     if set.find(call.memory, member).is_some() {
         return Ok(false);
     }
@@ -257,7 +257,7 @@ impl Members {
 fn sets<M: Memory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
-) -> Result<Vec<Option<Collection>>, Failure> {
+) -> Result<Vec<Option<Collection>>, Stop> {
     keys.iter()
         .map(|key| {
             let key = call.keyspace().key(key);
@@ -271,7 +271,7 @@ fn each_in_result<M: Memory>(
     call: &mut Call<'_, M>,
     operation: Operation,
     keys: &[&[u8]],
-    mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Failure>,
+    mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Stop>,
 ) -> Outcome {
     let mut sets = sets(call, keys)?;
     match operation {
@@ -310,7 +310,7 @@ fn each_in_result<M: Memory>(
 fn pass<M: Memory>(
     call: &mut Call<'_, M>,
     (set, others, in_all): (&Collection, &[Option<Collection>], bool),
-    mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Failure>,
+    mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Stop>,
 ) -> Outcome {
     let (count, mut rank) = (set.len(call.memory), 0);
     call.visits(count)?;
@@ -327,9 +327,7 @@ fn pass<M: Memory>(
                 return Ok(());
             }
         }
-        if call.steps.is_some() {
-            call.memory.let_others_run();
-        }
+        call.let_others_run();
     }
     Ok(())
 }

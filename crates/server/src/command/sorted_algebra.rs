@@ -5,7 +5,7 @@ use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::building::Building;
 use super::sorted_sets::{begin_elements, check_member, reply_element, score_of};
-use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, Stop};
 use crate::number;
 
 /// Bytes of DRAM that an element of a result takes in addition to its own.
@@ -51,12 +51,12 @@ fn input_keys<'a, M: Memory>(
     index: usize,
     name: &str,
 ) -> Result<(&'a [&'a [u8]], usize), Failure> {
-    let count = number::integer(call.arguments[index]).ok_or(Failure::from(NOT_INTEGER))?;
+    let count = number::integer(call.arguments[index]).ok_or(NOT_INTEGER)?;
     if count < 1 {
         return Err(format!("ERR at least 1 input key is needed for '{name}' command").into());
     }
     let end = (index + 1).saturating_add(usize::try_from(count).unwrap_or(usize::MAX));
-    Ok((call.arguments.get(index + 1..end).ok_or(Failure::from(SYNTAX))?, end))
+    Ok((call.arguments.get(index + 1..end).ok_or(SYNTAX)?, end))
 }
 
 fn parse<'a, M: Memory>(
@@ -79,7 +79,7 @@ fn parse<'a, M: Memory>(
         if weighs && call.is(at, "WEIGHTS") && weights.is_some() {
             let weights = weights.unwrap_or_default().iter().map(|weight| number::float(weight));
             let weights: Option<Vec<f64>> = weights.collect();
-            options.weights = weights.ok_or(Failure::from("ERR weight value is not a float"))?;
+            options.weights = weights.ok_or("ERR weight value is not a float")?;
             at += keys.len();
         } else if weighs && call.is(at, "AGGREGATE") && at + 1 < call.arguments.len() {
             at += 1;
@@ -133,7 +133,7 @@ fn sources<M: Memory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
     weights: &[f64],
-) -> Result<Vec<Option<Source>>, Failure> {
+) -> Result<Vec<Option<Source>>, Stop> {
     let mut sources = Vec::with_capacity(keys.len());
     for (key, weight) in keys.iter().zip(weights) {
         let key = call.keyspace().key(key);
@@ -157,7 +157,7 @@ fn sources<M: Memory>(
 fn pass<M: Memory>(
     call: &mut Call<'_, M>,
     source: &Source,
-    mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Failure>,
+    mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Stop>,
 ) -> Outcome {
     call.visits(source.count)?;
     let mut rank = 0;
@@ -172,9 +172,7 @@ fn pass<M: Memory>(
                 return Ok(());
             }
         }
-        if call.steps.is_some() {
-            call.memory.let_others_run();
-        }
+        call.let_others_run();
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ impl<'a> Bound<'a> {
                     Some(text) => (true, text),
                     None => (false, text),
                 };
-                let score = number::float(text).ok_or(Failure::from(BAD_SCORE))?;
+                let score = number::float(text).ok_or(BAD_SCORE)?;
                 Ok(Bound::Score(score, open))
             }
             By::Member => match text {

@@ -4,7 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Kind, MEMBER_BYTES_MAX, Score};
 
 use super::removing::Several;
-use super::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX, Stop};
 use crate::number;
 use crate::protocol::Protocol;
 
@@ -74,9 +74,8 @@ pub(super) fn zadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Err(SYNTAX.into());
     }
     options.check(pairs.len())?;
-    let scores = pairs.iter().map(|[score, _]| number::float(score));
-    let scores: Option<Vec<f64>> = scores.collect();
-    let scores = scores.ok_or(Failure::from(NOT_FLOAT))?;
+    let scores = pairs.iter().map(|[score, _]| number::float(score).ok_or(NOT_FLOAT));
+    let scores: Vec<f64> = scores.collect::<Result<_, _>>()?;
     pairs.iter().try_for_each(|[_, member]| check_member(member))?;
     let key = call.key(1);
     if options.increment {
@@ -130,7 +129,7 @@ fn add<M: Memory>(
     options: AddOptions,
     score: f64,
     member: &[u8],
-) -> Result<Added, Failure> {
+) -> Result<Added, Stop> {
     let old = score_of(call, set, member);
     let Some(old) = old else {
         if options.if_present {
@@ -167,7 +166,7 @@ pub(super) fn score_of<M: Memory>(
 
 pub(super) fn zincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, member) = (call.key(1), call.arguments[3]);
-    let by = number::float(call.arguments[2]).ok_or(Failure::from(NOT_FLOAT))?;
+    let by = number::float(call.arguments[2]).ok_or(NOT_FLOAT)?;
     check_member(member)?;
     let options = AddOptions { increment: true, ..AddOptions::default() };
     let added =
@@ -409,7 +408,7 @@ pub(super) fn pop_first<M: Memory>(
     keys: &[&[u8]],
     end: End,
     count: u64,
-) -> Result<bool, Failure> {
+) -> Result<bool, Stop> {
     call.pop_first(keys, (Kind::SortedSet, count), |call, key, there| {
         pop(call, key, end, there, |call, element| {
             let (score, member) = Score::split(element);

@@ -9,7 +9,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
 
 use super::building::Building;
-use super::{Call, Failure, Id, LONG_REPLY, Outcome, SYNTAX, WRONG_KIND, routing, table};
+use super::{Call, Failure, Id, LONG_REPLY, Outcome, SYNTAX, Stop, WRONG_KIND, routing, table};
 use crate::number;
 
 const NOT_SCORE: &str = "ERR One or more scores can't be converted into double";
@@ -145,7 +145,7 @@ fn score(text: &[u8]) -> Option<f64> {
 impl<M: Memory> Call<'_, M> {
     /// Returns the value that a pattern stands for; `None` if there is none, or it is of another
     /// kind.
-    fn look_up(&mut self, pattern: &[u8], element: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    fn look_up(&mut self, pattern: &[u8], element: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         if pattern == b"#" {
             return Ok(Some(element.to_vec()));
         }
@@ -163,25 +163,25 @@ impl<M: Memory> Call<'_, M> {
             Some(field) => self.field_of(&key, field),
         };
         match found {
-            Err(Failure::Reply(text)) if text == WRONG_KIND => Ok(None),
+            Err(stop) if stop.is_wrong_kind() => Ok(None),
             found => found,
         }
     }
 
     /// Returns the value of a field of a hash.
-    fn field_of(&mut self, key: &Key<'_>, field: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    fn field_of(&mut self, key: &Key<'_>, field: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         let Some(hash) = self.collection(key, Kind::Hash)? else { return Ok(None) };
         let element = hash.find(self.memory, field).filter(|element| hash.is_live(element));
         Ok(element.map(|element| Field::decode(&element).value.to_vec()))
     }
 
     /// Returns the collection that is sorted.
-    fn sorted(&mut self) -> Result<Option<Collection>, Failure> {
+    fn sorted(&mut self) -> Result<Option<Collection>, Stop> {
         let (key, mut value) = (self.key(1), Vec::new());
         let Some(entry) = self.find(&key, &mut value) else { return Ok(None) };
         let collection = self.keyspace().open_collection(&key, &entry, &value);
         let sorts = |of: &Collection| matches!(of.kind, Kind::List | Kind::Set | Kind::SortedSet);
-        Ok(Some(collection.filter(sorts).ok_or(Failure::from(WRONG_KIND))?))
+        Ok(Some(collection.filter(sorts).ok_or(WRONG_KIND)?))
     }
 }
 
@@ -190,7 +190,7 @@ fn sort<M: Memory>(
     call: &mut Call<'_, M>,
     options: &Options<'_>,
     collection: &Collection,
-) -> Result<Vec<Vec<u8>>, Failure> {
+) -> Result<Vec<Vec<u8>>, Stop> {
     let all = collection.len(call.memory);
     let (start, count) = options.range(all);
     // Elements of lists and sorted sets have an order that DESC reverses.
@@ -238,7 +238,7 @@ fn by_of<M: Memory>(
     call: &mut Call<'_, M>,
     options: &Options<'_>,
     element: &[u8],
-) -> Result<By, Failure> {
+) -> Result<By, Stop> {
     if !options.sorts {
         return Ok(By::Element);
     }
@@ -252,7 +252,7 @@ fn by_of<M: Memory>(
     }
     let Some(value) = value else { return Ok(By::Score(0.0)) };
     // Both zeros are equal.
-    Ok(By::Score(score(&value).ok_or(Failure::from(NOT_SCORE))? + 0.0))
+    Ok(By::Score(score(&value).ok_or(NOT_SCORE)? + 0.0))
 }
 
 pub(super) fn sort_and_store<M: Memory>(call: &mut Call<'_, M>) -> Outcome {

@@ -88,7 +88,7 @@ impl NewId {
             "ERR The stream has exhausted the last possible ID, unable to add more items";
         const TOO_SMALL: &str =
             "ERR The ID specified in XADD is equal or smaller than the target stream top item";
-        let next = last.next().ok_or(Failure::from(EXHAUSTED))?;
+        let next = last.next().ok_or(EXHAUSTED)?;
         let id = match self {
             NewId::Automatic => next.max(EntryId { ms: now_ms, sequence: 0 }),
             NewId::OfTime(ms) if ms == last.ms => next,
@@ -222,7 +222,7 @@ pub(super) fn count<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<Optio
         if !word.eq_ignore_ascii_case(b"COUNT") {
             return Err(SYNTAX.into());
         }
-        let number = integer(number).ok_or(Failure::from(NOT_INTEGER))?;
+        let number = integer(number).ok_or(NOT_INTEGER)?;
         count = Some(u64::try_from(number).unwrap_or(0));
     }
     if odd.is_empty() { Ok(count) } else { Err(SYNTAX.into()) }

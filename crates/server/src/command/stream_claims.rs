@@ -5,7 +5,7 @@ use ebbtide_structures::keyspace::{Collection, Consumer, EntryId, Group, Key, Pe
 
 use super::stream_arguments::{range_end, range_start, strict_id};
 use super::stream_groups::{AT_ONCE, integer_or, no_group, some_or_full, text_of};
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, Stop};
 use crate::number::integer;
 
 /// Entries that one `XAUTOCLAIM` claims at most. The client goes on at the id in its reply.
@@ -220,7 +220,7 @@ impl Claim<'_> {
         key: &Key<'_>,
         (stream, group): (&mut Collection, &mut Group),
         (id, pending): (EntryId, Option<Pending>),
-    ) -> Result<Claimed, Failure> {
+    ) -> Result<Claimed, Stop> {
         if stream.find_entry(call.memory, id).is_none() {
             let was_pending = stream.remove_pending(call.memory, group, id);
             return Ok(if was_pending { Claimed::Gone } else { Claimed::No });
@@ -273,7 +273,7 @@ pub(super) fn xclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (claim, ids) = parse_claim(call)?;
     // A long reply is made outside of a transaction.
     if ids.len() > AT_ONCE {
-        call.visits(u64::MAX)?;
+        call.writer.require_pieces()?;
     }
     if claim.last > EntryId::default() {
         call.edit_group(&key, name, |call, stream, group| {
@@ -284,9 +284,8 @@ pub(super) fn xclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             Ok(())
         })?;
     }
-    let at_once = if call.steps.is_some() { AT_ONCE } else { ids.len().max(1) };
     let mut claimed = Vec::new();
-    'all: for ids in ids.chunks(at_once) {
+    'all: for ids in ids.chunks(call.writer.changed_at_once()) {
         let mut left = ids;
         while !left.is_empty() {
             let done = call.edit_group(&key, name, |call, stream, group| {
@@ -294,7 +293,7 @@ pub(super) fn xclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
                 for id in left {
                     let pending = stream.find_pending(call.memory, group, *id);
                     match claim.apply(call, &key, (stream, group), (*id, pending)) {
-                        Err(Failure::Full) => return some_or_full(done, true),
+                        Err(stop) if stop.is_full() => return some_or_full(done, true),
                         claimed => done.push((*id, claimed?)),
                     }
                 }
@@ -302,7 +301,7 @@ pub(super) fn xclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             });
             let done = match done {
                 // What was claimed is in the reply.
-                Err(Failure::Full) if !claimed.is_empty() => break 'all,
+                Err(stop) if stop.is_full() && !claimed.is_empty() => break 'all,
                 done => done?,
             };
             left = &left[done.len()..];
@@ -395,7 +394,7 @@ pub(super) fn xautoclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
                 }
                 let of = (pending.id, Some(pending));
                 match claim.apply(call, &key, (stream, group), of) {
-                    Err(Failure::Full) => return some_or_full(done, true),
+                    Err(stop) if stop.is_full() => return some_or_full(done, true),
                     claimed => done.push((pending.id, claimed?)),
                 }
                 left -= u64::from(done.last().is_some_and(|(_, of)| *of != Claimed::No));
@@ -403,7 +402,7 @@ pub(super) fn xautoclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             Ok(done)
         });
         let done = match done {
-            Err(Failure::Full) if !claimed.is_empty() || !gone.is_empty() => break,
+            Err(stop) if stop.is_full() && !(claimed.is_empty() && gone.is_empty()) => break,
             done => done?,
         };
         let Some((last, _)) = done.last() else { break };

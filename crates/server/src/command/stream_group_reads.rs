@@ -7,7 +7,7 @@ use super::blocking::{Waits, wait_for_entries};
 use super::stream_arguments::strict_id;
 use super::stream_groups::{AT_ONCE, Progress, text_of};
 use super::stream_reads::{Read, Reader, WAITED_COUNT};
-use super::{Call, Failure, Outcome, WRONG_KIND};
+use super::{Call, Outcome, Stop};
 use crate::waiting::Use;
 
 const GONE: &str = "UNBLOCKED the stream key no longer exists";
@@ -55,10 +55,10 @@ fn group_of<M: Memory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     reader: Reader<'_>,
-) -> Result<(Collection, Group), Failure> {
+) -> Result<(Collection, Group), Stop> {
     let has_waited = call.session.resumed.is_some();
     let stream = match call.collection(key, Kind::Stream) {
-        Err(Failure::Reply(text)) if text == WRONG_KIND && has_waited => return Err(GONE.into()),
+        Err(stop) if stop.is_wrong_kind() && has_waited => return Err(GONE.into()),
         found => found?,
     };
     let is_there = stream.is_some();
@@ -85,7 +85,7 @@ fn serve<M: Memory>(
     call: &mut Call<'_, M>,
     read: &Read<'_>,
     reader: Reader<'_>,
-) -> Result<bool, Failure> {
+) -> Result<bool, Stop> {
     let mut found: Vec<(Key<'_>, From, u64)> = Vec::new();
     for (name, id) in read.keys.iter().zip(read.ids) {
         let key = call.keyspace().key(name);
@@ -118,18 +118,22 @@ fn serve<M: Memory>(
     // A long reply is made outside of a transaction.
     let counts: u64 = found.iter().map(|(.., count)| *count).sum();
     if counts > AT_ONCE as u64 {
-        call.visits(u64::MAX)?;
+        call.writer.require_pieces()?;
     }
     call.reply_streams(found.len());
     for (index, (key, from, count)) in found.iter().enumerate() {
         call.reply_stream(key.bytes);
+        let start = call.reply.len();
         let replied = match from {
             From::New => deliver(call, key, reader, *count),
             From::After(id) => history(call, key, reader, (*id, read.count)),
         };
         match replied {
             // Entries of the streams before it were delivered.
-            Err(Failure::Full) if index > 0 && call.steps.is_none() => call.reply.array(0),
+            Err(stop) if stop.is_full() && index > 0 && !call.writer.has_committed() => {
+                call.reply.truncate(start);
+                call.reply.array(0);
+            }
             replied => replied?,
         }
     }
@@ -150,16 +154,11 @@ fn deliver<M: Memory>(
     reader: Reader<'_>,
     count: u64,
 ) -> Outcome {
-    if call.steps.is_none() {
-        let elements = deliver_some(call, key, reader, count)?;
-        call.reply.array(elements.len());
-        elements.iter().for_each(|element| call.reply_entry(element));
-        return Ok(());
-    }
+    let at_once = call.writer.changed_at_once() as u64;
     call.reply.array(count as usize);
     let mut left = count;
     while left > 0 {
-        let elements = deliver_some(call, key, reader, left.min(AT_ONCE as u64))?;
+        let elements = deliver_some(call, key, reader, left.min(at_once))?;
         elements.iter().for_each(|element| call.reply_entry(element));
         left = left.saturating_sub(elements.len() as u64);
         call.pause_after_change()?;
@@ -173,7 +172,7 @@ fn deliver_some<M: Memory>(
     key: &Key<'_>,
     reader: Reader<'_>,
     count: u64,
-) -> Result<Vec<Vec<u8>>, Failure> {
+) -> Result<Vec<Vec<u8>>, Stop> {
     let delivered_ms = call.state.now_ms.get();
     call.edit_group(key, reader.group, |call, stream, group| {
         let consumer = call.seen_consumer(key, (stream, group), reader.consumer)?.number;
@@ -214,7 +213,7 @@ fn history<M: Memory>(
         Ok((before, all.saturating_sub(before).min(most.unwrap_or(u64::MAX))))
     })?;
     if count > AT_ONCE as u64 {
-        call.visits(u64::MAX)?;
+        call.writer.require_pieces()?;
     }
     call.reply.array(count as usize);
     let (end, now_ms) = (rank + count, call.state.now_ms.get());

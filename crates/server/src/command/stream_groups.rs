@@ -6,7 +6,7 @@ use ebbtide_structures::keyspace::{
 };
 
 use super::stream_arguments::{id, strict_id};
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, Stop};
 use crate::number::integer;
 
 /// Elements of a stream and records of its groups that one transaction changes, if the command
@@ -81,7 +81,7 @@ pub(super) fn text_of(bytes: &[u8]) -> String {
 }
 
 /// The error for a group that is not there.
-pub(super) fn no_group(key: &[u8], group: &[u8]) -> Failure {
+pub(super) fn no_group(key: &[u8], group: &[u8]) -> Stop {
     let (key, group) = (text_of(key), text_of(group));
     format!("NOGROUP No such key '{key}' or consumer group '{group}'").into()
 }
@@ -102,7 +102,7 @@ impl<M: Memory> Call<'_, M> {
         &mut self,
         key: &Key<'_>,
         name: &[u8],
-    ) -> Result<Option<(Collection, Group)>, Failure> {
+    ) -> Result<Option<(Collection, Group)>, Stop> {
         let Some(stream) = self.collection(key, Kind::Stream)? else { return Ok(None) };
         Ok(stream.find_group(self.memory, name).map(|group| (stream, group)))
     }
@@ -115,8 +115,8 @@ impl<M: Memory> Call<'_, M> {
         &mut self,
         key: &Key<'_>,
         name: &[u8],
-        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection, &mut Group) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+        mut change: impl FnMut(&mut Call<'_, M>, &mut Collection, &mut Group) -> Result<R, Stop>,
+    ) -> Result<R, Stop> {
         self.edit(key, Kind::Stream, |call, stream| {
             let group = stream.find_group(call.memory, name);
             let mut group = group.ok_or_else(|| no_group(key.bytes, name))?;
@@ -130,7 +130,7 @@ impl<M: Memory> Call<'_, M> {
         key: &Key<'_>,
         (stream, group): (&mut Collection, &mut Group),
         name: &[u8],
-    ) -> Result<Consumer, Failure> {
+    ) -> Result<Consumer, Stop> {
         let now_ms = self.state.now_ms.get();
         if let Some(mut consumer) = stream.find_consumer(self.memory, group, name) {
             consumer.seen_ms = now_ms;
@@ -212,13 +212,13 @@ pub(super) fn xgroup<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         (b"DESTROY", 4) => destroy(call)?,
         (b"CREATECONSUMER", 5) => create_consumer(call)?,
         (b"DELCONSUMER", 5) => delete_consumer(call)?,
-        _ => return Err(unknown(call)),
+        _ => return Err(unknown(call).into()),
     }
     Ok(())
 }
 
 /// The error of `XGROUP` and `XINFO` for a group that is not there.
-pub(super) fn no_group_of(key: &[u8], group: &[u8]) -> Failure {
+pub(super) fn no_group_of(key: &[u8], group: &[u8]) -> Stop {
     let (key, group) = (text_of(key), text_of(group));
     format!("NOGROUP No such consumer group '{group}' for key name '{key}'").into()
 }
@@ -403,6 +403,6 @@ pub(super) fn integer_or(text: &[u8], otherwise: &'static str) -> Result<i64, Fa
 }
 
 /// Returns `done`, or an error if there was no room for any of it.
-pub(super) fn some_or_full<T>(done: Vec<T>, full: bool) -> Result<Vec<T>, Failure> {
+pub(super) fn some_or_full<T>(done: Vec<T>, full: bool) -> Result<Vec<T>, Stop> {
     if full && done.is_empty() { Err(Full.into()) } else { Ok(done) }
 }

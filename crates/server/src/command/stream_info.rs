@@ -15,17 +15,16 @@ pub(super) fn xinfo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Ok(());
     }
     let key = call.key(2);
-    let stream = call.collection(&key, Kind::Stream)?;
-    let stream = stream.ok_or(Failure::from(NO_KEY))?;
+    let stream = call.collection(&key, Kind::Stream)?.ok_or(NO_KEY)?;
     match (&*subcommand, call.arguments) {
         (b"STREAM", _) => describe(call, &stream),
         (b"GROUPS", [_, _, _]) => groups(call, &stream),
         (b"CONSUMERS", [_, _, key, name]) => {
-            let group = stream.find_group(call.memory, name);
-            let group = group.ok_or_else(|| no_group_of(key, name))?;
+            let group =
+                stream.find_group(call.memory, name).ok_or_else(|| no_group_of(key, name))?;
             consumers(call, &stream, &group)
         }
-        _ => Err(unknown(call)),
+        _ => Err(unknown(call).into()),
     }
 }
 

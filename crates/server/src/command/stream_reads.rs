@@ -5,7 +5,7 @@ use ebbtide_structures::keyspace::{Collection, EntryId, Kind, fields_of};
 
 use super::blocking::{Waits, wait_for_entries};
 use super::stream_arguments::{count, range_end, range_start, strict_id};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, WRONG_KIND};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, Stop};
 use crate::number::integer;
 use crate::protocol::Protocol;
 use crate::waiting::Use;
@@ -140,7 +140,7 @@ impl<'a> Read<'a> {
                     2
                 }
                 (b"COUNT", [value, ..]) => {
-                    let count = integer(value).ok_or(Failure::from(NOT_INTEGER))?;
+                    let count = integer(value).ok_or(NOT_INTEGER)?;
                     read.count = u64::try_from(count).ok().filter(|count| *count > 0);
                     2
                 }
@@ -189,7 +189,7 @@ fn block_ms<M: Memory>(call: &Call<'_, M>, text: &[u8]) -> Result<u64, Failure> 
             format!("ERR {name} command is not allowed with BLOCK option from scripts").into()
         );
     }
-    let ms = integer(text).ok_or(Failure::from("ERR timeout is not an integer or out of range"))?;
+    let ms = integer(text).ok_or("ERR timeout is not an integer or out of range")?;
     u64::try_from(ms).map_err(|_| "ERR timeout is negative".into())
 }
 
@@ -210,7 +210,7 @@ pub(super) fn xread<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Parses the ids after which streams are read. `$` is the last one of its stream.
-fn ids_after<M: Memory>(call: &mut Call<'_, M>, read: &Read<'_>) -> Result<Vec<EntryId>, Failure> {
+fn ids_after<M: Memory>(call: &mut Call<'_, M>, read: &Read<'_>) -> Result<Vec<EntryId>, Stop> {
     const GROUPS_ONLY: &str = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP \
                                <group> <consumer> option.";
     let each = read.keys.iter().zip(read.ids);
@@ -219,19 +219,17 @@ fn ids_after<M: Memory>(call: &mut Call<'_, M>, read: &Read<'_>) -> Result<Vec<E
         match *id {
             b"$" => Ok(stream.map_or(EntryId::default(), |stream| stream.stream_state().last)),
             b">" => Err(GROUPS_ONLY.into()),
-            id => strict_id(id, 0),
+            id => Ok(strict_id(id, 0)?),
         }
     })
     .collect()
 }
 
 /// The stream of a key. A client that has waited passes over values of other kinds.
-fn stream_of<M: Memory>(call: &mut Call<'_, M>, key: &[u8]) -> Result<Option<Collection>, Failure> {
+fn stream_of<M: Memory>(call: &mut Call<'_, M>, key: &[u8]) -> Result<Option<Collection>, Stop> {
     let key = call.keyspace().key(key);
     match call.collection(&key, Kind::Stream) {
-        Err(Failure::Reply(text)) if text == WRONG_KIND && call.session.resumed.is_some() => {
-            Ok(None)
-        }
+        Err(stop) if stop.is_wrong_kind() && call.session.resumed.is_some() => Ok(None),
         found => found,
     }
 }
@@ -241,7 +239,7 @@ fn read_after<M: Memory>(
     call: &mut Call<'_, M>,
     read: &Read<'_>,
     after: &[EntryId],
-) -> Result<bool, Failure> {
+) -> Result<bool, Stop> {
     let mut found = Vec::new();
     for (key, id) in read.keys.iter().zip(after) {
         let Some((stream, start)) = stream_of(call, key)?.zip(id.next()) else { continue };

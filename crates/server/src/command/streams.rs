@@ -50,7 +50,7 @@ pub(super) fn xadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         element.add(call.memory, stream, 0)?;
         let state = StreamState { last: id, added: before.added + 1, ..before };
         stream.set_stream_state(state);
-        let at_once = excess.min(call.removed_at_once());
+        let at_once = excess.min(call.writer.removed_at_once() as u64);
         (0..at_once).for_each(|_| drop(stream.remove_at(call.memory, 0)));
         Ok((excess, excess - at_once))
     })?;
@@ -155,7 +155,7 @@ pub(super) fn xsetid<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         "ERR The entries_added specified in XSETID is smaller than the target stream length";
     let new = NewState::parse(call)?;
     let key = call.key(1);
-    let stream = call.collection(&key, Kind::Stream)?.ok_or(Failure::from(NO_KEY))?;
+    let stream = call.collection(&key, Kind::Stream)?.ok_or(NO_KEY)?;
     let count = stream.len(call.memory);
     let top = count.checked_sub(1).and_then(|rank| stream.at(call.memory, rank));
     if top.is_some_and(|top| new.last < EntryId::of(&top)) {

@@ -6,7 +6,7 @@ use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 use super::arguments::{From, Unit, expiry_option, positive_expiry, range, syntax};
 use super::events::Before;
 use super::large::{self, Source};
-use super::{Call, Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
+use super::{Call, Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, Stop, TOO_LONG};
 use crate::events::Classes;
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
@@ -266,7 +266,7 @@ pub(super) fn write_at<M: Memory>(
     index: usize,
     offset: u64,
     bytes: &[u8],
-) -> Result<u64, Failure> {
+) -> Result<u64, Stop> {
     let key = call.key(index);
     super::check_key(&key)?;
     let database = call.session.database;
@@ -277,10 +277,7 @@ pub(super) fn write_at<M: Memory>(
     if end > VALUE_BYTES_MAX {
         return Err(TOO_LONG.into());
     }
-    if call.steps.is_some() {
-        return large::write_value(call, &key, offset, Source::Bytes(bytes));
-    }
-    let at_once = match entry.as_ref().and_then(Entry::large) {
+    let fits = match entry.as_ref().and_then(Entry::large) {
         Some(id) => {
             // Readers must not see the change.
             let is_read = offset < length && call.state.shared.holds.holds(id);
@@ -288,11 +285,8 @@ pub(super) fn write_at<M: Memory>(
         }
         None => end <= WHOLE_BYTES_MAX as u64,
     };
-    if !at_once && call.writes_parts() {
+    if call.writer.in_pieces(fits)? {
         return large::write_value(call, &key, offset, Source::Bytes(bytes));
-    }
-    if !at_once {
-        return Err(Failure::TooLarge);
     }
     match entry {
         Some(entry) if !entry.is_inline() => {
@@ -316,10 +310,8 @@ fn write_staged<M: Memory>(call: &mut Call<'_, M>, offset: u64, staged: &Staged)
     let length = if offset == 0 && call.find_string(&key, &mut Vec::new())?.is_none() {
         call.set_argument(&key, staged.argument, None)?;
         value.bytes
-    } else if call.writes_parts() {
-        large::write_value(call, &key, offset, Source::Large(value))?
     } else {
-        return Err(Failure::TooLarge);
+        large::write_value(call, &key, offset, Source::Large(value))?
     };
     call.reply.integer(length as i64);
     Ok(())
@@ -371,7 +363,7 @@ pub(super) fn incrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 pub(super) fn decrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let by = call.integer(2)?;
-    let by = by.checked_neg().ok_or(Failure::from("ERR decrement would overflow"))?;
+    let by = by.checked_neg().ok_or("ERR decrement would overflow")?;
     add(call, by)
 }
 
@@ -379,13 +371,10 @@ fn add<M: Memory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
     let key = call.key(1);
     let old = call.small_value(&key, NOT_INTEGER)?;
     let (value, expires_at_ms) = match &old {
-        Some((text, entry)) => {
-            (number::integer(text).ok_or(Failure::from(NOT_INTEGER))?, entry.expires_at_ms)
-        }
+        Some((text, entry)) => (number::integer(text).ok_or(NOT_INTEGER)?, entry.expires_at_ms),
         None => (0, None),
     };
-    let sum = value.checked_add(by);
-    let sum = sum.ok_or(Failure::from("ERR increment or decrement would overflow"))?;
+    let sum = value.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     call.set(&key, itoa::Buffer::new().format(sum).as_bytes(), expires_at_ms)?;
     call.reply.integer(sum);
     Ok(())
@@ -398,7 +387,7 @@ pub(super) fn incrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         Some((text, entry)) => (text.as_slice(), entry.expires_at_ms),
         None => (&b"0"[..], None),
     };
-    let sum = number::add_floats(text, call.arguments[2]).ok_or(Failure::from(NOT_FLOAT))?;
+    let sum = number::add_floats(text, call.arguments[2]).ok_or(NOT_FLOAT)?;
     let sum = sum.map_err(|_| Failure::from("ERR increment would produce NaN or Infinity"))?;
     call.set(&key, sum.as_bytes(), expires_at_ms)?;
     call.reply.bulk(sum.as_bytes());

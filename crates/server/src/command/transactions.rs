@@ -9,7 +9,7 @@ use super::permission::check_queued;
 use super::pubsub::{check_announced, send_published};
 use super::scripting::with_session_interpreter;
 use super::table::{self, Access};
-use super::{Call, Outcome, bytes_of, reply_failure, run_by_id, timed};
+use super::{Call, Checked, Outcome, Stop, Writer, bytes_of, reply_failure, run_to_end, timed};
 use crate::large::Staged;
 use crate::session::{Messages, Queued, QueuedCommand, Session};
 use crate::space;
@@ -80,12 +80,12 @@ pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         false => run_all(call, &queued.commands),
     };
     forget(call.state, call.session);
-    outcome
+    Ok(outcome?)
 }
 
 /// Runs the commands unless a watched key has changed. It holds the stripes of watched keys too,
 /// so none changes between that check and the commands.
-fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Outcome {
+fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Checked {
     let commands: Vec<(Vec<&[u8]>, &[Staged])> =
         commands.iter().map(|command| (command.arguments(), &command.staged[..])).collect();
     let mut hashes = Vec::new();
@@ -116,7 +116,7 @@ fn run_held<M: Memory>(
     commands: &[(Vec<&[u8]>, &[Staged])],
     hashes: &[u64],
     keyless: bool,
-) -> Outcome {
+) -> Checked {
     let keyspace = call.keyspace();
     let (start, begin) = (call.reply.len(), call.reply.begun());
     let (database, user) = (call.session.database, call.session.user.clone());
@@ -133,7 +133,8 @@ fn run_held<M: Memory>(
         session.start_over();
         reply.array(commands.len());
         for (arguments, staged) in commands {
-            let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
+            let writer = Writer::Within;
+            let mut call = Call { memory, state, session, arguments, staged, reply, writer };
             run_one(&mut call, begin);
         }
     };
@@ -166,7 +167,7 @@ fn run_held<M: Memory>(
 /// The reply of the transaction began at `begin`.
 fn run_one<M: Memory>(call: &mut Call<'_, M>, begin: usize) {
     call.reply.resume(begin);
-    let room = call.keep_reply_short();
+    let room = call.keep_reply_short().map_err(Stop::failure);
     let start = call.reply.len();
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
     // Its reply is dropped if it fails, so no part of it moves to flash with what is before it.
@@ -174,7 +175,7 @@ fn run_one<M: Memory>(call: &mut Call<'_, M>, begin: usize) {
     let checked = room
         .and_then(|()| check_announced(call.state, call.session, 0))
         .and_then(|()| check_queued(call.session, spec, call.arguments));
-    let ran = checked.and_then(|()| timed(spec, call, |call| run_by_id(spec.id, call)));
+    let ran = checked.and_then(|()| timed(spec, call, |call| run_to_end(spec.id, call)));
     call.reply.resume(begin);
     if let Err(failure) = ran {
         call.reply.truncate(start);
