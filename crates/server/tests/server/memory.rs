@@ -136,6 +136,23 @@ fn replies_of_transactions_stay_within_the_budget() {
 }
 
 #[test]
+fn replies_of_pipelines_that_nobody_reads_stay_within_the_budget() {
+    let server = Process::start();
+    let mut client = server.client();
+    let element = vec![b'e'; 1_000];
+    let push = [vec![&b"rpush"[..], b"list"], vec![&element[..]; 60]].concat();
+    assert_eq!(client.command(&push), Reply::Integer(60));
+    let mut pipelines: Vec<TcpStream> = (0..30).map(|_| server.writer()).collect();
+    for stream in &mut pipelines {
+        // 60 MB of replies, more than the budget for each client.
+        let question = encode(&[b"lrange", b"list", b"0", b"-1"]).repeat(100);
+        send_all(stream, std::iter::repeat_n(question, 10));
+    }
+    server.assert_within_budget();
+    assert_eq!(client.call("llen list"), Reply::Integer(60));
+}
+
+#[test]
 fn names_of_channels_and_clients_stay_within_the_budget() {
     let server = Process::start();
     let mut connections: Vec<TcpStream> = (0..20).map(|_| server.writer()).collect();

@@ -44,7 +44,9 @@ impl Maker {
             _ => format!("bybox {} {} {unit}", sizes[0], sizes[1]),
         };
         let count = self.one_of(&["", " count 5", " count 1", " count 0", " count x"]);
-        format!("{from} {area} {}{count}", self.one_of(&["asc", "desc"]))
+        // With a count the nearest come first.
+        let orders = if count.is_empty() { &["asc", "desc"][..] } else { &["", "asc", "desc"] };
+        format!("{from} {area} {}{count}", self.one_of(orders))
     }
 
     /// A command of the older form.
