@@ -30,7 +30,7 @@ use crate::space;
 use crate::state::State;
 
 /// Declared keys that are looked up before a script starts, so that it waits less.
-const WARMED_MAX: usize = 64;
+const WARMED_MAX: i64 = 64;
 
 const SURROUNDINGS: Surroundings = Surroundings { version: COMPATIBLE_VERSION };
 
@@ -104,12 +104,12 @@ type Replied = Result<Vec<u8>, String>;
 
 /// Runs a script in a transaction of its own.
 pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
+    warm(call)?;
     with_interpreter(call, |call, interpreter| {
         let script = script(id, call, interpreter)?;
         let keyspace = call.keyspace();
         let mut hashes: SmallVec<[u64; 4]> =
             script.keys.iter().map(|key| keyspace.key(key).hash).collect();
-        warm(call, &script)?;
         let bytes = bytes_of(call.arguments);
         space::prepare(call.memory, call.state, &keyspace, bytes);
         let can_drop = call.state.settings().durability != "none";
@@ -300,17 +300,20 @@ fn compile(interpreter: &mut Interpreter, source: &Arc<Source>) -> Checked {
     }
 }
 
-/// Looks declared keys up, so that their pages are in DRAM when the script reads them. A script
-/// that waits for flash keeps an interpreter from others.
-fn warm<M: Memory>(call: &mut Call<'_, M>, script: &Script<'_>) -> Checked {
+/// Looks declared keys up, so that their pages are in DRAM when the script reads them. The command
+/// has no interpreter yet: one that waits for flash would keep it from others.
+fn warm<M: Memory>(call: &mut Call<'_, M>) -> Checked {
     let (keyspace, database) = (call.keyspace(), call.session.database);
-    let keys = &script.keys[..script.keys.len().min(WARMED_MAX)];
+    // A wrong number is refused once the script is known.
+    let count = crate::number::integer(call.arguments[2]).unwrap_or(0).clamp(0, WARMED_MAX);
+    let keys = call.arguments[FIRST_KEY..].iter().take(count as usize);
+    let keys: SmallVec<[&[u8]; 4]> = keys.copied().collect();
     call.state.unless_busy(call.memory, |memory| {
-        for key in keys {
+        for key in &keys {
             keyspace.fetch_ahead(memory, database, &keyspace.key(key));
         }
         let mut value = Vec::new();
-        for key in keys {
+        for key in &keys {
             value.clear();
             keyspace.find(memory, database, &keyspace.key(key), &mut value);
         }

@@ -1,4 +1,4 @@
-//! Flash reads of a `GET` whose pages are not in DRAM.
+//! Flash reads of commands whose pages are not in DRAM.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -89,4 +89,32 @@ fn a_set_over_a_value_in_pages_that_are_not_in_dram_reads_none_of_them() {
     for (number, round) in rounds.into_iter().enumerate() {
         assert_eq!(client.command(&[b"get", &key(number)]), Reply::Bulk(value(round)));
     }
+}
+
+/// The only interpreter runs a script without end. Others cannot start, but their keys are read.
+#[test]
+fn a_script_reads_its_keys_before_it_takes_an_interpreter() {
+    const KEYS: usize = 20_000;
+    let server = Server::start(|_| ());
+    let (mut client, mut other) = (server.client(), server.client());
+    assert_eq!(other.call("config set lua-time-limit 600000"), ok());
+    for numbers in (0..KEYS).collect::<Vec<_>>().chunks(200) {
+        let sets = numbers.iter().flat_map(|number| encode(&[b"set", &key(*number), &[7; 1_000]]));
+        other.send(&sets.collect::<Vec<u8>>());
+        numbers.iter().for_each(|_| assert_eq!(other.reply(), Some(ok())));
+    }
+    client.request(&[b"EVAL", b"while true do end", b"0"]);
+    let names: Vec<Vec<u8>> = (0..50).map(|number| key(number * KEYS / 50)).collect();
+    let mut request: Vec<&[u8]> = vec![b"EVAL", b"return redis.call('get', KEYS[50])", b"50"];
+    request.extend(names.iter().map(Vec::as_slice));
+    let before = told(&mut other, "flash_reads");
+    let mut waiter = server.client();
+    waiter.request(&request);
+    // A fifth of the data is in DRAM.
+    let polls = (0..20_000).take_while(|_| told(&mut other, "flash_reads") < before + 20.0);
+    assert!(polls.count() < 20_000, "it waits for an interpreter before it reads");
+    assert_eq!(other.call("config set lua-time-limit 20"), ok());
+    while other.call("script kill") != ok() {}
+    assert!(matches!(client.reply(), Some(Reply::Error(_))), "it was killed");
+    assert_eq!(waiter.reply(), Some(Reply::Bulk(vec![7; 1_000])));
 }
