@@ -38,9 +38,11 @@ const DATA_PER_DRAM: u64 = 20;
 /// states and some frames.
 const DRAM_BYTES_MIN: u64 = 8 << 20;
 
-/// Flash for keys and values, as a multiple of their bytes: pages of the index are not full. An
+/// Flash for keys and values, as a multiple of their bytes: pages of the index are not full. A
+/// sorted set of a hundred members has two trees of pages, one by member and one by score. An
 /// element counts at least [`ELEMENT_BYTES_MIN`], because an entry has a header and a hash.
 const CAPACITY_PER_DATA: u64 = 3;
+const CAPACITY_PER_SORTED_SET: u64 = 9;
 const ELEMENT_BYTES_MIN: u64 = 32;
 
 /// The keys of the mix without misses are a page each, in this share of Ebbtide's frames.
@@ -101,7 +103,11 @@ impl AgainstOptions {
 
     fn capacity_bytes(&self) -> u64 {
         let data_bytes = self.load.keys as u64 * self.element_bytes().max(ELEMENT_BYTES_MIN);
-        (data_bytes * CAPACITY_PER_DATA).max(64 << 20)
+        let per_byte = match self.load.kind {
+            Kind::SortedSet => CAPACITY_PER_SORTED_SET,
+            _ => CAPACITY_PER_DATA,
+        };
+        (data_bytes * per_byte).max(64 << 20)
     }
 }
 
