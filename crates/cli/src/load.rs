@@ -11,7 +11,7 @@ use ebbtide_measure::load::{self, Kind, LoadError, LoadOptions, Server};
 
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::{numbers, progress};
+use crate::{names, numbers, progress};
 
 /// Options that a comparison chooses itself or does not use.
 const ALONE: [&str; 9] = [
@@ -31,36 +31,6 @@ const ALONE: [&str; 9] = [
 enum Against {
     /// `redis-server`
     Redis,
-}
-
-/// Type of the values.
-#[derive(Clone, Copy, ValueEnum)]
-enum Type {
-    /// GET and SET
-    String,
-    /// HGET and HSET
-    Hash,
-    /// SISMEMBER and SADD
-    Set,
-    /// ZRANGEBYSCORE of at most ten members, and ZADD
-    SortedSet,
-    /// BRPOP and LPUSH
-    List,
-    /// A counter that limits a rate: GET, and EVALSHA of INCR and EXPIRE
-    Script,
-}
-
-impl From<Type> for Kind {
-    fn from(given: Type) -> Kind {
-        match given {
-            Type::String => Kind::String,
-            Type::Hash => Kind::Hash,
-            Type::Set => Kind::Set,
-            Type::SortedSet => Kind::SortedSet,
-            Type::List => Kind::List,
-            Type::Script => Kind::Script,
-        }
-    }
 }
 
 #[derive(Args)]
@@ -93,9 +63,17 @@ pub(crate) struct Arguments {
     /// Speak TLS, and trust the certificates in this PEM file
     #[arg(long, value_name = "FILE")]
     tls: Option<PathBuf>,
-    /// Type of the values, with the commands that read and write them
-    #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "string")]
-    kind: Type,
+    /// Type of the values: string (GET and SET), hash (HGET and HSET), set (SISMEMBER and SADD),
+    /// sorted-set (ZRANGEBYSCORE of at most ten members, and ZADD), list (BRPOP and LPUSH), or
+    /// script (a counter that limits a rate: GET, and EVALSHA of INCR and EXPIRE)
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        default_value_t = Kind::default(),
+        value_parser = names::of::<Kind>(Kind::ALL.map(Kind::name)),
+        hide_possible_values = true
+    )]
+    kind: Kind,
     /// Fields, members or places of a collection [default: 10 for a hash, else 100]
     #[arg(long)]
     elements: Option<usize>,
@@ -162,7 +140,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         server: arguments.server,
         password: arguments.password,
         trust: arguments.tls,
-        kind: arguments.kind.into(),
+        kind: arguments.kind,
         keys: arguments.keys.unwrap_or(keys) as usize,
         elements: arguments.elements,
         fill: !arguments.no_fill,

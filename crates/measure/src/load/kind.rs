@@ -1,8 +1,10 @@
-//! [`Kind`]: what the commands of a load read and write, and which replies are right.
+//! [`Kind`]: the type of a load's values. [`Commands`] makes its commands and checks their replies.
 //!
-//! A load numbers its elements. An element is a string, a field of a hash, a member of a set or of
-//! a sorted set, a place in a list, or a counter of a script. Elements with neighbouring numbers
+//! A load numbers its elements. An element is a string, a field of a hash or a member of a set. It
+//! may also be a place in a list, or a counter of a script. Elements with neighbouring numbers
 //! share a collection.
+
+use ebbtide_core::choice;
 
 use super::ledger::Ledger;
 use super::replies::Reply;
@@ -24,29 +26,24 @@ const RANGE: &[u8] = b"10";
 /// Scores of a sorted set are below this.
 const SCORES: u64 = 1_000_000;
 
-/// The type of the values of a load.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Strings: `GET` and `SET`.
-    #[default]
-    String,
-    /// Fields of hashes: `HGET` and `HSET`.
-    Hash,
-    /// Members of sets, without values: `SISMEMBER` and `SADD`.
-    Set,
-    /// Members of sorted sets with scores: `ZRANGEBYSCORE` of at most ten members, and `ZADD`.
-    SortedSet,
-    /// Lists as queues: `BRPOP` and `LPUSH`.
-    List,
-    /// Counters of a script: `GET` and `EVALSHA`.
-    Script,
-}
-
-/// The collection and the element of a number.
-struct Names {
-    collection: String,
-    element: String,
+choice! {
+    /// The type of the values of a load.
+    #[derive(Default)]
+    pub enum Kind as "type" {
+        /// Strings: `GET` and `SET`.
+        #[default]
+        String = "string",
+        /// Fields of hashes: `HGET` and `HSET`.
+        Hash = "hash",
+        /// Members of sets, without values: `SISMEMBER` and `SADD`.
+        Set = "set",
+        /// Members of sorted sets with scores: `ZRANGEBYSCORE` of at most ten members, and `ZADD`.
+        SortedSet = "sorted-set",
+        /// Lists as queues: `BRPOP` and `LPUSH`.
+        List = "list",
+        /// Counters of a script: `GET` and `EVALSHA`.
+        Script = "script",
+    }
 }
 
 impl Kind {
@@ -59,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// What the elements are.
+    /// Returns the name of its elements.
     pub(super) fn plural(self) -> &'static str {
         match self {
             Kind::String => "keys",
@@ -96,9 +93,8 @@ impl Kind {
 
     /// Bytes of an element's name and value, given the mean bytes of a value.
     pub(super) fn element_bytes(self, value_bytes: u64, per_collection: u64) -> u64 {
-        let names = self.names(0, 1);
-        let collection = (names.collection.len() as u64).div_ceil(per_collection);
-        let element = names.element.len() as u64;
+        let collection = (self.collection(0, 1).len() as u64).div_ceil(per_collection);
+        let element = self.element(0, 1).len() as u64;
         match self {
             Kind::String => collection + value_bytes,
             Kind::Hash => collection + element + value_bytes,
@@ -110,21 +106,25 @@ impl Kind {
         }
     }
 
-    fn names(self, key: usize, per_collection: usize) -> Names {
+    /// Returns the key of the collection of element `key`.
+    fn collection(self, key: usize, per_collection: usize) -> String {
         let number = key / per_collection;
-        let collection = match self {
+        match self {
             Kind::String => format!("key:{number:012}"),
             Kind::Hash => format!("hash:{number:011}"),
             Kind::Set => format!("set:{number:012}"),
             Kind::SortedSet => format!("sorted:{number:09}"),
             Kind::List => format!("list:{number:011}"),
             Kind::Script => format!("limit:{number:010}"),
-        };
-        let element = match self {
+        }
+    }
+
+    /// Returns the name of element `key` within its collection.
+    fn element(self, key: usize, per_collection: usize) -> String {
+        match self {
             Kind::Hash => format!("field{}", key % per_collection),
             _ => format!("member:{key:012}"),
-        };
-        Names { collection, element }
+        }
     }
 }
 
@@ -138,12 +138,13 @@ pub(super) struct Commands {
 impl Commands {
     /// Appends a read of an element. `version` is the newest acknowledged one.
     pub(super) fn read(self, key: usize, version: u32, out: &mut Vec<u8>) {
-        let Names { collection, element } = self.kind.names(key, self.per_collection);
-        let (collection, element) = (collection.as_bytes(), element.as_bytes());
+        let collection = self.kind.collection(key, self.per_collection);
+        let collection = collection.as_bytes();
+        let element = || self.kind.element(key, self.per_collection);
         match self.kind {
             Kind::String | Kind::Script => command(out, &[b"GET", collection]),
-            Kind::Hash => command(out, &[b"HGET", collection, element]),
-            Kind::Set => command(out, &[b"SISMEMBER", collection, element]),
+            Kind::Hash => command(out, &[b"HGET", collection, element().as_bytes()]),
+            Kind::Set => command(out, &[b"SISMEMBER", collection, element().as_bytes()]),
             Kind::SortedSet => {
                 let least = score(key, version);
                 let range: [&[u8]; 7] = [
@@ -170,14 +171,16 @@ impl Commands {
         sha: &[u8],
         out: &mut Vec<u8>,
     ) {
-        let Names { collection, element } = self.kind.names(key, self.per_collection);
-        let (collection, element) = (collection.as_bytes(), element.as_bytes());
+        let collection = self.kind.collection(key, self.per_collection);
+        let collection = collection.as_bytes();
+        let element = || self.kind.element(key, self.per_collection);
         match self.kind {
             Kind::String => command(out, &[b"SET", collection, value]),
-            Kind::Hash => command(out, &[b"HSET", collection, element, value]),
-            Kind::Set => command(out, &[b"SADD", collection, element]),
+            Kind::Hash => command(out, &[b"HSET", collection, element().as_bytes(), value]),
+            Kind::Set => command(out, &[b"SADD", collection, element().as_bytes()]),
             Kind::SortedSet => {
-                command(out, &[b"ZADD", collection, score(key, version).as_bytes(), element]);
+                let score = score(key, version);
+                command(out, &[b"ZADD", collection, score.as_bytes(), element().as_bytes()]);
             }
             Kind::List => command(out, &[b"LPUSH", collection, value]),
             Kind::Script => command(out, &[b"EVALSHA", sha, b"1", collection, COUNTER_S]),
@@ -186,12 +189,13 @@ impl Commands {
 
     /// Appends a delete.
     pub(super) fn delete(self, key: usize, out: &mut Vec<u8>) {
-        let Names { collection, element } = self.kind.names(key, self.per_collection);
-        let (collection, element) = (collection.as_bytes(), element.as_bytes());
+        let collection = self.kind.collection(key, self.per_collection);
+        let collection = collection.as_bytes();
+        let element = || self.kind.element(key, self.per_collection);
         match self.kind {
-            Kind::Hash => command(out, &[b"HDEL", collection, element]),
-            Kind::Set => command(out, &[b"SREM", collection, element]),
-            Kind::SortedSet => command(out, &[b"ZREM", collection, element]),
+            Kind::Hash => command(out, &[b"HDEL", collection, element().as_bytes()]),
+            Kind::Set => command(out, &[b"SREM", collection, element().as_bytes()]),
+            Kind::SortedSet => command(out, &[b"ZREM", collection, element().as_bytes()]),
             Kind::String | Kind::List | Kind::Script => command(out, &[b"DEL", collection]),
         }
     }
@@ -285,9 +289,6 @@ pub(super) fn command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
 mod tests {
     use super::*;
 
-    const ALL: [Kind; 6] =
-        [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List, Kind::Script];
-
     /// Judges the reply to a read of element 3, which was written once, in collections of two.
     fn read(kind: Kind, reply: &Reply<'_>) -> Result<(), String> {
         let ledger = Ledger::new(10, (16, 16), 0, false);
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(read(Kind::Script, &Reply::Bulk(b"1")), Ok(()));
         assert!(read(Kind::Script, &Reply::Bulk(b"2")).is_err(), "counted twice");
         assert!(read(Kind::Script, &Reply::Null).is_err(), "the counter is lost");
-        assert!(ALL.iter().all(|kind| read(*kind, &Reply::Status(b"QUEUED")).is_err()));
+        assert!(Kind::ALL.iter().all(|kind| read(*kind, &Reply::Status(b"QUEUED")).is_err()));
     }
 
     #[test]
@@ -336,8 +337,8 @@ mod tests {
 
     #[test]
     fn elements_with_neighbouring_numbers_share_a_collection() {
-        for kind in ALL {
-            let of = |key: usize| kind.names(key, kind.elements()).collection;
+        for kind in Kind::ALL {
+            let of = |key: usize| kind.collection(key, kind.elements());
             let elements = kind.elements();
             assert_eq!(of(0), of(elements - 1));
             assert_ne!(of(elements - 1), of(elements));

@@ -197,8 +197,8 @@ impl LoadOptions {
             return bad("--deletes", self.deletes.to_string(), expected);
         }
         if (self.check_all || self.survive.is_some()) && !self.kind.shows_versions() {
-            let expected = "neither --check-all nor --survive, because reads show no versions";
-            return bad("--type", self.kind.commands()[0].to_string(), expected);
+            let expected = "another type with --check-all or --survive: its reads show no versions";
+            return bad("--type", self.kind.to_string(), expected);
         }
         if !(1..=60_000).contains(&self.clients) {
             return bad("--clients", self.clients.to_string(), "1 to 60000");
