@@ -227,10 +227,9 @@ fn check(
     let key = pending.key;
     let right = match pending.what {
         What::Read(least) => commands.check_read(key, least, reply, ledger, scratch),
-        What::Write(version) => {
-            ledger.acknowledge(key, version);
-            commands.check_write(key, version, reply, ledger)
-        }
+        What::Write(version) => commands
+            .check_write(key, version, reply, ledger)
+            .inspect(|()| ledger.acknowledge(key, version)),
     };
     match pending.what {
         What::Read(_) => tally.reads += 1,
