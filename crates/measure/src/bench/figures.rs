@@ -66,8 +66,8 @@ pub enum Value {
     Policy(Policy),
 }
 
-/// Declares the figures, a row each: the place in JSON, the name in CSV if it is another, the unit,
-/// the columns of the printed table, and how the figure is computed.
+/// Declares the figures, a row each. A row has the place in JSON, and the name in CSV if it is
+/// another. Then follow the unit, the columns of the printed table, and the computation.
 macro_rules! figures {
     ($($(#[doc = $about:literal])+ $figure:ident: $path:literal $(as $column:literal)?,
         $unit:literal $(, shown $($shown:literal)+)? = $source:expr;)+) => {
