@@ -63,9 +63,9 @@ pub(crate) struct Arguments {
     /// Speak TLS, and trust the certificates in this PEM file
     #[arg(long, value_name = "FILE")]
     tls: Option<PathBuf>,
-    /// Type of the values: string (GET and SET), hash (HGET and HSET), set (SISMEMBER and SADD),
-    /// sorted-set (ZRANGEBYSCORE of at most ten members, and ZADD), list (BRPOP and LPUSH), or
-    /// script (a counter that limits a rate: GET, and EVALSHA of INCR and EXPIRE)
+    /// Type of the values: string (GET, SET), hash (HGET, HSET), set (SISMEMBER, SADD), sorted-set
+    /// (ZRANGEBYSCORE, ZADD), list (BRPOP, LPUSH) or script (GET, EVALSHA). A script is a counter
+    /// that limits a rate. A range has at most ten members
     #[arg(
         long = "type",
         value_name = "TYPE",
