@@ -154,7 +154,8 @@ impl<'a, M: Memory> Call<'a, M> {
                 (done..end).try_fold(0, |sum, index| Ok(sum + change(call, collection, index)?))
             });
             match edited {
-                Err(Stop::Rerun(_)) if at_once > 1 => at_once /= 2,
+                // One transaction would only do the same work again.
+                Err(Stop::Rerun(_)) if at_once > 1 && self.writer.has_committed() => at_once /= 2,
                 edited => {
                     sum += edited?;
                     done = end;
