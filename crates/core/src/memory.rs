@@ -211,6 +211,19 @@ pub trait Memory {
         }
     }
 
+    /// Copies the bytes from `at` on into `into`. The range may begin anywhere and span any number
+    /// of lines. Other jobs may store to it at the same time. No word tears.
+    fn read_bytes(&mut self, at: Addr, into: &mut [u8]) {
+        let (mut at, mut rest) = (at, into);
+        while !rest.is_empty() {
+            let line = self.line(at);
+            let offset = at.0 as usize % LINE_BYTES;
+            let (piece, later) = rest.split_at_mut(rest.len().min(LINE_BYTES - offset));
+            piece.copy_from_slice(&bytemuck::bytes_of(&line)[offset..offset + piece.len()]);
+            (at, rest) = (at + piece.len() as u64, later);
+        }
+    }
+
     /// The 64-byte line that `at` lies in.
     fn line(&mut self, at: Addr) -> [u64; LINE_BYTES / 8] {
         self.load(at.line_start())
@@ -391,6 +404,19 @@ mod tests {
         let mut values = [0u64; 3];
         Lines::new().load_all(&[Addr(80), Addr(0), Addr(8)], &mut values);
         assert_eq!(values, [80, 0, 8]);
+    }
+
+    #[test]
+    fn bytes_are_read_from_any_place_over_any_number_of_lines() {
+        let mut memory = Lines::new();
+        let all = bytemuck::bytes_of(&memory.0).to_vec();
+        for start in 0..LINES_BYTES {
+            for end in start..=LINES_BYTES {
+                let mut read = vec![0xee; end - start];
+                memory.read_bytes(Addr(start as u64), &mut read);
+                assert_eq!(read, all[start..end]);
+            }
+        }
     }
 
     #[test]

@@ -67,7 +67,6 @@ pub mod hash;
 pub mod image;
 pub mod keyspace;
 pub mod latch;
-mod lines;
 pub mod red_black_tree;
 
 pub use b_tree::BTree;

@@ -137,18 +137,27 @@ impl WriteSet {
         }
     }
 
-    /// Copies the stored bytes over `bytes`, which were loaded from `at` and lie within one line.
+    /// Copies the stored bytes over `bytes`, which were read from `at` on. The range may begin
+    /// anywhere and span any number of lines.
     pub fn overlay(&self, at: Addr, bytes: &mut [u8]) {
-        let Some(line) = self.line(at) else { return };
-        let first = at.0 as usize % LINE_BYTES / WORD;
-        for (index, word) in (first..).zip(bytes.as_chunks_mut::<WORD>().0) {
-            match line.stored[index] {
-                0 => {}
-                WHOLE => *word = line.words[index].to_ne_bytes(),
-                part => {
-                    let mask = mask(part);
-                    let old = u64::from_ne_bytes(*word);
-                    *word = (old & !mask | line.words[index] & mask).to_ne_bytes();
+        let end = at.0 + bytes.len() as u64;
+        let numbers = at.0 / LINE_BYTES as u64..end.div_ceil(LINE_BYTES as u64);
+        let first = self.place(numbers.start).unwrap_or_else(|place| place);
+        let listed = self.lines[first..].iter().map(|(number, line)| (number, line));
+        let listed = listed.take_while(|(number, _)| **number < numbers.end);
+        for (number, line) in listed.chain(self.many.range(numbers.clone())) {
+            for index in (0..WORDS_PER_LINE).filter(|index| line.stored[*index] != 0) {
+                let (start, word) =
+                    (word_address(*number, index).0, line.words[index].to_ne_bytes());
+                let is_within = start >= at.0 && start + WORD as u64 <= end;
+                if is_within && line.stored[index] == WHOLE {
+                    bytes[(start - at.0) as usize..][..WORD].copy_from_slice(&word);
+                    continue;
+                }
+                for (place, (bit, byte)) in (start..).zip(word.iter().enumerate()) {
+                    if line.stored[index] & 1 << bit != 0 && (at.0..end).contains(&place) {
+                        bytes[(place - at.0) as usize] = *byte;
+                    }
                 }
             }
         }
@@ -255,6 +264,9 @@ mod tests {
         let mut loaded = [9; 8];
         set.overlay(Addr(64), &mut loaded);
         assert_eq!(loaded, [9, 9, 1, 1, 2, 2, 2, 9]);
+        let mut some = [9; 4];
+        set.overlay(Addr(67), &mut some);
+        assert_eq!(some, [1, 2, 2, 2], "a range may begin and end within a word");
         set.complete(|at| u64::from_ne_bytes([at.0 as u8; 8]));
         let word = set.words().next().expect("one was stored");
         assert_eq!(word.word.to_ne_bytes(), [64, 64, 1, 1, 2, 2, 2, 64]);
@@ -265,10 +277,11 @@ mod tests {
     }
 
     proptest! {
-        /// Against the obvious model: a map of words.
+        /// Against the obvious model: a map of words. Also shows them in any range of bytes.
         #[test]
         fn it_holds_the_last_word_stored_at_each_address(
             stores in prop::collection::vec((0u64..20_000, 1usize..9, any::<u64>()), 0..3000),
+            range in (0usize..160_000, 0usize..160_000),
         ) {
             let (mut set, mut model) = (WriteSet::default(), BTreeMap::new());
             for (word, count, value) in stores {
@@ -282,6 +295,14 @@ mod tests {
                 set.store(Addr(word * 8), &bytes);
             }
             prop_assert_eq!(set.bytes(), model.len() * 8);
+            let mut bytes = [0xee; 20_010 * WORD];
+            let (from, to) = range;
+            set.overlay(Addr(from as u64), &mut bytes[from..to.max(from)]);
+            for (at, byte) in bytes.iter().enumerate() {
+                let stored = model.get(&Addr((at / WORD * WORD) as u64)).map(|word| word.to_ne_bytes());
+                let stored = stored.filter(|_| (from..to).contains(&at));
+                prop_assert_eq!(*byte, stored.map_or(0xee, |word| word[at % WORD]));
+            }
             let mut pages: Vec<PageId> = model.keys().map(|at| at.page()).collect();
             pages.dedup();
             prop_assert_eq!(set.pages().collect::<Vec<_>>(), pages);

@@ -59,14 +59,28 @@ pub(crate) unsafe fn compare_exchange(at: *mut u8, current: u64, new: u64) -> Re
 /// The words that the range touches are mapped, and are only ever accessed through this module
 /// while they are shared.
 pub(crate) unsafe fn copy_out(from: *const u8, into: &mut [u8]) {
-    let mut done = 0;
-    while done < into.len() {
-        // SAFETY: within the range, whose words are mapped.
-        let (word, first) = unsafe { word_of(from.add(done)) };
-        let count = (8 - first).min(into.len() - done);
+    // A part of a word, which the caller's range touches.
+    let part = |from: *const u8, into: &mut [u8]| {
+        // SAFETY: the word is in the range, whose words are mapped.
+        let (word, first) = unsafe { word_of(from) };
         let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-        into[done..done + count].copy_from_slice(&bytes[first..first + count]);
-        done += count;
+        into.copy_from_slice(&bytes[first..first + into.len()]);
+    };
+    let before = ((from as usize).wrapping_neg() % 8).min(into.len());
+    let (first, rest) = into.split_at_mut(before);
+    if !first.is_empty() {
+        part(from, first);
+    }
+    let mut from = from.wrapping_add(before);
+    let (words, last) = rest.as_chunks_mut::<8>();
+    for into in words {
+        // SAFETY: aligned, and within the range, whose words are mapped.
+        let word = unsafe { &*from.cast::<AtomicU64>() };
+        *into = word.load(Ordering::Relaxed).to_ne_bytes();
+        from = from.wrapping_add(8);
+    }
+    if !last.is_empty() {
+        part(from, last);
     }
     fence(Ordering::Acquire);
 }

@@ -130,12 +130,12 @@ fn add<M: Memory>(
     score: f64,
     member: &[u8],
 ) -> Result<Added, Stop> {
-    let old = score_of(call, set, member);
-    let Some(old) = old else {
+    let found = set.find_member(call.memory, member);
+    let Some(old) = found.as_ref().map(|element| Score::split(element).0) else {
         if options.if_present {
             return Ok(Added::Nothing);
         }
-        set.put_member(call.memory, Score::of(score), member)?;
+        set.put_member(call.memory, None, Score::of(score), member)?;
         return Ok(Added::New(score));
     };
     if options.if_absent {
@@ -151,7 +151,7 @@ fn add<M: Memory>(
     if new == old {
         return Ok(Added::Same(new));
     }
-    set.put_member(call.memory, Score::of(new), member)?;
+    set.put_member(call.memory, found, Score::of(new), member)?;
     Ok(Added::Updated(new))
 }
 

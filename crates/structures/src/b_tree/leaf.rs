@@ -9,7 +9,6 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 
 use super::node::{Header, Shape, store_changed, store_words};
 use crate::hash::mix;
-use crate::lines;
 use crate::row::Row;
 
 /// The tag of a key, by its bits.
@@ -57,14 +56,8 @@ pub(super) fn find<M: Memory, K: Value + Ord, R: Row>(
 
 /// The row in a slot.
 pub(super) fn row<M: Memory, K: Value, R: Row>(memory: &mut M, page: Addr, slot: u64) -> R {
-    let at = row_at::<K, R>(page, slot);
     let mut row = R::zeroed();
-    let mut left = bytemuck::bytes_of_mut(&mut row);
-    lines::read(memory, at, size_of::<R>(), |piece| {
-        let (part, later) = std::mem::take(&mut left).split_at_mut(piece.len());
-        part.copy_from_slice(piece);
-        left = later;
-    });
+    memory.read_bytes(row_at::<K, R>(page, slot), bytemuck::bytes_of_mut(&mut row));
     row
 }
 

@@ -73,9 +73,9 @@ impl EntryHeader {
     /// writer has torn it.
     fn load<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<EntryHeader> {
         let most = HEADER_BYTES_MAX.min((end.0 - at.0) as usize);
-        let mut bytes = SmallVec::<[u8; 32]>::new();
-        crate::lines::read(memory, at, most, |piece| bytes.extend_from_slice(piece));
-        let header = EntryHeader::decode(&bytes)?;
+        let mut bytes = [0; HEADER_BYTES_MAX];
+        memory.read_bytes(at, &mut bytes[..most]);
+        let header = EntryHeader::decode(&bytes[..most])?;
         (at.0 + header.entry_bytes() as u64 <= end.0).then_some(header)
     }
 

@@ -3,8 +3,6 @@
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
-use crate::lines;
-
 /// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also
 /// stands for none.
 pub(super) type PageNumber = u32;
@@ -110,7 +108,9 @@ impl PageHeader {
 
 /// Appends `bytes` bytes from byte address `at` on, which need not be aligned, to `into`.
 pub(super) fn copy_out<M: Memory>(memory: &mut M, at: Addr, bytes: usize, into: &mut Vec<u8>) {
-    lines::read(memory, at, bytes, |piece| into.extend_from_slice(piece));
+    let before = into.len();
+    into.resize(before + bytes, 0);
+    memory.read_bytes(at, &mut into[before..]);
 }
 
 /// Returns true if the bytes from byte address `at` on are `expected`.

@@ -219,7 +219,7 @@ fn a_sorted_set_is_in_the_order_of_scores_and_members() {
             } else {
                 let score = Score::of(f64::from(rng.random_range(-20..20)));
                 let put = store.change(b"z", Kind::SortedSet, |set, memory| {
-                    set.put_member(memory, score, &name)
+                    set.add(memory, 0, &score.with(&name))
                 });
                 put.expect("room");
                 model.insert(name, score);
@@ -258,7 +258,7 @@ fn long_members_that_begin_alike_are_found_counted_and_removed() {
     for (at, member) in members.iter().enumerate() {
         for score in [1_000.0, f64::from(at as u32 / 30)] {
             let put = store.change(b"z", Kind::SortedSet, |set, memory| {
-                set.put_member(memory, Score::of(score), member)
+                set.add(memory, 0, &Score::of(score).with(member))
             });
             put.expect("room");
         }
@@ -378,7 +378,8 @@ fn a_removed_collection_gives_all_its_pages_back_in_steps() {
                         collection.put(memory, &field.encode()).map(drop)
                     }
                     Kind::SortedSet => {
-                        collection.put_member(memory, Score::of(f64::from(number)), text.as_bytes())
+                        let score = Score::of(f64::from(number));
+                        collection.add(memory, 0, &score.with(text.as_bytes()))
                     }
                     _ => collection.insert_at(memory, u64::from(number), text.as_bytes()),
                 })
@@ -402,7 +403,7 @@ fn a_change_without_room_has_no_effect() {
         let member = format!("{number}{}", "x".repeat(30));
         let key = store.keys.key(b"z");
         let mut set = store.open(&key, Kind::SortedSet);
-        let put = set.put_member(&mut store.memory, score, member.as_bytes());
+        let put = set.add(&mut store.memory, 0, &score.with(member.as_bytes()));
         let stored = store.keys.store_collection(&mut store.memory, DATABASE, &key, &mut set);
         match put.and(stored) {
             Ok(()) => drop(model.insert(score.with(member.as_bytes()))),
@@ -617,7 +618,7 @@ fn an_element_among_many_costs_three_pages_more_than_a_string() {
     for number in 0..100_000u32 {
         let member = format!("member:{number:09}");
         let score = Score::of(f64::from(number * 7_919 % 100_000));
-        set.put_member(&mut store.memory, score, member.as_bytes()).expect("room");
+        set.add(&mut store.memory, 0, &score.with(member.as_bytes())).expect("room");
     }
     store.keys.store_collection(&mut store.memory, DATABASE, &key, &mut set).expect("room");
     let find = |keys: &Keyspace, memory: &mut Counting<'_>| {

@@ -21,13 +21,15 @@ impl<'a> FlashMemory<'a> {
     /// When the range is not within the address space.
     pub fn read_bytes(&mut self, at: Addr, into: &mut [u8]) {
         self.check_range(at, into.len());
-        if self.in_transaction() {
+        if self.keeps_aside() {
             return self.read_bytes_in_transaction(at, into);
         }
         let (mut asked_to, mut at, mut rest) = (at.page(), at, into);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at_mut(rest.len().min(PAGE_BYTES - at.page_offset()));
-            self.fetch_pages(at, piece.len() + later.len(), &mut asked_to);
+            if !later.is_empty() {
+                self.fetch_pages(at, piece.len() + later.len(), &mut asked_to);
+            }
             // SAFETY: the piece lies within the page, which stays in place during the access.
             self.access_page(
                 at,
@@ -102,19 +104,6 @@ impl<'a> FlashMemory<'a> {
         let frame = self.enter(page.start());
         let memory = self.hit_path.memory(frame, 0);
         PageView { memory, presence: self.presence, memory_borrow: PhantomData }
-    }
-
-    /// Copies words as the transaction sees them.
-    fn read_bytes_in_transaction(&mut self, at: Addr, into: &mut [u8]) {
-        let mut done = 0;
-        while done < into.len() {
-            let from = at + done as u64;
-            let first = from.0 as usize % 8;
-            let count = (8 - first).min(into.len() - done);
-            let word = self.load::<u64>(Addr(from.0 - first as u64)).to_ne_bytes();
-            into[done..done + count].copy_from_slice(&word[first..first + count]);
-            done += count;
-        }
     }
 
     /// Keeps bytes aside word by word. Of the first and the last word only the bytes that were

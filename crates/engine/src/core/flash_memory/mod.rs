@@ -588,6 +588,10 @@ impl Memory for FlashMemory<'_> {
         self.access::<u64, u64>(at, |_| false, |memory| unsafe { atomic_words::load(memory) })
     }
 
+    fn read_bytes(&mut self, at: Addr, into: &mut [u8]) {
+        FlashMemory::read_bytes(self, at, into);
+    }
+
     fn persist(&mut self, at: Addr, bytes: u64) -> Result<Lsn, TransactionError> {
         self.persist_range(at, bytes)
     }

@@ -130,7 +130,8 @@ impl Collection {
             Kind::Hash | Kind::Set => self.put(memory, element).map(drop),
             Kind::SortedSet => {
                 let (score, member) = Score::split(element);
-                self.put_member(memory, Score::of(score), member)
+                let old = self.find_member(memory, member);
+                self.put_member(memory, old, Score::of(score), member)
             }
             Kind::Stream => self.put_entry(memory, element),
             Kind::List | Kind::String => self.insert_at(memory, rank, element),

@@ -15,8 +15,6 @@
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
 
-use crate::lines;
-
 /// Offset of the word with the level and the counts.
 const WORD: usize = 8;
 
@@ -55,8 +53,8 @@ impl Page {
 
     /// Loads the page at `at`.
     pub(super) fn load<M: Memory>(memory: &mut M, at: Addr) -> Page {
-        let mut bytes = Vec::with_capacity(PAGE_BYTES);
-        lines::read(memory, at, PAGE_BYTES, |piece| bytes.extend_from_slice(piece));
+        let mut bytes = vec![0; PAGE_BYTES];
+        memory.read_bytes(at, &mut bytes);
         Page { bytes }
     }
 
@@ -64,17 +62,22 @@ impl Page {
     /// `before`. Lines that `before` does not use are stored whole. Their words may differ from
     /// those that were read, if the page was [forgotten](Memory::forget).
     pub(super) fn store<M: Memory>(&self, memory: &mut M, at: Addr, before: Option<&Page>) {
+        let is_used = self.used_lines();
+        let before = before.map(|before| (before, before.used_lines()));
         for start in (0..PAGE_BYTES).step_by(LINE_BYTES) {
             let line = &self.bytes[start..start + LINE_BYTES];
-            let old = before.filter(|before| start == 0 || before.uses(start));
-            let old = old.map(|before| &before.bytes[start..start + LINE_BYTES]);
+            let old = before.as_ref().filter(|(_, was_used)| start == 0 || was_used(start));
+            let old = old.map(|(before, _)| &before.bytes[start..start + LINE_BYTES]);
+            if old == Some(line) {
+                continue;
+            }
             let differs = |word: usize| {
                 let word = word * 8..word * 8 + 8;
                 old.is_none_or(|old| old[word.clone()] != line[word])
             };
             let first = usize::from(start == 0);
             let changed = (first..LINE_BYTES / 8).filter(|word| differs(*word)).count();
-            if changed == 0 || old.is_none() && start > 0 && !self.uses(start) {
+            if changed == 0 || old.is_none() && start > 0 && !is_used(start) {
                 continue;
             }
             if changed > 2 && start > 0 {
@@ -90,9 +93,10 @@ impl Page {
         }
     }
 
-    /// True if a line holds slots or records.
-    fn uses(&self, line: usize) -> bool {
-        line < SLOTS + self.count() * SLOT_BYTES || line + LINE_BYTES > self.heap()
+    /// Tells whether a line holds slots or records.
+    fn used_lines(&self) -> impl Fn(usize) -> bool + use<> {
+        let (slots, heap) = (SLOTS + self.count() * SLOT_BYTES, self.heap());
+        move |line| line < slots || line + LINE_BYTES > heap
     }
 
     fn half(&self, at: usize) -> usize {

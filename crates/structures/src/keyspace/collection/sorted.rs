@@ -117,18 +117,19 @@ impl Collection {
         }
     }
 
-    /// Sets the score of a member of a sorted set.
+    /// Sets the score of a member of a sorted set. `old` is what
+    /// [`find_member`](Collection::find_member) returns.
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
     pub fn put_member<M: Memory>(
         &mut self,
         memory: &mut M,
+        old: Option<Vec<u8>>,
         score: Score,
         member: &[u8],
     ) -> Result<(), Full> {
         let element = score.with(member);
-        let old = self.find_member(memory, member);
         let more = if old.is_some() { 0 } else { packed::bytes_of(&element) };
         self.make_room(memory, more)?;
         self.was_changed = true;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ebbtide_core::durability::{
     Changed, HeldLatches, Lsn, Noted, Rerun, TransactionError, WriteSet,
 };
-use ebbtide_core::{Addr, Memory, PageId, Value};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value};
 use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
@@ -185,6 +185,23 @@ impl FlashMemory<'_> {
         transaction.set.overlay(at, &mut seen);
         self.check_reads();
         u64::from_ne_bytes(seen)
+    }
+
+    /// Copies bytes within a transaction, with its own stores applied.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn read_bytes_in_transaction(&mut self, at: Addr, into: &mut [u8]) {
+        let (mut from, mut rest) = (at, &mut *into);
+        while !rest.is_empty() {
+            let bytes = rest.len().min(PAGE_BYTES - from.page_offset());
+            let (piece, later) = rest.split_at_mut(bytes);
+            match self.forgets(from) {
+                true => piece.fill(0),
+                false => self.outside(|memory| memory.read_bytes(from, piece)),
+            }
+            (from, rest) = (from + bytes as u64, later);
+        }
+        self.under_way().set.overlay(at, into);
     }
 
     /// Keeps a value aside.
