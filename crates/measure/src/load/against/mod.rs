@@ -163,7 +163,6 @@ struct Window {
     cpu_us: f64,
     busy: f64,
     reads: f64,
-    misses: f64,
     disturbance: Disturbance,
 }
 
@@ -321,17 +320,15 @@ impl Comparison<'_> {
         let after = Activity::now(&cpus);
         let counted = server.counters()?;
         let cpu_s = cpu_s + after.kernel_cpu_s(&before);
-        // INFO itself is a command, too.
-        let commands = counted.commands.saturating_sub(counters.commands).saturating_sub(1).max(1);
-        let each = |count: u64| count as f64 / commands as f64;
+        // Redis itself also counts the commands of scripts.
+        let commands = histogram.len().max(1) as f64;
         Ok(Window {
             throughput: histogram.len() as f64 / seconds,
             response: ResponseTimes::of(&histogram),
             probe,
-            cpu_us: cpu_s * 1e6 / commands as f64,
+            cpu_us: cpu_s * 1e6 / commands,
             busy: cpu_s / wall_s,
-            reads: each(counted.flash_reads - counters.flash_reads),
-            misses: each(counted.misses - counters.misses),
+            reads: (counted.flash_reads - counters.flash_reads) as f64 / commands,
             disturbance: after.disturbance(&before, server.id(), wall_s, 1),
         })
     }

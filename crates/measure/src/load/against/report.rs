@@ -82,8 +82,8 @@ pub struct MixReport {
     pub ebbtide: SideReport,
     /// Ebbtide's throughput over Redis's, by round.
     pub ratio: Spread,
-    /// What misses allow. `None` at a rate, and for a mix that hardly missed or has no mix of the
-    /// same commands without misses.
+    /// What reads of flash allow. `None` at a rate, and for a mix that hardly read or has no mix of
+    /// the same commands without reads.
     pub bound: Option<Bound>,
 }
 
@@ -106,8 +106,6 @@ pub struct SideReport {
     pub busy: Spread,
     /// Pages read from flash per command.
     pub reads: Spread,
-    /// Misses in the DRAM cache per command.
-    pub misses: Spread,
 }
 
 /// Reads of the disk during a mix, in microseconds, over the rounds.
@@ -137,7 +135,6 @@ impl SideReport {
             cpu_us: of(&|window| window.cpu_us),
             busy: of(&|window| window.busy),
             reads: of(&|window| window.reads),
-            misses: of(&|window| window.misses),
         }
     }
 }
@@ -176,13 +173,14 @@ impl MixReport {
     }
 }
 
-/// The reason for an expected ratio below 1: each miss costs CPU that Redis does not spend.
+/// The reason for an expected ratio below 1: each read of flash costs CPU that Redis does not
+/// spend.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bound {
     /// Pages read from flash per command (r).
     pub reads: f64,
-    /// CPU time of a miss in microseconds (c).
-    pub miss_us: f64,
+    /// CPU time of a read in microseconds (c).
+    pub read_us: f64,
     /// CPU time of a command of Redis in microseconds (m).
     pub redis_us: f64,
     /// The least ratio that is accepted: 0.9 / (1 + r c / m).
@@ -190,17 +188,16 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Returns the bound of a mix, given the cost of a command without misses. `None` if it hardly
-    /// missed.
+    /// Returns the bound of a mix, given the cost of a command without reads. `None` if it hardly
+    /// read.
     fn of(mix: &MixReport, cached_us: f64) -> Option<Bound> {
-        let (reads, misses) = (mix.ebbtide.reads.median, mix.ebbtide.misses.median);
-        let redis_us = mix.redis.cpu_us.median;
-        if misses < 0.01 || redis_us <= 0.0 {
+        let (reads, redis_us) = (mix.ebbtide.reads.median, mix.redis.cpu_us.median);
+        if reads < 0.01 || redis_us <= 0.0 {
             return None;
         }
-        let miss_us = ((mix.ebbtide.cpu_us.median - cached_us) / misses).max(0.0);
-        let least_ratio = ACCEPTED_SHARE / (1.0 + reads * miss_us / redis_us);
-        Some(Bound { reads, miss_us, redis_us, least_ratio })
+        let read_us = ((mix.ebbtide.cpu_us.median - cached_us) / reads).max(0.0);
+        let least_ratio = ACCEPTED_SHARE / (1.0 + reads * read_us / redis_us);
+        Some(Bound { reads, read_us, redis_us, least_ratio })
     }
 }
 
@@ -323,9 +320,9 @@ impl AgainstReport {
             self.flash_bytes as f64 / self.data_bytes as f64,
         ));
         for MixReport { mix, bound, .. } in &self.mixes {
-            let Some(Bound { reads, miss_us, redis_us, least_ratio }) = bound else { continue };
+            let Some(Bound { reads, read_us, redis_us, least_ratio }) = bound else { continue };
             notes.push(format!(
-                "{mix}: {reads:.2} flash reads a command (r), {miss_us:.1} us of CPU a miss (c), {redis_us:.1} us \
+                "{mix}: {reads:.2} flash reads a command (r), {read_us:.1} us of CPU a read (c), {redis_us:.1} us \
                  of CPU a command of Redis (m): a ratio of 0.9 / (1 + r c / m) = {least_ratio:.2} is accepted"
             ));
         }
@@ -415,7 +412,6 @@ mod tests {
                 cpu_us: Spread::of([cpu_us]),
                 busy: one,
                 reads: Spread::of([reads]),
-                misses: Spread::of([reads]),
             }
         };
         let mix = |reads| MixReport {
@@ -425,9 +421,9 @@ mod tests {
             ratio: Spread::of([0.5]),
             bound: None,
         };
-        // A command costs 12 without misses: half a miss costs 4, so a miss costs 8.
-        let bound = Bound::of(&mix(0.5), 12.0).expect("it misses");
-        assert!((bound.miss_us - 8.0).abs() < 1e-9, "{bound:?}");
+        // A command costs 12 without reads: half a read costs 4, so a read costs 8.
+        let bound = Bound::of(&mix(0.5), 12.0).expect("it reads");
+        assert!((bound.read_us - 8.0).abs() < 1e-9, "{bound:?}");
         assert!((bound.least_ratio - 0.9 / 1.4).abs() < 1e-9, "{bound:?}");
         assert_eq!(Bound::of(&mix(0.0), 12.0), None);
     }

@@ -42,9 +42,7 @@ pub(super) struct Running {
 /// Counters of a server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counters {
-    pub(super) commands: u64,
     pub(super) flash_reads: u64,
-    pub(super) misses: u64,
     /// Memory of the pages that Ebbtide caches.
     pub(super) frames_bytes: u64,
     /// Flash that keys, values and the index take.
@@ -199,9 +197,7 @@ impl Running {
         let number =
             |name: &str| field(&info, name).and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Counters {
-            commands: number("total_commands_processed:"),
             flash_reads: number("flash_reads:"),
-            misses: number("memory_misses:"),
             frames_bytes: number("dram_frames_bytes:"),
             flash_bytes: number("flash_bytes:") - number("flash_bytes_free:"),
         })
