@@ -93,7 +93,7 @@ impl Page {
         }
     }
 
-    /// Tells whether a line holds slots or records.
+    /// Returns whether a line holds slots or records.
     fn used_lines(&self) -> impl Fn(usize) -> bool + use<> {
         let (slots, heap) = (SLOTS + self.count() * SLOT_BYTES, self.heap());
         move |line| line < slots || line + LINE_BYTES > heap
