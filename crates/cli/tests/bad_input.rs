@@ -85,7 +85,8 @@ fn numbers_out_of_range_are_met_with_the_range() {
     assert_refused(&["--threads=0"], &["--threads 0", "1 to 65536"]);
     assert_refused(&["--batch=5000"], &["--batch 5000", "1 to 4096"]);
     assert_refused(&["--policy-parts=0"], &["--policy-parts 0", "1 to 1024"]);
-    assert_refused(&["--theta=-1"], &["theta", "at least 0, not -1"]);
+    assert_refused(&["--theta=-1"], &["theta", "from 0 to 10, not -1"]);
+    assert_refused(&["--theta=1e308"], &["theta", "from 0 to 10, not 1e308"]);
     assert_refused(&["tatp", "tatp"], &["'tatp' is named twice"]);
 }
 

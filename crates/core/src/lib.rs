@@ -10,6 +10,7 @@
 //! * [`Time`], [`Span`], [`Bytes`]: quantities, with one parser each.
 //! * [`choice!`]: an enum whose variants users choose by name.
 //! * [`crc32c`]: the checksum of what is stored.
+//! * [`brief`], [`counted`]: numbers in messages.
 //! * [`Archive`]: the state of an object, on its way out of it or back into one.
 //! * [`Watch`], [`Stop`]: progress of a long run, and a request to stop it.
 //!
@@ -47,6 +48,7 @@ pub mod durability;
 mod footprint;
 mod memory;
 mod names;
+mod numbers;
 mod placement;
 pub mod prefetch;
 pub mod promotion;
@@ -65,6 +67,7 @@ pub use footprint::{Footprints, Lines, Trigger};
 pub use memory::{GaveUp, Hint, Memory, MemoryFault, Patience, Value, check_access};
 pub use names::UnknownName;
 pub use names::find_by_name;
+pub use numbers::{brief, counted};
 pub use placement::{Placement, Run};
 #[doc(hidden)]
 pub use serde;

@@ -68,6 +68,13 @@ impl Span {
         Span(us * 1_000_000)
     }
 
+    /// The sum of the two, or the longest span if the sum is longer. For totals over threads or
+    /// commands: many of them together take more than 213 days sooner than the clock does.
+    #[must_use]
+    pub const fn saturating_add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+
     /// The span in picoseconds.
     pub const fn as_ps(self) -> u64 {
         self.0

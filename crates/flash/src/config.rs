@@ -1,6 +1,6 @@
 //! [`Config`]: the parameters of a device, whose keys carry their units.
 
-use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
+use ebbtide_core::{PAGE_BYTES, UnknownName, brief, find_by_name};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -409,7 +409,7 @@ impl SsdConfig {
         }
         let rate = self.bus_mt_per_s;
         let possible = rate == 0.0 || (1.0..=1e6).contains(&rate);
-        require(possible, "bus_mt_per_s", rate, "1 to 1000000, or 0")?;
+        require(possible, "bus_mt_per_s", brief(rate), "1 to 1000000, or 0")?;
         for (key, value) in [
             ("over_provisioning_percent", self.over_provisioning_percent),
             ("valid_percent", self.valid_percent),
@@ -417,7 +417,12 @@ impl SsdConfig {
             ("gc_start_free_percent", self.gc_start_free_percent),
             ("gc_hard_free_percent", self.gc_hard_free_percent),
         ] {
-            require((0.0..100.0).contains(&value), key, value, "at least 0 and less than 100")?;
+            require(
+                (0.0..100.0).contains(&value),
+                key,
+                brief(value),
+                "at least 0 and less than 100",
+            )?;
         }
         let start = self.gc_start_free_percent;
         let ordered = self.gc_hard_free_percent <= start;
@@ -497,8 +502,9 @@ fn require(
     Err(ConfigError::Value { key, value: value.to_string(), expected: expected.into() })
 }
 
-/// Checks a duration of up to an hour, far from an overflow in picoseconds.
+/// Checks a duration of up to a second. So a queue of millions of operations is far from an
+/// overflow in picoseconds.
 fn check_duration(key: &'static str, value: f64) -> Result<(), ConfigError> {
-    let most = if key.ends_with("_ms") { 3.6e6 } else { 3.6e9 };
-    require((0.0..=most).contains(&value), key, value, "at least 0 and at most an hour")
+    let most = if key.ends_with("_ms") { 1e3 } else { 1e6 };
+    require((0.0..=most).contains(&value), key, brief(value), format!("0 to {most}"))
 }

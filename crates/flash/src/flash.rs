@@ -207,13 +207,13 @@ impl Flash {
 
     /// Counts the time until `now` of the commands in the device.
     fn count(&mut self, now: Time) {
-        let took = now.since(self.counted).as_ps() * self.inside;
+        let took = now.since(self.counted).as_ps().saturating_mul(self.inside);
         self.counted = now;
         let counters = match &mut self.device {
             Device::Flat(flat) => &mut flat.counters,
             Device::Ssd(ssd) => &mut ssd.counters,
         };
-        counters.commands_time = counters.commands_time + Span::from_ps(took);
+        counters.commands_time = counters.commands_time.saturating_add(Span::from_ps(took));
     }
 
     fn run_until(&mut self, now: Time, done: &mut Vec<Done>) {

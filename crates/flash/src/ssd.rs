@@ -353,7 +353,7 @@ impl Ssd {
                 (start, copying)
             }
         };
-        self.counters.gc_busy = self.counters.gc_busy + copying + self.timing.erase;
+        self.counters.gc_busy = self.counters.gc_busy.saturating_add(copying + self.timing.erase);
         self.enter(index, now, Stage::Copying, start + copying);
         true
     }
@@ -417,7 +417,7 @@ impl Ssd {
         self.counters.reads += 1;
         self.drive(index).counters.reads += 1;
         self.counters.reads_blocked_by_gc += u64::from(blocked);
-        self.counters.read_queued = self.counters.read_queued + queued;
+        self.counters.read_queued = self.counters.read_queued.saturating_add(queued);
         done.push(Done { tag, kind: Kind::Read, at: now, blocked_by_gc: blocked, queued });
     }
 
@@ -495,7 +495,7 @@ impl Ssd {
             self.counters.writes += 1;
             self.drive(index).counters.writes += 1;
             self.counters.writes_blocked_by_gc += u64::from(blocked);
-            self.counters.write_queued = self.counters.write_queued + queued;
+            self.counters.write_queued = self.counters.write_queued.saturating_add(queued);
             match self.config.write_done {
                 WriteDone::Programmed => {
                     let kind = Kind::Write;

@@ -18,9 +18,13 @@ pub enum Offered {
 /// The error of a text that is not an [`Offered`] load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' is not a load; expected saturating, or poisson: and a share up to 1, such as poisson:0.8"
+    "'{0}' is not a load; expected saturating, or poisson: and a share up to 1, at least \
+     0.000001, such as poisson:0.8"
 )]
 pub struct NoLoad(String);
+
+/// The least share. With less, a run would consist of waiting.
+const SHARE_MIN: f64 = 1e-6;
 
 impl FromStr for Offered {
     type Err = NoLoad;
@@ -31,7 +35,7 @@ impl FromStr for Offered {
         }
         let share = text.strip_prefix("poisson:").and_then(|share| share.parse::<f64>().ok());
         match share {
-            Some(share) if share > 0.0 && share <= 1.0 => Ok(Offered::PoissonShare(share)),
+            Some(share) if (SHARE_MIN..=1.0).contains(&share) => Ok(Offered::PoissonShare(share)),
             _ => Err(NoLoad(text.to_string())),
         }
     }
@@ -45,7 +49,9 @@ mod tests {
     fn loads_are_saturating_or_a_share() {
         assert_eq!("saturating".parse(), Ok(Offered::Saturating));
         assert_eq!("poisson:0.8".parse(), Ok(Offered::PoissonShare(0.8)));
-        for text in ["poisson", "poisson:0", "poisson:1.5", "poisson:nan", "closed"] {
+        for text in
+            ["poisson", "poisson:0", "poisson:1.5", "poisson:nan", "poisson:1e-300", "closed"]
+        {
             let error = text.parse::<Offered>().unwrap_err().to_string();
             assert!(error.contains("poisson:0.8"), "{error}");
         }

@@ -1,5 +1,6 @@
 //! [`Market`]: prices of memory and lifetimes of flash, for sizings and comparisons.
 
+use ebbtide_core::{Bytes, brief};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -48,18 +49,19 @@ impl Market {
     /// Checks the prices and the drive's capacity.
     ///
     /// # Errors
-    /// [`MarketError`] when a price is not finite and above 0, or the capacity is 0.
+    /// [`MarketError`] when a price or the capacity is out of its range.
     pub fn check(&self) -> Result<(), MarketError> {
-        let expected = "dollars a GB, more than 0";
+        let expected = "0.000001 to 1000000 dollars a GB";
         let prices = [("--dram-price", self.prices.dram), ("--flash-price", self.prices.flash)];
         for (option, price) in prices {
-            if !(price.is_finite() && price > 0.0) {
-                return Err(MarketError { option, given: price.to_string(), expected });
+            if !(1e-6..=1e6).contains(&price) {
+                return Err(MarketError { option, given: brief(price), expected });
             }
         }
-        if self.drive_bytes == 0 {
-            let (option, expected) = ("--ssd", "a capacity above 0");
-            return Err(MarketError { option, given: "0".to_string(), expected });
+        if !(1..=1 << 50).contains(&self.drive_bytes) {
+            let (option, expected) = ("--ssd", "a capacity above 0, at most 1PiB");
+            let given = Bytes(self.drive_bytes).to_string();
+            return Err(MarketError { option, given, expected });
         }
         Ok(())
     }

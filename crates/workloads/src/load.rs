@@ -3,7 +3,7 @@
 //! There is no clock here. A driver starts a job at or after its arrival. It measures the response
 //! time from the *intended* arrival, so that it includes the time in the queue.
 
-use ebbtide_core::{Span, Time};
+use ebbtide_core::Time;
 use rand::RngExt;
 
 use crate::keys::job_rng;
@@ -25,7 +25,7 @@ impl Iterator for Closed {
 /// Open loop: jobs arrive as a Poisson process, independent of their completion.
 ///
 /// Response times are measured this way (AstriFlash, HPCA'23, §V-A, Fig. 10). Times are rounded to
-/// picoseconds. [`Time`] overflows after 213 days.
+/// picoseconds. All arrivals after 213 days are at the end of [`Time`].
 #[derive(Debug, Clone)]
 pub struct Poisson {
     mean_gap_ps: f64,
@@ -54,7 +54,8 @@ impl Iterator for Poisson {
     fn next(&mut self) -> Option<Time> {
         let uniform: f64 = job_rng(!self.seed, self.job).random();
         self.job += 1;
-        self.now += Span::from_ps((self.mean_gap_ps * -(1.0 - uniform).ln()).round() as u64);
+        let gap = (self.mean_gap_ps * -(1.0 - uniform).ln()).round() as u64;
+        self.now = Time::from_ps(self.now.as_ps().saturating_add(gap));
         Some(self.now)
     }
 }

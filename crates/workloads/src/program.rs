@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PageId, UnknownName, find_by_name, serde};
+use ebbtide_core::{Memory, PageId, UnknownName, brief, find_by_name, serde};
 use thiserror::Error;
 
 use crate::{
@@ -31,8 +31,8 @@ pub enum ShapeError {
         /// The greatest size that its links can address, in bytes.
         max_bytes: u64,
     },
-    /// The skew is negative or not a number.
-    #[error("Zipf theta must be a number of at least 0, not {0}")]
+    /// The skew is out of its range.
+    #[error("Zipf theta must be a number from 0 to 10, not {}", brief(*.0))]
     Theta(f64),
 }
 
@@ -186,7 +186,7 @@ impl Kind {
     /// # Errors
     /// [`ShapeError`] when the program cannot have this shape.
     pub fn build(self, shape: &Shape) -> Result<Program, ShapeError> {
-        if !(shape.theta.is_finite() && shape.theta >= 0.0) {
+        if !(0.0..=10.0).contains(&shape.theta) {
             return Err(ShapeError::Theta(shape.theta));
         }
         if !(self.min_bytes()..=Kind::MAX_BYTES).contains(&shape.dataset_bytes) {
@@ -296,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn a_skew_that_is_no_number_is_refused() {
-        for theta in [-0.1, f64::NAN, f64::INFINITY] {
+    fn a_skew_out_of_range_is_refused() {
+        for theta in [-0.1, 1e308, f64::NAN, f64::INFINITY] {
             let shape = Shape { theta, ..Shape::default() };
             assert!(matches!(Program::new("array-swap", &shape), Err(ShapeError::Theta(_))));
         }

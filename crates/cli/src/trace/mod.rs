@@ -84,7 +84,8 @@ fn cache(text: &str) -> Result<CacheShape, String> {
 
 fn positive(text: &str) -> Result<f64, String> {
     let number = numbers::number(text)?;
-    if number > 0.0 { Ok(number) } else { Err(format!("'{text}' is not above zero")) }
+    let is_possible = (1e-3..=1e3).contains(&number);
+    is_possible.then_some(number).ok_or_else(|| "expected 0.001 to 1000".to_string())
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Converts the `[flash]` table into the parameters of the modelled device.
 
-use ebbtide_core::find_by_name;
+use ebbtide_core::{brief, find_by_name};
 use ebbtide_flash::Config;
 use toml::{Table, Value};
 
@@ -20,9 +20,21 @@ pub(super) fn flash_config(table: &Table) -> Result<Config, ConfigError> {
     for (key, value) in table.iter().filter(|(key, _)| *key != "preset") {
         let known: Vec<(&str, ())> = keys.keys().map(|key| (key.as_str(), ())).collect();
         find_by_name("key of [flash]", key, &known)?;
+        check_is_whole(key, &keys[key], value)?;
         keys.insert(key.clone(), value.clone());
     }
     Config::from_toml(&keys.to_string()).map_err(malformed_flash)
+}
+
+/// Checks that `value` of `key` is a whole number, if the preset has one there. TOML's own error
+/// does not name the key.
+fn check_is_whole(key: &str, preset: &Value, value: &Value) -> Result<(), ConfigError> {
+    let is_whole = value.as_integer().is_some_and(|number| u32::try_from(number).is_ok());
+    if is_whole || !preset.is_integer() {
+        return Ok(());
+    }
+    let given = value.as_float().map_or_else(|| value.to_string(), brief);
+    Err(malformed_flash(format!("{key} = {given}: expected a whole number up to {}", u32::MAX)))
 }
 
 /// The error of a `[flash]` table.

@@ -9,7 +9,7 @@ mod write_log;
 use ebbtide_core::prefetch::{PrefetcherKind, Preset};
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{Bytes, PAGE_BYTES, Span, UnknownName, choice};
+use ebbtide_core::{Bytes, PAGE_BYTES, Span, UnknownName, brief, choice};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -445,6 +445,9 @@ pub(crate) fn needed<'a, T>(
         .ok_or_else(|| ConfigError::Malformed { file: "design".to_string(), reason: reason() })
 }
 
+/// The longest time of a key in microseconds: a second.
+const US: f64 = 1e6;
+
 impl Config {
     /// Checks the values that every machine needs.
     ///
@@ -463,8 +466,9 @@ impl Config {
             format!("less than dataset.size, {}", self.dataset.size),
         )?;
         let interval = self.workload.miss_interval_us;
-        let sane = interval.is_finite() && interval > 0.0;
-        require(sane, "workload.miss_interval_us", interval, "more than 0")?;
+        let sane = interval > 0.0 && interval <= US;
+        let expected = format!("more than 0, at most {US}");
+        require(sane, "workload.miss_interval_us", brief(interval), expected)?;
         self.mos.as_ref().map_or(Ok(()), Mos::check)?;
         if let Some(log) = &self.write_log {
             log.check(dram_cache)?;
@@ -473,16 +477,16 @@ impl Config {
             promotion.check(self.dataset.size)?;
         }
         let theta = self.workload.theta;
-        require((0.0..=10.0).contains(&theta), "workload.theta", theta, "0 to 10")?;
+        require((0.0..=10.0).contains(&theta), "workload.theta", brief(theta), "0 to 10")?;
         let share = self.workload.lru_share.unwrap_or(1.0);
         require(
             share > 0.0 && share <= 1.0,
             "workload.lru_share",
-            share,
+            brief(share),
             "more than 0, at most 1",
         )?;
         let work = self.workload.work_us.unwrap_or(0.0);
-        require((0.0..=1e9).contains(&work), "workload.work_us", work, "0 to 1000000000")
+        require((0.0..=1e9).contains(&work), "workload.work_us", brief(work), "0 to 1000000000")
     }
 
     /// Checks that no number exhausts the host's memory or the 64 bits of time.
@@ -501,6 +505,8 @@ impl Config {
             ("cores.prefetch_lines", u64::from(cores.prefetch_lines), 0, 63),
             ("cores.flush_cycles", cores.flush_cycles, 0, CYCLES),
             ("cores.run_ahead_ns", cores.run_ahead_ns, 1, 1_000),
+            ("l1.ways", l1.ways as u64, 1, ENTRIES),
+            ("llc.ways", llc.ways as u64, 1, ENTRIES),
             ("l1.latency_cycles", l1.latency_cycles, 1, CYCLES),
             ("llc.latency_cycles", llc.latency_cycles, 1, CYCLES),
             ("noc.columns", noc.columns as u64, 1, CORES),
@@ -508,12 +514,14 @@ impl Config {
             ("noc.link_bytes", noc.link_bytes, 1, 4096),
             ("tlb.l1_entries", tlb.l1_entries as u64, 1, ENTRIES),
             ("tlb.l2_entries", tlb.l2_entries as u64, 1, ENTRIES),
+            ("tlb.l2_ways", tlb.l2_ways as u64, 1, ENTRIES),
             ("tlb.l2_latency_cycles", tlb.l2_latency_cycles, 0, CYCLES),
             ("tlb.walk_levels", u64::from(tlb.walk_levels), 1, 5),
             ("dram.controllers", dram.controllers as u64, 1, CORES),
             ("dram.ras_cycles", dram.ras_cycles, 1, CYCLES),
             ("dram.cas_cycles_per_8_bytes", dram.cas_cycles_per_8_bytes, 1, CYCLES),
             ("dram.command_cycles", dram.command_cycles, 0, CYCLES),
+            ("dram_cache.ways", dram_cache.ways as u64, 0, ENTRIES),
             ("dram_cache.mshr", dram_cache.mshr as u64, 0, ENTRIES),
             ("dram_cache.mshr_ways", dram_cache.mshr_ways as u64, 1, ENTRIES),
             ("dram_cache.tag_bytes", dram_cache.tag_bytes, 0, 4096),
@@ -525,6 +533,7 @@ impl Config {
             ("os.fault_us", os.fault_us, 0, 1_000_000),
             ("os.io_us", os.io_us, 0, 1_000_000),
             ("os.install_ns", os.install_ns, 0, 1_000_000_000),
+            ("os.minor_fault_ns", os.minor_fault_ns, 0, 1_000_000_000),
             ("os.free_pages", os.free_pages, 0, ENTRIES),
             ("os.read_ahead_misses", os.read_ahead_misses, 0, 1_000_000_000),
             ("os.switch_us", os.switch_us, 0, 1_000_000),
@@ -540,7 +549,8 @@ impl Config {
             require((least..=most).contains(&value), key, value, expected)?;
         }
         let ripe = switch.ripe_after_us.unwrap_or(0.0);
-        require((0.0..=1e6).contains(&ripe), "switch.ripe_after_us", ripe, "0 to 1000000")?;
+        let expected = format!("0 to {US}");
+        require((0.0..=US).contains(&ripe), "switch.ripe_after_us", brief(ripe), expected)?;
         if let Some(device) = &self.device {
             for (key, value, least, most) in [
                 ("device.index_ns", device.index_ns, 0, 1_000_000),
@@ -556,7 +566,18 @@ impl Config {
                 require((least..=most).contains(&value), key, value, expected)?;
             }
         }
+        if let Some(prefetch) = &self.prefetch {
+            for (key, value, most) in [
+                ("prefetch.in_flight", prefetch.in_flight, ENTRIES),
+                ("prefetch.degree", prefetch.degree, 1 << 12),
+                ("prefetch.offset", prefetch.offset, ENTRIES),
+            ] {
+                require(value <= most, key, value, format!("0 to {most}"))?;
+            }
+        }
         for (key, value, most) in [
+            ("os.read_ahead", os.read_ahead, Bytes(64 << 20)),
+            ("os.fault_around", os.fault_around, Bytes(64 << 20)),
             ("l1.size", l1.size, Bytes(1 << 30)),
             ("llc.size", llc.size, Bytes(4 << 30)),
             ("dram_cache.size", dram_cache.size, Bytes(1 << 40)),

@@ -2,7 +2,7 @@
 
 use ebbtide_core::promotion::{Meets, Parameters, Reset};
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_core::{Bytes, PAGE_BYTES, choice};
+use ebbtide_core::{Bytes, PAGE_BYTES, brief, choice};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, require};
@@ -95,7 +95,7 @@ impl Promotion {
             ("promotion.lower_ratio", self.lower_ratio),
             ("promotion.higher_ratio", self.higher_ratio),
         ] {
-            require(ratio.is_finite() && ratio >= 0.0, key, ratio, "at least 0")?;
+            require((0.0..=1.0).contains(&ratio), key, brief(ratio), "0 to 1")?;
         }
         let holds = self.size.0 >= PAGE_BYTES as u64 && self.size < dataset;
         let expected = format!("a page or more, and less than dataset.size, {dataset}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use ebbtide_core::find_by_name;
+use ebbtide_core::{brief, find_by_name};
 use toml::{Table, Value};
 
 use super::{ALL, Design, find};
@@ -84,6 +84,9 @@ fn in_words(message: &str) -> String {
         return message.to_string();
     };
     let found = found.trim_start_matches("invalid type: ").trim_start_matches("invalid value: ");
+    let number = found.strip_prefix("floating point `").and_then(|text| text.strip_suffix('`'));
+    let number = number.and_then(|text| text.parse().ok());
+    let found = number.map_or(found.to_string(), |number| format!("number {}", brief(number)));
     let expected = match expected {
         "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number of at least 0",
         "i64" | "i32" => "a whole number",

@@ -68,6 +68,12 @@ pub enum SimError {
     /// No core can run and memory has no event: a fault of the simulator.
     #[error("the simulated machine stands still at {0:?} with jobs unfinished")]
     Stuck(Time),
+    /// The run takes longer than the clock can count.
+    #[error(
+        "the run takes more than {DAYS_MAX} days of simulated time: expected shorter times in the \
+         configuration, more load or fewer jobs"
+    )]
+    TooLong,
     /// The program cannot be built.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -78,6 +84,20 @@ pub enum SimError {
     #[error("no memory for the stacks of simulated threads: {0}")]
     Stacks(std::io::Error),
 }
+
+impl SimError {
+    /// Returns true if the plan, rather than the run, is at fault.
+    pub fn is_input(&self) -> bool {
+        matches!(self, SimError::Config(_) | SimError::Shape(_) | SimError::TooLong)
+    }
+}
+
+/// The most days of simulated time that a run may take. Events lie up to months ahead of the clock,
+/// which overflows after 213 days.
+pub(crate) const DAYS_MAX: u64 = 100;
+
+/// The time at which a run is too long.
+pub(crate) const LATEST: Time = Time::from_ns(DAYS_MAX * 24 * 3600 * 1_000_000_000);
 
 /// A simulated machine that runs one program.
 pub struct Machine {
@@ -111,7 +131,8 @@ struct Arrivals {
 impl Arrivals {
     fn advance(&mut self) {
         let next = self.process.next().expect("arrivals never end");
-        self.next = self.start + (next - Time::ZERO);
+        // The clock does not pass the latest time, so any later one will do.
+        self.next = self.start + (next.min(LATEST) - Time::ZERO);
     }
 }
 
@@ -306,7 +327,7 @@ impl Machine {
     /// Runs until `jobs` more jobs are complete. Returns the simulated time that took.
     ///
     /// # Errors
-    /// [`SimError::Corrupt`] and [`SimError::Stuck`].
+    /// [`SimError::Corrupt`], [`SimError::Stuck`] and [`SimError::TooLong`].
     pub fn run(&mut self, jobs: u64) -> Result<Span, SimError> {
         let start = self.now;
         let target = self.completed + jobs;
@@ -315,13 +336,13 @@ impl Machine {
             let (core, next) = self.next_turns();
             match (memory, core) {
                 (Some(due), core) if core.is_none_or(|(at, _)| due <= at) => {
-                    self.now = self.now.max(due);
+                    self.pass_to(due)?;
                     let mut chip = self.chip.borrow_mut();
                     let Chip { memory, events, .. } = &mut *chip;
                     memory.advance(self.now, events);
                 }
                 (memory, Some((at, core))) => {
-                    self.now = self.now.max(at);
+                    self.pass_to(at)?;
                     self.turns[core] = NEVER;
                     let horizon = next.into_iter().chain(memory).min();
                     self.take_turn(core, at, horizon.unwrap_or(at).max(at) + self.run_ahead);
@@ -334,6 +355,12 @@ impl Machine {
             }
         }
         Ok(self.now.since(start))
+    }
+
+    /// Sets the clock to `at`, if that is later.
+    fn pass_to(&mut self, at: Time) -> Result<(), SimError> {
+        self.now = self.now.max(at);
+        if self.now < LATEST { Ok(()) } else { Err(SimError::TooLong) }
     }
 
     /// The first core to continue, with its time, and the time of the core after it. Of several
@@ -358,7 +385,7 @@ impl Machine {
             let waited = at.since(clock.now);
             clock.now = clock.now.max(at);
             clock.limit = limit;
-            chip.waited = chip.waited + waited;
+            chip.waited = chip.waited.saturating_add(waited);
         }
         loop {
             let now = self.clock(core);
@@ -573,7 +600,7 @@ impl Machine {
     pub(crate) fn planes_busy(&self) -> (Span, u64) {
         let chip = self.chip.borrow();
         let planes = chip.memory.flash().into_iter().flat_map(|flash| flash.plane_busy());
-        planes.fold((Span::ZERO, 0), |(busy, count), plane| (busy + plane, count + 1))
+        planes.fold((Span::ZERO, 0), |(busy, count), plane| (busy.saturating_add(plane), count + 1))
     }
 
     /// Accesses of jobs since the last call of this or of

@@ -77,17 +77,17 @@ struct Sum {
 impl Sum {
     fn add(&mut self, other: &Sum) {
         self.jobs += other.jobs;
-        self.total = self.total + other.total;
+        self.total = self.total.saturating_add(other.total);
         let (to, from) = (&mut self.waited, &other.waited);
-        to.memory = to.memory + from.memory;
-        to.core = to.core + from.core;
-        to.word = to.word + from.word;
+        to.memory = to.memory.saturating_add(from.memory);
+        to.core = to.core.saturating_add(from.core);
+        to.word = to.word.saturating_add(from.word);
     }
 
     fn a_job(&self) -> Breakdown {
         let ns = |span: Span| span.as_ps() as f64 / 1e3 / self.jobs.max(1) as f64;
         let Waited { memory, core, word } = self.waited;
-        let waited = memory + core + word;
+        let waited = memory.saturating_add(core).saturating_add(word);
         Breakdown {
             running_ns: ns(self.total) - ns(waited),
             memory_ns: ns(memory),

@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use crate::config::{Config, ConfigError};
 use crate::designs;
-use crate::machine::{Distribution, Latencies};
+use crate::machine::{DAYS_MAX, Distribution, LATEST, Latencies};
 use crate::memory_side::{Answer, Counters, Event, MemorySide, Request, Waiter};
 use crate::outcome::{FlashOutcome, Lifetime};
 
@@ -39,6 +39,11 @@ pub enum ReplayError {
         /// The size of the data.
         size: String,
     },
+    /// The trace takes longer than the clock can count.
+    #[error(
+        "the replay takes more than {DAYS_MAX} days of simulated time: expected a shorter trace"
+    )]
+    TooLong,
     /// The trace has no access.
     #[error("the trace holds no access")]
     Empty,
@@ -141,6 +146,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
         }
         for group in batch.chunks(EXPECTED_TOGETHER) {
             door.enter_all(group);
+            check_is_in_time(door.now)?;
         }
     }
     let behind = batch_end.map_or(Span::ZERO, |due| door.now.since(due));
@@ -149,13 +155,19 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     Ok(Replay { behind_ns: behind.as_ns(), ..door.finish(config, accesses, start, clock) })
 }
 
-/// Checks that `access` lies within the first `pages` pages, the data of `config`.
+/// Checks that `access` lies within the first `pages` pages, the data of `config`, and in time.
 fn check_is_within(access: &Access, pages: u64, config: &Config) -> Result<(), ReplayError> {
+    check_is_in_time(access.at)?;
     if access.address.page().0 < pages {
         return Ok(());
     }
     let size = config.dataset.size.to_string();
     Err(ReplayError::Beyond { address: access.address.0, size })
+}
+
+/// Checks that `at` is before the latest time of a run.
+fn check_is_in_time(at: Time) -> Result<(), ReplayError> {
+    if at < LATEST { Ok(()) } else { Err(ReplayError::TooLong) }
 }
 
 /// Accesses that memory is told to expect together, so the host waits for its memory only once.

@@ -7,7 +7,7 @@ use ebbtide_core::{PAGE_BYTES, Span, Time};
 use ebbtide_trace::{Access, Op, Source};
 use rustc_hash::FxHashSet;
 
-use super::{Door, Replay, ReplayError, check_is_within};
+use super::{Door, Replay, ReplayError, check_is_in_time, check_is_within};
 use crate::config::Config;
 use crate::designs;
 use crate::memory_side::{Answer, Event, MemorySide, Request};
@@ -34,8 +34,14 @@ pub fn replay_by_thread(config: &Config, trace: &mut dyn Source) -> Result<Repla
     loop {
         cores.read_ahead(&mut entries)?;
         match (cores.next(), cores.door.memory.next_event()) {
-            (Some((at, core)), event) if event.is_none_or(|due| due > at) => cores.run(core, at),
-            (_, Some(due)) if !cores.is_done(&entries) => cores.advance(due),
+            (Some((at, core)), event) if event.is_none_or(|due| due > at) => {
+                check_is_in_time(at)?;
+                cores.run(core, at);
+            }
+            (_, Some(due)) if !cores.is_done(&entries) => {
+                check_is_in_time(due)?;
+                cores.advance(due);
+            }
             _ if cores.is_done(&entries) => break,
             (_, _) => unreachable!("the oldest entry that has not run waits for no other"),
         }

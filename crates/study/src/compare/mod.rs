@@ -225,9 +225,7 @@ impl CompareError {
     /// Returns true if the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
-            CompareError::Run { error, .. } => {
-                matches!(**error, SimError::Config(_) | SimError::Shape(_))
-            }
+            CompareError::Run { error, .. } => error.is_input(),
             CompareError::Stopped(_) => false,
             CompareError::Trace(error) => error.is_input(),
             _ => true,

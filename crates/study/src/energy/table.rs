@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use ebbtide_core::brief;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -102,6 +103,9 @@ pub struct TableError {
     pub reason: String,
 }
 
+/// The greatest number of a table, in its unit: a megawatt, a joule.
+const MOST: f64 = 1e9;
+
 impl EnergyTable {
     /// Returns the shipped table, [`SHIPPED`].
     ///
@@ -115,7 +119,7 @@ impl EnergyTable {
     ///
     /// # Errors
     /// [`TableError`] when the file cannot be read, lacks a key, has an unknown one, or has a
-    /// number that is negative or not finite.
+    /// number that is negative or above 10⁹.
     pub fn read(path: &Path) -> Result<EnergyTable, TableError> {
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
@@ -148,7 +152,9 @@ impl EnergyTable {
         ebbtide_report::each_leaf(&table, "", &mut |key, value| {
             // JSON has no numbers that are not finite.
             let reason = match value.as_f64() {
-                Some(number) if number < 0.0 => format!("{key} = {number}: less than nothing"),
+                Some(number) if !(0.0..=MOST).contains(&number) => {
+                    format!("{key} = {}: expected 0 to {MOST}", brief(number))
+                }
                 None if value.is_null() => format!("{key}: not a finite number"),
                 _ => return,
             };
@@ -181,6 +187,8 @@ mod tests {
         assert!(refused(&SHIPPED.replace("busy_mw", "busi_mw")).contains("busi_mw"));
         assert!(refused(&SHIPPED.replace("= 1030", "= \"a lot\"")).contains("line 12"));
         assert!(refused(&SHIPPED.replace("= 1030", "= -1")).contains("core.busy_mw = -1"));
+        let said = refused(&SHIPPED.replace("= 1030", "= 1e308"));
+        assert!(said.contains("core.busy_mw = 1e308: expected 0 to 1000000000"), "{said}");
         for number in ["nan", "inf", "-inf"] {
             let said = refused(&SHIPPED.replace("= 1030", &format!("= {number}")));
             assert!(said.contains("core.busy_mw: not a finite number"), "{said}");

@@ -86,7 +86,7 @@ impl SimulateError {
     pub fn is_input(&self) -> bool {
         match self {
             SimulateError::Config(_) => true,
-            SimulateError::Run(error) => matches!(error, SimError::Config(_) | SimError::Shape(_)),
+            SimulateError::Run(error) => error.is_input(),
             SimulateError::Replay(ReplayError::Trace(error)) => error.is_input(),
             SimulateError::Replay(_) => true,
             SimulateError::Stopped(_) => false,

@@ -22,7 +22,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
+use ebbtide_core::{PAGE_BYTES, Stopped, Watch, brief};
 use ebbtide_sim::config::ConfigError;
 use ebbtide_trace::{Format, TraceError};
 use ebbtide_workloads::{Kind, ShapeError};
@@ -493,40 +493,44 @@ impl From<&Profile> for Machine {
 /// The least objective in microseconds. A job that leaves the caches takes longer.
 const SLO_LEAST_US: f64 = 1.0;
 
+/// The longest objective and the longest job in microseconds.
+const HOUR_US: f64 = 3.6e9;
+
 fn check(options: &SizeOptions) -> Result<(), SizeError> {
-    if options.slo_us.is_nan() || options.slo_us < SLO_LEAST_US {
+    if !(SLO_LEAST_US..=HOUR_US).contains(&options.slo_us) {
         let given = format!("{} ns", options.slo_us * 1e3);
-        let expected = "at least 1us".to_string();
+        let expected = "at least 1us and at most an hour".to_string();
         return Err(SizeError::Option { option: "--slo", given, expected });
     }
     options.market.check()?;
-    positive("--load", options.load, "a share of DRAM-only's throughput, above 0 and below 1")?;
-    if options.load >= 1.0 {
-        let expected = "a share of DRAM-only's throughput, above 0 and below 1".to_string();
-        let given = options.load.to_string();
-        return Err(SizeError::Option { option: "--load", given, expected });
-    }
-    let cores = f64::from(options.cores);
-    positive("--cores", cores, "at least 1")?;
-    let years = options.min_lifetime_years.unwrap_or(f64::MIN_POSITIVE);
-    positive("--min-lifetime", years, "years, more than 0")?;
+    let load = options.load;
+    let expected = "a share of DRAM-only's throughput, at least 0.000001 and below 1";
+    require((1e-6..1.0).contains(&load), "--load", load, expected)?;
+    require(options.cores > 0, "--cores", f64::from(options.cores), "at least 1")?;
+    let years = options.min_lifetime_years.unwrap_or(1.0);
+    let expected = "years, more than 0 and at most 1000000";
+    require(years > 0.0 && years <= 1e6, "--min-lifetime", years, expected)?;
     check_input(&options.input)
 }
 
 fn check_input(input: &Input) -> Result<(), SizeError> {
     match *input {
-        Input::Trace { job_us, .. } => positive("--job", job_us, "more than 0"),
-        Input::Workload { miss_interval_us, .. } => {
-            positive("--miss-interval", miss_interval_us, "more than 0")
+        Input::Trace { job_us, .. } => {
+            let possible = job_us > 0.0 && job_us <= HOUR_US;
+            require(possible, "--job", job_us, "more than 0 and at most an hour")
+        }
+        Input::Workload { miss_interval_us: us, .. } => {
+            let expected = "more than 0 and at most 1000000 us";
+            require(us > 0.0 && us <= 1e6, "--miss-interval", us, expected)
         }
     }
 }
 
-fn positive(option: &'static str, value: f64, expected: &str) -> Result<(), SizeError> {
-    if value.is_finite() && value > 0.0 {
+fn require(holds: bool, option: &'static str, given: f64, expected: &str) -> Result<(), SizeError> {
+    if holds {
         return Ok(());
     }
-    Err(SizeError::Option { option, given: value.to_string(), expected: expected.to_string() })
+    Err(SizeError::Option { option, given: brief(given), expected: expected.to_string() })
 }
 
 /// The policies that need curves, without LRU.

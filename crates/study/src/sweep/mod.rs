@@ -130,9 +130,7 @@ impl SweepError {
     /// Returns true if the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
-            SweepError::Run { error, .. } => {
-                matches!(**error, SimError::Config(_) | SimError::Shape(_))
-            }
+            SweepError::Run { error, .. } => error.is_input(),
             SweepError::Keep { .. } | SweepError::Report(_) | SweepError::Cancelled { .. } => false,
             _ => true,
         }
