@@ -5,7 +5,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use clap::Args;
-use ebbtide_core::Watch;
+use ebbtide_core::{Watch, counted};
 use ebbtide_server::rdb::{ExportError, Exporting, export};
 
 use crate::exit::{Failure, print};
@@ -45,7 +45,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match exported.refused {
         0 => Ok(()),
-        refused => Err(Failure::run(format!("{}: {refused} keys left out", path.display()))),
+        refused => {
+            Err(Failure::run(format!("{}: {} left out", path.display(), counted(refused, "key"))))
+        }
     }
 }
 

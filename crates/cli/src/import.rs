@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 
 use clap::Args;
-use ebbtide_core::Watch;
+use ebbtide_core::{Watch, counted};
 use ebbtide_server::rdb::{ImportError, Imported, Importing, import};
 
 use crate::exit::{Failure, print, say};
@@ -51,7 +51,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&told(&imported))?;
     match imported.refused {
         0 => Ok(()),
-        refused => Err(Failure::run(format!("{}: {refused} keys refused", path.display()))),
+        refused => {
+            Err(Failure::run(format!("{}: {} refused", path.display(), counted(refused, "key"))))
+        }
     }
 }
 

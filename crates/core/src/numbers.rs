@@ -12,11 +12,15 @@ pub fn brief(number: f64) -> String {
     }
 }
 
-/// Returns `count` with its `noun`, which is in the singular: `1 core`, `2 cores`.
+/// Returns `count` with its `noun`, which is in the singular: `1 core`, `2 cores`, `2 accesses`.
 pub fn counted(count: impl Display, noun: &str) -> String {
     let count = count.to_string();
-    let plural = if count == "1" { "" } else { "s" };
-    format!("{count} {noun}{plural}")
+    let ending = match &count[..] {
+        "1" => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
 }
 
 #[cfg(test)]
@@ -43,5 +47,7 @@ mod tests {
         assert_eq!(counted(1, "core"), "1 core");
         assert_eq!(counted(0u64, "seed"), "0 seeds");
         assert_eq!(counted(12, "page fault"), "12 page faults");
+        assert_eq!(counted(2, "access"), "2 accesses");
+        assert_eq!(counted("1", "access"), "1 access");
     }
 }

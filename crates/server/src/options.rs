@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebbtide_core::Span;
 use ebbtide_core::durability::Policy;
+use ebbtide_core::{Span, counted};
 use ebbtide_engine::EngineError;
 use ebbtide_engine::device::path::DevicePath;
 use ebbtide_engine::store::StoreError;
@@ -157,7 +157,11 @@ pub enum ServeError {
     Random,
     #[error("--cores {0} is out of range: expected 1 to 256")]
     Cores(usize),
-    #[error("--cpu names {cpus} CPUs for {cores} cores: expected one for each, or none")]
+    #[error(
+        "--cpu names {} for {}: expected one for each, or none",
+        counted(cpus, "CPU"),
+        counted(cores, "core")
+    )]
     Cpus { cores: usize, cpus: usize },
     #[error("{}: {reason}", path.display())]
     Tls { path: PathBuf, reason: String },

@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ebbtide_core::Bytes;
+use ebbtide_core::{Bytes, counted};
 use ebbtide_trace::capture::{self, Captured, Counts, Ended, Follow};
 use ebbtide_trace::native::NativeWriter;
 use ebbtide_trace::{CacheShape, Compression, Hierarchy, Output};
@@ -150,12 +150,12 @@ fn summarise(captured: &Captured, path: &Path, bytes: u64) {
     }
     let all = programs.iter().map(Vec::len).sum::<usize>();
     if all > 1 || counts.threads > 0 || untraced > 0 {
-        let noun = if all == 1 { "program" } else { "programs" };
-        say(&format!("traced {all} {noun}: {}", captured.traced()));
+        say(&format!("traced {}: {}", counted(all, "program"), captured.traced()));
     }
     if untraced > 0 {
         say(&format!(
-            "{untraced} more processes ran untraced: without --one-process all are traced"
+            "{} ran untraced: without --one-process all are traced",
+            counted(untraced, "more process")
         ));
     }
     if *still_running > 0 {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use ebbtide_core::counted;
 use serde::Serialize;
 
 use super::disk::{self, Disk, Medium};
@@ -104,10 +105,7 @@ impl MachineSummary {
 
     /// Returns all of it in one line, without storage speed if none was measured.
     pub(crate) fn headline(&self) -> String {
-        let cores = match self.cores_usable {
-            1 => "1 core".to_string(),
-            count => format!("{count} cores"),
-        };
+        let cores = counted(self.cores_usable, "core");
         let mut line = format!("Linux {}, {cores} ({})", self.kernel, self.processor);
         if let Some(bytes) = self.memory_bytes {
             line += &format!(", {:.0} GiB", bytes as f64 / f64::from(1 << 30));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ebbtide_core::counted;
 use ebbtide_report::{Page, PageReport, Table};
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -123,17 +124,19 @@ impl fmt::Display for LoadReport {
         let loop_kind = loop_kind(self.options.rate);
         writeln!(
             f,
-            "{server}: {keys} {} of {least} to {most} bytes, Zipf {zipf}, {:.0}% writes; {clients} \
-             clients, pipeline {pipeline}, {loop_kind}; {:.1} s",
+            "{server}: {keys} {} of {least} to {most} bytes, Zipf {zipf}, {:.0}% writes; {}, \
+             pipeline {pipeline}, {loop_kind}; {:.1} s",
             kind.plural(),
             writes * 100.0,
+            counted(clients, "client"),
             self.seconds
         )?;
         write!(f, "{}", self.table())?;
         writeln!(
             f,
-            "{} values read and checked, {} writes acknowledged",
-            self.reads_checked, self.writes_acknowledged
+            "{} read and checked, {} acknowledged",
+            counted(self.reads_checked, "value"),
+            counted(self.writes_acknowledged, "write")
         )?;
         if let Some(ProbeReport { reads, response, cached }) = &self.probe {
             let ratio = self.response.p99_us / response.p99_us;
@@ -151,8 +154,9 @@ impl fmt::Display for LoadReport {
             }
         }
         if self.keys_checked > 0 {
-            let restarts = self.restarts;
-            writeln!(f, "{} keys checked one by one, {restarts} restarts", self.keys_checked)?;
+            let (keys, restarts) =
+                (counted(self.keys_checked, "key"), counted(self.restarts, "restart"));
+            writeln!(f, "{keys} checked one by one, {restarts}")?;
         }
         for (what, first) in [("error", &self.first_error), ("wrong reply", &self.first_wrong)] {
             if let Some(first) = first {

@@ -5,6 +5,7 @@ use super::experiments::{
     AMBER_FIRMWARE, AT_BANDWIDTH, BEYOND_NVDIMM, COMPUTING, LHAMS_E, MMAP, ONE_CORE, OPTANE_P,
     PAGE_SIZES, Point, ShareRow, THAMS_E, WITH_FIRMWARE, WorkloadRow, mean_share, mean_speedup,
 };
+use ebbtide_core::counted;
 use ebbtide_study::claims::{Claim, Finding, mean};
 
 /// A curve is flat if every point is within this share of its last one.
@@ -242,6 +243,6 @@ fn recovered(curve: &[Point]) -> u64 {
 fn after(pages: u64) -> String {
     match pages {
         u64::MAX => "not at all".to_string(),
-        pages => format!("after {pages} pages"),
+        pages => format!("after {}", counted(pages, "page")),
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use ebbtide_core::Stop;
+use ebbtide_core::{Stop, counted};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 
@@ -209,7 +209,7 @@ impl Follower<'_> {
                 self.tell(format!("copying the keys of {host}:{port}"));
                 source.get_mut().report = Report::Newline;
                 let keys = self.copy(source)?;
-                self.tell(format!("copied {keys} keys of {host}:{port}"));
+                self.tell(format!("copied {} of {host}:{port}", counted(keys, "key")));
                 *place = Some(Place { history: history.into(), offset, database: 0 });
             }
             _ => return Err(refused(&answer)),

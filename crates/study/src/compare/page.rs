@@ -1,5 +1,6 @@
 //! A comparison as a page: the result in words, throughput and tail by design, and every figure.
 
+use ebbtide_core::counted;
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, figure, microseconds};
 use serde_json::Value;
 
@@ -123,9 +124,11 @@ impl Comparison {
             ),
         };
         let (all, count) = (self.others().count(), ranked.len());
-        let of = match are_cheaper && count < all {
-            true => format!("Of {count} designs with cheaper memory than DRAM-only"),
-            false => format!("Of {count} designs beside DRAM-only"),
+        let is_cheaper = are_cheaper && count < all;
+        let count = counted(count, "design");
+        let of = match is_cheaper {
+            true => format!("Of {count} with cheaper memory than DRAM-only"),
+            false => format!("Of {count} beside DRAM-only"),
         };
         let mut finding = format!(
             "{of}, {} keeps most of its throughput, {}, {tail}. The memory of {} costs {} of \

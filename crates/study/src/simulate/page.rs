@@ -1,5 +1,6 @@
 //! A report as a page of charts and tables, and as CSV.
 
+use ebbtide_core::counted;
 use ebbtide_sim::Distribution;
 use ebbtide_sim::config::Config;
 use serde_json::Value;
@@ -74,7 +75,7 @@ fn of_runs(runs: &Runs) -> Page {
         Range { min: ratios[0], median: ratios[ratios.len() / 2], max: ratios[ratios.len() - 1] };
     let page = Page::new(&title)
         .paragraph(&result_of_runs(runs))
-        .paragraph(&format!("{}; {} seeds.", machine(&first.config), ratios.len()))
+        .paragraph(&format!("{}; {}.", machine(&first.config), counted(ratios.len(), "seed")))
         .section("Throughput")
         .bars(ratio(&title, range))
         .section("Figures")

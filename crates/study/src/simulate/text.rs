@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, counted};
 use ebbtide_flash::DriveCounters;
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::{CacheCounters, Counters};
@@ -139,16 +139,21 @@ fn replayed(
     Replayed { replay, warnings, energy }: &Replayed,
 ) -> fmt::Result {
     let Replay { design, accesses, config, .. } = replay;
-    let cores = replay.cores.map(|count| format!(", its threads on {count} cores"));
+    let cores = replay.cores.map(|count| format!(", its threads on {}", counted(count, "core")));
     let cores = cores.unwrap_or_default();
-    writeln!(f, "{design}: {accesses} accesses of a trace{cores}, without the caches of a chip")?;
+    let accesses_of = counted(accesses, "access");
+    writeln!(f, "{design}: {accesses_of} of a trace{cores}, without the caches of a chip")?;
     writeln!(f, "{}; the DRAM cache starts empty", machine(config))?;
     warn(f, warnings.iter().map(String::as_str))?;
     writeln!(f)?;
     memory(f, &replay.memory, &replay.flash, replay.lifetime_years.as_ref(), energy.as_ref())?;
     if let Some(prefetch) = replay.prefetch.as_ref().filter(|prefetch| prefetch.issued > 0) {
         let PrefetchOutcome { issued, used, late, .. } = prefetch;
-        line(f, "prefetch", &format!("{issued} pages, {used} used, {late} of those late"))?;
+        line(
+            f,
+            "prefetch",
+            &format!("{}, {used} used, {late} of those late", counted(issued, "page")),
+        )?;
         let [covered, polluted] =
             [prefetch.coverage, prefetch.pollution].map(|share| figure(share * 100.0));
         let of = format!("{covered}% of accesses hit them; {polluted}% of misses are due to them");
@@ -172,14 +177,15 @@ fn heading(f: &mut Formatter<'_>, outcome: &Outcome, seeds: &str) -> fmt::Result
             format!("Poisson arrivals at {share} of DRAM-only's throughput, a queue a core")
         }
     };
-    writeln!(f, "{design} on {workload}: {jobs} jobs, {load}, {seeds}")?;
+    writeln!(f, "{design} on {workload}: {}, {load}, {seeds}", counted(jobs, "job"))?;
     writeln!(f, "{}", machine(&outcome.config))
 }
 
 /// The most important sizes. JSON and the report have all sizes.
 pub(super) fn machine(config: &Config) -> String {
-    let (cores, dataset, dram) = (config.cores.count, config.dataset.size, config.dram_cache.size);
-    format!("{cores} cores, {dataset} of data, {dram} of DRAM as its cache")
+    let (dataset, dram) = (config.dataset.size, config.dram_cache.size);
+    let cores = counted(config.cores.count, "core");
+    format!("{cores}, {dataset} of data, {dram} of DRAM as its cache")
 }
 
 fn warm_up(f: &mut Formatter<'_>, warm_up: &WarmUp) -> fmt::Result {
@@ -228,9 +234,11 @@ fn memory(
     }
     let CacheCounters { evictions_clean, evictions_dirty, stalls, in_flight_peak, .. } = cache;
     line(f, "", &format!("{evictions_clean} clean and {evictions_dirty} dirty evictions"))?;
-    line(f, "", &format!("{stalls} stalls; at most {in_flight_peak} pages on their way"))?;
+    let in_flight = counted(in_flight_peak, "page");
+    line(f, "", &format!("{}; at most {in_flight} on their way", counted(stalls, "stall")))?;
     let FlashOutcome { reads, writes, erases, .. } = flash;
-    line(f, "flash", &format!("{reads} reads, {writes} writes, {erases} erases"))?;
+    let counts = [(reads, "read"), (writes, "write"), (erases, "erase")];
+    line(f, "flash", &counts.map(|(count, noun)| counted(count, noun)).join(", "))?;
     for (number, DriveCounters { reads, writes, erases }) in (1..).zip(&flash.drives) {
         let counts = format!("{reads} reads, {writes} writes, {erases} erases");
         line(f, "", &format!("drive {number}: {counts}"))?;
@@ -278,7 +286,8 @@ fn host(
 ) -> fmt::Result {
     let (simulated, rate) = (figure(simulated_ns as f64 / 1e6), figure(per_s / 1e6));
     let wall = figure(wall_s);
-    writeln!(f, "{accesses} accesses in {simulated} ms; {wall} s here, {rate} M accesses/s")
+    let accesses = counted(accesses, "access");
+    writeln!(f, "{accesses} in {simulated} ms; {wall} s here, {rate} M accesses/s")
 }
 
 /// The warnings of `runs`. A warning that not all runs share names its seed.

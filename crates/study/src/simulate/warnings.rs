@@ -1,5 +1,6 @@
 //! Warnings that a reader needs before using the figures of a run.
 
+use ebbtide_core::counted;
 use ebbtide_sim::memory_side::CacheCounters;
 use ebbtide_sim::{Outcome, Replay};
 
@@ -27,8 +28,8 @@ pub(super) fn of_run(outcome: &Outcome) -> Vec<String> {
     }
     if outcome.jobs / 100 < BEYOND {
         warnings.push(format!(
-            "a p99 of {} jobs rests on {} of them: run more --jobs",
-            outcome.jobs,
+            "a p99 of {} rests on {} of them: run more --jobs",
+            counted(outcome.jobs, "job"),
             outcome.jobs / 100
         ));
     }

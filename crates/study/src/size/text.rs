@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use ebbtide_core::counted;
 use ebbtide_report::{Table, bytes, figure, microseconds, percent, years};
 
 use super::demand::Sampling;
@@ -65,7 +66,7 @@ impl Display for Report {
             percent(knee.dram_share),
             percent(knee.miss_ratio),
             microseconds(knee.miss_interval_us),
-            cores(self.options.cores),
+            counted(self.options.cores, "core"),
             bytes(knee.flash_bytes_per_s),
         )?;
         curves(f, self)?;
@@ -191,7 +192,7 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         figure(*dollars_dram_only),
         bytes(worth.flash_read_bytes_per_s),
         bytes(worth.flash_write_bytes_per_s),
-        cores(report.options.cores),
+        counted(report.options.cores, "core"),
     )?;
     let lasts = |lifetime: Option<f64>| lifetime.map_or("no wear".to_string(), years);
     let last = |lifetime: &CellLifetime| {
@@ -210,8 +211,4 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         ),
         _ => Ok(()),
     }
-}
-
-fn cores(count: u32) -> String {
-    if count == 1 { "1 core".to_string() } else { format!("{count} cores") }
 }

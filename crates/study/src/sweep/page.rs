@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebbtide_core::Bytes;
+use ebbtide_core::{Bytes, counted};
 use serde_json::Value;
 
 use super::Axis;
@@ -153,11 +153,10 @@ impl Swept {
     pub(super) fn page(&self, columns: &[Column]) -> Page {
         let fixed = self.axes.iter().filter(|axis| !axis.varies());
         let fixed = fixed.map(|axis| format!("{} {}", axis.key, axis.values[0]));
-        let runs = self.points.len();
+        let runs = counted(self.points.len(), "run");
         let findings = self.findings();
         let page = findings.iter().fold(Page::new("A sweep"), |page, text| page.paragraph(text));
-        let page =
-            page.paragraph(&format!("{runs} runs. {}.", fixed.collect::<Vec<_>>().join(", ")));
+        let page = page.paragraph(&format!("{runs}. {}.", fixed.collect::<Vec<_>>().join(", ")));
         let over = (0..self.axes.len()).find_map(|axis| Some((axis, self.numbers(axis)?)));
         let page = FIGURES.iter().fold(page, |page, figure| match &over {
             Some((axis, numbers)) => page.lines(self.lines(figure, *axis, numbers)),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebbtide_core::Bytes;
+use ebbtide_core::{Bytes, counted};
 use ebbtide_report::{BarChart, Page, PageReport, Range, Table};
 use serde::Serialize;
 
@@ -297,8 +297,8 @@ impl AgainstReport {
         let sends = loop_kind(self.rate);
         let mut notes = vec![format!(
             "{} {} with values of {least} to {most} bytes, {} in all; Ebbtide has {} of DRAM ({} \
-             resident), Redis {} has all of it in DRAM ({} resident); Zipf {}, {} clients, {sends}, \
-             --durability {}; {} rounds of {} s",
+             resident), Redis {} has all of it in DRAM ({} resident); Zipf {}, {}, {sends}, \
+             --durability {}; {} of {} s",
             self.keys,
             self.kind.plural(),
             ebbtide_report::bytes(self.data_bytes as f64),
@@ -307,9 +307,9 @@ impl AgainstReport {
             self.redis_version,
             ebbtide_report::bytes(self.redis_resident_bytes as f64),
             self.zipf,
-            self.clients,
+            counted(self.clients, "client"),
             self.durability,
-            self.rounds,
+            counted(self.rounds, "round"),
             self.seconds,
         )];
         notes.push(format!(
