@@ -309,7 +309,8 @@ fn warm<M: Memory>(call: &mut Call<'_, M>) -> Checked {
     let keys = call.arguments[FIRST_KEY..].iter().take(count as usize);
     let keys: SmallVec<[&[u8]; 4]> = keys.copied().collect();
     call.state.unless_busy(call.memory, |memory| {
-        for key in &keys {
+        // One key alone gains nothing from a read ahead of its own.
+        for key in keys.iter().skip(1) {
             keyspace.fetch_ahead(memory, database, &keyspace.key(key));
         }
         let mut value = Vec::new();
