@@ -123,9 +123,9 @@ pub(crate) struct Arguments {
     /// Whether Ebbtide prefetches the pages that a workload hints at: on or off
     #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
     hints: bool,
-    /// Also run Ebbtide over a store that survives crashes. Transactions are acknowledged at once
-    /// (none), when durable (always), or at once and at most TIME before they are durable
-    /// (every:TIME, such as every:1s)
+    /// Also run Ebbtide over a store that survives crashes. Transactions are acknowledged when they
+    /// are durable (always) or at once (none). every:TIME acknowledges at once, and they are
+    /// durable after at most that time, such as every:1s
     #[arg(long, value_name = "POLICY")]
     durability: Option<Policy>,
     /// Placement of keys: pages (popular keys share pages at random places), or keys (each key at a

@@ -120,8 +120,8 @@ pub(crate) struct Arguments {
     /// Read and check every key at the end
     #[arg(long)]
     check_all: bool,
-    /// Read pages of this file, such as the server's store, one a millisecond during the load, and
-    /// print how long the reads take: the disk's own latency
+    /// Also read a page of this file, such as the server's store, each millisecond. Prints how long
+    /// these reads take: the disk's own latency
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
     probe: Option<PathBuf>,
     /// Seed of keys and arrivals

@@ -58,8 +58,8 @@ enum Verb {
     ///
     /// Runs the same jobs in DRAM, under OS paging, with blocking reads and in Ebbtide. Prints the
     /// throughput of each as a share of DRAM-only. All but DRAM-only have the same small DRAM
-    /// budget. Without arguments it takes a few minutes and writes up to 9 GiB of data files into
-    /// the current folder, where they stay for the next run.
+    /// budget. Without arguments it takes a few minutes. It writes up to 9 GiB of data files into
+    /// the current folder, and leaves them there for the next run.
     Bench(bench::Arguments),
     /// Check the permissions of this machine and the speed of its flash, and print what to fix
     Doctor(doctor::Arguments),

@@ -58,8 +58,8 @@ pub(crate) struct Arguments {
     /// Least lifetime of the SSD in years of continuous use. More DRAM means fewer writes
     #[arg(long, value_parser = numbers::number, value_name = "YEARS", allow_hyphen_values = true)]
     min_lifetime: Option<f64>,
-    /// The machine to size: a file of costs from `doctor --write`, or `published` for the published
-    /// designs [default: machine.toml if it exists, else a current drive]
+    /// The machine to size: a file of costs from `doctor --write`, or the word `published`
+    /// [default: machine.toml if it exists, else a current drive]
     #[arg(long, value_name = "FILE.toml|published")]
     machine: Option<PathBuf>,
     /// Also compare the trace with the statements of AstriFlash's paper on services

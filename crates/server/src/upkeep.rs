@@ -1,5 +1,5 @@
-//! Upkeep: removes expired keys, evicts keys of a cache before it is full, and frees pages of
-//! cleared databases and removed large values, in short turns.
+//! Upkeep, in short turns: removes expired keys, and evicts keys of a cache before it is full. It
+//! also frees the pages of cleared databases and removed large values.
 //!
 //! Every key that expires is removed once. So a pause between two turns would save no work, and the
 //! keys would heap up. Upkeep therefore makes no pause while keys are due, and lets other jobs run

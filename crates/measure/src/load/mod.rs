@@ -3,7 +3,9 @@
 //! [`run`] writes all keys, then sends reads and writes over many connections for a while. It
 //! checks every value that it reads, and returns a [`LoadReport`]. A load may have to
 //! [survive](LoadOptions::survive) a server's end. Then it waits until the server answers again,
-//! and checks every acknowledged write. [`against`] compares the same load on a stock Redis and on
+//! and checks every acknowledged write.
+//!
+//! [`against`] compares the same load on a stock Redis and on
 //! Ebbtide's server.
 
 pub mod against;

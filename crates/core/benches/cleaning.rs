@@ -1,7 +1,7 @@
-//! Simulates two ways to write changed pages: into the holes that other pages have left, as
-//! [`Placement`] does, or into whole segments that are cleaned first.
+//! Simulates two ways to write changed pages. [`Placement`] writes them into the holes that other
+//! pages have left. The other way is to write whole segments, which are cleaned first.
 //!
-//! `cargo run --release -p ebbtide-core --example cleaning`. LRU has 3% of the pages. Accesses are
+//! `cargo bench -p ebbtide-core --bench cleaning`. LRU has 3% of the pages. Accesses are
 //! Zipf 0.99, and pages of similar popularity lie anywhere. Victims leave 64 at a time. Cleaning
 //! reads the live pages of the emptiest segment in one request and writes them with the next
 //! victims. It runs while fewer than four segments are free.
