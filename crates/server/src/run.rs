@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{PAGE_BYTES, Stop, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
-use ebbtide_engine::{Engine, EngineError, Larger, Network, Options};
+use ebbtide_engine::{Budget, Engine, EngineError, Larger, Network, Options};
 use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -51,6 +51,10 @@ const PAGES_MAX: u64 = 1 << 31;
 
 /// Minimum number of spare places. A large store has a quarter of its pages.
 const SPARE_PAGES_MIN: u64 = 1024;
+
+/// The fewest frames of a core. A transaction stores to at most an eighth of all frames. One that
+/// puts a member into a sorted set may split three pages at each of three levels of two trees.
+const FRAMES_PER_CORE_MIN: usize = 8 * (3 * 3 * 2 + 2);
 
 /// The most cores.
 const CORES_MAX: usize = 256;
@@ -401,6 +405,7 @@ fn open(
     let dram_bytes = options.dram_bytes.saturating_sub(beside);
     let mut engine = Options::new(dram_bytes as usize);
     engine.cores = options.cores;
+    engine.frames_min = FRAMES_PER_CORE_MIN * options.cores;
     engine.cpus.clone_from(&options.cpus);
     engine.durability = Some(options.durability);
     engine.device_path = options.device_path;
@@ -418,10 +423,6 @@ fn open(
         }
         other => ServeError::Engine(other),
     };
-    ebbtide_engine::Budget::divide(&engine, pages).map_err(failed)?;
-    if let Some(found_bytes) = kept {
-        grow(&options.data, (found_bytes, capacity_bytes), watch)?;
-    }
     let new = NewStore {
         path: options.data.clone(),
         offset: 0,
@@ -430,13 +431,18 @@ fn open(
         tag: if keeps { STORE_TAG } else { TAG_GONE }.into(),
         force: options.force || other,
     };
+    let log_bytes = (capacity_bytes / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+    match keeps {
+        true => Budget::of_new(&engine, &new, log_bytes),
+        false => Budget::divide(&engine, pages),
+    }
+    .map_err(failed)?;
+    if let Some(found_bytes) = kept {
+        grow(&options.data, (found_bytes, capacity_bytes), watch)?;
+    }
     let store = match (keeps, found) {
         (true, Some(_)) => Store::open(&options.data, 0, Access::Exclusive)?,
-        (true, None) => {
-            let log_bytes =
-                (capacity_bytes / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
-            Store::create_persistent(&new, log_bytes)?
-        }
+        (true, None) => Store::create_persistent(&new, log_bytes)?,
         (false, _) => Store::create_blank(&new)?,
     };
     let store = Arc::new(store);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ebbtide_core::Stop;
+use ebbtide_engine::EngineError;
 use ebbtide_server::log::Log;
 use ebbtide_server::{ServeError, ServeOptions, serve};
 use rand::{Rng, SeedableRng};
@@ -188,6 +189,37 @@ fn a_server_that_would_promise_too_much_does_not_start() {
     assert!(matches!(error, ServeError::Dram(_)), "{error}");
     let error = refused(|options| options.capacity_bytes = Some(4096));
     assert!(matches!(error, ServeError::Capacity { .. }), "{error}");
+}
+
+/// With fewer frames than the pages that its clients change, a server would read pages for ever.
+#[test]
+fn the_least_dram_that_a_refusal_names_is_enough_for_many_clients() {
+    const CAPACITY: Option<u64> = Some(512 << 20);
+    let error = refused(|options| {
+        (options.capacity_bytes, options.dram_bytes) = (CAPACITY, 5 << 20);
+    });
+    let ServeError::Dram(EngineError::BudgetTooSmall { needed_bytes, .. }) = error else {
+        panic!("{error}")
+    };
+    let server = Server::start(|options| {
+        (options.capacity_bytes, options.dram_bytes) = (CAPACITY, needed_bytes as u64);
+    });
+    std::thread::scope(|scope| {
+        for client in 0..30 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut connection = server.client();
+                for number in 0..300 {
+                    let (set, score) = ((client + number) % 50, number * 7_919 % 300);
+                    let added = format!("zadd set:{set} {score} member:{client}:{number}");
+                    assert_eq!(connection.call(&added), Reply::Integer(1));
+                }
+            });
+        }
+    });
+    let mut client = server.client();
+    let count = |set| client.call(&format!("zcard set:{set}"));
+    assert_eq!((0..50).map(count).collect::<Vec<_>>(), vec![Reply::Integer(180); 50]);
 }
 
 #[test]
