@@ -124,8 +124,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
     hints: bool,
     /// Also run Ebbtide over a store that survives crashes. Transactions are acknowledged when they
-    /// are durable (always) or at once (none). every:TIME acknowledges at once, and they are
-    /// durable after at most that time, such as every:1s
+    /// are durable (always) or at once (none, every:TIME). With every:TIME, such as every:1s, they
+    /// are durable after at most that time
     #[arg(long, value_name = "POLICY")]
     durability: Option<Policy>,
     /// Placement of keys: pages (popular keys share pages at random places), or keys (each key at a

@@ -48,8 +48,8 @@ pub(crate) struct Arguments {
     /// Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// When a change is acknowledged. always: once it survives a crash. every:TIME: at once, and a
-    /// crash loses at most that time. none: at once, and the server starts empty
+    /// When a change is acknowledged: always (once it survives a crash), every:TIME or none (at
+    /// once). A crash loses at most TIME. With none, the server always starts empty
     #[arg(long, default_value = "every:1s")]
     durability: Policy,
     /// Password of the default user, which clients must give

@@ -74,7 +74,7 @@ impl Budget {
         Budget::divide_beside(options, header.pages, &beside)
     }
 
-    /// As [`divide`](Budget::divide). `beside` returns the bytes of other parts under given options.
+    /// As [`divide`](Budget::divide). `beside` returns the bytes of other parts for options.
     fn divide_beside(
         options: &Options,
         pages: u64,

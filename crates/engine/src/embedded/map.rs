@@ -177,8 +177,9 @@ impl<Order> Map<Order> {
 
     /// Makes all `changes` as one transaction, in their order: each is a key with its new value, or
     /// `None` to remove it. Values above 32,704 bytes may be among them. The rest must fit in a
-    /// transaction: the least of 4 MiB, a sixteenth of the log and a 32nd of the DRAM budget, and
-    /// at least 64 KiB. It may change an eighth of the pages in the cache.
+    /// transaction. Its bound is 4 MiB, a sixteenth of the log or a 32nd of the DRAM budget,
+    /// whichever is least. It is never below 64 KiB. It may change an eighth of the pages in the
+    /// cache.
     ///
     /// ```
     /// # use ebbtide_engine::embedded as ebbtide;
