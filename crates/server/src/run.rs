@@ -405,7 +405,6 @@ fn open(
     let dram_bytes = options.dram_bytes.saturating_sub(beside);
     let mut engine = Options::new(dram_bytes as usize);
     engine.cores = options.cores;
-    engine.frames_min = FRAMES_PER_CORE_MIN * options.cores;
     engine.cpus.clone_from(&options.cpus);
     engine.durability = Some(options.durability);
     engine.device_path = options.device_path;
@@ -431,12 +430,12 @@ fn open(
         tag: if keeps { STORE_TAG } else { TAG_GONE }.into(),
         force: options.force || other,
     };
-    let log_bytes = (capacity_bytes / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
-    match keeps {
-        true => Budget::of_new(&engine, &new, log_bytes),
-        false => Budget::divide(&engine, pages),
-    }
-    .map_err(failed)?;
+    let log_bytes = match keeps {
+        true => (capacity_bytes / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()),
+        false => 0,
+    };
+    let frames_min = FRAMES_PER_CORE_MIN * options.cores;
+    Budget::of_new(&engine, &new, log_bytes, frames_min).map_err(failed)?;
     if let Some(found_bytes) = kept {
         grow(&options.data, (found_bytes, capacity_bytes), watch)?;
     }

@@ -38,17 +38,25 @@ pub struct Budget {
     pub cores_bytes: usize,
 }
 
+/// What a budget must hold besides the engine. `frames` is the least number of frames. `beside`
+/// returns the bytes of other parts under given options.
+#[derive(Clone, Copy)]
+struct Needs<'a> {
+    frames: usize,
+    beside: &'a dyn Fn(&Options) -> usize,
+}
+
 impl Budget {
     /// Divides the budget of `options` for an address space of `pages` pages.
     ///
     /// # Errors
     /// When the budget does not hold even the required parts.
     pub fn divide(options: &Options, pages: u64) -> Result<Budget, EngineError> {
-        Budget::divide_beside(options, pages, &|_| 0)
+        Budget::divide_beside(options, pages, Needs { frames: 0, beside: &|_| 0 })
     }
 
-    /// As [`divide`](Budget::divide), for a persistent store that is new and has a log of
-    /// `log_bytes`.
+    /// As [`divide`](Budget::divide), for a new store with a log of `log_bytes` and with at least
+    /// `frames` frames. A store with 0 bytes of log does not survive crashes.
     ///
     /// # Errors
     /// As [`divide`](Budget::divide).
@@ -56,29 +64,33 @@ impl Budget {
         options: &Options,
         new: &NewStore,
         log_bytes: u64,
+        frames: usize,
     ) -> Result<Budget, EngineError> {
-        Budget::of_store(options, &new.persistent_header(log_bytes))
+        Budget::of_store(options, &new.persistent_header(log_bytes), frames)
     }
 
-    /// As [`divide`](Budget::divide), for the store with this header. A log has its part of the
-    /// budget.
+    /// As [`divide`](Budget::divide), for the store with this header and with at least `frames`
+    /// frames. A log has its part of the budget.
     ///
     /// # Errors
     /// As [`divide`](Budget::divide).
-    pub(crate) fn of_store(options: &Options, header: &Header) -> Result<Budget, EngineError> {
+    pub(crate) fn of_store(
+        options: &Options,
+        header: &Header,
+        frames: usize,
+    ) -> Result<Budget, EngineError> {
         let beside = |options: &Options| {
             let fibers = options.cores * options.threads_per_core();
             let log = |geometry| Persist::dram_bytes(&geometry, fibers, options.dram_bytes);
             header.persist().map_or(0, log)
         };
-        Budget::divide_beside(options, header.pages, &beside)
+        Budget::divide_beside(options, header.pages, Needs { frames, beside: &beside })
     }
 
-    /// As [`divide`](Budget::divide). `beside` returns the bytes of other parts for options.
     fn divide_beside(
         options: &Options,
         pages: u64,
-        beside: &dyn Fn(&Options) -> usize,
+        needs: Needs<'_>,
     ) -> Result<Budget, EngineError> {
         check(options)?;
         if !(1..=SLOTS_MAX).contains(&pages) {
@@ -101,14 +113,14 @@ impl Budget {
             let tuning = &options.tuning;
             division(options, frames, pages).memory_bytes(tuning.admission, tuning.replacement)
         };
-        let fixed_bytes = states_bytes + cores_bytes + beside(options);
+        let fixed_bytes = states_bytes + cores_bytes + (needs.beside)(options);
         let needed =
             |frames: usize| fixed_bytes + policy_bytes(frames) + Cache::frames_bytes(frames);
-        let frames_min = options.frames_min.max(options.cores * FRAMES_PER_CORE_MIN);
+        let frames_min = needs.frames.max(options.cores * FRAMES_PER_CORE_MIN);
         if needed(frames_min) > options.dram_bytes {
             // More DRAM has more threads and a larger log, which take some of it.
             let more = Options { dram_bytes: needed(frames_min), ..options.clone() };
-            return Err(match Budget::divide_beside(&more, pages, beside) {
+            return Err(match Budget::divide_beside(&more, pages, needs) {
                 Err(EngineError::BudgetTooSmall { needed_bytes, .. }) => {
                     too_small(options, needed_bytes, pages)
                 }

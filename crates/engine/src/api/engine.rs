@@ -321,7 +321,7 @@ impl Engine {
             false => marks.mark_dirty().map_err(io::Error::other),
         });
         let mut options = options.clone();
-        let frames = Budget::of_store(&options, &header)?.frames;
+        let frames = Budget::of_store(&options, &header, 0)?.frames;
         let fibers = options.cores * options.threads_per_core();
         let dram_bytes = options.dram_bytes;
         if let Some(geometry) = geometry {

@@ -29,8 +29,6 @@ pub struct Options {
     /// The DRAM budget in bytes. It includes frames, page states, the policy's memory, stacks and
     /// buffers.
     pub dram_bytes: usize,
-    /// The fewest frames. A budget that has less is an error. Every core has at least four.
-    pub frames_min: usize,
     /// Cores to run jobs on, each a kernel thread.
     pub cores: usize,
     /// The CPUs to pin the cores to, one for each. If empty, the kernel places them.
@@ -67,7 +65,6 @@ impl Options {
     pub fn new(dram_bytes: usize) -> Options {
         Options {
             dram_bytes,
-            frames_min: 0,
             cores: 1,
             cpus: Vec::new(),
             stack_bytes: 64 << 10,

@@ -134,7 +134,7 @@ impl Builder {
         let layout = self.layout()?;
         let dram = size_of("dram", self.dram.as_deref(), DRAM)?;
         let mut options = Options::new(usize::try_from(dram.0).unwrap_or(usize::MAX));
-        (options.cores, options.frames_min) = (self.cores, FRAMES_MIN);
+        options.cores = self.cores;
         let policy = self.durability.as_deref().map(str::parse::<Policy>).transpose();
         options.durability = policy.map_err(|error| Error::option("durability", error))?;
         let start = |replace| Open::start(self.file(layout, &options, replace)?, &options, layout);
@@ -215,7 +215,7 @@ impl Builder {
 
 /// The frames that the budget of `options` has for the store with this header.
 pub(super) fn frames_of(options: &Options, header: &Header) -> Result<usize, Error> {
-    let budget = Budget::of_store(options, header);
+    let budget = Budget::of_store(options, header, FRAMES_MIN);
     Ok(budget.map_err(Error::of_engine)?.frames)
 }
 
