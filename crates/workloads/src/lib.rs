@@ -79,7 +79,7 @@ pub use array_swap::{ArraySwap, Element, Swap};
 pub use graph::{ConnectedComponents, ConnectedComponentsShards, PageRank, PageRankShards};
 pub use gups::{Gups, GupsFromOne};
 pub use hash_table::{Entry, HashTable};
-pub use keys::Scatter;
+pub use keys::{SKEWS, Scatter};
 pub use kind::Kind;
 pub use line_access::{AccessedLine, LineAccess, RandomRead, RandomWrite, SeqRead, SeqWrite};
 pub use line_benchmark::Lines;

@@ -6,8 +6,8 @@ use ebbtide_core::{Memory, PageId, UnknownName, brief, find_by_name, serde};
 use thiserror::Error;
 
 use crate::{
-    Accesses, ArraySwap, Corrupt, HashTable, Kind, Named, PageBytes, RedBlackTree, Replay, Shape,
-    Tatp, Workload,
+    Accesses, ArraySwap, Corrupt, HashTable, Kind, Named, PageBytes, RedBlackTree, Replay, SKEWS,
+    Shape, Tatp, Workload,
 };
 
 /// An error of building a program.
@@ -186,7 +186,7 @@ impl Kind {
     /// # Errors
     /// [`ShapeError`] when the program cannot have this shape.
     pub fn build(self, shape: &Shape) -> Result<Program, ShapeError> {
-        if !(0.0..=10.0).contains(&shape.theta) {
+        if !SKEWS.contains(&shape.theta) {
             return Err(ShapeError::Theta(shape.theta));
         }
         if !(self.min_bytes()..=Kind::MAX_BYTES).contains(&shape.dataset_bytes) {

@@ -63,10 +63,10 @@ struct Capture {
     #[arg(long, value_name = "SIZE,WAYS", value_parser = cache, default_value = "1MiB,16")]
     llc: CacheShape,
     /// Cycles per instruction. With --ghz it turns the instructions before an entry into its time
-    #[arg(long, value_parser = positive, default_value = "1")]
+    #[arg(long, value_parser = rate, default_value = "1")]
     cpi: f64,
     /// Clock rate of the core in GHz
-    #[arg(long, value_parser = positive, default_value = "2")]
+    #[arg(long, value_parser = rate, default_value = "2")]
     ghz: f64,
     /// Program to trace, with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -82,7 +82,7 @@ fn cache(text: &str) -> Result<CacheShape, String> {
     shape.ok_or_else(|| format!("'{text}' is no cache; expected something like 1MiB,16"))
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+fn rate(text: &str) -> Result<f64, String> {
     let number = numbers::number(text)?;
     let is_possible = (1e-3..=1e3).contains(&number);
     is_possible.then_some(number).ok_or_else(|| "expected 0.001 to 1000".to_string())

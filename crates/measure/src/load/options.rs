@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ebbtide_core::Stopped;
+use ebbtide_workloads::SKEWS;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -181,7 +182,7 @@ impl LoadOptions {
             let given = format!("{least} to {most}");
             return bad("--value", given, "at least 16 bytes and at most 512 MiB, the least first");
         }
-        if !(0.0..=10.0).contains(&self.zipf) {
+        if !SKEWS.contains(&self.zipf) {
             return bad("--zipf", self.zipf.to_string(), "0 to 10");
         }
         for (option, share) in [("--writes", self.writes), ("--deletes", self.deletes)] {

@@ -10,6 +10,7 @@ use ebbtide_core::prefetch::{PrefetcherKind, Preset};
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{Bytes, PAGE_BYTES, Span, UnknownName, brief, choice};
+use ebbtide_workloads::SKEWS;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -446,7 +447,7 @@ pub(crate) fn needed<'a, T>(
 }
 
 /// The longest time of a key in microseconds: a second.
-const US: f64 = 1e6;
+const SECOND_US: f64 = 1e6;
 
 impl Config {
     /// Checks the values that every machine needs.
@@ -466,8 +467,8 @@ impl Config {
             format!("less than dataset.size, {}", self.dataset.size),
         )?;
         let interval = self.workload.miss_interval_us;
-        let sane = interval > 0.0 && interval <= US;
-        let expected = format!("more than 0, at most {US}");
+        let sane = interval > 0.0 && interval <= SECOND_US;
+        let expected = format!("more than 0, at most {SECOND_US}");
         require(sane, "workload.miss_interval_us", brief(interval), expected)?;
         self.mos.as_ref().map_or(Ok(()), Mos::check)?;
         if let Some(log) = &self.write_log {
@@ -477,7 +478,7 @@ impl Config {
             promotion.check(self.dataset.size)?;
         }
         let theta = self.workload.theta;
-        require((0.0..=10.0).contains(&theta), "workload.theta", brief(theta), "0 to 10")?;
+        require(SKEWS.contains(&theta), "workload.theta", brief(theta), "0 to 10")?;
         let share = self.workload.lru_share.unwrap_or(1.0);
         require(
             share > 0.0 && share <= 1.0,
@@ -549,8 +550,8 @@ impl Config {
             require((least..=most).contains(&value), key, value, expected)?;
         }
         let ripe = switch.ripe_after_us.unwrap_or(0.0);
-        let expected = format!("0 to {US}");
-        require((0.0..=US).contains(&ripe), "switch.ripe_after_us", brief(ripe), expected)?;
+        let expected = format!("0 to {SECOND_US}");
+        require((0.0..=SECOND_US).contains(&ripe), "switch.ripe_after_us", brief(ripe), expected)?;
         if let Some(device) = &self.device {
             for (key, value, least, most) in [
                 ("device.index_ns", device.index_ns, 0, 1_000_000),

@@ -5,6 +5,8 @@
 
 mod ranks;
 
+use std::ops::RangeInclusive;
+
 use ebbtide_core::choice;
 use rand_pcg::Pcg64Mcg;
 
@@ -12,6 +14,10 @@ use crate::permutation::Permutation;
 use ebbtide_structures::hash::mix;
 
 pub(crate) use ranks::Ranks;
+
+/// The skews that a run may have, from a uniform popularity on. With 10, nearly all draws are the
+/// first rank.
+pub const SKEWS: RangeInclusive<f64> = 0.0..=10.0;
 
 choice! {
     /// How keys of different popularity are laid over pages.
