@@ -7,8 +7,8 @@
 //! victims. It runs while fewer than four segments are free.
 //!
 //! A request of n pages costs the kernel 2.75 + 0.2 n µs of CPU. That is a line through 3.0, 3.9
-//! and 5.9 µs, which writes of 1, 4 and 16 pages took. What an engine does for a page that moves is
-//! not in these figures.
+//! and 5.9 µs, which writes of 1, 4 and 16 pages took. These figures leave out the work of an
+//! engine for a page that moves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;

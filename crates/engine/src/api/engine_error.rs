@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ebbtide_core::counted;
 use ebbtide_core::durability::Policy;
 use thiserror::Error;
 
@@ -16,7 +17,9 @@ use crate::store::StoreError;
 pub enum EngineError {
     #[error(
         "a DRAM budget of {given_bytes} bytes is too small: page states, stacks and buffers for \
-         {pages} pages and {cores} cores need at least {needed_bytes} ({} MiB)",
+         {} and {} need at least {needed_bytes} ({} MiB)",
+        counted(pages, "page"),
+        counted(cores, "core"),
         needed_bytes.div_ceil(1 << 20)
     )]
     BudgetTooSmall { given_bytes: usize, needed_bytes: usize, pages: u64, cores: usize },

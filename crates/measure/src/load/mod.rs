@@ -5,8 +5,7 @@
 //! [survive](LoadOptions::survive) a server's end. Then it waits until the server answers again,
 //! and checks every acknowledged write.
 //!
-//! [`against`] compares the same load on a stock Redis and on
-//! Ebbtide's server.
+//! [`against`] compares the same load on a stock Redis and on Ebbtide's server.
 
 pub mod against;
 mod connection;

@@ -150,7 +150,7 @@ fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
 /// Keys that no shipped design sets.
 const OPTIONAL: &str = "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0, lru_share = 0 }\nswitch = { ripe_after_us = 0 }";
 
-/// All keys: those of any shipped design, and the optional ones.
+/// The keys of all shipped designs, and the optional keys.
 static KEYS: LazyLock<Table> = LazyLock::new(|| {
     let mut all: Table = OPTIONAL.parse().expect("TOML");
     for design in ALL {

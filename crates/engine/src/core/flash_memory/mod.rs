@@ -182,8 +182,8 @@ impl Local {
         (missed.len(), missed.first().and_then(|first| first.at))
     }
 
-    /// True if the core, busy as `drive` says, need not look at its backside at `now`. Its `missed`
-    /// fibers are those of [`note_halt`](Local::note_halt).
+    /// True if the core, busy as `drive` says, need not look at its backside at `now`.
+    /// [`note_halt`](Local::note_halt) returns its `missed` fibers.
     pub(crate) fn may_rest(&self, missed: (usize, Option<Time>), drive: Drive, now: Time) -> bool {
         self.await_others.get() == 0 && self.rest.get().permits(missed, drive, now)
     }
