@@ -533,7 +533,7 @@ macro_rules! for_each_command {
          maxmemory-policy, notify-keyspace-events, acl-pubsub-default, and the settings of SLOWLOG, LATENCY \
          and ACL LOG. RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
-        "Copies the value and expiry of a key to another key. A crash may keep a part of a large collection.";
+        "Copies the value and expiry of a key to another key.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
         "Returns the number of keys in the database. Expired keys count until they are removed.";
     Decr "decr" 2 Write (1 1 1) "string" "1.0.0" strings::decr,
