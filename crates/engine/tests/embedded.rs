@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
+use ebbtide_core::durability::Policy;
+use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use ebbtide_engine::embedded::{
     Builder, Error, MAPS_MAX, OrderedMap, Store, VALUE_BYTES_MAX, order_bytes_for,
 };
-use ebbtide_engine::store::{NewStore, Store as File};
+use ebbtide_engine::store::{Access, NewStore, Store as File};
+use ebbtide_engine::{Engine, FlashMemory, Options};
 use proptest::prelude::*;
 
 fn small(path: &Path) -> Builder {
@@ -424,6 +428,45 @@ fn a_new_store_has_its_layout_after_a_crash_under_any_policy() {
     // Its size is not given.
     let store = small(&path).open().unwrap();
     assert!(store.map("m").unwrap().is_empty().unwrap());
+}
+
+/// Runs `job` on the memory of a closed store.
+fn on_memory<R: Send + 'static>(
+    path: &Path,
+    job: impl FnOnce(&mut FlashMemory<'_>) -> R + Send + 'static,
+) -> R {
+    let file = Arc::new(File::open(path, 0, Access::Exclusive).unwrap());
+    let options = Options { durability: Some(Policy::Always), ..Options::new(8 << 20) };
+    let jobs = Arc::new(Engine::open(&file, &options).unwrap()).start().unwrap();
+    let result = jobs.submit(job).wait().unwrap();
+    jobs.stop().unwrap();
+    result
+}
+
+/// The place of the word that names the keyspace. Its last byte is the version.
+fn name_at(memory: &mut FlashMemory<'_>) -> Addr {
+    let [_, structure_pages]: [u64; 2] = memory.load(Addr(0));
+    Addr((1 + structure_pages) * PAGE_BYTES as u64)
+}
+
+/// Builds that know only the older version would take values of the current one for their own.
+#[test]
+fn a_store_of_an_older_version_becomes_one_of_the_current_version_when_it_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    new(&path).map("m").unwrap().insert("a", "1").unwrap();
+    let current = on_memory(&path, |memory| {
+        let at = name_at(memory);
+        let current: u64 = memory.load(at);
+        memory.transaction(|memory| memory.store(at, current - (1 << 56))).unwrap();
+        current
+    });
+    assert_eq!(small(&path).open().unwrap().map("m").unwrap().get("a").unwrap().unwrap(), b"1");
+    let name = on_memory(&path, |memory| {
+        let at = name_at(memory);
+        memory.load::<u64>(at)
+    });
+    assert_eq!(name, current);
 }
 
 /// A change frees what it has written for itself when it fails. It does not take that for room.

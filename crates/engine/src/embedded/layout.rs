@@ -126,11 +126,12 @@ impl Layout {
             return Err(damaged(NotKeyspace::Other));
         }
         let keys = Keyspace::open(memory, found.keys()).map_err(damaged)?;
-        if found.pages() == pages {
-            return Ok((keys, found, false));
-        }
         let larger = found.larger(pages);
         let (keys, lsn) = memory.transaction(|memory| {
+            keys.upgrade(memory);
+            if larger == found {
+                return keys;
+            }
             larger.store(memory);
             keys.grown(memory, larger.key_pages)
         })?;
