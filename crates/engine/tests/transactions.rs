@@ -16,6 +16,7 @@ use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Jobs, Options};
 use ebbtide_structures::{Region, latch};
+use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -230,6 +231,56 @@ fn a_transaction_may_read_more_pages_than_dram_holds() {
         assert_eq!(sum.wait().unwrap(), PAGES * (PAGES - 1));
         jobs.stop().unwrap();
     }
+}
+
+/// Each of them needs an eighth of all frames at its commit. Together they need many times what
+/// there is.
+fn large_transactions_of_many_jobs_end(cores: usize) {
+    const JOBS: u64 = 48;
+    const ROUNDS: u64 = 3;
+    let folder = folder();
+    let mut options = options(cores);
+    (options.dram_bytes, options.tuning.threads) = (12 << 20, Some(JOBS as usize));
+    let store = create(&folder.path().join("store"));
+    let engine = Arc::new(Engine::open(&store, &options).unwrap());
+    common::watch(&engine);
+    let stored = engine.budget().frames as u64 / 8;
+    assert!(JOBS * stored > 4 * engine.budget().frames as u64 && stored > 16);
+    let jobs = engine.start().unwrap();
+    let counts = |job: u64| {
+        move |memory: &mut FlashMemory<'_>| {
+            let mut random = Pcg64Mcg::seed_from_u64(job);
+            for _ in 0..ROUNDS {
+                let pages = sample(&mut random, PAGES as usize, stored as usize);
+                let adds = |memory: &mut FlashMemory<'_>| {
+                    for page in pages.iter() {
+                        let at = word(page as u64, job);
+                        let count: u64 = memory.load(at);
+                        memory.store(at, count + 1);
+                    }
+                };
+                memory.transaction(adds).unwrap();
+            }
+        }
+    };
+    let all: Vec<_> = (0..JOBS).map(|job| jobs.submit(counts(job))).collect();
+    all.into_iter().for_each(|job| job.wait().unwrap());
+    let sum = jobs.submit(|memory| {
+        let words = (0..PAGES).flat_map(|page| (0..JOBS).map(move |job| word(page, job)));
+        words.map(|at| memory.load::<u64>(at)).sum::<u64>()
+    });
+    assert_eq!(sum.wait().unwrap(), JOBS * ROUNDS * stored);
+    jobs.stop().unwrap();
+}
+
+#[test]
+fn large_transactions_of_many_jobs_end_on_one_core() {
+    large_transactions_of_many_jobs_end(1);
+}
+
+#[test]
+fn large_transactions_of_many_jobs_end_on_two_cores() {
+    large_transactions_of_many_jobs_end(2);
 }
 
 /// Moves money between two of `accounts`, whose latches and balances lie in pages of their own.

@@ -4,6 +4,7 @@
 //! its lock. One thread (`log_writer`) writes and flushes. A job that waits for either gives up its
 //! core.
 
+mod commit_turns;
 mod file_disk;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::cache::Cache;
 use crate::store::{Store, StoreError};
 use crate::sync::job_table::Does;
 use crate::sync::mailbox::Waiter;
+use commit_turns::CommitTurns;
 pub(crate) use file_disk::FileDisk;
 
 /// The log is flushed at least this often.
@@ -177,6 +179,7 @@ pub(crate) struct Persist {
     pub(crate) reads_max: usize,
     /// Pages that a checkpoint waits for: any core writes them.
     pub(crate) to_clean: SegQueue<PageId>,
+    pub(crate) turns: CommitTurns,
 }
 
 impl Persist {
@@ -245,6 +248,7 @@ impl Persist {
             pages_max: (frames / 8).clamp(1, limits.unmapped_pages_max),
             reads_max: READS_MAX_MIN.max(READS_PER_FRAME * frames),
             to_clean: SegQueue::new(),
+            turns: CommitTurns::default(),
         })
     }
 
@@ -311,11 +315,15 @@ impl Persist {
         Ok(Committed::Done(lsn, std::mem::take(&mut guarded.starved)))
     }
 
-    /// The fibers that wait for the log, and for room in it.
-    pub(crate) fn waiting(&self) -> [(Does, Vec<Waiter>); 2] {
+    /// The fibers that wait for the log, for room in it, and for a turn to commit.
+    pub(crate) fn waiting(&self) -> [(Does, Vec<Waiter>); 3] {
         let guarded = self.lock();
         let waiting = guarded.waiting.iter().map(|(_, waiter)| *waiter).collect();
-        [(Does::WaitsForLog, waiting), (Does::WaitsForRoom, guarded.starved.clone())]
+        [
+            (Does::WaitsForLog, waiting),
+            (Does::WaitsForRoom, guarded.starved.clone()),
+            (Does::WaitsForTurn, self.turns.waiting()),
+        ]
     }
 
     /// Refuses transactions from now on, because pages cannot be written for this reason. With

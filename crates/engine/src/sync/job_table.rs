@@ -63,6 +63,9 @@ pub enum Does {
     WaitsForLog,
     /// It waits for room in the log.
     WaitsForRoom,
+    /// It waits until another transaction has committed, because DRAM does not hold the pages of
+    /// both.
+    WaitsForTurn,
     /// It could go on, and waits for its core.
     WaitsForCore,
 }
@@ -75,6 +78,9 @@ impl fmt::Display for Does {
             Does::WaitsOnWord(at) => write!(f, "waits on the word at {:#x}", at.0),
             Does::WaitsForLog => f.write_str("waits until a transaction is on the device"),
             Does::WaitsForRoom => f.write_str("waits for room in the log"),
+            Does::WaitsForTurn => {
+                f.write_str("waits until another large transaction has committed")
+            }
             Does::WaitsForCore => f.write_str("waits for its core"),
         }
     }

@@ -13,6 +13,10 @@ use super::{Again, Transaction};
 use crate::core::flash_memory::FlashMemory;
 use crate::persist::{Committed, Persist};
 
+/// How often a commit looks for all its pages in DRAM before it waits for a turn. They are absent
+/// once if they have left since the body used them. More often only if other jobs evict them.
+const GATHERS_WITHOUT_TURN: u32 = 4;
+
 /// Pages that were [claimed](crate::miss::Backside::claim), with their frames.
 type Claims = SmallVec<[(PageId, FrameId); 8]>;
 
@@ -65,7 +69,7 @@ impl<'a> FlashMemory<'a> {
         needed: &[PageId],
         reads: &Reads<'_>,
     ) -> Result<Committed<Look>, TransactionError> {
-        let (places, claimed) = self.places_of(needed, &transaction.forgotten);
+        let (places, claimed) = self.places_of(persist, transaction, needed);
         let pool = &self.local.shared.pool;
         // All under the journal's lock: who has committed under one of these latches before had
         // taken it, and its word tells.
@@ -82,17 +86,28 @@ impl<'a> FlashMemory<'a> {
     }
 
     /// Returns the frames of `needed` pages, inside an epoch that begins here. The frames stay
-    /// until its end, even if a page is given up in between. Absent pages that are `forgotten` are
-    /// claimed instead of read, and their frames are returned as well.
-    fn places_of(&mut self, needed: &[PageId], forgotten: &[PageId]) -> (Places, Claims) {
+    /// until its end, even if a page is given up in between. Absent pages that the transaction
+    /// forgot are claimed instead of read, and their frames are returned as well.
+    fn places_of(
+        &mut self,
+        persist: &Persist,
+        transaction: &mut Transaction,
+        needed: &[PageId],
+    ) -> (Places, Claims) {
+        let mut gathers = 0;
         loop {
+            if gathers == GATHERS_WITHOUT_TURN && !transaction.has_turn {
+                self.await_turn(persist);
+                transaction.has_turn = true;
+            }
+            gathers += 1;
             self.presence.enter();
             let found: SmallVec<[Option<FrameId>; 16]> =
                 needed.iter().map(|&page| self.hit_path.find(page)).collect();
             let absent = needed.iter().zip(&found).filter(|(_, frame)| frame.is_none());
             let absent: SmallVec<[PageId; 8]> = absent.map(|(page, _)| *page).collect();
             let mut read = absent.clone();
-            read.retain(|page| !forgotten.contains(page));
+            read.retain(|page| !transaction.forgotten.contains(page));
             if read.is_empty() {
                 if let Some(claimed) = self.claim(&absent) {
                     let mut fresh = claimed.iter().map(|(_, frame)| *frame);

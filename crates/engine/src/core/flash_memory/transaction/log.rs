@@ -85,7 +85,14 @@ impl FlashMemory<'_> {
         Ok(())
     }
 
-    /// Suspends the fiber until the log writer wakes it.
+    /// Waits until no other commit has the turn.
+    pub(super) fn await_turn(&mut self, persist: &Persist) {
+        while !persist.turns.is_turn_of(self.waiter()) {
+            self.halt_for_log();
+        }
+    }
+
+    /// Suspends the fiber until the log writer wakes it, or who had the turn before.
     pub(super) fn halt_for_log(&mut self) {
         self.publish_accesses();
         self.local.log_waiters.set(self.local.log_waiters.get() + 1);

@@ -45,6 +45,8 @@ pub(crate) struct Transaction {
     forgotten: Vec<PageId>,
     /// Room reserved in the log until the commit, in bytes of words.
     reserved: Option<usize>,
+    /// Whether its commit has the turn, and no other one may take the frames of its pages.
+    has_turn: bool,
     /// Why this run does not count. Later actions of its body do not change that.
     ended: Option<End>,
 }
@@ -435,8 +437,11 @@ impl FlashMemory<'_> {
         Ok(())
     }
 
-    /// Releases the reservation and the latches of a transaction that is over.
+    /// Releases the turn, the reservation and the latches of a transaction that is over.
     fn give_back(&mut self, persist: &Persist, transaction: &Transaction) {
+        if transaction.has_turn {
+            self.wake_starved(persist.turns.end().into_iter().collect());
+        }
         if let Some(reserved) = transaction.reserved {
             self.wake_starved(persist.release(reserved));
         }
@@ -455,12 +460,14 @@ impl FlashMemory<'_> {
         if over.set.bytes() > KEPT_BYTES_MAX || reads > KEPT_READS_MAX {
             return;
         }
-        let Transaction { set, latches, checked, forgotten, reserved, ended } = &mut *over;
+        let Transaction { set, latches, checked, forgotten, reserved, has_turn, ended } =
+            &mut *over;
         set.clear();
         latches.clear();
         checked.clear();
         forgotten.clear();
         *reserved = None;
+        *has_turn = false;
         *ended = None;
         let mut spare = self.local.spare_transactions.take();
         spare.push(over);
