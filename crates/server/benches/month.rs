@@ -10,6 +10,8 @@ use std::path::PathBuf;
 mod client;
 #[path = "../tests/server/month.rs"]
 mod month;
+#[path = "../tests/server/month_collections.rs"]
+mod month_collections;
 #[path = "neighbours/served.rs"]
 mod served;
 

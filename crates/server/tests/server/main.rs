@@ -30,6 +30,7 @@ mod models;
 mod monitor;
 mod monitoring;
 mod month;
+mod month_collections;
 mod months;
 mod pause;
 mod rdb;

@@ -8,9 +8,16 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Reply, encode, ok};
+use super::month_collections::Collections;
 
 /// Requests of a connection that are under way at once.
-const PIPELINE: usize = 64;
+pub(crate) const PIPELINE: usize = 64;
+
+/// After the last key is deleted, all flash is free again within this time.
+const FREED_WITHIN: Duration = Duration::from_secs(30);
+
+/// The elements of all collections of one type take this part of the capacity.
+const COLLECTIONS_PART: u64 = 100;
 
 /// Bytes of a key's value, except large values.
 const VALUE_BYTES: std::ops::Range<usize> = 10..3_000;
@@ -70,13 +77,13 @@ impl std::fmt::Display for Row {
 
 /// A value, generated from these numbers.
 #[derive(Debug, Clone, Copy)]
-struct Value {
-    seed: u64,
-    bytes: usize,
+pub(crate) struct Value {
+    pub(crate) seed: u64,
+    pub(crate) bytes: usize,
 }
 
 impl Value {
-    fn write(self) -> Vec<u8> {
+    pub(crate) fn write(self) -> Vec<u8> {
         let mut bytes = vec![0; self.bytes];
         Pcg64Mcg::seed_from_u64(self.seed).fill_bytes(&mut bytes);
         bytes
@@ -91,6 +98,7 @@ struct Month<'a> {
     rng: Pcg64Mcg,
     client: Client,
     live: BTreeMap<String, Value>,
+    collections: Collections,
     next: u64,
     rows: Vec<Row>,
 }
@@ -99,18 +107,23 @@ struct Month<'a> {
 pub(crate) fn run(host: &mut dyn Host, scale: Scale, told: impl Fn(&Row)) -> Vec<Row> {
     let client = Client::connect(host.address());
     let (rng, live, rows) = (Pcg64Mcg::seed_from_u64(30), BTreeMap::new(), Vec::new());
-    let mut month = Month { host, scale, rng, client, live, next: 0, rows };
+    let collections = Collections::default();
+    let mut month = Month { host, scale, rng, client, live, collections, next: 0, rows };
     for round in 1..=scale.rounds {
-        let phases: [(&str, Phase); 10] = [
+        let phases: [(&str, Phase); 14] = [
             ("fill with 10 B to 3 KB", |month| month.fill()),
             ("overwrite with other sizes", |month| month.overwrite()),
             ("keys that expire", |month| month.expire()),
             ("delete half", |month| month.delete()),
             ("large values", |month| month.large()),
+            ("fill collections", |month| month.fill_collections()),
+            ("overwrite their elements", |month| month.overwrite_elements()),
+            ("delete half of their elements", |month| month.delete_elements()),
             ("connections", |month| month.connections()),
             ("backup under writes", |month| month.back_up()),
             ("restart", |month| month.restart(false)),
             ("kill", |month| month.restart(true)),
+            ("empty collections", |month| month.empty_collections()),
             ("clear", |month| month.clear()),
         ];
         for (name, phase) in phases {
@@ -134,7 +147,8 @@ impl Month<'_> {
     }
 
     fn live_bytes(&self) -> usize {
-        self.live.iter().map(|(key, value)| key.len() + value.bytes).sum()
+        let strings: usize = self.live.iter().map(|(key, value)| key.len() + value.bytes).sum();
+        strings + self.collections.bytes()
     }
 
     /// Sends requests in batches and expects `reply` to each.
@@ -212,6 +226,25 @@ impl Month<'_> {
         }
     }
 
+    fn fill_collections(&mut self) {
+        let bytes = self.scale.capacity_bytes / COLLECTIONS_PART;
+        self.collections.fill(&mut self.client, &mut self.rng, bytes as usize);
+    }
+
+    fn overwrite_elements(&mut self) {
+        for _ in 0..3 {
+            self.collections.overwrite(&mut self.client, &mut self.rng);
+        }
+    }
+
+    fn delete_elements(&mut self) {
+        self.collections.delete_half(&mut self.client);
+    }
+
+    fn empty_collections(&mut self) {
+        self.collections.empty(&mut self.client);
+    }
+
     fn connections(&mut self) {
         let address = self.host.address();
         for _ in 0..3 {
@@ -255,6 +288,12 @@ impl Month<'_> {
     fn clear(&mut self) {
         assert_eq!(self.client.call("flushdb"), ok());
         self.live.clear();
+        self.collections.clear();
+        let began = Instant::now();
+        while self.used_bytes() > self.scale.capacity_bytes / 100 {
+            assert!(began.elapsed() < FREED_WITHIN, "{} bytes are in use", self.used_bytes());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn info(&mut self, field: &str) -> String {
@@ -266,6 +305,11 @@ impl Month<'_> {
 
     fn number(&mut self, field: &str) -> u64 {
         self.info(field).parse().expect("a number")
+    }
+
+    /// Bytes of flash in use.
+    fn used_bytes(&mut self) -> u64 {
+        self.number("flash_bytes") - self.number("flash_bytes_free")
     }
 
     /// Checks all values, and that the server accepts a new one.
@@ -284,14 +328,15 @@ impl Month<'_> {
             }
             times.push(began.elapsed());
         }
+        self.collections.check(&mut self.client, &phase);
         assert_eq!(self.client.call("set writable yes"), ok(), "{phase}");
         assert_eq!(self.client.call("del writable"), Reply::Integer(1), "{phase}");
         times.sort_unstable();
-        let used = self.number("flash_bytes") - self.number("flash_bytes_free");
+        let used = self.used_bytes();
         let row = Row {
             phase,
             took,
-            keys: self.live.len(),
+            keys: self.live.len() + self.collections.len(),
             flash_per_byte: used as f64 / self.live_bytes().max(1 << 20) as f64,
             rss_bytes: self.number("used_memory_rss"),
             p999: times.get(times.len() * 999 / 1000).copied().unwrap_or_default(),

@@ -49,5 +49,5 @@ fn a_short_month_loses_nothing_and_leaves_the_server_writable() {
         kills: false,
     };
     let rows = run(&mut host, scale, |row| println!("{row}"));
-    assert_eq!(rows.len(), 10);
+    assert_eq!(rows.len(), 14);
 }
