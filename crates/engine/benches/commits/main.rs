@@ -26,7 +26,8 @@ use crate::mode::{Mode, Round, STORED_BYTES};
 use crate::spread::Spread;
 
 /// Jobs at once, and the policy of the store they run on (by its place in the list of stores).
-const SETTINGS: [(usize, usize); 6] = [(0, 64), (1, 64), (2, 64), (3, 1), (3, 16), (3, 64)];
+const SETTINGS: [(usize, usize); 8] =
+    [(0, 64), (1, 64), (2, 1), (2, 16), (2, 64), (3, 1), (3, 16), (3, 64)];
 
 /// The setting that the others are compared with, and the one that gives the time of a job.
 const EXTEND: usize = 0;
