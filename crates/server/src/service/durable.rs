@@ -41,7 +41,7 @@ impl CoreService {
             return;
         }
         let text = match &reason {
-            Some(reason) => format!("changes are refused, reads go on: {reason}"),
+            Some(reason) => format!("changes are refused, reads of saved values go on: {reason}"),
             None => "changes are taken and saved again".into(),
         };
         self.state.journal().tell("unsaved", text);
