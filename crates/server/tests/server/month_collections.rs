@@ -63,7 +63,8 @@ impl Collections {
             let mut requests = Vec::new();
             while there < bytes {
                 let (number, element) = (self.next, kind.draw(rng));
-                let place = if number % 2 == 0 { 0 } else { 1 + number / 2 % (OF_A_TYPE - 1) };
+                let place =
+                    if number.is_multiple_of(2) { 0 } else { 1 + number / 2 % (OF_A_TYPE - 1) };
                 requests.push(kind.add(place, number, element));
                 self.all.entry((kind, place)).or_default().insert(number, element);
                 self.next += 1;
@@ -119,7 +120,7 @@ impl Collections {
             let half = elements.len() / 2;
             let goes = |position: usize| match kind {
                 Type::List => position < half,
-                _ => position % 2 == 0,
+                _ => position.is_multiple_of(2),
             };
             let numbers = elements.keys().copied().enumerate();
             let numbers: Vec<u32> = numbers.filter(|(at, _)| goes(*at)).map(|(_, n)| n).collect();
