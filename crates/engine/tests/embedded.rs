@@ -469,7 +469,7 @@ fn a_store_of_an_older_version_becomes_one_of_the_current_version_when_it_is_ope
     assert_eq!(name, current);
 }
 
-/// A change frees what it has written for itself when it fails. It does not take that for room.
+/// A failed change frees what it has written for itself. It does not take that for room.
 #[test]
 fn large_values_that_do_not_fit_together_are_refused_together() {
     let folder = tempfile::tempdir().unwrap();

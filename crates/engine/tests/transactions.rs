@@ -233,8 +233,8 @@ fn a_transaction_may_read_more_pages_than_dram_holds() {
     }
 }
 
-/// Each of them needs an eighth of all frames at its commit. Together they need many times what
-/// there is.
+/// Each commit needs an eighth of all frames. All commits together need more than four times the
+/// frames that exist.
 fn large_transactions_of_many_jobs_end(cores: usize) {
     const JOBS: u64 = 48;
     const ROUNDS: u64 = 3;

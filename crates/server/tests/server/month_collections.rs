@@ -74,7 +74,7 @@ impl Collections {
         }
     }
 
-    /// Gives every element another value of another size. A stream has new entries instead.
+    /// Replaces every element with one of another size. A stream gets new entries instead.
     pub(crate) fn overwrite(&mut self, client: &mut Client, rng: &mut Pcg64Mcg) {
         for (&(kind, place), elements) in &mut self.all {
             let mut requests = Vec::new();
