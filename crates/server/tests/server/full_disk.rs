@@ -148,7 +148,7 @@ fn a_full_disk_refuses_changes_and_tells_and_takes_them_again_when_there_is_room
     set_until_refused(&server);
     let event = told.recv().expect("an event");
     assert_eq!(event.name, "unsaved");
-    assert!(event.text.starts_with("changes are refused, reads go on"), "{}", event.text);
+    assert!(event.text.starts_with("changes are refused, reads of saved"), "{}", event.text);
     assert!(event.text.contains("No space left on device"), "{}", event.text);
     let info = persistence(&server);
     for field in
