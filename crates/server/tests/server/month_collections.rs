@@ -77,40 +77,33 @@ impl Collections {
     /// Replaces every element with one of another size. A stream gets new entries instead.
     pub(crate) fn overwrite(&mut self, client: &mut Client, rng: &mut Pcg64Mcg) {
         for (&(kind, place), elements) in &mut self.all {
+            let (key, length) = (kind.key(place), elements.len().to_string());
             let mut requests = Vec::new();
-            let numbers: Vec<u32> = elements.keys().copied().collect();
-            for (position, number) in numbers.into_iter().enumerate() {
+            for (position, (mut number, old)) in std::mem::take(elements).into_iter().enumerate() {
                 let new = kind.draw(rng);
-                let Some(old) = elements.get_mut(&number) else { unreachable!("it is there") };
                 match kind {
                     Type::Hash => requests.push(kind.add(place, number, new)),
-                    Type::List => {
-                        let (key, position) = (kind.key(place), position.to_string());
-                        let words = [key.as_bytes(), position.as_bytes(), &new.value.write()];
-                        requests.push(encode(&[b"lset", words[0], words[1], words[2]]));
-                    }
                     Type::Set | Type::SortedSet => {
-                        requests.push(kind.remove(place, number, *old));
+                        requests.push(kind.remove(place, number, old));
                         requests.push(kind.add(place, number, new));
                     }
-                    Type::Stream => continue,
+                    Type::List => {
+                        let (position, value) = (position.to_string(), new.value.write());
+                        let place = position.as_bytes();
+                        requests.push(encode(&[b"lset", key.as_bytes(), place, &value]));
+                    }
+                    Type::Stream => {
+                        number = self.next;
+                        self.next += 1;
+                        requests.push(kind.add(place, number, new));
+                    }
                 }
-                *old = new;
+                elements.insert(number, new);
+            }
+            if kind == Type::Stream {
+                requests.push(encode(&[b"xtrim", key.as_bytes(), b"maxlen", length.as_bytes()]));
             }
             send(client, &requests);
-        }
-        let streams = |(kind, _): &(Type, u32)| *kind == Type::Stream;
-        let streams: Vec<(Type, u32)> = self.all.keys().copied().filter(streams).collect();
-        for (kind, place) in streams {
-            let entries = std::mem::take(self.all.get_mut(&(kind, place)).expect("it is there"));
-            let new: Elements =
-                (self.next..).zip(entries.values().map(|_| kind.draw(rng))).collect();
-            self.next += new.len() as u32;
-            let added = new.iter().map(|(number, element)| kind.add(place, *number, *element));
-            send(client, &added.collect::<Vec<_>>());
-            let (key, length) = (kind.key(place), new.len().to_string());
-            send(client, &[encode(&[b"xtrim", key.as_bytes(), b"maxlen", length.as_bytes()])]);
-            self.all.insert((kind, place), new);
         }
     }
 
