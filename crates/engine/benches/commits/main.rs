@@ -4,13 +4,13 @@
 //! `cargo bench -p ebbtide-engine --bench commits -- [FOLDER [ROUNDS]]`
 //!
 //! Every transaction adds an amount to an account, its teller and its branch, and appends to a
-//! history (TPC-B, clause 1.2): it changes 104 bytes. Data is 20 times the DRAM budget. Rounds of
-//! all modes are interleaved. Tables show medians with the range, and ratios are taken round by
+//! history (TPC-B, clause 1.2). So it changes 104 bytes. Data is 20 times the DRAM budget. Rounds
+//! of all modes are interleaved. Tables show medians with the range, and ratios are taken round by
 //! round.
 //!
 //! For `always` the bound is J / (F + J·c). J jobs wait together. F is the time of a flush of the
-//! log in these rounds, under the same writes of pages. c is the core's busy time for a job under
-//! `none`.
+//! log in these rounds, under the same writes of pages. Under `none` a job keeps its core busy for
+//! the time c.
 
 mod clean_misses;
 mod mode;

@@ -179,13 +179,14 @@ pub(crate) struct Persist {
     pub(crate) reads_max: usize,
     /// Pages that a checkpoint waits for: any core writes them.
     pub(crate) to_clean: SegQueue<PageId>,
+    /// Turns of commits that evict each other's pages.
     pub(crate) turns: CommitTurns,
 }
 
 impl Persist {
-    /// Bytes of DRAM for the map, for the log's blocks with `fibers` jobs under way, for the stores
-    /// of a large transaction, and for a copy of the store. They include the records of pages whose
-    /// stores are in the log alone.
+    /// Bytes of DRAM for the map, the log's blocks with `fibers` jobs under way, and the stores of a
+    /// large transaction. They include the records of pages whose stores are in the log alone, and
+    /// what a copy of the store needs.
     pub(crate) fn dram_bytes(geometry: &Geometry, fibers: usize, dram_bytes: usize) -> usize {
         let (transaction, _) = transaction_bound(geometry, dram_bytes);
         let blocks = buffer_blocks_max(fibers, transaction) as usize;
@@ -638,8 +639,8 @@ fn transaction_bound(geometry: &Geometry, dram_bytes: usize) -> (usize, &'static
     if bytes > small { (bytes / 8 * 8, bound) } else { (small, "the least bound of a store") }
 }
 
-/// Blocks of the log in DRAM: the first reservations of all jobs, a large transaction and one of
-/// the least bound, and some that wait to be written.
+/// Blocks of the log in DRAM. They hold the first reservations of all jobs, a large transaction and
+/// one of the least bound. Some more wait to be written.
 fn buffer_blocks_max(fibers: usize, transaction_bytes_max: usize) -> u64 {
     let first = Journal::blocks_for(FIRST_RESERVATION_BYTES);
     let large = Journal::blocks_for(transaction_bytes_max.max(TRANSACTION_BYTES_MIN));

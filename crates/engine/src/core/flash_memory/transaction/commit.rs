@@ -13,8 +13,8 @@ use super::{Again, Transaction};
 use crate::core::flash_memory::FlashMemory;
 use crate::persist::{Committed, Persist};
 
-/// How often a commit looks for all its pages in DRAM before it waits for a turn. They are absent
-/// once if they have left since the body used them. More often only if other jobs evict them.
+/// How often a commit looks for all its pages in DRAM before it waits for a turn. Pages that left
+/// since the body used them are absent at the first look. Later only other jobs evict them.
 const GATHERS_WITHOUT_TURN: u32 = 4;
 
 /// Pages that were [claimed](crate::miss::Backside::claim), with their frames.

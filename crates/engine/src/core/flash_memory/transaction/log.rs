@@ -92,7 +92,7 @@ impl FlashMemory<'_> {
         }
     }
 
-    /// Suspends the fiber until the log writer wakes it, or who had the turn before.
+    /// Suspends the fiber until the log writer wakes it, or the commit that had the turn.
     pub(super) fn halt_for_log(&mut self) {
         self.publish_accesses();
         self.local.log_waiters.set(self.local.log_waiters.get() + 1);

@@ -45,7 +45,7 @@ pub(crate) struct Transaction {
     forgotten: Vec<PageId>,
     /// Room reserved in the log until the commit, in bytes of words.
     reserved: Option<usize>,
-    /// Whether its commit has the turn, and no other one may take the frames of its pages.
+    /// Whether its commit has the [turn](crate::persist::Persist::turns).
     has_turn: bool,
     /// Why this run does not count. Later actions of its body do not change that.
     ended: Option<End>,
