@@ -128,12 +128,10 @@ impl Layout {
         let keys = Keyspace::open(memory, found.keys()).map_err(damaged)?;
         let larger = found.larger(pages);
         let (keys, lsn) = memory.transaction(|memory| {
-            keys.upgrade(memory);
-            if larger == found {
-                return keys;
+            if larger != found {
+                larger.store(memory);
             }
-            larger.store(memory);
-            keys.grown(memory, larger.key_pages)
+            keys.updated(memory, larger.key_pages)
         })?;
         memory.durable(lsn)?;
         Ok((keys, larger, false))

@@ -179,14 +179,8 @@ impl CoreService {
             made.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
         } else {
             Keyspace::open(memory, Addr(0)).map_err(|error| error.to_string()).and_then(|found| {
-                let grown = memory.transaction(|memory| {
-                    found.upgrade(memory);
-                    match found.free_pages(memory) {
-                        (_, before) if before < pages => found.grown(memory, pages),
-                        _ => found,
-                    }
-                });
-                grown.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
+                let updated = memory.transaction(|memory| found.updated(memory, pages));
+                updated.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
             })
         };
         match keyspace {

@@ -205,23 +205,22 @@ impl Keyspace {
         Ok(Keyspace::new(base, pages, HashSecret([low, high])))
     }
 
-    /// Writes the current version into a keyspace of an older one. Builds that know only the older
-    /// one then refuse it. No other job may use the keyspace.
-    pub fn upgrade<M: Memory>(&self, memory: &mut M) {
-        if memory.load::<u64>(self.base) != MAGIC {
-            memory.store(self.base, MAGIC);
-        }
-    }
-
-    /// Returns the same keyspace with more pages, which are empty. No other job may use the
+    /// Returns the same keyspace in the current version of the format, with `pages` pages. New pages
+    /// are empty. Builds that know only an older version then refuse it. No other job may use the
     /// keyspace.
     ///
     /// # Panics
-    /// When there are fewer, or more than 2³².
+    /// When there are fewer pages than before, or more than 2³².
     #[must_use]
-    pub fn grown<M: Memory>(self, memory: &mut M, pages: u64) -> Keyspace {
+    pub fn updated<M: Memory>(self, memory: &mut M, pages: u64) -> Keyspace {
+        if memory.load::<u64>(self.base) != MAGIC {
+            memory.store(self.base, MAGIC);
+        }
         let before: u64 = memory.load(self.base + 8);
         assert!((before..=1 << 32).contains(&pages), "a keyspace of {pages} pages");
+        if pages == before {
+            return self;
+        }
         memory.store(self.base + 8, pages);
         Keyspace::new(self.base, pages, self.secret)
     }

@@ -570,7 +570,8 @@ fn a_keyspace_of_an_older_version_is_opened_and_becomes_one_of_the_current_versi
     for version in [4, 5, 6, 7] {
         store.memory.store(Addr(0), name_of_version(version));
         let keys = Keyspace::open(&mut store.memory, Addr(0)).expect("an older form");
-        keys.upgrade(&mut store.memory);
+        let pages: u64 = store.memory.load(Addr(8));
+        let keys = keys.updated(&mut store.memory, pages);
         assert_eq!(store.memory.load::<u64>(Addr(0)), current);
         let mut value = Vec::new();
         assert!(keys.find(&mut store.memory, DATABASE, &key, &mut value).is_some());
