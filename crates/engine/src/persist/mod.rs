@@ -184,9 +184,9 @@ pub(crate) struct Persist {
 }
 
 impl Persist {
-    /// Bytes of DRAM for the map, the log's blocks with `fibers` jobs under way, and the stores of a
-    /// large transaction. They include the records of pages whose stores are in the log alone, and
-    /// what a copy of the store needs.
+    /// Bytes of DRAM for the map, the log's blocks with `fibers` jobs under way, and the stores of
+    /// a large transaction. They include the records of pages whose stores are in the log alone,
+    /// and what a copy of the store needs.
     pub(crate) fn dram_bytes(geometry: &Geometry, fibers: usize, dram_bytes: usize) -> usize {
         let (transaction, _) = transaction_bound(geometry, dram_bytes);
         let blocks = buffer_blocks_max(fibers, transaction) as usize;

@@ -205,9 +205,9 @@ impl Keyspace {
         Ok(Keyspace::new(base, pages, HashSecret([low, high])))
     }
 
-    /// Returns the same keyspace in the current version of the format, with `pages` pages. New pages
-    /// are empty. Builds that know only an older version then refuse it. No other job may use the
-    /// keyspace.
+    /// Returns the same keyspace in the current version of the format, with `pages` pages. New
+    /// pages are empty. Builds that know only an older version then refuse it. No other job may
+    /// use the keyspace.
     ///
     /// # Panics
     /// When there are fewer pages than before, or more than 2³².
