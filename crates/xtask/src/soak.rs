@@ -6,7 +6,7 @@ use crate::steps::{cargo, run};
 /// Runs the ignored tests that take a minute in a debug build. They are built already, as tests of
 /// the whole workspace.
 pub(crate) fn tests() -> anyhow::Result<()> {
-    run(cargo("test --workspace --locked --test tpcc_locality --test size -- --ignored").args([
+    run(cargo("test --workspace --locked --test workloads --test size -- --ignored").args([
         "two_gibibytes_miss_as_often_as_documented",
         "how_far_off_a_sample_is_was_measured",
     ]))

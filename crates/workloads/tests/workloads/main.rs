@@ -1,0 +1,32 @@
+//! Each program against plain models of it: in order, interleaved, raced, and with faults.
+
+mod accesses;
+mod array_swap_history;
+mod common;
+mod faults;
+mod graph;
+mod graph_files;
+mod gups;
+mod images;
+mod line_access;
+mod masstree;
+mod masstree_tree;
+mod models;
+mod replay;
+mod shards;
+mod silo;
+mod silo_tpcc;
+mod sql;
+mod tatp_history;
+mod tatp_mix;
+mod tatp_mix_history;
+mod tatp_model;
+mod tpcb;
+mod tpcb_history;
+mod tpcc;
+mod tpcc_consistency;
+mod tpcc_faults;
+mod tpcc_inputs;
+mod tpcc_locality;
+mod ycsb;
+mod ycsb_history;
