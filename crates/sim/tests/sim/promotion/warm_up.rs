@@ -6,7 +6,7 @@ use ebbtide_sim::designs::compose;
 use ebbtide_sim::{Machine, warm_up};
 use ebbtide_workloads::{Kind, Shape};
 
-use crate::driven::config;
+use super::driven::config;
 
 #[test]
 fn warm_up_ends_when_host_dram_gives_up_a_page_for_each_it_takes() {

@@ -1,14 +1,13 @@
 //! Several drives behind one design, against closed forms.
 
-mod common;
-
-use common::machine;
 use ebbtide_core::{Addr, PAGE_BYTES, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Plan, Replay, replay, simulate};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 use ebbtide_workloads::Kind;
+
+use crate::common::machine;
 
 /// Pages of the data.
 const PAGES: u64 = 8_192;

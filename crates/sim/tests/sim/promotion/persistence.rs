@@ -6,7 +6,7 @@ use ebbtide_sim::designs::compose;
 use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Promotion, Warm};
 use ebbtide_workloads::{Corrupt, Workload};
 
-use crate::driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, config, request};
+use super::driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, config, request};
 
 #[test]
 fn a_persist_page_is_never_promoted_and_its_stores_are_verified() {

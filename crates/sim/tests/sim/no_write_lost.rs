@@ -1,12 +1,9 @@
 //! Tests that written data reaches flash, on every design, as counted from outside.
 
-mod common;
-
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use common::machine;
 use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use ebbtide_sim::config::Config;
@@ -16,6 +13,8 @@ use ebbtide_sim::memory_side::{
 };
 use ebbtide_sim::{CoreSide, Machine};
 use ebbtide_workloads::{Kind, Scatter, Shape};
+
+use crate::common::machine;
 
 /// Written pages, and the number of written pages among those that left.
 #[derive(Default)]

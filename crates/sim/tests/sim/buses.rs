@@ -1,14 +1,13 @@
 //! Each transfer takes its time on its bus, for every design and program.
 
-mod common;
-
-use common::machine;
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan, designs, replay, simulate};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 use ebbtide_workloads::Kind;
+
+use crate::common::machine;
 
 /// A machine whose buses are the narrowest part: fast flash, no computing, one slow controller.
 fn narrow(design: &str) -> Config {

@@ -4,7 +4,7 @@
 use ebbtide_core::Span;
 use ebbtide_sim::memory_side::Answer;
 
-use crate::driven::{Driven, FLASH, MMIO_READ};
+use super::driven::{Driven, FLASH, MMIO_READ};
 
 /// Time of a line of the device's DRAM, where the device looks up a moved page.
 const LOOK: Span = Span::from_ns(46);

@@ -1,14 +1,13 @@
 //! Tests a device that tells cores to run another thread during a long wait (SkyByte, HPCA'25).
 
-mod common;
-
-use common::machine;
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::{Answer, DeviceCache, Event, MemorySide, Request, Waiter};
 use ebbtide_sim::{Offered, Outcome, Plan, simulate};
 use ebbtide_workloads::Kind;
+
+use crate::common::machine;
 
 const FLASH: Span = Span::from_us(50);
 /// The link both ways, and the lookup.

@@ -1,8 +1,5 @@
 //! Tests the write log of a device: request by request, and its limits in closed form.
 
-mod common;
-
-use common::machine;
 use ebbtide_core::{LINE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use ebbtide_sim::config::Config;
@@ -12,6 +9,8 @@ use ebbtide_sim::memory_side::{
 };
 use ebbtide_sim::{Offered, Outcome, Plan, simulate};
 use ebbtide_workloads::Kind;
+
+use crate::common::machine;
 
 const LINK: Span = Span::from_ns(2 * 20);
 const INDEX: Span = Span::from_ns(72);
