@@ -19,7 +19,9 @@ pub fn commands_page() -> String {
          This page is generated from the table that dispatches commands. A test compares the two. Other\n\
          commands get the error of an unknown command. The number of arguments includes the command's name.\n\
          A negative number is a minimum: -3 means at least 3. The last column counts arguments without the\n\
-         name.\n",
+         name.\n\n\
+         A crash may leave a part of some changes, as their rows say. *Many* are more than 512, or more than a\n\
+         [transaction](DURABILITY.md#limits) may change. The same bound holds beside that of 255 arguments.\n",
     );
     for (group, specs) in groups {
         let _ =

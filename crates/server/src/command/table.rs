@@ -501,19 +501,23 @@ macro_rules! for_each_command {
     Bitpos "bitpos" -3 Read (1 1 1) "bitmap" "2.8.7" bits::bitpos,
         "Finds the first 1 or 0 bit in a value or a range of it.";
     Blmove "blmove" 6 Write (1 2 1) "list" "6.2.0" blocking::blmove,
-        "Moves a value as LMOVE does, and waits for one. Clients that wait are served in the order \
-         in which they came, each in a step after the change.";
+        "Moves a value as LMOVE does, and waits for one. Clients that wait are served in the \
+         order in which they came, each in a step after the change. A crash may leave a value of \
+         more than 32,704 bytes in both lists.";
     Blmpop "blmpop" -5 Write (0 0 0) "list" "7.0.0" blocking::blmpop,
-        "Pops values as LMPOP does, and waits for one.";
+        "Pops values as LMPOP does, and waits for one. If they are many, a crash may keep some \
+         of them.";
     Blpop "blpop" -3 Write (1 -2 1) "list" "2.0.0" blocking::blpop,
         "Pops the first value of the first list that has one, and waits for one. A timeout \
          may be 100 ms late.";
     Brpop "brpop" -3 Write (1 -2 1) "list" "2.0.0" blocking::brpop,
         "Pops the last value of the first list that has one, and waits for one.";
     Brpoplpush "brpoplpush" 4 Write (1 2 1) "list" "2.2.0" blocking::brpoplpush,
-        "Moves a value as RPOPLPUSH does, and waits for one.";
+        "Moves a value as RPOPLPUSH does, and waits for one. A crash may leave a value of more \
+         than 32,704 bytes in both lists.";
     Bzmpop "bzmpop" -5 Write (0 0 0) "sorted-set" "7.0.0" blocking::bzmpop,
-        "Pops members as ZMPOP does, and waits for one.";
+        "Pops members as ZMPOP does, and waits for one. If they are many, a crash may keep some \
+         of them.";
     Bzpopmax "bzpopmax" -3 Write (1 -2 1) "sorted-set" "5.0.0" blocking::bzpopmax,
         "Pops the member with the greatest score of the first sorted set that has one, and \
          waits for one.";
@@ -573,7 +577,8 @@ macro_rules! for_each_command {
     Function "function" -2 Nothing (0 0 0) "scripting" "7.0.0" server::function,
         "LIST and FLUSH, for clients that remove all functions. There are no functions.";
     Geoadd "geoadd" -5 Write (1 1 1) "geo" "3.2.0" geo::geoadd,
-        "Adds places as members of a sorted set. NX, XX and CH.";
+        "Adds places as members of a sorted set. NX, XX and CH. Beyond 255 arguments, a crash \
+         may keep only some of them.";
     Geodist "geodist" -4 Read (1 1 1) "geo" "3.2.0" geo::geodist,
         "Returns the distance between two members.";
     Geohash "geohash" -2 Read (1 1 1) "geo" "3.2.0" geo::geohash,
@@ -606,15 +611,17 @@ macro_rules! for_each_command {
     Getset "getset" 3 Write (1 1 1) "string" "1.0.0" strings::getset,
         "Sets a value and returns the one before.";
     Hdel "hdel" -3 Write (1 1 1) "hash" "2.0.0" hashes::hdel,
-        "Removes fields.";
+        "Removes fields. Beyond 255 arguments, a crash may keep some of them.";
     Hello "hello" -1 Nothing (0 0 0) "connection" "6.0.0" clients::hello,
         "Selects the version of the protocol. May send a user with its password, and a name.";
     Hexists "hexists" 3 Read (1 1 1) "hash" "2.0.0" hashes::hexists,
         "Returns 1 if a field exists, else 0.";
     Hexpire "hexpire" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hexpire,
-        "Sets the expiry of fields in seconds. NX, XX, GT and LT as in Redis 7.4.";
+        "Sets the expiry of fields in seconds. NX, XX, GT and LT as in Redis 7.4. Beyond 255 \
+         arguments, a crash may leave some of them unchanged.";
     Hexpireat "hexpireat" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hexpireat,
-        "Sets the expiry of fields as a Unix time in seconds.";
+        "Sets the expiry of fields as a Unix time in seconds. Beyond 255 arguments, a crash may \
+         leave some of them unchanged.";
     Hexpiretime "hexpiretime" -5 Read (1 1 1) "hash" "7.4.0" field_expiry::hexpiretime,
         "Returns the expiry of fields as a Unix time in seconds.";
     Hget "hget" 3 Read (1 1 1) "hash" "2.0.0" hashes::hget,
@@ -622,9 +629,11 @@ macro_rules! for_each_command {
     Hgetall "hgetall" 2 Read (1 1 1) "hash" "2.0.0" hashes::hgetall,
         "Returns all fields and their values.";
     Hgetdel "hgetdel" -5 Write (1 1 1) "hash" "8.0.0" field_expiry::hgetdel,
-        "Returns the values of fields and removes them.";
+        "Returns the values of fields and removes them. Beyond 255 arguments, a crash may keep \
+         some of them.";
     Hgetex "hgetex" -5 Write (1 1 1) "hash" "8.0.0" field_expiry::hgetex,
-        "Returns the values of fields and sets or removes their expiry.";
+        "Returns the values of fields and sets or removes their expiry. Beyond 255 arguments, a \
+         crash may leave some of them unchanged.";
     Hincrby "hincrby" 4 Write (1 1 1) "hash" "2.0.0" hashes::hincrby,
         "Adds to the number in a field. A new field counts as 0.";
     Hincrbyfloat "hincrbyfloat" 4 Write (1 1 1) "hash" "2.6.0" hashes::hincrbyfloat,
@@ -636,13 +645,16 @@ macro_rules! for_each_command {
     Hmget "hmget" -3 Read (1 1 1) "hash" "2.0.0" hashes::hmget,
         "Returns the values of several fields.";
     Hmset "hmset" -4 Write (1 1 1) "hash" "2.0.0" hashes::hmset,
-        "Sets fields, as HSET does.";
+        "Sets fields, as HSET does. Beyond 255 arguments, a crash may keep only some of them.";
     Hpersist "hpersist" -5 Write (1 1 1) "hash" "7.4.0" field_expiry::hpersist,
-        "Removes the expiry of fields.";
+        "Removes the expiry of fields. Beyond 255 arguments, a crash may leave some of them \
+         unchanged.";
     Hpexpire "hpexpire" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hpexpire,
-        "Sets the expiry of fields in milliseconds.";
+        "Sets the expiry of fields in milliseconds. Beyond 255 arguments, a crash may leave some \
+         of them unchanged.";
     Hpexpireat "hpexpireat" -6 Write (1 1 1) "hash" "7.4.0" field_expiry::hpexpireat,
-        "Sets the expiry of fields as a Unix time in milliseconds.";
+        "Sets the expiry of fields as a Unix time in milliseconds. Beyond 255 arguments, a crash \
+         may leave some of them unchanged.";
     Hpexpiretime "hpexpiretime" -5 Read (1 1 1) "hash" "7.4.0" field_expiry::hpexpiretime,
         "Returns the expiry of fields as a Unix time in milliseconds.";
     Hpttl "hpttl" -5 Read (1 1 1) "hash" "7.4.0" field_expiry::hpttl,
@@ -654,7 +666,8 @@ macro_rules! for_each_command {
     Hset "hset" -4 Write (1 1 1) "hash" "2.0.0" hashes::hset,
         "Sets fields. Beyond 255 arguments, a crash may keep only some of them.";
     Hsetex "hsetex" -6 Write (1 1 1) "hash" "8.0.0" field_expiry::hsetex,
-        "Sets fields with an expiry. FNX, FXX, EX, PX, EXAT, PXAT and KEEPTTL as in Redis 8.0.";
+        "Sets fields with an expiry. FNX, FXX, EX, PX, EXAT, PXAT and KEEPTTL as in Redis 8.0. \
+         Beyond 255 arguments, a crash may keep only some of them.";
     Hsetnx "hsetnx" 4 Write (1 1 1) "hash" "2.0.0" hashes::hsetnx,
         "Sets a field if it is new.";
     Hstrlen "hstrlen" 3 Read (1 1 1) "hash" "3.2.0" hashes::hstrlen,
@@ -686,32 +699,37 @@ macro_rules! for_each_command {
     Llen "llen" 2 Read (1 1 1) "list" "1.0.0" lists::llen,
         "Returns the number of values.";
     Lmove "lmove" 5 Write (1 2 1) "list" "6.2.0" lists::lmove,
-        "Moves a value from an end of a list to an end of another one.";
+        "Moves a value from an end of a list to an end of another one. A crash may leave a value \
+         of more than 32,704 bytes in both lists.";
     Lmpop "lmpop" -4 Write (0 0 0) "list" "7.0.0" lists::lmpop,
-        "Pops values from the first of several lists that has some.";
+        "Pops values from the first of several lists that has some. If they are many, a crash \
+         may keep some of them.";
     Lpop "lpop" -2 Write (1 1 1) "list" "1.0.0" lists::lpop,
-        "Removes and returns the first values.";
+        "Removes and returns the first values. If they are many, a crash may keep some of them.";
     Lpos "lpos" -3 Read (1 1 1) "list" "6.0.6" lists::lpos,
         "Returns the indices of values that equal the argument.";
     Lpush "lpush" -3 Write (1 1 1) "list" "1.0.0" lists::lpush,
         "Adds values at the start. Beyond 255 arguments, a crash may keep only some of them.";
     Lpushx "lpushx" -3 Write (1 1 1) "list" "2.2.0" lists::lpushx,
-        "Adds values at the start of a list that exists.";
+        "Adds values at the start of a list that exists. Beyond 255 arguments, a crash may keep \
+         only some of them.";
     Lrange "lrange" 4 Read (1 1 1) "list" "1.0.0" lists::lrange,
         "Returns the values of a range of indices.";
     Lrem "lrem" 4 Write (1 1 1) "list" "1.0.0" lists::lrem,
-        "Removes values that equal the argument.";
+        "Removes values that equal the argument. If they are many, a crash may keep some of \
+         them.";
     Lset "lset" 4 Write (1 1 1) "list" "1.0.0" lists::lset,
         "Replaces the value at an index.";
     Ltrim "ltrim" 4 Write (1 1 1) "list" "1.0.0" lists::ltrim,
-        "Removes all values outside of a range.";
+        "Removes all values outside of a range. If they are many, a crash may keep some of them.";
     Memory "memory" -2 Read (2 2 1) "server" "4.0.0" keys::memory,
         "USAGE estimates the bytes that a key takes on flash.";
     Mget "mget" -2 Read (1 -1 1) "string" "1.0.0" strings::mget,
         "Returns the values of several keys at one moment.";
     Migrate "migrate" -6 Write (3 3 1) "generic" "2.6.0" migrate::migrate,
-        "Moves keys to another server, not between MULTI and EXEC or in scripts. COPY, REPLACE, AUTH, AUTH2 and KEYS. \
-         Other commands run meanwhile; those that change the keys wait.";
+        "Moves keys to another server, not between MULTI and EXEC or in scripts. COPY, REPLACE, \
+         AUTH, AUTH2 and KEYS. Other commands run meanwhile; those that change the keys wait. \
+         After a crash, some of the keys may be on both servers.";
     Monitor "monitor" 1 Nothing (0 0 0) "server" "1.0.0" monitor::monitor,
         "Sends a line about each command of all clients, until RESET or QUIT. Passwords and commands of administrators are \
          not shown, and of a value of more than 32,704 bytes only its length. It shows at most some of the commands of a \
@@ -778,13 +796,16 @@ macro_rules! for_each_command {
     Role "role" 1 Nothing (0 0 0) "server" "2.8.12" replication::role,
         "Returns whether the server follows a Redis, and how far it has come.";
     Rpop "rpop" -2 Write (1 1 1) "list" "1.0.0" lists::rpop,
-        "Removes and returns the last values.";
+        "Removes and returns the last values. If they are many, a crash may keep some of them.";
     Rpoplpush "rpoplpush" 3 Write (1 2 1) "list" "1.2.0" lists::rpoplpush,
-        "Moves the last value of a list to the start of another one.";
+        "Moves the last value of a list to the start of another one. A crash may leave a value \
+         of more than 32,704 bytes in both lists.";
     Rpush "rpush" -3 Write (1 1 1) "list" "1.0.0" lists::rpush,
-        "Adds values at the end, as LPUSH does at the start.";
+        "Adds values at the end, as LPUSH does at the start. Beyond 255 arguments, a crash may \
+         keep only some of them.";
     Rpushx "rpushx" -3 Write (1 1 1) "list" "2.2.0" lists::rpushx,
-        "Adds values at the end of a list that exists.";
+        "Adds values at the end of a list that exists. Beyond 255 arguments, a crash may keep \
+         only some of them.";
     Sadd "sadd" -3 Write (1 1 1) "set" "1.0.0" sets::sadd,
         "Adds members. Beyond 255 arguments, a crash may keep only some of them.";
     Save "save" 1 Nothing (0 0 0) "server" "1.0.0" server::save,
@@ -830,7 +851,8 @@ macro_rules! for_each_command {
     Smismember "smismember" -3 Read (1 1 1) "set" "6.2.0" sets::smismember,
         "Returns for each argument 1 if it is a member, else 0.";
     Smove "smove" 4 Write (1 2 1) "set" "1.0.0" sets::smove,
-        "Moves a member to another set.";
+        "Moves a member to another set. A crash may leave a member of more than 32,704 bytes in \
+         both sets.";
     Sort "sort" -2 Write (1 1 1) "generic" "1.0.0" sorting::sort_and_store,
         "Returns or stores the elements of a list, a set or a sorted set in order. Strings compare by \
          bytes. With a pattern in BY or GET, no other command runs meanwhile, and the result must fit \
@@ -838,14 +860,14 @@ macro_rules! for_each_command {
     SortRo "sort_ro" -2 Read (1 1 1) "generic" "7.0.0" sorting::sort_ro,
         "As SORT, without STORE.";
     Spop "spop" -2 Write (1 1 1) "set" "1.0.0" sets::spop,
-        "Removes and returns random members.";
+        "Removes and returns random members. If they are many, a crash may keep some of them.";
     Spublish "spublish" 3 Nothing (0 0 0) "pubsub" "7.0.0" pubsub::spublish,
         "Sends a message to the clients that are subscribed to a channel of one slot. In a cluster, the node of the slot \
          takes it.";
     Srandmember "srandmember" -2 Read (1 1 1) "set" "1.0.0" sets::srandmember,
         "Returns random members.";
     Srem "srem" -3 Write (1 1 1) "set" "1.0.0" sets::srem,
-        "Removes members.";
+        "Removes members. Beyond 255 arguments, a crash may keep some of them.";
     Sscan "sscan" -3 Read (1 1 1) "set" "2.8.0" sets::sscan,
         "Returns some members and a cursor. A member that exists throughout is returned.";
     Ssubscribe "ssubscribe" -2 Nothing (0 0 0) "pubsub" "7.0.0" pubsub::ssubscribe,
@@ -873,7 +895,7 @@ macro_rules! for_each_command {
     Type "type" 2 Read (1 1 1) "generic" "1.0.0" keys::type_of,
         "Returns `string`, `hash`, `set`, `zset`, `list`, `stream`, or `none` if there is no key.";
     Unlink "unlink" -2 Write (1 -1 1) "generic" "4.0.0" keys::del,
-        "Removes keys, as DEL does.";
+        "Removes keys, as DEL does. Beyond 255 keys, a crash may keep some of them.";
     Unsubscribe "unsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::unsubscribe,
         "Ends subscriptions to channels.";
     Unwatch "unwatch" 1 Nothing (0 0 0) "transactions" "2.2.0" transactions::unwatch,
@@ -881,20 +903,24 @@ macro_rules! for_each_command {
     Watch "watch" -2 Nothing (1 -1 1) "transactions" "2.2.0" transactions::watch,
         "Makes the next EXEC fail if one of these keys changes before it.";
     Xack "xack" -4 Write (1 1 1) "stream" "5.0.0" stream_groups::xack,
-        "Acknowledges entries that were delivered to a consumer of a group.";
+        "Acknowledges entries that were delivered to a consumer of a group. Beyond 255 \
+         arguments, a crash may leave some of them pending.";
     Xadd "xadd" -5 Write (1 1 1) "stream" "5.0.0" streams::xadd,
-        "Adds an entry. NOMKSTREAM, MAXLEN, MINID and LIMIT as in Redis 7.0. With `~`, entries are \
-         removed in hundreds.";
+        "Adds an entry. NOMKSTREAM, MAXLEN, MINID and LIMIT as in Redis 7.0. With `~`, entries \
+         are removed in hundreds. If the removed entries are many, a crash may keep some of \
+         them.";
     Xautoclaim "xautoclaim" -6 Write (1 1 1) "stream" "6.2.0" stream_claims::xautoclaim,
-        "Moves pending entries that are idle to a consumer, at most 16,384 a call.";
+        "Moves pending entries that are idle to a consumer, at most 16,384 a call. If they are \
+         many, a crash may leave only some of them moved.";
     Xclaim "xclaim" -6 Write (1 1 1) "stream" "5.0.0" stream_claims::xclaim,
-        "Moves pending entries to a consumer. IDLE, TIME, RETRYCOUNT, FORCE, JUSTID and LASTID as in \
-         Redis 7.0.";
+        "Moves pending entries to a consumer. IDLE, TIME, RETRYCOUNT, FORCE, JUSTID and LASTID \
+         as in Redis 7.0. If they are many, a crash may leave only some of them moved.";
     Xdel "xdel" -3 Write (1 1 1) "stream" "5.0.0" streams::xdel,
-        "Removes entries by their ids.";
+        "Removes entries by their ids. Beyond 255 arguments, a crash may keep some of them.";
     Xgroup "xgroup" -2 Write (2 2 1) "stream" "5.0.0" stream_groups::xgroup,
-        "CREATE, SETID and DESTROY change consumer groups of a stream, CREATECONSUMER and DELCONSUMER \
-         their consumers. A name has at most 32,000 bytes.";
+        "CREATE, SETID and DESTROY change consumer groups of a stream, CREATECONSUMER and \
+         DELCONSUMER their consumers. A name has at most 32,000 bytes. If a group or a consumer \
+         that is removed has many pending entries, a crash may keep some of them.";
     Xinfo "xinfo" -2 Read (2 2 1) "stream" "5.0.0" stream_info::xinfo,
         "STREAM describes a stream, GROUPS its consumer groups, and CONSUMERS the consumers of one. In \
          place of the nodes of a radix tree it counts pages.";
@@ -908,13 +934,15 @@ macro_rules! for_each_command {
         "Returns the entries of streams after given ids, and waits for some with BLOCK.";
     Xreadgroup "xreadgroup" -7 Write (0 0 0) "stream" "5.0.0" stream_group_reads::xreadgroup,
         "Delivers entries of streams to a consumer of a group, and waits for some with BLOCK. \
-         Clients that wait in one group are served in the order in which they began.";
+         Clients that wait in one group are served in the order in which they began. If the \
+         entries are many, a crash may leave only some of them delivered.";
     Xrevrange "xrevrange" -4 Read (1 1 1) "stream" "5.0.0" stream_reads::xrevrange,
         "Returns the entries between two ids, from the greatest id to the least.";
     Xsetid "xsetid" -3 Write (1 1 1) "stream" "5.0.0" streams::xsetid,
         "Sets the last id of a stream. ENTRIESADDED and MAXDELETEDID as in Redis 7.0.";
     Xtrim "xtrim" -4 Write (1 1 1) "stream" "5.0.0" streams::xtrim,
-        "Removes the oldest entries, as XADD does.";
+        "Removes the oldest entries, as XADD does. If they are many, a crash may keep some of \
+         them.";
     Zadd "zadd" -4 Write (1 1 1) "sorted-set" "1.2.0" sorted_sets::zadd,
         "Sets scores of members. NX, XX, GT, LT, CH and INCR as in Redis 7.0. Beyond 255 \
          arguments, a crash may keep only some of them.";
@@ -938,13 +966,16 @@ macro_rules! for_each_command {
     Zlexcount "zlexcount" 4 Read (1 1 1) "sorted-set" "2.8.9" sorted_ranges::zlexcount,
         "Counts the members in a range, if all scores are equal.";
     Zmpop "zmpop" -4 Write (0 0 0) "sorted-set" "7.0.0" sorted_sets::zmpop,
-        "Pops members from the first of several sorted sets that has some.";
+        "Pops members from the first of several sorted sets that has some. If they are many, a \
+         crash may keep some of them.";
     Zmscore "zmscore" -3 Read (1 1 1) "sorted-set" "6.2.0" sorted_sets::zmscore,
         "Returns the scores of several members.";
     Zpopmax "zpopmax" -2 Write (1 1 1) "sorted-set" "5.0.0" sorted_sets::zpopmax,
-        "Removes and returns the members with the greatest scores.";
+        "Removes and returns the members with the greatest scores. If they are many, a crash may \
+         keep some of them.";
     Zpopmin "zpopmin" -2 Write (1 1 1) "sorted-set" "5.0.0" sorted_sets::zpopmin,
-        "Removes and returns the members with the least scores.";
+        "Removes and returns the members with the least scores. If they are many, a crash may \
+         keep some of them.";
     Zrandmember "zrandmember" -2 Read (1 1 1) "sorted-set" "6.2.0" sorted_sets::zrandmember,
         "Returns random members, and their scores with WITHSCORES.";
     Zrange "zrange" -4 Read (1 1 1) "sorted-set" "1.2.0" sorted_ranges::zrange,
@@ -958,13 +989,16 @@ macro_rules! for_each_command {
     Zrank "zrank" 3 Read (1 1 1) "sorted-set" "2.0.0" sorted_sets::zrank,
         "Returns the rank of a member. The least score has rank 0.";
     Zrem "zrem" -3 Write (1 1 1) "sorted-set" "1.2.0" sorted_sets::zrem,
-        "Removes members.";
+        "Removes members. Beyond 255 arguments, a crash may keep some of them.";
     Zremrangebylex "zremrangebylex" 4 Write (1 1 1) "sorted-set" "2.8.9" sorted_ranges::zremrangebylex,
-        "Removes a range of members, if all scores are equal.";
+        "Removes a range of members, if all scores are equal. If they are many, a crash may keep \
+         some of them.";
     Zremrangebyrank "zremrangebyrank" 4 Write (1 1 1) "sorted-set" "2.0.0" sorted_ranges::zremrangebyrank,
-        "Removes the members in a range of ranks.";
+        "Removes the members in a range of ranks. If they are many, a crash may keep some of \
+         them.";
     Zremrangebyscore "zremrangebyscore" 4 Write (1 1 1) "sorted-set" "1.2.0" sorted_ranges::zremrangebyscore,
-        "Removes the members in a range of scores.";
+        "Removes the members in a range of scores. If they are many, a crash may keep some of \
+         them.";
     Zrevrange "zrevrange" -4 Read (1 1 1) "sorted-set" "1.2.0" sorted_ranges::zrevrange,
         "Returns a range by rank. The greatest score has rank 0.";
     Zrevrangebylex "zrevrangebylex" -4 Read (1 1 1) "sorted-set" "2.8.9" sorted_ranges::zrevrangebylex,
@@ -998,6 +1032,31 @@ mod tests {
         assert!(TABLE.iter().all(|spec| spec.name.len() <= NAME_BYTES_MAX));
         assert_eq!(find(b"GeT").map(|spec| spec.id), Some(Id::Get));
         assert!(find(b"nothing").is_none() && find(&[b'x'; 4000]).is_none());
+    }
+
+    #[test]
+    fn rows_of_commands_that_change_several_elements_tell_of_crashes() {
+        // Each of these makes one change, or builds its result outside of the key.
+        let in_one_step = [
+            "blpop",
+            "brpop",
+            "bzpopmax",
+            "bzpopmin",
+            "georadius",
+            "georadiusbymember",
+            "hincrby",
+            "hincrbyfloat",
+            "hsetnx",
+            "linsert",
+            "lset",
+            "xsetid",
+            "zincrby",
+        ];
+        for spec in TABLE.iter().filter(|spec| spec.access == Access::Write) {
+            let is_told = spec.summary.to_lowercase().contains("crash");
+            let expected = spec.changes_several() && !in_one_step.contains(&spec.name);
+            assert_eq!(is_told, expected || spec.id == Id::Migrate, "{}", spec.name);
+        }
     }
 
     #[test]
