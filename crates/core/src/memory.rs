@@ -298,6 +298,9 @@ pub struct MemoryFault {
     pub page: PageId,
     /// The device's error, in one line.
     pub reason: String,
+    /// True if the page is intact, but every frame holds a changed page and writes to the device
+    /// fail. The page can be read once they succeed again.
+    pub writes_fail: bool,
 }
 
 impl MemoryFault {

@@ -6,6 +6,7 @@ use ebbtide_structures::keyspace::Keyspace;
 use crate::channels::Message;
 use crate::clock::now_ms;
 use crate::command::{self, Access, Arguments, STAGED_BYTES};
+use crate::failure::Failure;
 use crate::large::{PIECE_BYTES, Staged};
 use crate::protocol::Protocol;
 use crate::resp::{Coming, Limits, Parser, Reply, Request};
@@ -224,7 +225,7 @@ impl Client {
 
     /// Ends the command with an error and closes the connection. The cause is flash or a defect of
     /// the program.
-    pub fn fail(&mut self, reason: &str) {
+    pub fn fail(&mut self, failure: &Failure) {
         if self.reply.has_large() {
             // A reply that is half sent cannot become an error.
             self.reply.truncate(0);
@@ -232,16 +233,16 @@ impl Client {
             return;
         }
         self.reply.truncate(self.whole_replies);
-        self.reply.error(&format!("ERR {reason}"));
+        self.reply.error(failure.text());
         // Requests that follow are lost with the job.
         self.session.closing = true;
     }
 
     /// Drops all replies, because the changes that they report will never be durable.
-    pub fn fail_all(&mut self, reason: &str) {
+    pub fn fail_all(&mut self, failure: &Failure) {
         self.reply.truncate(0);
         self.whole_replies = 0;
-        self.fail(reason);
+        self.fail(failure);
     }
 
     /// Writes a message of a channel, unless the client has unsubscribed since it was sent.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use ebbtide_core::durability::TransactionError;
+use ebbtide_engine::JobError;
 use ebbtide_structures::keyspace::Full;
 
 /// The reason for an error reply.
@@ -42,6 +43,14 @@ impl From<TransactionError> for Failure {
     fn from(error: TransactionError) -> Failure {
         // Redis clients know MISCONF as the error of a server that cannot save changes.
         let word = if error.is_input() { "ERR" } else { "MISCONF" };
+        format!("{word} {error}").into()
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Failure {
+        let is_unsaved = matches!(&error, JobError::Fault(fault) if fault.writes_fail);
+        let word = if is_unsaved { "MISCONF" } else { "ERR" };
         format!("{word} {error}").into()
     }
 }

@@ -20,7 +20,8 @@ impl<'a, M: Memory, F: FnMut(PageId, bool) -> bool> Faulty<'a, M, F> {
 
     fn access(&mut self, at: Addr, stores: bool) {
         if (self.fails)(at.page(), stores) {
-            MemoryFault { page: at.page(), reason: "injected".into() }.unwind();
+            let (page, reason) = (at.page(), "injected".into());
+            MemoryFault { page, reason, writes_fail: false }.unwind();
         }
     }
 }

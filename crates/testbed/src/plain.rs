@@ -37,7 +37,8 @@ impl Plain {
     fn access(&mut self, at: Addr) {
         self.accesses += 1;
         if self.failing.contains(&(self.accesses - 1)) {
-            MemoryFault { page: at.page(), reason: "injected".into() }.unwind();
+            let (page, reason) = (at.page(), "injected".into());
+            MemoryFault { page, reason, writes_fail: false }.unwind();
         }
     }
 }

@@ -183,7 +183,7 @@ impl Backside {
     }
 
     /// Wakes the fibers of a list, each with the next outcome.
-    fn wake_all(&mut self, waiting: Last, mut outcome: impl FnMut() -> Outcome) {
+    pub(super) fn wake_all(&mut self, waiting: Last, mut outcome: impl FnMut() -> Outcome) {
         let Backside { shared, own_wakes, core, driven_by, .. } = self;
         shared.cache.wake(waiting, |waiter| {
             if waiter.core as usize == *core && driven_by == core {

@@ -5,6 +5,7 @@ use ebbtide_core::{FrameId, PageId, Time};
 
 use super::Backside;
 use crate::cache::Event;
+use crate::sync::mailbox::Outcome;
 
 impl Backside {
     /// Frees the frames whose grace period is over, or queues them for writing.
@@ -162,7 +163,7 @@ impl Backside {
         }
         for (page, _) in std::mem::take(&mut self.starved) {
             let change = self.shared.cache.apply(page, Event::NoFrame);
-            self.fail(&change, "no frame can be freed for it: writes to the device fail");
+            self.wake_all(change.waiting, || Outcome::NoFrame);
         }
     }
 }

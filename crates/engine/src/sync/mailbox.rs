@@ -40,6 +40,8 @@ pub(crate) enum Outcome {
     Installed(FrameId),
     /// The device cannot read the page.
     Failed(Arc<str>),
+    /// No frame can be freed for the page, because writes to the device fail.
+    NoFrame,
     /// The word will never change: this many jobs wait on words, and no other runs or can start.
     Deadlocked(u32),
 }

@@ -48,6 +48,7 @@ fn a_broken_page_ends_the_jobs_that_touch_it_and_no_other() {
                     assert!(touches, "job {number} never touched the broken page");
                     assert_eq!(fault.page, PageId(BROKEN));
                     assert!(fault.reason.contains("cannot be read"), "{}", fault.reason);
+                    assert!(!fault.writes_fail);
                 }
                 Err(message) => panic!("job {number}: {message}"),
             }
@@ -79,6 +80,7 @@ fn nothing_stored_is_lost(engine: &Engine, cores: usize) {
                 Err(JobError::Fault(fault)) => {
                     assert_eq!(fault.page, PageId(page));
                     assert!(fault.reason.contains("writes to the device fail"), "{}", fault.reason);
+                    assert!(fault.writes_fail);
                     failed += 1;
                 }
                 Err(message) => panic!("{message}"),

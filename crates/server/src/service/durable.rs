@@ -5,6 +5,7 @@ use ebbtide_core::durability::Lsn;
 use super::CoreService;
 use crate::client::Client;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 
 impl CoreService {
     /// Sends the replies whose changes have become durable.
@@ -13,7 +14,7 @@ impl CoreService {
             return;
         }
         let Some(progress) = (self.progress)() else { return };
-        let ended = progress.gives_up().map(ToString::to_string);
+        let ended = progress.gives_up().cloned().map(Failure::from);
         let news = progress.acknowledged > self.acknowledged.get()
             || progress.durable > self.durable.get();
         self.acknowledged.set(progress.acknowledged);
@@ -25,8 +26,8 @@ impl CoreService {
         }
         let held = std::mem::take(&mut *self.held.borrow_mut());
         for index in held {
-            if let Some(reason) = &ended {
-                self.give_up(index, reason);
+            if let Some(failure) = &ended {
+                self.give_up(index, failure);
             }
             self.advance(index);
         }
@@ -49,12 +50,12 @@ impl CoreService {
     }
 
     /// Fails the replies of a connection that wait for changes that will never be durable.
-    fn give_up(&self, index: usize, reason: &str) {
+    fn give_up(&self, index: usize, failure: &Failure) {
         let mut connections = self.connections.borrow_mut();
         let connection = connections.get_mut(index).and_then(Option::as_mut);
         let client = connection.and_then(|connection| connection.client.as_mut());
         if let Some(client) = client.filter(|client| self.waits(client)) {
-            client.fail_all(reason);
+            client.fail_all(failure);
             client.session.written = Lsn::ZERO;
             client.session.saved = Lsn::ZERO;
         }

@@ -339,7 +339,7 @@ impl Service for CoreService {
             (Job::Open, Err(error)) => self.state.shared.fail(error.to_string()),
             (Job::Requests { index, mut client }, result) => {
                 if let Err(error) = result {
-                    client.fail(&error.to_string());
+                    client.fail(&error.into());
                 }
                 if let Some(connection) = &mut self.connections.borrow_mut()[index] {
                     connection.client = Some(client);

@@ -369,7 +369,11 @@ impl<'a> FlashMemory<'a> {
                 Outcome::Here { first_use } => first_use,
                 Outcome::Retry => false,
                 Outcome::Failed(reason) => {
-                    MemoryFault { page, reason: reason.to_string() }.unwind()
+                    MemoryFault { page, reason: reason.to_string(), writes_fail: false }.unwind()
+                }
+                Outcome::NoFrame => {
+                    let reason = "no frame can be freed for it: writes to the device fail";
+                    MemoryFault { page, reason: reason.into(), writes_fail: true }.unwind()
                 }
                 Outcome::Deadlocked(_) => {
                     unreachable!("a job that waits for a page waits on no word")
