@@ -91,7 +91,7 @@ impl Client {
     /// Bytes of DRAM that the client holds.
     pub fn held_bytes(&self) -> usize {
         self.input.capacity()
-            + self.reply.len()
+            + self.reply.held_bytes()
             + self.parser.held_bytes()
             + self.staged.len() * STAGED_BYTES
             + self.session.held_bytes()
@@ -109,6 +109,7 @@ impl Client {
         {
             return self.reply.fetch(memory, &keyspace);
         }
+        self.reply.seal();
         if !self.resume(memory, state) {
             return;
         }
@@ -248,6 +249,7 @@ impl Client {
     /// Writes a message of a channel, unless the client has unsubscribed since it was sent.
     pub fn deliver(&mut self, message: &Message) {
         if self.session.subscribes_to(message) {
+            self.reply.seal();
             self.reply.message(message);
         }
     }

@@ -259,7 +259,7 @@ impl<'a> Names<'a> {
         let keyspace = call.keyspace();
         // If flash is full, the reply stays in DRAM.
         let _ = self.written.spill(call.memory, &keyspace, call.state);
-        let all = self.list(self.written.len());
+        let all = self.list(self.written.held_bytes());
         if all > self.state.settings().argument_bytes_max {
             return Err(LONG_REPLY.into());
         }

@@ -11,11 +11,20 @@ use crate::large::{Outgoing, PIECE_BYTES};
 use crate::protocol::Protocol;
 use crate::state::State;
 
+/// The bytes up to which a full buffer doubles. A longer one grows by a quarter, so that little of
+/// its memory is unused.
+const DOUBLED_BYTES_MAX: usize = 64 << 10;
+
+/// The fewest bytes that [`seal`](Reply::seal) puts apart.
+const SEALED_BYTES_MIN: usize = 16 << 10;
+
 /// Replies of one connection, in order, as bytes.
 #[derive(Debug, Default)]
 pub struct Reply {
+    sealed: Sealed,
+    /// The bytes after the sealed ones.
     bytes: Vec<u8>,
-    /// Parts of replies on flash, and the offset in `bytes` where each belongs.
+    /// Parts of replies on flash, and the offset where each belongs. None lies within sealed bytes.
     large: VecDeque<(usize, Outgoing)>,
     /// Offset of the current command's reply.
     begin: usize,
@@ -23,6 +32,41 @@ pub struct Reply {
     stays_in_dram: bool,
     /// The protocol version of the next replies.
     pub protocol: Protocol,
+}
+
+/// Whole replies that wait behind others, in buffers that are almost full. The next replies have a
+/// buffer of their own, so these do not move in DRAM.
+#[derive(Debug, Default)]
+struct Sealed {
+    buffers: VecDeque<Vec<u8>>,
+    /// Their bytes, and the bytes of DRAM that they hold.
+    bytes: usize,
+    held_bytes: usize,
+}
+
+impl Sealed {
+    fn push(&mut self, buffer: Vec<u8>) {
+        self.bytes += buffer.len();
+        self.held_bytes += buffer.capacity();
+        self.buffers.push_back(buffer);
+    }
+
+    /// Takes the first buffer.
+    fn pop_first(&mut self) -> Option<Vec<u8>> {
+        let buffer = self.buffers.pop_front();
+        buffer.inspect(|buffer| self.left(buffer))
+    }
+
+    /// Takes the last buffer.
+    fn pop_last(&mut self) -> Option<Vec<u8>> {
+        let buffer = self.buffers.pop_back();
+        buffer.inspect(|buffer| self.left(buffer))
+    }
+
+    fn left(&mut self, buffer: &Vec<u8>) {
+        self.bytes -= buffer.len();
+        self.held_bytes -= buffer.capacity();
+    }
 }
 
 impl Reply {
@@ -36,24 +80,29 @@ impl Reply {
         Reply { protocol, stays_in_dram: true, ..Reply::default() }
     }
 
-    /// Returns the bytes in DRAM that were not taken yet.
+    /// Returns the bytes in DRAM that were not taken yet, without sealed ones.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Number of bytes in DRAM that were not taken yet.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.sealed.bytes + self.bytes.len()
+    }
+
+    /// Bytes of DRAM that they hold, unused ones included.
+    pub fn held_bytes(&self) -> usize {
+        self.sealed.held_bytes + self.bytes.capacity()
     }
 
     /// True if all bytes were taken.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.large.is_empty()
+        self.len() == 0 && self.large.is_empty()
     }
 
     /// Number of bytes before the first part on flash.
     pub fn ready(&self) -> usize {
-        self.large.front().map_or(self.bytes.len(), |(at, _)| *at)
+        self.large.front().map_or(self.len(), |(at, _)| *at)
     }
 
     /// Number of bytes on flash.
@@ -66,9 +115,13 @@ impl Reply {
         !self.large.is_empty()
     }
 
-    /// Takes the bytes before the first part on flash. Later replies go to the empty buffer
-    /// `next`.
+    /// Takes bytes before the first part on flash: the first sealed ones, or else all. Later
+    /// replies may go to the empty buffer `next`.
     pub fn take(&mut self, next: Vec<u8>) -> Vec<u8> {
+        if let Some(first) = self.sealed.pop_first() {
+            self.large.iter_mut().for_each(|(at, _)| *at -= first.len());
+            return first;
+        }
         let ready = self.ready();
         if ready == self.bytes.len() && self.large.is_empty() {
             return std::mem::replace(&mut self.bytes, next);
@@ -76,6 +129,15 @@ impl Reply {
         let behind = self.bytes.split_off(ready);
         self.large.iter_mut().for_each(|(at, _)| *at -= ready);
         std::mem::replace(&mut self.bytes, behind)
+    }
+
+    /// Puts long replies apart, before the next one begins. They must be whole. Does nothing while
+    /// their buffer has much room, or if a part is on flash.
+    pub fn seal(&mut self) {
+        let (length, room) = (self.bytes.len(), self.bytes.capacity() - self.bytes.len());
+        if length >= SEALED_BYTES_MIN && room <= length / 8 && self.large.is_empty() {
+            self.sealed.push(std::mem::take(&mut self.bytes));
+        }
     }
 
     /// Reads the next bytes from flash.
@@ -88,12 +150,14 @@ impl Reply {
             self.large.pop_front();
         }
         self.large.iter_mut().for_each(|(at, _)| *at += length);
+        self.reserve(length);
+        let at = at - self.sealed.bytes;
         self.bytes.splice(at..at, piece);
     }
 
     /// Begins the reply of the next command.
     pub fn begin(&mut self) {
-        self.begin = self.bytes.len();
+        self.begin = self.len();
     }
 
     /// Offset of the current command's reply.
@@ -113,7 +177,7 @@ impl Reply {
 
     /// Bytes of the current reply in DRAM that can move to flash.
     pub fn spillable(&self) -> usize {
-        self.bytes.len() - self.unspilled()
+        self.len() - self.unspilled()
     }
 
     /// Moves whole pieces of the current reply to flash, if it is longer than one piece.
@@ -131,10 +195,11 @@ impl Reply {
             return Ok(());
         }
         let start = self.unspilled();
+        let at = start - self.sealed.bytes;
         // Some bytes always stay behind the part on flash, so it belongs to this reply and not to
         // the next one.
-        while self.bytes.len() - start > PIECE_BYTES {
-            let piece = &self.bytes[start..start + PIECE_BYTES];
+        while self.bytes.len() - at > PIECE_BYTES {
+            let piece = &self.bytes[at..at + PIECE_BYTES];
             let added = match self.large.back_mut().filter(|(at, _)| *at == start) {
                 Some((_, last)) => last.spill(memory, keyspace, state, piece)?,
                 None => false,
@@ -144,14 +209,14 @@ impl Reply {
                 outgoing.spill(memory, keyspace, state, piece)?;
                 self.large.push_back((start, outgoing));
             }
-            self.bytes.drain(start..start + PIECE_BYTES);
+            self.bytes.drain(at..at + PIECE_BYTES);
         }
         Ok(())
     }
 
-    /// Appends the replies of `other`.
+    /// Appends the replies of `other`, which has sealed none.
     pub fn append(&mut self, other: Reply) {
-        let offset = self.bytes.len();
+        let offset = self.len();
         self.large.extend(other.large.into_iter().map(|(at, outgoing)| (at + offset, outgoing)));
         self.raw(&other.bytes);
     }
@@ -159,7 +224,7 @@ impl Reply {
     /// Writes a string of `length` bytes on flash.
     pub fn large(&mut self, length: u64, bytes: Outgoing) {
         self.number_line(b'$', length as i64);
-        self.large.push_back((self.bytes.len(), bytes));
+        self.large.push_back((self.len(), bytes));
         self.raw(b"\r\n");
     }
 
@@ -167,20 +232,34 @@ impl Reply {
     pub fn large_within(&mut self, head: &[u8], (length, bytes): (u64, Outgoing), foot: &[u8]) {
         self.number_line(b'$', (head.len() + foot.len()) as i64 + length as i64);
         self.raw(head);
-        self.large.push_back((self.bytes.len(), bytes));
+        self.large.push_back((self.len(), bytes));
         self.raw(foot);
         self.raw(b"\r\n");
     }
 
     /// Drops everything written after the length was `len`.
     pub fn truncate(&mut self, len: usize) {
-        self.bytes.truncate(len);
+        while len < self.sealed.bytes
+            && let Some(last) = self.sealed.pop_last()
+        {
+            self.bytes = last;
+        }
+        self.bytes.truncate(len - self.sealed.bytes);
         // Parts of earlier replies have a line end after them, so their offset is below `len`.
         self.large.retain(|(at, _)| *at < len);
     }
 
+    /// Makes room for `more` bytes.
+    fn reserve(&mut self, more: usize) {
+        let length = self.bytes.len();
+        if more > self.bytes.capacity() - length && length + more > DOUBLED_BYTES_MAX {
+            self.bytes.reserve_exact(more.max(length / 4));
+        }
+    }
+
     /// Writes bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -202,11 +281,9 @@ impl Reply {
 
     /// Writes an error: a code such as `ERR`, and text. Line ends in it become spaces.
     pub fn error(&mut self, text: &str) {
-        self.bytes.push(b'-');
         let clean =
             text.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
-        self.bytes.extend(clean);
-        self.raw(b"\r\n");
+        self.line(b'-', &clean.collect::<Vec<u8>>());
     }
 
     /// Writes an integer.
@@ -315,9 +392,10 @@ impl Reply {
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
+        self.reserve(1 + text.len() + 2);
         self.bytes.push(kind);
-        self.raw(text);
-        self.raw(b"\r\n");
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(b"\r\n");
     }
 
     fn number_line(&mut self, kind: u8, number: i64) {
@@ -351,6 +429,50 @@ mod tests {
         assert_eq!(written(Protocol::Two, all), two);
         let three = "_\r\n_\r\n%1\r\n$1\r\na\r\n:-7\r\n~0\r\n>0\r\n=5\r\ntxt:v\r\n";
         assert_eq!(written(Protocol::Three, all), three);
+    }
+
+    #[test]
+    fn a_long_buffer_has_little_unused_memory() {
+        let mut reply = Reply::default();
+        for _ in 0..100_000 {
+            reply.bulk(b"some bytes");
+            let held_bytes = reply.held_bytes();
+            assert!(
+                held_bytes <= (reply.len() * 5 / 4 + 64).max(DOUBLED_BYTES_MAX),
+                "{held_bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn sealed_replies_come_first_and_can_be_dropped() {
+        let text = |number: usize| format!("{number:0100}").into_bytes();
+        let write = |count: usize| {
+            let mut reply = Reply::default();
+            let mut lengths = vec![0];
+            for number in 0..count {
+                reply.seal();
+                reply.bulk(&text(number));
+                lengths.push(reply.len());
+            }
+            (reply, lengths)
+        };
+        let whole: Vec<u8> = (0..2_000)
+            .flat_map(|number| [b"$100\r\n", &text(number)[..], b"\r\n"].concat())
+            .collect();
+        let (_, lengths) = write(2_000);
+        for kept in [0, 1, 500, 1_999, 2_000] {
+            let (mut reply, _) = write(2_000);
+            assert!(reply.sealed.buffers.len() > 2 && reply.held_bytes() < reply.len() * 5 / 4);
+            reply.truncate(lengths[kept]);
+            assert_eq!((reply.len(), reply.is_empty()), (lengths[kept], kept == 0));
+            let mut taken = Vec::new();
+            while !reply.is_empty() {
+                taken.append(&mut reply.take(Vec::new()));
+            }
+            assert_eq!(taken, whole[..lengths[kept]]);
+            assert_eq!((reply.sealed.bytes, reply.sealed.held_bytes), (0, 0));
+        }
     }
 
     #[test]

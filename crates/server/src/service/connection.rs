@@ -38,11 +38,23 @@ const PROBES: u32 = 3;
 /// Time between two checks for idle connections.
 const IDLE_EVERY: Span = Span::from_us(1_000_000);
 
+/// Messages for which an empty list keeps its memory.
+const KEPT_MESSAGES: usize = 16;
+
 /// The TCP listener, which is the first one.
 const TCP: u32 = 0;
 
 /// The number that stands for a listener in connections of the follower.
 pub(super) const FOLLOWER: u32 = u32::MAX;
+
+/// Bytes on their way to a client.
+#[derive(Clone, Copy)]
+pub(super) struct Sending {
+    /// Their number.
+    pub(super) bytes: usize,
+    /// Bytes of DRAM that their buffer holds.
+    pub(super) held_bytes: usize,
+}
 
 /// A connection. Its index is the number of its socket.
 pub(super) struct Connection {
@@ -53,8 +65,8 @@ pub(super) struct Connection {
     /// Requests and replies. `None` while a job has them.
     pub(super) client: Option<Box<Client>>,
     pub(super) receiving: bool,
-    /// Bytes of the current send.
-    pub(super) sending: Option<usize>,
+    /// The current send.
+    pub(super) sending: Option<Sending>,
     /// An empty buffer for replies.
     pub(super) spare: Vec<u8>,
     /// Messages that arrived while a job had the client.
@@ -91,6 +103,25 @@ impl Connection {
             _ if bytes.is_empty() => {}
             Some(client) => client.receive(bytes),
             None => self.early.extend_from_slice(bytes),
+        }
+    }
+
+    /// Hands its client what has come for it, unless a job has the client.
+    fn hand_over(&mut self) {
+        let Some(client) = &mut self.client else { return };
+        if let Some(fails) = self.unblocked.take()
+            && client.is_blocked()
+        {
+            client.session.unblocked = Some(fails);
+            self.woken = true;
+        }
+        self.killed |= std::mem::take(&mut self.checks_channels) && !client.session.may_subscribe();
+        for message in self.messages.drain(..) {
+            client.deliver(&message);
+        }
+        self.messages.shrink_to(KEPT_MESSAGES);
+        if !self.early.is_empty() {
+            client.receive(&std::mem::take(&mut self.early));
         }
     }
 
@@ -308,28 +339,14 @@ impl CoreService {
     }
 
     /// Sends, runs, receives or closes.
-    #[expect(clippy::too_many_lines, reason = "a turn of a connection, step by step")]
     fn step(&self, index: usize) {
         let mut connections = self.connections.borrow_mut();
         let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else { return };
         let network = self.network();
         let stopping = self.is_stopping();
+        connection.hand_over();
         self.count(connection);
         let Some(client) = &mut connection.client else { return };
-        if let Some(fails) = connection.unblocked.take()
-            && client.is_blocked()
-        {
-            client.session.unblocked = Some(fails);
-            connection.woken = true;
-        }
-        connection.killed |=
-            std::mem::take(&mut connection.checks_channels) && !client.session.may_subscribe();
-        for message in connection.messages.drain(..) {
-            client.deliver(&message);
-        }
-        if !connection.early.is_empty() {
-            client.receive(&std::mem::take(&mut connection.early));
-        }
         let may_reply = connection.tls.as_ref().is_none_or(|tls| tls.is_ready());
         if self.waits(client) && !connection.killed && may_reply {
             self.held.borrow_mut().insert(index);
@@ -348,7 +365,8 @@ impl CoreService {
             }
             if !bytes.is_empty() {
                 self.state.statistics().output_bytes.add(bytes.len() as u64);
-                connection.sending = Some(bytes.len());
+                let held_bytes = bytes.capacity();
+                connection.sending = Some(Sending { bytes: bytes.len(), held_bytes });
                 network.send(connection.socket, bytes);
             }
         }
@@ -365,7 +383,8 @@ impl CoreService {
         if client.session.closing && !on_flash || connection.queued {
             return;
         }
-        let unsent = connection.sending.unwrap_or(0) + client.reply.len();
+        let sending_bytes = connection.sending.map_or(0, |sending| sending.bytes);
+        let unsent = sending_bytes + client.reply.len();
         if on_flash && client.reply.ready() == 0 {
             connection.queued = true;
             self.ready.borrow_mut().push_back(index);
@@ -428,17 +447,18 @@ impl CoreService {
 
     /// Counts the bytes that a connection holds.
     fn count(&self, connection: &mut Connection) {
-        let messages: usize = connection.messages.iter().map(|m| m.text.len() + 64).sum();
-        let sending = connection.sending.unwrap_or(0);
+        let texts = connection.messages.iter().map(|message| message.text.len());
+        let messages = texts.sum::<usize>() + connection.messages.capacity() * size_of::<Message>();
+        let sending = connection.sending.unwrap_or(Sending { bytes: 0, held_bytes: 0 });
         if let Some(client) = &connection.client {
             connection.client_bytes = client.held_bytes();
-            let shown = [client.unread(), sending + client.reply.len(), connection.counted];
+            let shown = [client.unread(), sending.bytes + client.reply.len(), connection.counted];
             connection.shown.iter().zip(shown).for_each(|(shown, bytes)| shown.set(bytes as u64));
         }
         let bytes = connection.client_bytes
             + connection.spare.capacity()
             + connection.early.capacity()
-            + sending
+            + sending.held_bytes
             + connection.tls.as_ref().map_or(0, |_| TLS_BYTES)
             + messages;
         let all = self.buffered.get() - connection.counted + bytes;
