@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -410,6 +412,24 @@ fn a_comparison_at_a_rate_tells_response_times_beside_those_of_the_disk() {
         let rate = mix["redis"]["throughput"]["median"].as_f64().expect("a number");
         assert!((1_000.0..3_000.0).contains(&rate), "{mix}");
     }
+}
+
+#[test]
+fn a_comparison_refuses_too_little_dram_before_it_writes_a_key() {
+    let here = folder();
+    if std::process::Command::new("redis-server").arg("--version").output().is_err() {
+        return;
+    }
+    // This Redis refuses the connections that write keys.
+    let redis = here.path().join("redis-of-one");
+    std::fs::write(&redis, "#!/bin/sh\nexec redis-server \"$@\" --maxclients 1\n")
+        .expect("written");
+    std::fs::set_permissions(&redis, Permissions::from_mode(0o755)).expect("permitted");
+    let mut load = ebbtide(here.path(), &["load", "--against", "redis", "--keys", "20000"]);
+    let error = complaint(load.args(["--dram", "3MiB", "--redis"]).arg(&redis), 1);
+    assert!(error.contains("did not start"), "{error}");
+    assert!(error.contains("--dram: a DRAM budget of 3145728 bytes is too small"), "{error}");
+    assert_eq!(names(here.path()), ["redis-of-one"]);
 }
 
 #[test]

@@ -273,7 +273,7 @@ impl Comparison<'_> {
         std::thread::scope(|scope| {
             let again = scope.spawn(|| {
                 affinity::confine(&[cpu]).map_err(LoadError::Cpus)?;
-                server.restart(options)
+                server.restart(options, options.dram_bytes())
             });
             again.join().expect("starting does not panic")
         })?;

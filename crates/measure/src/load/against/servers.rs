@@ -99,12 +99,18 @@ fn start_redis(options: &AgainstOptions) -> Result<Running, LoadError> {
     }
 }
 
-/// Starts Ebbtide's server with the DRAM for writing the keys.
+/// Starts Ebbtide's server with the DRAM for writing the keys. It first starts with the DRAM of the
+/// measurement. A server that refuses that ends the comparison before any key is written.
 fn start_ebbtide(options: &AgainstOptions) -> Result<Running, LoadError> {
     let folder = folder(options)?;
-    let (process, address) = launch(options, folder.path(), options.fill_dram_bytes())?;
+    let dram_bytes = options.dram_bytes();
+    let (process, address) = launch(options, folder.path(), dram_bytes)?;
     let control = Control::open(EBBTIDE, &address)?;
-    Running::new(EBBTIDE, address, process, control, folder)
+    let mut running = Running::new(EBBTIDE, address, process, control, folder)?;
+    if options.fill_dram_bytes() != dram_bytes {
+        running.restart(options, options.fill_dram_bytes())?;
+    }
+    Ok(running)
 }
 
 /// Starts Ebbtide's server on the store in `folder`. Returns the process and its address.
@@ -165,12 +171,16 @@ impl Running {
     }
 
     /// Stops Ebbtide's server once all data is on flash. Restarts it on the CPUs of this thread,
-    /// with the DRAM of the measurement.
-    pub(super) fn restart(&mut self, options: &AgainstOptions) -> Result<(), LoadError> {
+    /// with this DRAM.
+    pub(super) fn restart(
+        &mut self,
+        options: &AgainstOptions,
+        dram_bytes: u64,
+    ) -> Result<(), LoadError> {
         let ended = |reason: String| LoadError::Ended { name: self.name, reason };
         self.control.stop().map_err(|error| ended(error.to_string()))?;
         self.process.wait().map_err(|error| ended(error.to_string()))?;
-        let (process, address) = launch(options, self.folder.path(), options.dram_bytes())?;
+        let (process, address) = launch(options, self.folder.path(), dram_bytes)?;
         self.process = process;
         self.control = Control::open(EBBTIDE, &address)?;
         self.address = Server::Tcp(address);
