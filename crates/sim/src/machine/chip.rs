@@ -102,10 +102,10 @@ pub(crate) struct Core {
     pub(crate) brief: bool,
     /// The page of the last miss.
     pub(crate) missed: PageId,
-    /// The page that the core waited for, once it has arrived. The repeated access gets its line
-    /// even if the page was evicted since, so that a blocked core makes progress (AstriFlash
-    /// §IV-C3).
-    pub(crate) granted: Option<PageId>,
+    /// The pages that the core waited for and that have arrived: those of a walk, and the page of
+    /// the access. The repeated access gets their lines even if they were evicted since, perhaps
+    /// by each other, so that a blocked core makes progress (AstriFlash §IV-C3).
+    pub(crate) granted: Vec<PageId>,
     /// When the access that is being repeated was first issued.
     pub(crate) issued: Option<Time>,
     /// When the current access began.
@@ -178,7 +178,7 @@ impl Chip {
                 progress: false,
                 brief: false,
                 missed: PageId(0),
-                granted: None,
+                granted: Vec::new(),
                 issued: None,
                 begun: Time::ZERO,
                 done: Time::ZERO,
@@ -284,6 +284,7 @@ impl Chip {
         core.progress = false;
         self.accesses += 1;
         if let Some(issued) = core.issued.take() {
+            core.granted.clear();
             self.latencies.missed(core.now - issued);
             if op.is_awaited() {
                 self.missed.loads += 1;
@@ -573,7 +574,7 @@ impl Chip {
 
     fn memory_access(&mut self, request: Request, at: Time) -> Answer {
         let core = &mut self.cores[request.waiter.core as usize];
-        if core.granted.take() == Some(request.page) {
+        if core.granted.contains(&request.page) {
             if request.write {
                 self.memory.dirtied(request.page);
             }

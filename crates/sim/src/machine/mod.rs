@@ -464,7 +464,7 @@ impl Machine {
         let mut chip = self.chip.borrow_mut();
         let clock = &mut chip.cores[core];
         clock.now = clock.now.max(reply);
-        let must_progress = std::mem::take(&mut clock.progress) || clock.brief;
+        let must_progress = clock.progress || clock.brief;
         let lane = &mut self.lanes[core];
         match &self.switching {
             Some(switching) if !must_progress => {
@@ -516,7 +516,7 @@ impl Machine {
         }
         match lane.state {
             State::Blocked if lane.current == Some(thread) => {
-                self.chip.borrow_mut().cores[core].granted = lane.take_wanted(thread);
+                self.chip.borrow_mut().cores[core].granted.extend(lane.take_wanted(thread));
                 self.unblock(core, at);
             }
             State::Idle => self.enqueue(core, at),

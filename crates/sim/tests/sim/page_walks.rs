@@ -6,8 +6,8 @@ use std::rc::Rc;
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::designs::{Parts, resolve};
 use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Observe, Request, Warm};
-use ebbtide_sim::{CoreSide, Machine};
-use ebbtide_workloads::{Corrupt, Workload};
+use ebbtide_sim::{CoreSide, Machine, Offered, Plan, simulate};
+use ebbtide_workloads::{Corrupt, Kind, Workload};
 
 /// Pages of the data.
 const PAGES: u64 = 1 << 20;
@@ -102,4 +102,31 @@ fn the_root_stays_in_the_last_level_cache() {
     let root = asked.iter().filter(|page| page.0 == PAGES + 2_052).count();
     let leaves = asked.iter().filter(|page| page.0 < PAGES + 2_048).count();
     assert!(root == 1 && leaves >= 100, "{root}, {leaves}");
+}
+
+/// The page tables lie in the cache. Each set has one frame, so two tables of a walk, or a table
+/// and the page, evict each other.
+#[test]
+fn pages_of_one_access_that_share_a_frame_do_not_evict_each_other_for_ever() {
+    for design in ["os-swap", "astriflash", "flash-sync"] {
+        let config = resolve(
+            design,
+            &[
+                ("cores.count", "3"),
+                ("llc.size", "384KiB"),
+                ("switch.threads", "9"),
+                ("os.threads", "9"),
+                ("tlb.walk_levels", "3"),
+                ("tlb.page_tables", "cached"),
+                ("dram_cache.size", "128KiB"),
+                ("dram_cache.ways", "1"),
+                ("flash.preset", "flat"),
+                ("dataset.size", "16MiB"),
+            ],
+        );
+        let (jobs, arrivals) = (300, Offered::Saturating);
+        let config = config.expect("a machine that can be built");
+        let plan = Plan { config, workload: Kind::ArraySwap, jobs, seed: 1, arrivals };
+        assert_eq!(simulate(&plan).expect("jobs end").jobs, jobs, "{design}");
+    }
 }
