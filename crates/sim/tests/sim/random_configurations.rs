@@ -108,12 +108,11 @@ proptest! {
         prop_assert!(cache.cache.in_flight_peak <= pending);
         // A miss that was merged into another one in flight starts no read.
         prop_assert!(about(flash.reads, cache.cache.misses, pending), "{flash:?} {cache:?}");
-        // A full cache evicts a page for each new page. The warm-up reports how far from full the
-        // cache was. Pages of rarely used sets may still take frames that were never used.
+        // A new page takes the frame of an evicted page, or one that was never used.
         let evictions = cache.cache.evictions_clean + cache.cache.evictions_dirty;
-        let unused = (cache.cache.misses as f64 * (1.0 - outcome.warm_up.evictions_per_miss)).max(0.0);
+        let frames = 1 << shape.frames_log;
         prop_assert!(evictions <= cache.cache.misses + pending, "{cache:?}");
-        prop_assert!(evictions + pending + unused.ceil() as u64 >= cache.cache.misses, "{cache:?}");
+        prop_assert!(evictions + pending + frames >= cache.cache.misses, "{cache:?}");
         let buffers = (shape.controllers * shape.evict_buffer) as u64 + pending;
         // An SSD counts a write when it leaves its own buffer, of thousands of pages.
         let written = about(flash.writes, cache.cache.evictions_dirty, buffers);
