@@ -4,12 +4,12 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::building::Building;
-use super::sorted_sets::{begin_elements, check_member, reply_element, score_of};
+use super::sorted_sets::{begin_elements, check_member, reply_member, score_of};
 use super::{Call, Failure, LONG_REPLY, NOT_INTEGER, Outcome, SYNTAX, Stop};
 use crate::number;
 
 /// Bytes of DRAM that an element of a result takes in addition to its own.
-const ELEMENT_BYTES: usize = 64;
+const ELEMENT_BYTES: usize = 80;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -177,12 +177,12 @@ fn pass<M: Memory>(
     Ok(())
 }
 
-/// Passes the elements of the result of an operation to `each`, in no order.
+/// Passes the members of the result of an operation to `each` with their scores, in no order.
 fn each_in_result<M: Memory>(
     call: &mut Call<'_, M>,
     operation: Operation,
     options: &Options<'_>,
-    mut each: impl FnMut(&mut Call<'_, M>, Vec<u8>) -> Outcome,
+    mut each: impl FnMut(&mut Call<'_, M>, (f64, &[u8])) -> Outcome,
 ) -> Outcome {
     let mut sources = sources(call, options.keys, &options.weights)?;
     if operation == Operation::Inter {
@@ -207,7 +207,7 @@ fn each_in_result<M: Memory>(
                     (_, None) => {}
                 }
             }
-            each(call, Score::of(score).with(member))?;
+            each(call, (score, member))?;
             Ok(true)
         })?;
     }
@@ -217,18 +217,20 @@ fn each_in_result<M: Memory>(
 fn reply_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation, name: &str) -> Outcome {
     let options = parse(call, 1, operation, name)?;
     let (mut elements, mut bytes) = (Vec::new(), 0);
-    each_in_result(call, operation, &options, |call, element| {
+    each_in_result(call, operation, &options, |call, (score, member)| {
+        let element = Score::of(score).with(member);
         bytes += element.len() + ELEMENT_BYTES;
         if bytes > call.state.settings().argument_bytes_max {
             return Err(LONG_REPLY.into());
         }
-        elements.push(element);
+        // The element has no sign of zero.
+        elements.push((element, score));
         Ok(())
     })?;
-    elements.sort_unstable();
+    elements.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     begin_elements(call, elements.len() as u64, options.with_scores);
-    for (index, element) in elements.iter().enumerate() {
-        reply_element(call, element, options.with_scores);
+    for (index, (element, score)) in elements.iter().enumerate() {
+        reply_member(call, (*score, Score::split(element).1), options.with_scores);
         if index % 64 == 63 {
             call.pause()?;
         }
@@ -240,9 +242,9 @@ fn store_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation, name: &
     let options = parse(call, 2, operation, name)?;
     let to = call.key(1);
     let mut building = Building::new(call, &to, Kind::SortedSet);
-    each_in_result(call, operation, &options, |call, element| {
-        check_member(Score::split(&element).1)?;
-        building.add(call, &to, &element)
+    each_in_result(call, operation, &options, |call, (score, member)| {
+        check_member(member)?;
+        building.add(call, &to, &Score::of(score).with(member))
     })?;
     let database = call.session.database;
     let count = building.finish(call, (database, &to), None)?;

@@ -300,7 +300,14 @@ pub(super) fn begin_elements<M: Memory>(call: &mut Call<'_, M>, count: u64, with
 }
 
 pub(super) fn reply_element<M: Memory>(call: &mut Call<'_, M>, element: &[u8], with_scores: bool) {
-    let (score, member) = Score::split(element);
+    reply_member(call, Score::split(element), with_scores);
+}
+
+pub(super) fn reply_member<M: Memory>(
+    call: &mut Call<'_, M>,
+    (score, member): (f64, &[u8]),
+    with_scores: bool,
+) {
     if with_scores && call.reply.protocol == Protocol::Three {
         call.reply.array(2);
     }

@@ -554,6 +554,46 @@ const ODD: &[&str] = &[
     "scan 0 count 1000 match *",
 ];
 
+/// Scores of -0. Redis drops the sign in a sorted set of few and short members.
+const NEGATIVE_ZERO: &[&str] = &[
+    "flushall",
+    "zadd z -0 m 0 l",
+    "zscore z m",
+    "zmscore z l m",
+    "zrange z 0 -1 withscores",
+    "zincrby z -0 m",
+    "zincrby z -0 new",
+    "zadd z incr -0 other",
+    "zadd z ch -0 l",
+    "zadd z -1 d 2 e",
+    "zincrby z 1 d",
+    "zunion 1 z weights -1 withscores",
+    "zunion 2 z z weights -1 1 withscores",
+    "zinter 2 z z weights -1 -1 aggregate max withscores",
+    "zunionstore y 1 z weights -1",
+    "zrange y 0 -1 withscores",
+    "zrangebyscore y -0 0 withscores",
+    "zrangebyscore y (-0 1",
+    "zcount y 0 -0",
+    "zscan y 0",
+    "zpopmin z",
+];
+
+#[test]
+fn scores_of_negative_zero_are_those_of_redis() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|_| {});
+    let mut client = server.client();
+    for protocol in ["hello 2", "hello 3"] {
+        for client in [&mut redis.client, &mut client] {
+            client.call(protocol);
+        }
+        for line in NEGATIVE_ZERO {
+            assert_eq!(client.call(line), redis.client.call(line), "{protocol}: {line}");
+        }
+    }
+}
+
 #[test]
 fn odd_numbers_and_patterns_get_the_replies_of_redis() {
     let Some(mut redis) = Redis::start() else { return };
