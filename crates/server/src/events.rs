@@ -104,6 +104,9 @@ pub struct Event {
     pub key: Vec<u8>,
 }
 
+/// Events for which an empty list keeps its memory.
+const KEPT_EVENTS: usize = 16;
+
 /// Events that are published when the commands that caused them have taken effect.
 #[derive(Debug, Default)]
 pub struct Events {
@@ -132,6 +135,7 @@ impl Events {
     /// Drops all events, because the commands that caused them did not take effect.
     pub fn clear(&mut self) {
         self.list.clear();
+        self.list.shrink_to(KEPT_EVENTS);
         (self.own, self.key_bytes) = (0, 0);
     }
 
