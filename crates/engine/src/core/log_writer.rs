@@ -141,13 +141,14 @@ fn perform(
         let waits = |error: &DiskError| error.fault == Fault::Room && !matches!(io, Io::Flush);
         let Some(error) = result.as_ref().err().filter(|error| waits(error)) else {
             if is_full {
-                persist.note_log_full(None);
+                persist.note_log_written();
             }
             return result;
         };
-        if since.elapsed() >= FULL_AFTER {
-            is_full = true;
-            persist.note_log_full(Some(&error.to_string()));
+        let lasts = since.elapsed() >= FULL_AFTER;
+        is_full = true;
+        persist.note_log_full(lasts.then(|| error.to_string()).as_deref());
+        if lasts {
             let mut guarded = persist.lock();
             wake_waiting(state, &mut guarded);
             drop(tell_tickets(persist, guarded));

@@ -8,6 +8,7 @@ mod commit_turns;
 mod file_disk;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
@@ -72,6 +73,8 @@ pub(crate) struct Guarded {
     pages_fail: Option<String>,
     /// Why the log cannot be written, if the device has had no room for it for long.
     log_full: Option<String>,
+    /// True while the device has no room for the log.
+    log_waits: bool,
     /// The place in the log up to which a flush was asked for.
     flush_asked_to: Lsn,
     /// True if cores have been asked to write pages and will be asked again soon. No further
@@ -175,6 +178,8 @@ pub(crate) struct Persist {
     pub(crate) bytes_max: usize,
     /// The most pages that one transaction may store to.
     pub(crate) pages_max: usize,
+    /// True if the last write of a page failed.
+    page_writes_fail: AtomicBool,
     /// The most words that one transaction may have to look at again when it commits.
     pub(crate) reads_max: usize,
     /// Pages that a checkpoint waits for: any core writes them.
@@ -227,6 +232,7 @@ impl Persist {
             flush_asked: false,
             pages_fail: None,
             log_full: None,
+            log_waits: false,
             flush_asked_to: Lsn::ZERO,
             cleaning: false,
             stop: false,
@@ -247,6 +253,7 @@ impl Persist {
             recovered,
             bytes_max: transaction_bytes_max,
             pages_max: (frames / 8).clamp(1, limits.unmapped_pages_max),
+            page_writes_fail: AtomicBool::new(false),
             reads_max: READS_MAX_MIN.max(READS_PER_FRAME * frames),
             to_clean: SegQueue::new(),
             turns: CommitTurns::default(),
@@ -339,10 +346,35 @@ impl Persist {
         std::mem::take(&mut guarded.starved)
     }
 
-    /// Sets the reason why the device has had no room for the log for long. `None` if it has room
-    /// again.
+    /// Notes whether a write of a page has failed. Returns the waiters that must be woken.
+    #[must_use]
+    pub(crate) fn note_page_write(&self, failed: bool) -> Vec<Waiter> {
+        if self.page_writes_fail.load(Ordering::Relaxed) == failed {
+            return Vec::new();
+        }
+        let mut guarded = self.lock();
+        self.page_writes_fail.store(failed, Ordering::Relaxed);
+        if failed { Vec::new() } else { std::mem::take(&mut guarded.starved) }
+    }
+
+    /// Notes that the device has no room for the log, and the reason if that has lasted long.
     pub(crate) fn note_log_full(&self, reason: Option<&str>) {
-        self.lock().log_full = reason.map(str::to_string);
+        let mut guarded = self.lock();
+        guarded.log_waits = true;
+        guarded.log_full = reason.map(str::to_string);
+    }
+
+    /// Notes that the device has room for the log again.
+    pub(crate) fn note_log_written(&self) {
+        let mut guarded = self.lock();
+        guarded.log_waits = false;
+        guarded.log_full = None;
+    }
+
+    /// True if writes fail, and changed pages hold so many frames that reads need the others.
+    fn keeps_frames_for_reads(&self, guarded: &Guarded) -> bool {
+        let fails = guarded.log_waits || self.page_writes_fail.load(Ordering::Relaxed);
+        fails && guarded.journal.wants_cleaning()
     }
 
     /// Waits for `pause`, or until the log writer must end. Returns false in the latter case.
@@ -437,7 +469,8 @@ impl Persist {
     ) -> Result<bool, TransactionError> {
         let mut guarded = self.lock();
         guarded.refusal().map_or(Ok(()), Err)?;
-        let reserved = guarded.journal.try_reserve(bytes)?;
+        let reserved =
+            !self.keeps_frames_for_reads(&guarded) && guarded.journal.try_reserve(bytes)?;
         if !reserved && let Some(waiter) = waiter {
             guarded.starved.push(waiter);
             self.news.notify_one();
