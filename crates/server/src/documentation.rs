@@ -21,7 +21,7 @@ pub fn commands_page() -> String {
          A negative number is a minimum: -3 means at least 3. The last column counts arguments without the\n\
          name.\n\n\
          A crash may leave a part of some changes, as their rows say. *Many* are more than 512, or more than a\n\
-         [transaction](DURABILITY.md#limits) may change. The same bound holds beside that of 255 arguments.\n",
+         [transaction](DURABILITY.md#limits) may change. Rows with a bound of 255 arguments have this bound too.\n",
     );
     for (group, specs) in groups {
         let _ =

@@ -371,7 +371,8 @@ impl Persist {
         guarded.log_full = None;
     }
 
-    /// True if writes fail, and changed pages hold so many frames that reads need the others.
+    /// True if writes fail, and changed pages hold seven eighths of the frames. Reads need the
+    /// others.
     fn keeps_frames_for_reads(&self, guarded: &Guarded) -> bool {
         let fails = guarded.log_waits || self.page_writes_fail.load(Ordering::Relaxed);
         fails && guarded.journal.wants_cleaning()
