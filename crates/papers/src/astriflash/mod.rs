@@ -27,7 +27,7 @@ pub(super) const PAPER: Paper = Paper {
     name: "astriflash",
     claims: claims::CLAIMS,
     about: "AstriFlash, HPCA 2023",
-    full_run: "about half an hour at 1/32 of the paper's capacities",
+    full_run: "more than an hour at 1/32 of the paper's capacities",
     runs: |options| Ok(experiments::count(&needed(&claims::RECORDS, &options.selection), options)),
     reproduce,
 };
