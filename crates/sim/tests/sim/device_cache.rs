@@ -4,9 +4,11 @@ use ebbtide_core::{FrameId, PageId, Span, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::{
-    Answer, DeviceCache, Event, Happened, MemorySide, Observe, Request, Seen, Waiter, Warm,
+    Answer, DeviceCache, Event, Happened, MemorySide, Observe, Seen, Waiter, Warm,
 };
 use proptest::prelude::*;
+
+use crate::common::{arrival, read, settle, write};
 
 const DRAM: Span = Span::from_ns(46);
 const FLASH: Span = Span::from_us(50);
@@ -26,30 +28,6 @@ fn config(overrides: &[(&str, &str)]) -> Config {
 
 fn device(overrides: &[(&str, &str)]) -> DeviceCache {
     DeviceCache::new(&config(overrides)).unwrap()
-}
-
-fn read(page: u64, thread: u32) -> Request {
-    Request::new(PageId(page).start(), false, Waiter { core: 0, thread, slot: 0 })
-}
-
-fn write(page: u64, thread: u32) -> Request {
-    Request { write: true, ..read(page, thread) }
-}
-
-/// Handles all events, and returns them.
-fn settle(device: &mut DeviceCache) -> Vec<Event> {
-    let mut events = Vec::new();
-    while let Some(due) = device.next_event() {
-        device.advance(due, &mut events);
-    }
-    events
-}
-
-fn arrival(events: &[Event], thread: u32) -> Option<Time> {
-    events.iter().find_map(|event| match event {
-        Event::Arrived(waiter, at) if waiter.thread == thread => Some(*at),
-        _ => None,
-    })
 }
 
 #[test]

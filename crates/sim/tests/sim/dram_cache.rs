@@ -1,41 +1,19 @@
 //! Tests AstriFlash's DRAM cache access by access, and its waiters.
 
-use ebbtide_core::{PageId, Span, Time};
+use ebbtide_core::{Span, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::{
-    Answer, Counters, DramCache, Event, MemorySide, Observe, Request, Waiter, Warm,
+    Answer, Counters, DramCache, Event, MemorySide, Observe, Request, Warm,
 };
 use proptest::prelude::*;
+
+use crate::common::{arrival, read, settle, write};
 
 /// A small machine: 16 frames in 4 sets, one controller.
 fn config(overrides: &[(&str, &str)]) -> Config {
     let small = [("dram_cache.size", "64KiB"), ("dataset.size", "1MiB"), ("dram.controllers", "1")];
     resolve("astriflash", &[&small, overrides].concat()).unwrap()
-}
-
-fn read(page: u64, thread: u32) -> Request {
-    Request::new(PageId(page).start(), false, Waiter { core: 0, thread, slot: 0 })
-}
-
-fn write(page: u64, thread: u32) -> Request {
-    Request { write: true, ..read(page, thread) }
-}
-
-/// Handles all events, and returns them in order of time.
-fn settle(cache: &mut DramCache) -> Vec<Event> {
-    let mut events = Vec::new();
-    while let Some(due) = cache.next_event() {
-        cache.advance(due, &mut events);
-    }
-    events
-}
-
-fn arrival(events: &[Event], thread: u32) -> Option<Time> {
-    events.iter().find_map(|event| match event {
-        Event::Arrived(waiter, at) if waiter.thread == thread => Some(*at),
-        _ => None,
-    })
 }
 
 #[test]

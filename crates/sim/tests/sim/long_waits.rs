@@ -1,13 +1,13 @@
 //! Tests a device that tells cores to run another thread during a long wait (SkyByte, HPCA'25).
 
-use ebbtide_core::{PageId, Span, Time};
+use ebbtide_core::{Span, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
-use ebbtide_sim::memory_side::{Answer, DeviceCache, Event, MemorySide, Request, Waiter};
+use ebbtide_sim::memory_side::{Answer, DeviceCache, Event, MemorySide};
 use ebbtide_sim::{Offered, Outcome, Plan, simulate};
 use ebbtide_workloads::Kind;
 
-use crate::common::machine;
+use crate::common::{machine, read};
 
 const FLASH: Span = Span::from_us(50);
 /// The link both ways, and the lookup.
@@ -21,10 +21,6 @@ fn device(after_ns: &str) -> DeviceCache {
         ("flash.preset", "flat"),
     ];
     DeviceCache::new(&resolve("skybyte-c", &small).unwrap()).unwrap()
-}
-
-fn read(page: u64, thread: u32) -> Request {
-    Request::new(PageId(page).start(), false, Waiter { core: 0, thread, slot: 0 })
 }
 
 #[test]

@@ -4,8 +4,10 @@ use ebbtide_core::{PageId, Span, Time};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::mos::MosCache;
-use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Observe, Request, Waiter, Warm};
+use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Observe, Request, Warm};
 use proptest::prelude::*;
+
+use crate::common::{self, settle};
 
 /// Pages of 4 KiB in a MoS page.
 const PAGES: u64 = 32;
@@ -25,19 +27,11 @@ fn cache(design: &str) -> MosCache {
 
 /// `thread` reads the first line of MoS page `page`.
 fn read(page: u64, thread: u32) -> Request {
-    Request::new(PageId(page * PAGES).start(), false, Waiter { core: 0, thread, slot: 0 })
+    common::read(page * PAGES, thread)
 }
 
 fn write(page: u64, thread: u32) -> Request {
     Request { write: true, ..read(page, thread) }
-}
-
-fn settle(cache: &mut MosCache) -> Vec<Event> {
-    let mut events = Vec::new();
-    while let Some(due) = cache.next_event() {
-        cache.advance(due, &mut events);
-    }
-    events
 }
 
 /// The arrival time of each thread's page, in the order of threads.
@@ -67,8 +61,7 @@ fn a_miss_fetches_its_whole_mos_page_which_then_hits() {
         assert!(matches!(cache.access(Time::ZERO, read(1, 0)), Answer::Miss(_)));
         let at = arrivals(&settle(&mut cache))[0];
         for page in PAGES..2 * PAGES {
-            let request =
-                Request::new(PageId(page).start(), false, Waiter { core: 0, thread: 0, slot: 0 });
+            let request = common::read(page, 0);
             assert!(matches!(cache.access(at, request), Answer::Hit(_)), "{design} {page}");
         }
         assert_eq!(cache.flash().unwrap().counters().reads, PAGES);
