@@ -2,12 +2,12 @@
 //!
 //! Only the amount of computing is calibrated. Accesses, keys and sizes are those of the workload.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
-use ebbtide_core::{FrameId, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::MappedMemory;
+use ebbtide_trace::curve::{PolicyCaches, Sample};
 use ebbtide_workloads::{Observed, Program, Work, Workload};
 
 use super::protocol::Calibration;
@@ -70,84 +70,35 @@ struct Counted {
     jobs: u64,
 }
 
-/// An LRU cache of page numbers, driving `core`'s policy.
-struct LruCache {
-    policy: Box<dyn Replacement>,
-    resident: HashMap<PageId, FrameId>,
-    holds: Vec<PageId>,
-    frames: usize,
-    misses: u64,
-}
-
-struct NoMarks;
-
-impl Frames for NoMarks {
-    fn take_touches(&mut self, _frame: FrameId) -> u8 {
-        0
-    }
-
-    fn is_dirty(&self, _frame: FrameId) -> bool {
-        false
-    }
-
-    fn is_pinned(&self, _frame: FrameId) -> bool {
-        false
-    }
-}
-
-impl LruCache {
-    fn access(&mut self, page: PageId) {
-        if let Some(&frame) = self.resident.get(&page) {
-            self.policy.touch(frame);
-            return;
-        }
-        self.misses += 1;
-        let frame = if self.holds.len() < self.frames {
-            self.holds.push(page);
-            FrameId(self.holds.len() as u32 - 1)
-        } else {
-            let victim = self.policy.victim(0, &mut NoMarks).expect("no frame is pinned");
-            self.resident.remove(&self.holds[victim.index()]);
-            self.holds[victim.index()] = page;
-            victim
-        };
-        self.resident.insert(page, frame);
-        self.policy.insert(frame, page);
-    }
-}
-
 fn count_misses(
     program: &Program,
     memory: &mut MappedMemory,
     frames: usize,
     written: &mut [bool],
 ) -> Result<Counted, String> {
-    let pages = written.len() as u64;
-    let mut lru = LruCache {
-        policy: PolicyKind::Lru.build(Geometry::fully_associative(frames), pages, 0),
-        resident: HashMap::with_capacity(frames),
-        holds: Vec::with_capacity(frames),
-        frames,
-        misses: 0,
-    };
-    let (mut job, mut first_counted, mut misses_before, mut accesses) = (0, None, 0, 0u64);
-    let enough = (WARM_TURNOVERS + COUNTED_TURNOVERS) * frames as u64;
+    let sample = Sample::all(written.len() as u64);
+    let mut lru = PolicyCaches::new(PolicyKind::Lru, &[frames as u64], sample, 0);
+    let mut misses = 0.0;
+    let (mut job, mut first_counted, mut misses_before, mut accesses) = (0, None, 0.0, 0u64);
+    let turnovers = |count: u64| (count * frames as u64) as f64;
+    let enough = turnovers(WARM_TURNOVERS + COUNTED_TURNOVERS);
     // A program whose data fits into the cache never misses: count a fixed number of jobs.
-    while lru.misses < enough && job < 4_000_000 {
-        if first_counted.is_none() && (lru.misses >= WARM_TURNOVERS * frames as u64) {
-            (first_counted, misses_before, accesses) = (Some(job), lru.misses, 0);
+    while misses < enough && job < 4_000_000 {
+        if first_counted.is_none() && misses >= turnovers(WARM_TURNOVERS) {
+            (first_counted, misses_before, accesses) = (Some(job), misses, 0);
         }
         let mut observed = Observed::new(memory, Work::Skipped, |page, store| {
             accesses += 1;
             written[page.index()] |= store;
-            lru.access(page);
+            lru.touch(page, store);
         });
         program.run(job, &mut observed).map_err(|wrong| wrong.to_string())?;
+        misses = lru.curve().steps()[0].misses;
         job += 1;
     }
     let counted_jobs = (job - first_counted.unwrap_or(0)).max(1) as f64;
     Ok(Counted {
-        lru_misses_per_job: (lru.misses - misses_before) as f64 / counted_jobs,
+        lru_misses_per_job: (misses - misses_before) / counted_jobs,
         accesses_per_job: accesses as f64 / counted_jobs,
         jobs: job,
     })
