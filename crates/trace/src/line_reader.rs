@@ -37,14 +37,16 @@ impl LineReader {
             let rest = &self.buffer[self.start..];
             let length = match rest.iter().position(|&byte| byte == b'\n') {
                 Some(length) => length,
-                None if rest.len() > LINE_BYTES_MAX => return Err(self.fault("a shorter line")),
-                None if self.read_on()? => continue,
+                None if rest.len() <= LINE_BYTES_MAX && self.read_on()? => continue,
                 None if self.start == self.buffer.len() => return Ok(None),
                 None => self.buffer.len() - self.start,
             };
             let line = self.start..self.start + length;
             self.start = (line.end + 1).min(self.buffer.len());
             self.number += 1;
+            if length > LINE_BYTES_MAX {
+                return Err(self.fault(format!("a line of at most {LINE_BYTES_MAX} bytes")));
+            }
             if !self.buffer[line.clone()].trim_ascii().is_empty() {
                 break line;
             }

@@ -264,9 +264,19 @@ fn csv_needs_an_address_and_takes_libcachesims_names() {
         said.ends_with(":3: expected a column 'op' with R (read), W (write) or H (hint)"),
         "{said}"
     );
-    let endless = [b"address\n".as_slice(), &[b'1'; 1 << 20]].concat();
-    let said = complaint("t.csv", &endless);
-    assert!(said.ends_with("expected a shorter line"), "{said}");
+    for line in ["64", "64,R,5"] {
+        let said = complaint("t.csv", format!("address,op\n{line}\n").as_bytes());
+        assert!(said.ends_with(":2: expected as many fields as the header names"), "{said}");
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_is_named() {
+    for (bytes, end) in [(4097, "\n2\n"), (1 << 20, "")] {
+        let long = ["address\n1\n", &"1".repeat(bytes), end].concat();
+        let said = complaint("t.csv", long.as_bytes());
+        assert!(said.ends_with("t.csv:3: expected a line of at most 4096 bytes"), "{said}");
+    }
 }
 
 #[test]
