@@ -48,11 +48,6 @@ impl WriteHealth {
         *self = WriteHealth::default();
     }
 
-    /// Returns true if the device counts as failing.
-    pub fn is_failing(&self) -> bool {
-        self.failing.is_some()
-    }
-
     /// Returns true if the device is failing and must not be tried now.
     pub fn pauses(&self, now: Time) -> bool {
         self.failing.as_ref().is_some_and(|failing| now < failing.next_try)
@@ -116,7 +111,7 @@ mod tests {
         let late = Time::ZERO + WriteHealth::GIVEN_UP_AFTER;
         assert!(!health.is_given_up(Time::ZERO) && health.is_given_up(late));
         health.succeeded();
-        assert!(!health.is_given_up(late) && !health.is_failing());
+        assert!(!health.is_given_up(late) && health.failing.is_none());
         assert_eq!(health.permits(40, late), 40);
     }
 
@@ -127,6 +122,6 @@ mod tests {
             (1..WriteHealth::FAILED_IN_A_ROW_MAX).for_each(|_| health.failed(Time::ZERO));
             health.succeeded();
         }
-        assert!(!health.is_failing());
+        assert!(health.failing.is_none());
     }
 }

@@ -122,11 +122,6 @@ impl Backside {
     /// Notes how a write went. After a device has failed for long, transactions are refused until a
     /// write succeeds.
     fn note_write(&mut self, error: Option<&str>, now: Time) {
-        if let Some(persist) = &self.shared.persist {
-            for waiter in persist.note_page_write(error.is_some()) {
-                self.shared.mailboxes.wake(waiter, Outcome::Retry);
-            }
-        }
         let refused = match error {
             Some(reason) if self.shared.write_health.failed(now) => Some(reason),
             None if self.shared.write_health.succeeded() => None,

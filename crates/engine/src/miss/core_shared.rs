@@ -119,26 +119,29 @@ impl PageWrites {
         health.is_given_up(now)
     }
 
-    /// Notes a successful write. Returns true if the device was failing.
+    /// Notes a successful write. Returns true if the last one before it had failed.
     pub(crate) fn succeeded(&self) -> bool {
-        if !self.trouble.load(Ordering::Acquire) {
+        if !self.fail() {
             return false;
         }
         let mut health = self.health.lock();
-        let was_failing = health.is_failing();
         health.succeeded();
-        self.trouble.store(false, Ordering::Release);
-        was_failing
+        self.trouble.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether the last write has failed.
+    pub(crate) fn fail(&self) -> bool {
+        self.trouble.load(Ordering::Acquire)
     }
 
     /// Whether the device is failing and not to be tried now.
     pub(crate) fn pauses(&self, now: Time) -> bool {
-        self.trouble.load(Ordering::Acquire) && self.health.lock().pauses(now)
+        self.fail() && self.health.lock().pauses(now)
     }
 
     /// How many of `wanted` pages may be written now.
     pub(crate) fn permits(&self, wanted: usize, now: Time) -> usize {
-        match self.trouble.load(Ordering::Acquire) {
+        match self.fail() {
             false => wanted,
             true => self.health.lock().permits(wanted, now),
         }

@@ -8,7 +8,6 @@ mod commit_turns;
 mod file_disk;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
@@ -178,8 +177,6 @@ pub(crate) struct Persist {
     pub(crate) bytes_max: usize,
     /// The most pages that one transaction may store to.
     pub(crate) pages_max: usize,
-    /// True if the last write of a page failed.
-    page_writes_fail: AtomicBool,
     /// The most words that one transaction may have to look at again when it commits.
     pub(crate) reads_max: usize,
     /// Pages that a checkpoint waits for: any core writes them.
@@ -253,7 +250,6 @@ impl Persist {
             recovered,
             bytes_max: transaction_bytes_max,
             pages_max: (frames / 8).clamp(1, limits.unmapped_pages_max),
-            page_writes_fail: AtomicBool::new(false),
             reads_max: READS_MAX_MIN.max(READS_PER_FRAME * frames),
             to_clean: SegQueue::new(),
             turns: CommitTurns::default(),
@@ -340,21 +336,12 @@ impl Persist {
     pub(crate) fn refuse(&self, reason: Option<&str>) -> Vec<Waiter> {
         let mut guarded = self.lock();
         guarded.pages_fail = reason.map(str::to_string);
-        // So that pages are tried again, also if none has to leave DRAM.
-        guarded.journal.begin_checkpoint();
+        if reason.is_some() {
+            // So that pages are tried again, also if none has to leave DRAM.
+            guarded.journal.begin_checkpoint();
+        }
         self.news.notify_one();
         std::mem::take(&mut guarded.starved)
-    }
-
-    /// Notes whether a write of a page has failed. Returns the waiters that must be woken.
-    #[must_use]
-    pub(crate) fn note_page_write(&self, failed: bool) -> Vec<Waiter> {
-        if self.page_writes_fail.load(Ordering::Relaxed) == failed {
-            return Vec::new();
-        }
-        let mut guarded = self.lock();
-        self.page_writes_fail.store(failed, Ordering::Relaxed);
-        if failed { Vec::new() } else { std::mem::take(&mut guarded.starved) }
     }
 
     /// Notes that the device has no room for the log, and the reason if that has lasted long.
@@ -369,13 +356,6 @@ impl Persist {
         let mut guarded = self.lock();
         guarded.log_waits = false;
         guarded.log_full = None;
-    }
-
-    /// True if writes fail, and changed pages hold seven eighths of the frames. Reads need the
-    /// others.
-    fn keeps_frames_for_reads(&self, guarded: &Guarded) -> bool {
-        let fails = guarded.log_waits || self.page_writes_fail.load(Ordering::Relaxed);
-        fails && guarded.journal.wants_cleaning()
     }
 
     /// Waits for `pause`, or until the log writer must end. Returns false in the latter case.
@@ -463,16 +443,20 @@ impl Persist {
     }
 
     /// Reserves room for `bytes` bytes. If there is none, `waiter` is woken when there may be.
+    /// While writes fail, there is none once changed pages hold seven eighths of the frames: reads
+    /// need the others. `page_writes_fail` is called under the lock, so that no wake-up is missed.
     pub(crate) fn try_reserve(
         &self,
         bytes: usize,
-        waiter: Option<Waiter>,
+        waiter: Waiter,
+        page_writes_fail: impl FnOnce() -> bool,
     ) -> Result<bool, TransactionError> {
         let mut guarded = self.lock();
         guarded.refusal().map_or(Ok(()), Err)?;
-        let reserved =
-            !self.keeps_frames_for_reads(&guarded) && guarded.journal.try_reserve(bytes)?;
-        if !reserved && let Some(waiter) = waiter {
+        let writes_fail = guarded.log_waits || page_writes_fail();
+        let reserved = !(writes_fail && guarded.journal.wants_cleaning())
+            && guarded.journal.try_reserve(bytes)?;
+        if !reserved {
             guarded.starved.push(waiter);
             self.news.notify_one();
         }
@@ -785,8 +769,8 @@ mod tests {
     fn a_copy_wakes_the_log_writer_if_room_comes_with_its_record() {
         for spare_pages in [1, 2, 4, 8] {
             let persist = persist_with(Policy::None, spare_pages);
-            let mut pages = 0;
-            while persist.try_reserve(8, None).unwrap() {
+            let (mut pages, waiter) = (0, Waiter { core: 0, fiber: 0 });
+            while persist.try_reserve(8, waiter, || false).unwrap() {
                 let at = PageId(pages).start();
                 persist.commit_with(|set| set.store(at, &[7; 8])).unwrap().unwrap();
                 assert!(persist.release(8).is_empty());

@@ -431,7 +431,8 @@ impl FlashMemory<'_> {
 
     /// Waits for room in the log, holding nothing.
     fn reserve(&mut self, persist: &Persist, bytes: usize) -> Result<(), TransactionError> {
-        while !persist.try_reserve(bytes, Some(self.waiter()))? {
+        let pool = &self.local.shared.pool;
+        while !persist.try_reserve(bytes, self.waiter(), || pool.write_health.fail())? {
             self.halt_for_log();
         }
         Ok(())
