@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use ebbtide_core::durability::{Block, Disk, DiskError, Fault, Page, Policy, TransactionError};
-use ebbtide_core::{Addr, Memory, Time};
+use ebbtide_core::{Addr, Memory, PageId, Span, Time};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{
@@ -43,13 +43,18 @@ impl Disk for Flushes {
 }
 
 fn engine(path: &Path) -> (Arc<Engine>, Arc<AtomicU8>) {
+    engine_of(path, 64, Policy::Always)
+}
+
+/// An engine over `pages` pages and as many spare ones.
+fn engine_of(path: &Path, pages: u64, policy: Policy) -> (Arc<Engine>, Arc<AtomicU8>) {
     let (path, tag) = (path.to_path_buf(), "log".into());
-    let new = NewStore { path, offset: 0, pages: 64, spare_pages: 64, tag, force: false };
+    let new = NewStore { path, offset: 0, pages, spare_pages: pages, tag, force: false };
     let store = Arc::new(Store::create_persistent(&new, 1 << 20).unwrap());
     let does = Arc::new(AtomicU8::new(WORKS));
     let around = |disk: LogDisk| -> LogDisk { Box::new(Flushes(disk, does.clone())) };
     let device = Arc::new(Uring::new(store.file()).unwrap());
-    let options = Options { durability: Some(Policy::Always), ..Options::new(4 << 20) };
+    let options = Options { durability: Some(policy), ..Options::new(4 << 20) };
     let engine = Arc::new(Engine::over_disks(&store, device, &around, &options).unwrap());
     common::watch(&engine);
     (engine, does)
@@ -89,6 +94,31 @@ fn a_value_that_panics_when_it_is_dropped_ends_no_log() {
         drop(commit(&jobs, Bomb));
         assert_eq!(commit(&jobs, 7).wait(), Ok(Ok(7)));
     }
+    jobs.stop().unwrap();
+}
+
+#[test]
+fn every_page_can_be_read_after_the_log_has_ended() {
+    const PAGES: u64 = 4096;
+    let folder = folder();
+    let every_second = Policy::Every(Span::from_us(1_000_000));
+    let (engine, does) = engine_of(&folder.path().join("store"), PAGES, every_second);
+    let jobs = engine.start().unwrap();
+    let word = |page: u64| PageId(page).start();
+    // Many more pages than a core keeps frames free.
+    let stored = jobs.submit(move |memory| {
+        (0..256).all(|page| memory.transaction(|memory| memory.store(word(page), page)).is_ok())
+    });
+    assert_eq!(stored.wait(), Ok(true));
+    does.store(FAILS, Ordering::SeqCst);
+    while jobs.engine().progress().unwrap().ended.is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let wrong = jobs.submit(move |memory| {
+        let expected = |page| if page < 256 { page } else { 0 };
+        (0..PAGES).find(|&page| memory.load::<u64>(word(page)) != expected(page))
+    });
+    assert_eq!(wrong.wait(), Ok(None));
     jobs.stop().unwrap();
 }
 

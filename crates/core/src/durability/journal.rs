@@ -392,9 +392,10 @@ impl Journal {
     }
 
     /// Returns pages to write. Either a checkpoint under way waits for them, or too many pages have
-    /// stores that no copy has.
+    /// stores that no copy has. Returns none after the log has ended, because no write would count.
     pub fn next_to_clean(&mut self) -> Vec<PageId> {
         match self.checkpoint {
+            _ if self.ended.is_some() => Vec::new(),
             Checkpoint::Cleaning { target } => self.unmapped.to_clean(target).collect(),
             _ => match self.wants_cleaned() {
                 0 => Vec::new(),

@@ -438,8 +438,9 @@ impl Backside {
         }
         if !frames.is_empty() && self.shared.write_gate.may_write(now) {
             let pages = (&mut self.requests, &mut self.ring);
-            self.write_back.start(pages, frames, now);
-        } else if !frames.is_empty() {
+            frames = self.write_back.start(pages, frames, now);
+        }
+        if !frames.is_empty() {
             self.write_back.note_failure();
             for frame in frames {
                 self.write_failed(frame, self.shared.cache.slot_of(frame));

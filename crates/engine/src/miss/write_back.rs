@@ -136,23 +136,23 @@ impl WriteBack {
 
     /// Starts to write frames that were taken, in runs of neighbouring slots. Pages that are
     /// neighbours in memory become neighbours on flash, so that a later read can fetch them in one
-    /// request.
+    /// request. Returns the frames that cannot be written, because the log has ended.
+    #[must_use]
     pub(super) fn start(
         &mut self,
         (requests, ring): (&mut Requests, &mut Ring),
         mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
-    ) {
+    ) -> SmallVec<[FrameId; 64]> {
         let shared = requests.shared();
         frames.sort_unstable_by_key(|frame| shared.cache.page_in(*frame));
         if shared.persist.is_some() {
-            self.start_to_persist((requests, ring), frames, now);
-            return;
+            return self.start_to_persist((requests, ring), frames, now);
         }
         self.under_way += frames.len();
         if shared.in_place {
             start_in_place((requests, ring), &frames, now);
-            return;
+            return SmallVec::new();
         }
         let mut placement = shared.placement.lock();
         // The old copies are not needed: the pages move, and are newer in DRAM.
@@ -172,28 +172,32 @@ impl WriteBack {
             let write = Operation::new(Direction::Write, page, run.first, leaving.into(), now);
             requests.start(ring, write);
         }
+        SmallVec::new()
     }
 
     /// As [`start`](WriteBack::start), for pages that survive a crash. Each keeps its last copy
     /// until the log has a record of the new one. Without a free slot, pages wait for the next
-    /// flush.
+    /// flush, unless there will be none.
     fn start_to_persist(
         &mut self,
         (requests, ring): (&mut Requests, &mut Ring),
         frames: SmallVec<[FrameId; 64]>,
         now: Time,
-    ) {
+    ) -> SmallVec<[FrameId; 64]> {
         let shared = requests.shared();
-        let Some(persist) = &shared.persist else { return };
+        let Some(persist) = &shared.persist else { return frames };
         let mut groups = Groups::of(&shared.cache, &frames, ring.run_pages_max());
         let mut left = &frames[..];
         while !left.is_empty() {
             let mut guarded = persist.lock();
             let Some(run) = guarded.journal.take_slots_for(groups.next()) else {
+                if guarded.gives_up().is_some() {
+                    return left.into();
+                }
                 drop(guarded);
                 persist.ask_flush();
                 left.iter().rev().for_each(|&frame| self.waiting.push_front(frame));
-                return;
+                break;
             };
             groups.leave(run.count);
             let (leaving, others) = left.split_at(run.count as usize);
@@ -209,6 +213,7 @@ impl WriteBack {
             let write = Operation::new(Direction::Write, page, run.first, leaving.into(), now);
             requests.start(ring, Operation { covers, ..write });
         }
+        SmallVec::new()
     }
 
     /// Starts writes of frames that were being written already.
