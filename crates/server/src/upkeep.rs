@@ -5,7 +5,7 @@
 //! keys would heap up. Upkeep therefore makes no pause while keys are due, and lets other jobs run
 //! after a few leaves. In a turn it looks at as many leaves as commands have run since the last.
 //! So it keeps up with any number of connections. Pages of large values can wait, so it pauses
-//! between those.
+//! between those for the commands that run.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -25,8 +25,11 @@ const LEAVES_MAX: u64 = 1_024;
 /// Duration of a turn that frees pages. Other jobs of the core wait that long.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Pause after a turn, in turns, while commands run. It gets a quarter of the time.
+/// The longest pause after a turn, in turns. So a quarter of the time is for freeing pages.
 const PAUSE_TURNS: u32 = 3;
+
+/// The pause for each command that has run since the turn before: three times what it takes.
+const PAUSE_A_COMMAND: Duration = Duration::from_micros(30);
 
 /// The pause after a turn that leaves nothing to do.
 const REST: Duration = Duration::from_millis(100);
@@ -73,7 +76,7 @@ impl Upkeep {
         keyspace: &Keyspace,
     ) -> Duration {
         let commands = state.shared.total(|core| &core.commands);
-        let is_idle = self.commands_at_free.replace(commands) == commands;
+        let ran = commands.saturating_sub(self.commands_at_free.replace(commands));
         let began = Instant::now();
         loop {
             let large = space::reclaim_large(memory, state, keyspace);
@@ -85,8 +88,26 @@ impl Upkeep {
                 return REST;
             }
             if took >= TURN {
-                return if is_idle { Duration::ZERO } else { took * PAUSE_TURNS };
+                return pause(took, ran);
             }
+        }
+    }
+}
+
+/// The pause after a turn that took `took`, when `ran` commands have run since the turn before.
+fn pause(took: Duration, ran: u64) -> Duration {
+    let for_commands = PAUSE_A_COMMAND.saturating_mul(u32::try_from(ran).unwrap_or(u32::MAX));
+    for_commands.min(took * PAUSE_TURNS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_as_long_as_the_commands_that_run_need() {
+        for (ran, expected_us) in [(0, 0), (1, 30), (10, 300), (100, 3_000), (u64::MAX, 3_000)] {
+            assert_eq!(pause(TURN, ran), Duration::from_micros(expected_us), "{ran} commands");
         }
     }
 }
