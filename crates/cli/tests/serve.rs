@@ -358,6 +358,7 @@ fn a_comparison_with_redis_tells_both_throughputs_and_what_a_miss_costs() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_comparison_of_collections_tells_what_reads_allow() {
     for (kind, keys, [read, write]) in
         [("hash", "200000", ["HGET", "HSET"]), ("sorted-set", "150000", ["ZRANGEBYSCORE", "ZADD"])]

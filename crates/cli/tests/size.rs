@@ -59,6 +59,7 @@ fn a_program_gets_a_size_a_cost_and_a_lifetime() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_lifetime_that_must_be_kept_takes_more_dram() {
     let years = |report: &Value, cells: &str| {
         let lifetimes = design(report, "ebbtide")["worth"]["lifetimes"].as_array();
@@ -76,6 +77,7 @@ fn a_lifetime_that_must_be_kept_takes_more_dram() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn without_a_machine_a_drive_of_today_is_sized_and_this_one_if_it_was_measured() {
     let sized = |folder: &Path, arguments: &[&str]| {
         let output = ebbtide(folder, arguments).output().expect("the program runs");
@@ -97,6 +99,7 @@ fn without_a_machine_a_drive_of_today_is_sized_and_this_one_if_it_was_measured()
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_same_arguments_give_the_same_answer() {
     let arguments = ["--dataset=1MiB", "--seed=3"];
     let [one, other] = both(|| json(&arguments), || json(&arguments));
@@ -182,7 +185,7 @@ fn a_machine_that_was_measured_brings_its_own_costs_and_its_switch() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "slow"]
 fn how_far_off_a_sample_is_was_measured() {
     // 64 MiB are as many pages as a sample has, 128 MiB twice as many.
     let sampling = |dataset: &str| {
@@ -206,6 +209,7 @@ fn how_far_off_a_sample_is_was_measured() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn curves_are_printed_where_no_size_meets_the_objective() {
     let folder = folder();
     let arguments = ["size", "--dataset=1MiB", "--slo=20us"];

@@ -433,6 +433,7 @@ fn the_budget_is_kept_by_a_recovery_with_far_less_dram_than_before() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_budget_is_kept_by_a_recovery_from_a_log_of_many_more_pages() {
     recover(96_000, USUAL.budget_bytes);
 }

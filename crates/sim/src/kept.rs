@@ -182,6 +182,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow"]
     fn a_machine_warmed_by_a_state_does_what_one_does_that_was_warmed_by_jobs() {
         let does_the_same = |plan: &Plan, of: &str| {
             let mut last = Shared::default();

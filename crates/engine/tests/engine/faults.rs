@@ -101,6 +101,7 @@ fn nothing_stored_is_lost(engine: &Engine, cores: usize) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_device_that_takes_no_write_costs_frames_but_no_word() {
     for cores in [1, 2] {
         ends(move || {
@@ -141,6 +142,7 @@ fn a_store_that_is_only_read_is_never_written_whatever_jobs_store() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn writes_that_come_to_work_again_free_the_frames() {
     /// Writes fail until this many were tried.
     const FAILING: u64 = 500;

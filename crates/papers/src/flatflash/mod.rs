@@ -65,6 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[ignore = "slow"]
     fn a_claim_alone_finds_the_runs_that_it_needs() {
         let made_up = |selection: &Selection| FlatFlash::made_up(&needed(&RECORDS, selection));
         let everything = made_up(&Selection::All).runs.len();

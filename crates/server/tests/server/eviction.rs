@@ -537,6 +537,7 @@ fn exact_hit_rate(keys_max: usize, (keys_all, reads): (usize, usize)) -> f64 {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_hit_rate_is_that_of_an_exact_cache_with_as_many_keys() {
     for (value_bytes, keys_all) in [(100, 300_000), (600, 60_000), (3_000, 12_000)] {
         let stream = (keys_all, 400_000);

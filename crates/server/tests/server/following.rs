@@ -219,6 +219,7 @@ fn start_with_tls(files: &TlsFiles) -> Option<(Redis, SocketAddr)> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_redis_under_writes_is_followed_through_cuts_until_the_server_takes_over() {
     let (_certificate, files) = tls::files();
     for (diskless, secure) in [("yes", false), ("no", false), ("yes", true)] {
@@ -319,6 +320,7 @@ fn changes_that_come_after_the_expiry_of_their_keys_are_those_of_the_master() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_server_that_follows_can_be_stopped_and_killed_and_copies_again() {
     let Some(mut redis) = Redis::start() else { return };
     let address = redis.client.other_end().peer_addr().expect("an address");

@@ -181,6 +181,7 @@ fn options_and_errors_of_migrate_are_those_of_redis() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn other_commands_run_while_keys_move() {
     let one = server();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

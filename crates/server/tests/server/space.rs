@@ -62,6 +62,7 @@ fn remove(client: &mut Client, name: &str, count: u64) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_full_store_takes_as_much_again_once_its_keys_are_deleted_or_flushed() {
     let server = start(100 << 20, None);
     let mut client = server.client();

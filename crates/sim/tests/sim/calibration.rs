@@ -57,6 +57,7 @@ fn jobs_of_one_core_miss_at_the_wanted_interval() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn jobs_of_16_cores_miss_at_the_wanted_interval() {
     misses_at_the_wanted_interval(16, &PROGRAMS);
 }

@@ -208,6 +208,7 @@ fn hints_of_a_program_reach_a_device_that_listens() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn values_of_a_vertexs_neighbours_arrive_together() {
     for program in [Kind::PageRank, Kind::ConnectedComponents] {
         let [one, many] = ["1", "32"].map(|registers| {

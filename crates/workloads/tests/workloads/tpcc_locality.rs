@@ -36,7 +36,7 @@ fn popular_rows_share_pages_unless_scattered() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "slow"]
 fn two_gibibytes_miss_as_often_as_documented() {
     let shape = Shape { dataset_bytes: 2 << 30, ..Shape::default() };
     for (name, shape, documented) in [
