@@ -9,7 +9,7 @@ use crate::command::{self, Access, Arguments, STAGED_BYTES};
 use crate::failure::Failure;
 use crate::large::{PIECE_BYTES, Staged};
 use crate::protocol::Protocol;
-use crate::resp::{Coming, Limits, Parser, Reply, Request};
+use crate::resp::{Coming, Limits, Parser, Reply, Request, reserve};
 use crate::session::Session;
 use crate::state::State;
 
@@ -74,6 +74,7 @@ impl Client {
             // announced length.
             self.input.reserve_exact(missing.min(self.input.len().max(64 << 10)));
         }
+        reserve(&mut self.input, bytes.len());
         self.input.extend_from_slice(bytes);
         self.more = true;
     }
@@ -303,6 +304,23 @@ fn fetch_ahead<M: Memory>(
             .filter(|spec| matches!(spec.access, Access::Read | Access::Write | Access::Script));
         for key in spec.iter().flat_map(|spec| spec.keys(&arguments)) {
             keyspace.fetch_ahead(memory, database, &keyspace.key(key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_request_takes_little_more_memory_than_its_bytes_in_parts_of_any_size() {
+        for part in [1, 100, 1_460, 16 << 10, 40_000, 64 << 10] {
+            let mut client = Client::new(Session::default());
+            while client.unread() < 900_000 {
+                client.receive(&vec![b'*'; part]);
+            }
+            let (held, bytes) = (client.held_bytes(), client.unread());
+            assert!(held <= bytes / 4 * 5 + part, "{held} for {bytes} in parts of {part}");
         }
     }
 }

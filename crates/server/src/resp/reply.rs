@@ -5,15 +5,12 @@ use std::collections::VecDeque;
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
+use super::buffer::reserve;
 use crate::channels::{Message, Topic};
 use crate::failure::Failure;
 use crate::large::{Outgoing, PIECE_BYTES};
 use crate::protocol::Protocol;
 use crate::state::State;
-
-/// The bytes up to which a full buffer doubles. A longer one grows by a quarter, so that little of
-/// its memory is unused.
-const DOUBLED_BYTES_MAX: usize = 64 << 10;
 
 /// The fewest bytes that [`seal`](Reply::seal) puts apart.
 const SEALED_BYTES_MIN: usize = 16 << 10;
@@ -150,7 +147,7 @@ impl Reply {
             self.large.pop_front();
         }
         self.large.iter_mut().for_each(|(at, _)| *at += length);
-        self.reserve(length);
+        reserve(&mut self.bytes, length);
         let at = at - self.sealed.bytes;
         self.bytes.splice(at..at, piece);
     }
@@ -249,17 +246,9 @@ impl Reply {
         self.large.retain(|(at, _)| *at < len);
     }
 
-    /// Makes room for `more` bytes.
-    fn reserve(&mut self, more: usize) {
-        let length = self.bytes.len();
-        if more > self.bytes.capacity() - length && length + more > DOUBLED_BYTES_MAX {
-            self.bytes.reserve_exact(more.max(length / 4));
-        }
-    }
-
     /// Writes bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.reserve(bytes.len());
+        reserve(&mut self.bytes, bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -392,7 +381,7 @@ impl Reply {
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.reserve(1 + text.len() + 2);
+        reserve(&mut self.bytes, 1 + text.len() + 2);
         self.bytes.push(kind);
         self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");
@@ -406,6 +395,7 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resp::buffer::DOUBLED_BYTES_MAX;
 
     fn written(protocol: Protocol, write: impl FnOnce(&mut Reply)) -> String {
         let mut reply = Reply { protocol, ..Reply::default() };
