@@ -18,7 +18,7 @@ Results equal those of the `ebbtide` command, which runs the same code.
 from ._array import Array, create, open
 from ._config import Config
 from ._embedding import EmbeddingTable
-from ._errors import Error, InputError, MissingFileError, RunError
+from ._errors import Error, IndexingError, InputError, MissingFileError, RunError
 from ._models import (
     Comparison,
     MissRatioCurve,
@@ -49,6 +49,7 @@ __all__ = [
     "Config",
     "EmbeddingTable",
     "Error",
+    "IndexingError",
     "InputError",
     "MissingFileError",
     "Map",

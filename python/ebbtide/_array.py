@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from . import _array_file as _file
 from . import _native
 from ._array_file import Layout
-from ._errors import InputError, count, size
+from ._errors import IndexingError, InputError, count, size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,37 +136,44 @@ class Array:
         self._open().prefetch(self._indices(indices))
 
     def __getitem__(self, key: Any) -> Any:
-        lead, rows, rest = self._selected(key)
-        places = self._places(rows, 0, len(rows))
-        if not lead and rest:
-            return self._gather(places, self.shape[1:], (0, self._row_bytes))[(0, *rest)]
-        found = self._columns(places, rest) if rest else self.take(places)
-        return found[0] if not lead and not rest else found.reshape(*lead, *found.shape[1:])
+        with _indexing_errors():
+            lead, rows, rest = self._selected(key)
+            places = self._places(rows, 0, len(rows))
+            if not lead and rest:
+                return self._gather(places, self.shape[1:], (0, self._row_bytes))[(0, *rest)]
+            found = self._columns(places, rest) if rest else self.take(places)
+            return found[0] if not lead and not rest else found.reshape(*lead, *found.shape[1:])
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        with _indexing_errors():
+            lead, rows, rest = self._selected(key)
+            with self._changing():
+                self._change(lead, rows, rest, as_numpy(value))
+
+    def _change(
+        self, lead: tuple[int, ...], rows: Any, rest: tuple[Any, ...], value: Any
+    ) -> None:
+        """Sets what `_selected` has found to `value`."""
         import numpy as np
 
-        lead, rows, rest = self._selected(key)
-        value = as_numpy(value)
-        with self._changing():
-            if not lead:
-                # One row, by its number: any key and value of NumPy's.
-                row = self.take(rows) if rest else np.zeros((1, *self.shape[1:]), self.dtype)
-                row[(0, *rest)] = value
-                self._open().scatter(rows, (0, self._row_bytes), bytes_of(row))
-                return
-            if not isinstance(value, np.ndarray):
-                value = converted(value, self.dtype, by_slice=isinstance(rows, range))
-            if not rest:
-                whole = _Change(self, rows, self.shape[1:], (0, self._row_bytes), ())
-                whole.make(lead, value)
-            elif (part := self._part(rest[0])) is not None:
-                _Change(self, rows, *part[:2], (part[2], *rest[1:])).make(lead, value)
-            else:
-                # NumPy raises, or there is nothing to do.
-                one = np.empty((1, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
-                target = (*lead, *one.shape[1:])
-                np.empty(target, self.dtype)[...] = broadcast(value, target)
+        if not lead:
+            # One row, by its number: any key and value of NumPy's.
+            row = self.take(rows) if rest else np.zeros((1, *self.shape[1:]), self.dtype)
+            row[(0, *rest)] = value
+            self._open().scatter(rows, (0, self._row_bytes), bytes_of(row))
+            return
+        if not isinstance(value, np.ndarray):
+            value = converted(value, self.dtype, by_slice=isinstance(rows, range))
+        if not rest:
+            whole = _Change(self, rows, self.shape[1:], (0, self._row_bytes), ())
+            whole.make(lead, value)
+        elif (part := self._part(rest[0])) is not None:
+            _Change(self, rows, *part[:2], (part[2], *rest[1:])).make(lead, value)
+        else:
+            # NumPy raises, or there is nothing to do.
+            one = np.empty((1, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
+            target = (*lead, *one.shape[1:])
+            np.empty(target, self.dtype)[...] = broadcast(value, target)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -191,13 +198,11 @@ class Array:
             rows = range(*first.indices(len(self)))
             self._check(rest)
             return (len(rows),), rows, rest
-        if isinstance(first, (int, np.integer)) and not isinstance(first, (bool, np.bool_)):
+        if is_number(first):
             return (), self._indices([int(first)]), rest
         indices = index_array(first)
         if indices.dtype == bool:
-            if indices.shape != (len(self),):
-                found = "x".join(map(str, indices.shape)) or "one value"
-                raise InputError(f"a mask of {found}: expected one of {len(self)}, a row each")
+            self._check_mask(indices.shape)
             indices = np.flatnonzero(indices)
         self._check(rest)
         return indices.shape, self._indices(indices.reshape(-1)), rest
@@ -206,7 +211,7 @@ class Array:
         """Returns `key` with slices of everything in the place of `...`, and at least one part."""
         found = [place for place, part in enumerate(key) if part is Ellipsis]
         if len(found) > 1:
-            raise IndexError("an index can only have a single ellipsis ('...')")
+            raise IndexingError("an index can only have a single ellipsis ('...')")
         if not found:
             return key or (slice(None),)
         whole = (slice(None),) * (self.ndim - len(key) + 1)
@@ -222,12 +227,26 @@ class Array:
         part = rows[start:stop]
         return np.arange(part.start, part.stop, part.step, dtype=np.int64).view(np.uint64)
 
-    def _check(self, rest: tuple[Any, ...]) -> None:
-        import numpy as np
+    def _check_mask(self, shape: tuple[int, ...]) -> None:
+        if shape == (len(self),):
+            return
+        found = "x".join(map(str, shape)) or "one value"
+        # A mask of elements is one of NumPy's.
+        kind = InputError if shape == self.shape[: len(shape)] else IndexingError
+        raise kind(f"a mask of {found}: expected one of {len(self)}, a row each")
 
-        numbers = (slice, int, np.integer)
-        if any(isinstance(part, bool) or not isinstance(part, numbers) for part in rest):
-            raise InputError("expected slices and numbers behind the indices of rows")
+    def _check(self, rest: tuple[Any, ...]) -> None:
+        """Refuses what is no slice or number. NumPy takes arrays too."""
+        for part in rest:
+            if isinstance(part, slice) or is_number(part):
+                continue
+            is_numpys = part is None or index_array(part).dtype.kind in "biu"
+            kind = InputError if is_numpys else IndexingError
+            raise kind("expected slices and numbers behind the indices of rows")
+        count = len([part for part in rest if part is not None])
+        if count >= self.ndim:
+            found = f"{count + 1} indices of {self.ndim} dimensions"
+            raise IndexingError(f"too many indices: {found}")
 
     def flush(self) -> None:
         """Writes all changed rows to the file, and returns when they survive a crash.
@@ -299,18 +318,20 @@ class Array:
             return np.empty(0, np.uint64)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             found = f"{array.ndim} dimensions of {array.dtype}"
-            raise InputError(f"indices: {found}: expected one dimension of whole numbers")
-        if array.dtype.kind == "i":
-            low, high = int(array.min()), int(array.max())
-            if low < -len(self) or high >= len(self):
-                wrong = low if low < -len(self) else high
-                raise IndexError(
-                    f"index {wrong} is out of bounds: expected {-len(self)} to {len(self) - 1}"
-                )
-            if low < 0:
-                # A narrow dtype may not hold the number of rows.
-                array = array.astype(np.int64)
-                array = np.where(array < 0, array + len(self), array)
+            # NumPy takes indices of any shape, and names of fields.
+            known = "iuU" if self.dtype.names else "iu"
+            kind = InputError if array.dtype.kind in known else IndexingError
+            raise kind(f"indices: {found}: expected one dimension of whole numbers")
+        low, high = int(array.min()), int(array.max())
+        if low < -len(self) or high >= len(self):
+            wrong = low if low < -len(self) else high
+            raise IndexingError(
+                f"index {wrong} is out of bounds: expected {-len(self)} to {len(self) - 1}"
+            )
+        if low < 0:
+            # A narrow dtype may not hold the number of rows.
+            array = array.astype(np.int64)
+            array = np.where(array < 0, array + len(self), array)
         return np.ascontiguousarray(array, dtype=np.uint64)
 
 
@@ -478,11 +499,33 @@ def writable(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return into
 
 
+@contextmanager
+def _indexing_errors() -> Iterator[None]:
+    """Turns an `IndexError` of NumPy's into an `IndexingError`."""
+    try:
+        yield
+    except IndexingError:
+        raise
+    except IndexError as error:
+        raise IndexingError(str(error)) from error
+
+
+def is_number(part: Any) -> bool:
+    """True if `part` of a key is a whole number."""
+    import numpy as np
+
+    return isinstance(part, (int, np.integer)) and not isinstance(part, bool)
+
+
 def index_array(indices: Any) -> np.ndarray[Any, Any]:
     """Returns indices as an array. Those of an empty list are whole numbers, as in NumPy."""
     import numpy as np
 
-    array = np.asarray(as_numpy(indices))
+    try:
+        array = np.asarray(as_numpy(indices))
+    except ValueError as error:
+        line = str(error).splitlines()[0]
+        raise InputError(f"indices: {line}") from error
     is_list = not hasattr(indices, "dtype")
     return array.astype(np.int64) if is_list and array.size == 0 else array
 

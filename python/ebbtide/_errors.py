@@ -13,6 +13,10 @@ class InputError(Error, ValueError):
     """The arguments or the input are wrong (exit status 2 of the command)."""
 
 
+class IndexingError(InputError, IndexError):
+    """A key selects what an array does not have. NumPy raises an `IndexError` for it too."""
+
+
 class MissingFileError(InputError, FileNotFoundError):
     """A file does not exist."""
 

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use ebbtide_core::Bytes;
 use ebbtide_engine::{EngineError, Options, RowError, RowRun};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use crate::failure::Failure;
 
 fn failed(error: RowError) -> PyErr {
     match error {
-        RowError::Index { .. } => PyIndexError::new_err(error.to_string()),
+        RowError::Index { .. } => Failure::Index(error.to_string()).into(),
         RowError::Read(_) | RowError::Unwritten { .. } | RowError::Ended(_) => {
             Failure::of(false, error).into()
         }

@@ -7,6 +7,7 @@ use pyo3::PyErr;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
 
+import_exception!(ebbtide._errors, IndexingError);
 import_exception!(ebbtide._errors, InputError);
 import_exception!(ebbtide._errors, MissingFileError);
 import_exception!(ebbtide._errors, RunError);
@@ -16,6 +17,8 @@ import_exception!(ebbtide._errors, RunError);
 pub(crate) enum Failure {
     /// Wrong arguments or input.
     Input(String),
+    /// An index out of range.
+    Index(String),
     /// A file of the caller that does not exist.
     Missing(String),
     /// A run that failed.
@@ -93,6 +96,7 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
             Failure::Input(text) => InputError::new_err(text),
+            Failure::Index(text) => IndexingError::new_err(text),
             Failure::Missing(text) => MissingFileError::new_err(text),
             Failure::Run(text) => RunError::new_err(text),
             Failure::Stopped => PyKeyboardInterrupt::new_err("cancelled"),

@@ -348,6 +348,47 @@ def done(work: Callable[[], object]) -> object:
     return True if found is None else found
 
 
+def error_of(use: Callable[..., object], *arguments: object) -> Exception | None:
+    """Returns what `use` raises."""
+    try:
+        use(*arguments)
+    except Exception as error:
+        return error
+    return None
+
+
+WRONG_KEYS = [
+    20, -21, 2**70, 1.5, np.float32(1), "x", b"x", (1, 3), (1, 1.5), (1, "x"), (1, 1, 1), [0, 20],
+    [-21], [2**70], [1.5], ["x"], np.array([20], np.uint64), np.array([2**63], np.uint64),
+    np.array([], float), [[1.0]], object(), (slice(None), 3), (slice(None), -4), (slice(None), 1.5),
+    (slice(None), "x"), (slice(None), [1.5]), (slice(None), 0, 0), (slice(0, 0), 3), ([], 3),
+    ([1], 3), ([1], 1, 1), np.zeros(3, bool), np.ones(21, bool), np.zeros((20, 4), bool),
+    np.zeros((20, 3, 1), bool), [True], [[True]], [], (np.ones(19, bool), 1), (..., ...), (..., 3),
+    (0, ..., 0, 0), slice(1.5), slice("x", None), (1, slice(1.5)), (slice(None), slice(1.5)),
+    # NumPy takes these.
+    None, True, (1, None), (slice(None), None), ([1], [2]), (1, [2]), np.ones((20, 3), bool),
+    (slice(None), True), (slice(None), np.ones(3, bool)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", WRONG_KEYS, ids=lambda key: ascii(key).replace("\n", ""))
+def test_a_key_raises_what_numpy_raises(tmp_path: Path, key: object) -> None:
+    data = np.arange(60, dtype=np.float64).reshape(20, 3)
+    with ebbtide.create(tmp_path / "rows.npy", data.shape, "f8", DRAM) as array:
+        array[:] = data
+        for use in (operator.getitem, lambda target, key: operator.setitem(target, key, 0)):
+            numpys, ours = error_of(use, data.copy(), key), error_of(use, array, key)
+            if isinstance(numpys, IndexError):
+                assert isinstance(ours, ebbtide.IndexingError) and isinstance(ours, IndexError)
+            elif numpys is not None:
+                assert type(ours) is type(numpys)
+            else:
+                # The key is one of NumPy's that an array on flash refuses.
+                assert ours is None or type(ours) is ebbtide.InputError
+        if numpys is not None:
+            assert np.array_equal(array[:], data), "nothing has changed"
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 @pytest.mark.parametrize("kind", ["i1", "f4", "U3", [("a", "i4"), ("b", "S3")]])
 def test_values_and_keys_are_converted_and_refused_as_numpy_does(tmp_path: Path, kind) -> None:
