@@ -62,6 +62,7 @@ class Array:
         self._at_exit: weakref.finalize[[_native.RowFile, int], Array] | None = None
         if mode == "r+":
             self._at_exit = weakref.finalize(self, _flush, self._rows, self._process)
+            _writers.add(self)
 
     @property
     def ndim(self) -> int:
@@ -285,10 +286,13 @@ class Array:
         return f"Array({name!r}, shape={self.shape}, dtype={self.dtype}{writes}{state})"
 
     def __reduce__(self) -> Any:
-        if self.mode == "r+" and self._rows is not None and self._process == os.getpid():
-            # The copy reads the file.
-            self.flush()
+        self._flush_for_readers()
         return (Array, (self.path.absolute(), self._layout, *self._options))
+
+    def _flush_for_readers(self) -> None:
+        """Flushes what this process has changed: copies and forked children read the file."""
+        if self.mode == "r+" and self._rows is not None and self._process == os.getpid():
+            self.flush()
 
     def _opened(self, writes: bool | None) -> _native.RowFile:
         name, runs = os.fspath(self.path), self._layout.runs
@@ -333,6 +337,18 @@ class Array:
             array = array.astype(np.int64)
             array = np.where(array < 0, array + len(self), array)
         return np.ascontiguousarray(array, dtype=np.uint64)
+
+
+#: Arrays that are changed.
+_writers: weakref.WeakSet[Array] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for array in list(_writers):
+        array._flush_for_readers()
+
+
+os.register_at_fork(before=_before_fork)
 
 
 class _Change:

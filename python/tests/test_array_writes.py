@@ -256,6 +256,21 @@ def test_a_forked_child_and_a_copy_read_the_file(tmp_path: Path) -> None:
         assert (array[5] == 4).all()
 
 
+def test_a_forked_child_reads_what_changed_before_the_fork(tmp_path: Path) -> None:
+    with ebbtide.create(tmp_path / "rows.npy", (1000, 8), "f4", DRAM) as array:
+        ebbtide.create(tmp_path / "closed.npy", (10,), "f4", DRAM).close()
+        for value in (1, 2):
+            array[::3] = value
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    status = 0 if (array[::3] == value).all() and not array[1::3].any() else 2
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+
+
 def sums(array: ebbtide.Array, rows: list[int]) -> float:
     return float(array[rows].sum())
 
