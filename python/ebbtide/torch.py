@@ -27,7 +27,7 @@ class _Lookup(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        ctx.table.step(ctx.ids.numpy(), gradients[0].numpy())
+        ctx.table.step(ctx.ids.numpy(), gradients[0].detach().numpy())
         return None, None, None
 
 

@@ -1,7 +1,7 @@
-"""What the PyTorch recipe uses of `torch`, where PyTorch is not installed. It is no PyTorch.
+"""Stand-in for the part of `torch` that the PyTorch recipe uses. Tests use PyTorch if it is installed.
 
-PyTorch for Linux comes with gigabytes for graphics cards, too much for the tests of every change. As
-there, the loader's workers are forked processes, each with its own copy of the dataset, and batches
+PyTorch for Linux comes with gigabytes for graphics cards, too much for the tests of every change.
+The loader's workers are forked processes with their own copy of the dataset, as in PyTorch. Batches
 come in the order of the sampler.
 """
 
@@ -59,9 +59,15 @@ class BatchSampler:
 
 class DataLoader:
     def __init__(
-        self, dataset: Dataset, sampler: Iterable[Any], batch_size: None, num_workers: int
+        self,
+        dataset: Dataset,
+        sampler: Iterable[Any],
+        batch_size: None,
+        num_workers: int,
+        multiprocessing_context: str,
     ) -> None:
         assert batch_size is None, "items are whole batches"
+        assert multiprocessing_context == "fork", "a process that starts anew has no stand-in"
         self.dataset, self.sampler, self.workers = dataset, sampler, num_workers
 
     def __iter__(self) -> Iterator[Any]:
