@@ -9,6 +9,7 @@ import pytest
 
 import ebbtide
 from conftest import ROOT
+from test_documents import blocks
 
 pytest.importorskip("torch_geometric", reason="not installed: pip install ebbtide[pyg]")
 
@@ -113,6 +114,23 @@ def test_a_graph_with_several_groups_of_nodes_has_its_features(array, data) -> N
         store, graph, {"paper": nodes}, {kind: torch.tensor([0])}, {kind: torch.tensor([2])}, {}
     )
     assert torch.equal(batch["paper"].x, data[nodes]) and "author" not in batch.node_types
+
+
+def test_the_program_of_the_document_makes_a_loader(array, data, monkeypatch) -> None:
+    monkeypatch.chdir(array.path.parent)
+    array.flush()
+    (block,) = [block for block in blocks() if "ebbtide.pyg" in block]
+    names = {
+        "ebbtide": ebbtide, "edges": torch.tensor([[1, 2], [2, 3]]), "nodes": NODES,
+        "labels": torch.arange(NODES), "seeds": torch.tensor([2, 3]),
+    }  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(block.replace("1GiB", DRAM), names)  # noqa: S102
+    store = names["features"]
+    assert isinstance(store, FeatureStore)
+    assert torch.equal(store.get_tensor(None, "x", torch.tensor([7])), data[[7]])
+    assert len(names["loader"]) == 1  # type: ignore[arg-type]
 
 
 def test_the_example_runs(example, tmp_path: Path, monkeypatch, capsys) -> None:
