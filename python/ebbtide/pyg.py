@@ -1,7 +1,8 @@
 """Features of graphs on flash for PyTorch Geometric: `pip install ebbtide[pyg]`.
 
     features = ebbtide.pyg.FeatureStore({"x": ebbtide.open("features.npy", "1GiB"), "y": labels})
-    graph = Data(edge_index=edges, num_nodes=nodes)
+    graph = Data()
+    graph.put_edge_index(edges, layout="coo", size=(nodes, nodes))
     loader = NeighborLoader((features, graph), [15, 10, 5], seeds, batch_size=1024)
 """
 

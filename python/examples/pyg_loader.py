@@ -77,9 +77,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     nodes, random = arguments.nodes, np.random.default_rng(1)
-    graph = Data(
-        edge_index=torch.from_numpy(random.integers(0, nodes, (2, 10 * nodes))), num_nodes=nodes
-    )
+    graph = Data()
+    edges = torch.from_numpy(random.integers(0, nodes, (2, 10 * nodes)))
+    # `NeighborLoader` needs the size.
+    graph.put_edge_index(edges, layout="coo", size=(nodes, nodes))
     with tempfile.TemporaryDirectory(dir=".") as folder:
         path = Path(folder) / "features.npy"
         data = random.standard_normal((nodes, arguments.width), np.float32)

@@ -15,6 +15,7 @@ pytest.importorskip("torch_geometric", reason="not installed: pip install ebbtid
 
 import torch
 from torch_geometric.data import Data, HeteroData, TensorAttr
+from torch_geometric.loader import NeighborLoader
 
 from ebbtide.pyg import FeatureStore
 
@@ -84,7 +85,8 @@ def test_features_are_put_and_removed(array, data) -> None:
 )
 def test_a_loader_gives_batches_with_their_features(example, array, data, start, in_workers) -> None:
     edges = torch.from_numpy(np.random.default_rng(2).integers(0, NODES, (2, 10 * NODES)))
-    graph = Data(edge_index=edges, num_nodes=NODES)
+    graph = Data()
+    graph.put_edge_index(edges, layout="coo", size=(NODES, NODES))
     store = FeatureStore({"x": array, "y": torch.arange(NODES)})
     seeds = torch.arange(0, NODES, 3)
     with warnings.catch_warnings():
@@ -93,6 +95,7 @@ def test_a_loader_gives_batches_with_their_features(example, array, data, start,
             store, graph, [5, 3], seeds, batch_size=300, filter_per_worker=in_workers,
             num_workers=2 if start else 0, multiprocessing_context=start,
         )
+        assert isinstance(loader, NeighborLoader) == example.HAS_SAMPLER
         batches = list(loader)
     assert torch.equal(torch.cat([batch.y[: batch.batch_size] for batch in batches]), seeds)
     known = set(map(tuple, edges.T.tolist()))
