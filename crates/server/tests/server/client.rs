@@ -155,6 +155,11 @@ impl Server {
             ..ServeOptions::default()
         };
         change(&mut options);
+        Server::serve(options, folder)
+    }
+
+    /// Apart from `start`, which the compiler builds anew for each closure.
+    fn serve(options: ServeOptions, folder: tempfile::TempDir) -> Server {
         let stop: &'static Stop = Box::leak(Box::default());
         let (send, receive) = channel();
         let runner = std::thread::spawn(move || {
