@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -521,42 +522,51 @@ impl Engine {
         make: impl Fn(usize) -> S + Sync,
         finish: impl Fn(S) -> R + Sync,
     ) -> Result<Vec<R>, EngineError> {
+        let results: Vec<_> = (0..self.options.cores).map(|_| Mutex::new(None)).collect();
+        self.run_cores(&|setup| {
+            let worker = Worker::new(self.shared.clone(), setup, make(setup.core))
+                .map_err(|source| EngineError::Io { doing: "map the stacks of a core", source })?;
+            *results[setup.core].lock() = Some(finish(worker.run()));
+            Ok(())
+        })?;
+        Ok(results.into_iter().filter_map(Mutex::into_inner).collect())
+    }
+
+    /// Calls `run_core` for every core, each on a thread of its own. It is apart from
+    /// [`run`](Engine::run), which the compiler builds anew for each service.
+    fn run_cores(
+        &self,
+        run_core: &(dyn Fn(&Setup) -> Result<(), EngineError> + Sync),
+    ) -> Result<(), EngineError> {
         if self.running.swap(true, Ordering::Acquire) {
             return Err(EngineError::Running);
         }
         let _running = RunningMark(&self.running);
         let io = |doing| move |source| EngineError::Io { doing, source };
-        let run_core = |core: usize| -> Result<R, EngineError> {
+        let run_core = &|core: usize| {
             if let Some(&cpu) = self.options.cpus.get(core) {
                 affinity::pin(cpu).map_err(io("pin a core"))?;
             }
-            let setup = Setup {
+            let _dies = EndsWriting { state: &self.shared, core };
+            run_core(&Setup {
                 core,
                 threads: self.options.threads_per_core(),
                 stack_bytes: self.options.stack_bytes,
                 discipline: self.options.tuning.scheduler,
-            };
-            let _dies = EndsWriting { state: &self.shared, core };
-            let worker = Worker::new(self.shared.clone(), &setup, make(core))
-                .map_err(io("map the stacks of a core"))?;
-            Ok(finish(worker.run()))
+            })
         };
         std::thread::scope(|scope| {
             let cores: Vec<_> = (0..self.options.cores)
                 .map(|core| {
-                    let run_core = &run_core;
                     std::thread::Builder::new()
                         .name(format!("ebbtide-core-{core}"))
                         .spawn_scoped(scope, move || run_core(core))
                 })
-                .collect::<io::Result<Vec<_>>>()
+                .collect::<io::Result<_>>()
                 .map_err(io("start a core's thread"))?;
-            cores
-                .into_iter()
-                .map(|core| {
-                    core.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-                })
-                .collect()
+            cores.into_iter().try_for_each(|core: ScopedJoinHandle<'_, _>| {
+                core.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+            })
         })
     }
 

@@ -216,9 +216,9 @@ impl Watched for RowFile {
 /// Waits until `is_over`, which waits at most its argument, returns true. If `progress` stays the
 /// same for [`HANGS_AFTER`], prints the text of `says` and ends the process.
 fn watch_until(
-    mut is_over: impl FnMut(Duration) -> bool,
-    progress: impl Fn() -> Option<[u64; 4]>,
-    says: impl Fn() -> String,
+    is_over: &dyn Fn(Duration) -> bool,
+    progress: &dyn Fn() -> Option<[u64; 4]>,
+    says: &dyn Fn() -> String,
 ) {
     let (mut since, mut before) = (Instant::now(), None);
     while !is_over(LOOK_EVERY) {
@@ -236,16 +236,23 @@ fn watch_until(
 /// Runs `body`, which works on `engine` or its owner. If it makes no progress, prints the fibers
 /// that wait and ends the process.
 pub fn watched<R>(engine: &impl Watched, body: impl FnOnce() -> R) -> R {
+    let (mut body, mut result) = (Some(body), None);
+    watch_during(engine, &mut || result = body.take().map(|body| body()));
+    result.expect("it has run")
+}
+
+/// Apart from [`watched`], which the compiler builds anew for each body.
+fn watch_during(engine: &dyn Watched, body: &mut dyn FnMut()) {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let is_over = |at_most| told.recv_timeout(at_most) != Err(RecvTimeoutError::Timeout);
-            watch_until(is_over, || Some(engine.progress()), || format!("{engine:#?}"));
+            watch_until(&is_over, &|| Some(engine.progress()), &|| format!("{engine:#?}"));
         });
         // Dropped also when `body` panics.
         let _tell = tell;
-        body()
-    })
+        body();
+    });
 }
 
 /// Watches an engine whose jobs other threads submit, until the engine is dropped. If it makes no
@@ -258,6 +265,6 @@ pub fn watch(engine: &Arc<Engine>) {
             false
         };
         let progress = || engine.upgrade().map(|engine| Watched::progress(&*engine));
-        watch_until(is_over, progress, || format!("{:#?}", engine.upgrade()));
+        watch_until(&is_over, &progress, &|| format!("{:#?}", engine.upgrade()));
     });
 }
