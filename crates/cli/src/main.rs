@@ -68,7 +68,7 @@ enum Verb {
     /// Runs the program's real code in virtual time on the simulated machine. A warm-up brings the
     /// machine into a steady state. Throughput is compared with the same machine with all data in
     /// DRAM. Without arguments it simulates AstriFlash at the paper's size: 256 GiB of data and 8
-    /// GiB of DRAM. This takes about two minutes, mostly to fill the DRAM cache. With --scale 1/64
+    /// GiB of DRAM. This takes less than a minute, mostly to fill the DRAM cache. With --scale 1/64
     /// it takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
     /// Compare every design on the same program or trace

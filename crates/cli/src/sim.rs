@@ -16,8 +16,7 @@ use crate::output::Output;
 use crate::trace_format::TraceFormat;
 use crate::{names, numbers, progress};
 
-/// The default of `--jobs`. They take a second to simulate for each seed, and their warm-up about
-/// two minutes.
+/// The default of `--jobs`. They take less time to simulate than the warm-up.
 const JOBS: u64 = 20_000;
 
 /// The default of `--seeds`: enough for a useful interval.
