@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::{Policy, TransactionError};
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_core::{Addr, FullMemory, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
 use ebbtide_structures::{BTree, Corrupt, Vector};
@@ -60,7 +60,7 @@ struct Open<'a, M> {
     memory: &'a mut M,
 }
 
-impl<M: Memory> Tables for Open<'_, M> {
+impl<M: FullMemory> Tables for Open<'_, M> {
     type Error = Corrupt;
 
     fn account(&mut self, key: u64) -> Result<Option<Row>, Corrupt> {

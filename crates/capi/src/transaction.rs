@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use ebbtide_core::durability::{Lsn, TransactionError};
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory, Memory};
 
 use crate::code::{EbbtideCode, Failure, guarded};
 use crate::engine::EbbtideWork;

@@ -17,6 +17,7 @@
 //! Programs and policies:
 //!
 //! * [`Memory`]: the trait that programs are written against.
+//! * [`FullMemory`]: the rest of it, for data structures, workloads and simulated machines.
 //! * [`replacement`]: which frame to evict.
 //! * [`Footprints`]: which lines of a page to fetch.
 //! * [`prefetch`]: which pages to fetch before a demand access.
@@ -64,7 +65,7 @@ pub use archive::Archive;
 pub use bytes::{Bytes, NotBytes};
 pub use checksum::{crc32c, crc32c_append};
 pub use footprint::{Footprints, Lines, Trigger};
-pub use memory::{GaveUp, Hint, Memory, MemoryFault, Patience, Value, check_access};
+pub use memory::{FullMemory, GaveUp, Hint, Memory, MemoryFault, Patience, Value, check_access};
 pub use names::UnknownName;
 pub use names::find_by_name;
 pub use numbers::{brief, counted};

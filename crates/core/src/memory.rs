@@ -12,7 +12,11 @@ use bytemuck::Pod;
 use thiserror::Error;
 
 use crate::addr::{Addr, LINE_BYTES, PageId};
-use crate::durability::{Aborted, HeldLatches, Lsn, TransactionError};
+use crate::durability::{Aborted, Lsn, TransactionError};
+
+mod full;
+
+pub use full::FullMemory;
 
 /// A plain value that memory holds: 8 to 64 bytes, a whole number of 8-byte words.
 ///
@@ -32,6 +36,8 @@ pub enum Hint {
 }
 
 /// One flat, byte-addressable address space over flash.
+///
+/// These are the calls of a program. [`FullMemory`] has the rest, for data structures.
 ///
 /// # Ordering and races
 /// Jobs interleave at every access and across cores. Words are atomic, loads acquire and stores
@@ -66,38 +72,15 @@ pub trait Memory {
     /// word found: `Ok` if it was exchanged, `Err` if not.
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// Computes for `instructions` simple instructions between accesses. Real memories execute
-    /// them; simulated ones charge their time.
-    fn work(&mut self, instructions: u64);
-
     /// Lets other jobs run while the word at `at` is `seen` and no job calls [`wake`](Memory::wake)
     /// for it. May return early: the caller must check the word again.
     fn wait(&mut self, at: Addr, seen: u64);
 
-    /// The job's patience, if its calls of [`wait`](Memory::wait) can end with it.
-    fn patience(&mut self) -> Option<&mut Patience> {
-        None
-    }
-
     /// Makes every job that waits on the word at `at` runnable.
     fn wake(&mut self, at: Addr);
 
-    /// Lets other jobs that are ready run before this one goes on. A memory with one job does
-    /// nothing.
-    fn let_others_run(&mut self) {}
-
     /// Announces pages that will be needed. A hint never changes what a program computes.
     fn hint(&mut self, _hint: Hint) {}
-
-    /// Discards the contents of `page`. Until it is stored to again, each of its words reads as its
-    /// old value or zero, also after a crash. A memory over flash may then give the page a frame
-    /// without reading it.
-    ///
-    /// No other job may use the page or wait on a word of it, unless it accepts that words change
-    /// at any moment. A latch in it is free, and remains so. Inside a transaction the page is
-    /// forgotten when the stores take effect. Loads of the transaction itself return zeros until it
-    /// has stored something.
-    fn forget(&mut self, _page: PageId) {}
 
     /// Runs `body` as a transaction. All its stores take effect in one step at its end, and survive
     /// a crash as a whole or not at all. Returns the result of `body` and the transaction's place
@@ -113,7 +96,7 @@ pub trait Memory {
     ///   error: for one that may give up use [`try_transaction`](Memory::try_transaction). If
     ///   `body` unwinds, a memory with a persist part drops its stores. Other memories keep them.
     /// * *Of one moment.* The commit checks every word that was read under a latch of
-    ///   `ebbtide_structures::latch`, by [`load_checked`](Memory::load_checked) or by
+    ///   `ebbtide_structures::latch`, by [`load_checked`](FullMemory::load_checked) or by
     ///   [`compare_exchange`](Memory::compare_exchange). It does not check a plain
     ///   [`load`](Memory::load) outside of a latch.
     /// * *Bounded.* The size of a transaction is limited; see [`TransactionError::TooLarge`].
@@ -155,78 +138,6 @@ pub trait Memory {
     /// transaction.
     fn durable(&mut self, _lsn: Lsn) -> Result<(), TransactionError> {
         Ok(())
-    }
-
-    /// Logs what the `bytes` bytes from `at` on, whole words, hold now: as persistent memory's
-    /// flush of a range. Stores outside of transactions may survive a crash; those in the range do
-    /// once the place given is [durable](Memory::durable). Each page of the range is logged in one
-    /// step. Does nothing inside a transaction, whose stores are logged anyway.
-    ///
-    /// # Errors
-    /// When the log cannot be written any more.
-    fn persist(&mut self, _at: Addr, _bytes: u64) -> Result<Lsn, TransactionError> {
-        Ok(Lsn::ZERO)
-    }
-
-    /// As [`compare_exchange`](Memory::compare_exchange), at once also inside a transaction, and
-    /// never logged: for the word of a latch.
-    fn exchange_latch(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
-        self.compare_exchange(at, current, new)
-    }
-
-    /// Loads the current word of the latch at `at`. Inside a transaction as well: its stores and
-    /// [forgotten](Memory::forget) pages change no latch.
-    fn load_latch(&mut self, at: Addr) -> u64 {
-        self.load(at)
-    }
-
-    /// As [`load`](Memory::load) of a word. Inside a transaction the word is compared with what was
-    /// read when the transaction commits. If another job has changed it, `body` runs again.
-    fn load_checked(&mut self, at: Addr) -> u64 {
-        self.load(at)
-    }
-
-    /// The latches of the transaction under way; `None` outside of one. For
-    /// `ebbtide_structures::latch`, which keeps a latch until the stores under it have taken
-    /// effect.
-    fn latches(&mut self) -> Option<&mut HeldLatches> {
-        None
-    }
-
-    /// Returns how many times the store behind this memory was opened. A latch carries that number.
-    /// One with an older number counts as free.
-    fn boot(&self) -> u32 {
-        0
-    }
-
-    /// The values at `at`, into `out`. No address depends on the value at another, so a memory may
-    /// fetch all of them at once, in any order.
-    ///
-    /// # Panics
-    /// When `out` is not as long as `at`.
-    fn load_all<T: Value>(&mut self, at: &[Addr], out: &mut [T]) {
-        assert_eq!(at.len(), out.len(), "a value for each address");
-        for (at, out) in at.iter().zip(out) {
-            *out = self.load(*at);
-        }
-    }
-
-    /// Copies the bytes from `at` on into `into`. The range may begin anywhere and span any number
-    /// of lines. Other jobs may store to it at the same time. No word tears.
-    fn read_bytes(&mut self, at: Addr, into: &mut [u8]) {
-        let (mut at, mut rest) = (at, into);
-        while !rest.is_empty() {
-            let line = self.line(at);
-            let offset = at.0 as usize % LINE_BYTES;
-            let (piece, later) = rest.split_at_mut(rest.len().min(LINE_BYTES - offset));
-            piece.copy_from_slice(&bytemuck::bytes_of(&line)[offset..offset + piece.len()]);
-            (at, rest) = (at + piece.len() as u64, later);
-        }
-    }
-
-    /// The 64-byte line that `at` lies in.
-    fn line(&mut self, at: Addr) -> [u64; LINE_BYTES / 8] {
-        self.load(at.line_start())
     }
 }
 
@@ -338,13 +249,13 @@ mod tests {
     }
 
     /// Two lines, and nothing that a trait does not demand.
-    struct Lines([u64; LINES_BYTES / 8]);
+    pub(super) struct Lines(pub(super) [u64; LINES_BYTES / 8]);
 
-    const LINES_BYTES: usize = 2 * LINE_BYTES;
+    pub(super) const LINES_BYTES: usize = 2 * LINE_BYTES;
 
     impl Lines {
         /// Every word holds its own address.
-        fn new() -> Lines {
+        pub(super) fn new() -> Lines {
             Lines(std::array::from_fn(|word| word as u64 * 8))
         }
 
@@ -372,7 +283,6 @@ mod tests {
             self.store(at, new);
             Ok(found)
         }
-        fn work(&mut self, _instructions: u64) {}
         fn wait(&mut self, _at: Addr, _seen: u64) {}
         fn wake(&mut self, _at: Addr) {}
     }
@@ -390,41 +300,6 @@ mod tests {
         assert_eq!(committed, Ok((9, Lsn::ZERO)));
         assert_eq!((runs, memory.0[1]), (1, 9));
         assert_eq!(memory.durable(Lsn::ZERO), Ok(()));
-    }
-
-    #[test]
-    fn a_memory_without_a_persist_part_logs_nothing_and_keeps_no_latches() {
-        let mut memory = Lines::new();
-        assert_eq!(memory.persist(Addr(0), 8), Ok(Lsn::ZERO));
-        assert_eq!(memory.exchange_latch(Addr(8), 8, 3), Ok(8));
-        assert_eq!(memory.exchange_latch(Addr(8), 8, 4), Err(3));
-        assert!(memory.latches().is_none() && memory.patience().is_none());
-        assert_eq!(memory.boot(), 0);
-    }
-
-    #[test]
-    fn values_at_independent_addresses_are_loaded_each_to_its_place() {
-        let mut values = [0u64; 3];
-        Lines::new().load_all(&[Addr(80), Addr(0), Addr(8)], &mut values);
-        assert_eq!(values, [80, 0, 8]);
-    }
-
-    #[test]
-    fn bytes_are_read_from_any_place_over_any_number_of_lines() {
-        let mut memory = Lines::new();
-        let all = bytemuck::bytes_of(&memory.0).to_vec();
-        for start in 0..LINES_BYTES {
-            for end in start..=LINES_BYTES {
-                let mut read = vec![0xee; end - start];
-                memory.read_bytes(Addr(start as u64), &mut read);
-                assert_eq!(read, all[start..end]);
-            }
-        }
-    }
-
-    #[test]
-    fn a_line_begins_at_the_line_of_its_address() {
-        assert_eq!(Lines::new().line(Addr(72)), [64, 72, 80, 88, 96, 104, 112, 120]);
     }
 
     #[test]

@@ -35,25 +35,28 @@
 
 #![forbid(unsafe_code)]
 
-/// A job of a store gets a [`FlashMemory`], and programs take any memory. They use `load`, `store`,
-/// `compare_exchange`, `wait`, `wake`, `transaction`, `durable` and `hint`. The other methods are
-/// for data structures with latches of their own, and for simulated machines.
+/// A job of a store gets a [`FlashMemory`], which has the calls of this trait. Pass that type to
+/// the structures of [`typed`]. A job may have several transactions of its own:
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("data.ebb");
 /// use ebbtide::typed::Vector;
-/// use ebbtide::{Memory, Store};
+/// use ebbtide::{FlashMemory, Memory, Store};
 ///
-/// fn total(memory: &mut impl Memory, prices: Vector<u64>) -> u64 {
+/// fn total(memory: &mut FlashMemory<'_>, prices: Vector<u64>) -> u64 {
 ///     (0..prices.len()).map(|item| prices.get(memory, item)).sum()
 /// }
 ///
 /// let store = Store::builder(path).size("4MiB").structures("1MiB").dram("8MiB").open()?;
 /// let prices = store.vector::<u64>("prices", 100)?;
 /// let sum = store.run(move |memory| {
-///     prices.set(memory, 7, 12);
-///     Ok(total(memory, prices))
+///     let (sum, lsn) = memory.transaction(|memory| {
+///         prices.set(memory, 7, 12);
+///         total(memory, prices)
+///     })?;
+///     memory.durable(lsn)?; // the price survives a crash from here on
+///     Ok(sum)
 /// })?;
 /// assert_eq!(sum, 12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

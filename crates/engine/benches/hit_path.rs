@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, Time};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, Memory, PAGE_BYTES, Time};
 use ebbtide_engine::{
     Engine, FlashMemory, JobError, MappedMemory, Offer, Options, Service, Timing, affinity,
 };
@@ -89,7 +89,7 @@ impl Plain {
 
 /// Follows the chain through `memory` from `at`.
 #[inline(never)]
-fn chase<M: Memory>(memory: &mut M, access: Access, mut at: u64) -> u64 {
+fn chase<M: FullMemory>(memory: &mut M, access: Access, mut at: u64) -> u64 {
     match access {
         Access::Word => (0..STEPS).for_each(|_| at = memory.load(Addr(at))),
         Access::Line => (0..STEPS).for_each(|_| {

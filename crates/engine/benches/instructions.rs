@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, Time};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, Memory, PAGE_BYTES, Time};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing};
 use ebbtide_fiber::{Fiber, StackPool};

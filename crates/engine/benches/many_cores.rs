@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Time};
+use ebbtide_core::{FullMemory, Memory, PAGE_BYTES, PageId, Time};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing};
 

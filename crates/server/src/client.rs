@@ -1,6 +1,6 @@
 //! [`Client`]: one connection's requests and replies, without its socket.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::Keyspace;
 
 use crate::channels::Message;
@@ -100,7 +100,7 @@ impl Client {
 
     /// Runs up to 64 requests that have arrived whole, and writes their replies.
     #[expect(clippy::too_many_lines, reason = "a turn of a connection, step by step")]
-    pub fn run<M: Memory>(&mut self, memory: &mut M, state: &State) {
+    pub fn run<M: FullMemory>(&mut self, memory: &mut M, state: &State) {
         state.now_ms.set(now_ms());
         if let Some(patience) = memory.patience() {
             patience.end_with(state.shared.slow_scripts.busy());
@@ -180,7 +180,7 @@ impl Client {
     }
 
     /// Runs a command that waits again. Returns true if no command waits any more.
-    fn resume<M: Memory>(&mut self, memory: &mut M, state: &State) -> bool {
+    fn resume<M: FullMemory>(&mut self, memory: &mut M, state: &State) -> bool {
         let Some(blocked) = self.session.blocked.take() else { return true };
         if let Some(fails) = self.session.unblocked.take() {
             self.reply.begin();
@@ -205,7 +205,7 @@ impl Client {
     }
 
     /// Moves the received part of a long argument from the input to memory.
-    fn stage<M: Memory>(&mut self, memory: &mut M, state: &State) {
+    fn stage<M: FullMemory>(&mut self, memory: &mut M, state: &State) {
         let Some(keyspace) = state.keys() else { return };
         let mut moved = false;
         while let Some(Coming { argument, at, left }) = self.parser.coming() {
@@ -288,7 +288,7 @@ impl Client {
 }
 
 /// Prefetches the leaves of the keys of all requests, so that their reads overlap.
-fn fetch_ahead<M: Memory>(
+fn fetch_ahead<M: FullMemory>(
     memory: &mut M,
     state: &State,
     database: usize,

@@ -1,6 +1,6 @@
 //! Gives up keys: judges those of a group of leaves, and removes the worst until a page is free.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Counts, DATABASES, Due, HASHES, Keyspace, STRIPES, Sampled};
 
 use crate::clock::now_ms;
@@ -51,7 +51,7 @@ struct Group {
 
 /// Removes keys of a full store by its policy. Ends when that has freed a page, or half of the keys
 /// of a group of leaves are gone. Returns true if it removed any.
-pub(crate) fn evict<M: Memory>(
+pub(crate) fn evict<M: FullMemory>(
     memory: &mut M,
     state: &State,
     keyspace: &Keyspace,
@@ -77,7 +77,7 @@ pub(crate) fn evict<M: Memory>(
 }
 
 /// Counts the keys of each database, which determine how long a generation of uses is.
-pub(crate) fn count_keys<M: Memory>(
+pub(crate) fn count_keys<M: FullMemory>(
     memory: &mut M,
     state: &State,
     keyspace: &Keyspace,
@@ -104,7 +104,7 @@ struct Evictor<'a> {
 
 impl Evictor<'_> {
     /// Chooses the first leaf of a group; `None` if there is no key to remove.
-    fn choose<M: Memory>(&self, memory: &mut M) -> Option<Start> {
+    fn choose<M: FullMemory>(&self, memory: &mut M) -> Option<Start> {
         let counts = count_keys(memory, self.state, self.keyspace);
         let weights = counts.iter().map(|counts| match self.policy.is_volatile() {
             true => counts.expiring,
@@ -146,7 +146,7 @@ impl Evictor<'_> {
     }
 
     /// Returns when the keys of a leaf expire that do.
-    fn expiries<M: Memory>(
+    fn expiries<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -159,7 +159,12 @@ impl Evictor<'_> {
 
     /// Returns the leaves that a random page of the index of what expires names. If it is empty,
     /// takes the next one.
-    fn some_expiring<M: Memory>(&self, memory: &mut M, database: usize, random: u64) -> Vec<Due> {
+    fn some_expiring<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        random: u64,
+    ) -> Vec<Due> {
         let mut expiring = Vec::new();
         let start = self.keyspace.random_expiring(memory, database, random).unwrap_or(0);
         let mut from = start;
@@ -174,7 +179,7 @@ impl Evictor<'_> {
     }
 
     /// Returns the leaf, of all databases, whose first key expires soonest.
-    fn soonest<M: Memory>(&self, memory: &mut M) -> Option<Start> {
+    fn soonest<M: FullMemory>(&self, memory: &mut M) -> Option<Start> {
         let mut soonest: Option<(u32, Start)> = None;
         for database in 0..DATABASES {
             let Some(due) = self.soonest_of(memory, database) else { continue };
@@ -187,7 +192,7 @@ impl Evictor<'_> {
 
     /// Returns the first leaf by time that has a key of the time of its record. Others have hashes
     /// whose fields expire, or records that are too early.
-    fn soonest_of<M: Memory>(&self, memory: &mut M, database: usize) -> Option<Due> {
+    fn soonest_of<M: FullMemory>(&self, memory: &mut M, database: usize) -> Option<Due> {
         let (mut from, mut looked) = (0, 0);
         while from < HASHES && looked < SOON_MAX {
             let mut expiring = Vec::new();
@@ -204,7 +209,7 @@ impl Evictor<'_> {
     }
 
     /// Reads the leaves of a group and judges their keys.
-    fn judge<M: Memory>(&self, memory: &mut M, (database, leaf, due): Start) -> Group {
+    fn judge<M: FullMemory>(&self, memory: &mut M, (database, leaf, due): Start) -> Group {
         let mut group = Group { database, middle: leaf, candidates: Vec::new() };
         let mut from = leaf;
         // The next leaves expire at other times.
@@ -247,7 +252,7 @@ impl Evictor<'_> {
     }
 
     /// Removes the worst keys of a group. Returns true if it removed any.
-    fn remove_worst<M: Memory>(&self, memory: &mut M, group: &Group) -> bool {
+    fn remove_worst<M: FullMemory>(&self, memory: &mut M, group: &Group) -> bool {
         let (before, _) = self.keyspace.free_pages(memory);
         let at_once = group.candidates.len().div_ceil(BATCHES).max(1);
         let mut removed = 0;
@@ -271,7 +276,7 @@ impl Evictor<'_> {
     }
 
     /// Removes keys of a leaf in one transaction. Returns their number.
-    fn remove<M: Memory>(&self, memory: &mut M, database: usize, keys: &[&Sampled]) -> usize {
+    fn remove<M: FullMemory>(&self, memory: &mut M, database: usize, keys: &[&Sampled]) -> usize {
         let Evictor { state, keyspace, policy, .. } = *self;
         let hashes: Vec<u64> = keys.iter().map(|sampled| sampled.hash).collect();
         self.hold(memory, &hashes, |memory, held| {
@@ -303,7 +308,7 @@ impl Evictor<'_> {
     }
 
     /// Joins the leaves of a group.
-    fn join<M: Memory>(&self, memory: &mut M, group: &Group) {
+    fn join<M: FullMemory>(&self, memory: &mut M, group: &Group) {
         let Group { database, middle, .. } = *group;
         self.hold(memory, &[middle], |memory, held| {
             if !held.is_empty() {
@@ -314,7 +319,7 @@ impl Evictor<'_> {
     }
 
     /// Puts the record of a leaf that lost its first key at the time of the next one.
-    fn correct<M: Memory>(&self, memory: &mut M, database: usize, due: Due) {
+    fn correct<M: FullMemory>(&self, memory: &mut M, database: usize, due: Due) {
         self.hold(memory, &[due.hash()], |memory, held| {
             if !held.is_empty() {
                 // As for a join.
@@ -325,7 +330,7 @@ impl Evictor<'_> {
     }
 
     /// Runs `body` while it holds the stripes of these hashes, or of those that it gets.
-    fn hold<M: Memory, R>(
+    fn hold<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hashes: &[u64],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_engine::Hold;
 use ebbtide_structures::keyspace::{
@@ -45,7 +45,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// Returns an error if there is no room, or the log cannot be written.
-    pub fn spilled<M: Memory>(
+    pub fn spilled<M: FullMemory>(
         memory: &mut M,
         keyspace: &Keyspace,
         state: &State,
@@ -58,7 +58,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// Returns an error if there is no room, or the log cannot be written.
-    pub fn spill<M: Memory>(
+    pub fn spill<M: FullMemory>(
         &mut self,
         memory: &mut M,
         keyspace: &Keyspace,
@@ -81,7 +81,7 @@ impl Outgoing {
     }
 
     /// Appends the next piece to `into`. Returns true if it was the last one.
-    pub fn read<M: Memory>(
+    pub fn read<M: FullMemory>(
         &mut self,
         memory: &mut M,
         keyspace: &Keyspace,
@@ -124,7 +124,7 @@ impl Staged {
     }
 
     /// Returns an argument without bytes.
-    pub fn begin<M: Memory>(
+    pub fn begin<M: FullMemory>(
         memory: &mut M,
         keyspace: &Keyspace,
         state: &State,
@@ -136,7 +136,7 @@ impl Staged {
     }
 
     /// Appends at most [`PIECE_BYTES`]. After an error it drops further bytes.
-    pub fn add<M: Memory>(
+    pub fn add<M: FullMemory>(
         &mut self,
         memory: &mut M,
         keyspace: &Keyspace,
@@ -165,7 +165,7 @@ impl Staged {
 ///
 /// # Errors
 /// Returns an error if there is no room, or the log cannot be written.
-pub fn begin<M: Memory>(
+pub fn begin<M: FullMemory>(
     memory: &mut M,
     keyspace: &Keyspace,
     state: &State,
@@ -181,7 +181,7 @@ pub fn begin<M: Memory>(
 }
 
 /// Frees pages outside of a transaction. Returns true if it freed any.
-fn may_make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+fn may_make<M: FullMemory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     memory.latches().is_none() && space::make_held(memory, state, keyspace)
 }
 
@@ -190,7 +190,7 @@ fn may_make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bo
 ///
 /// # Errors
 /// Returns an error if there is no room, or the log cannot be written.
-pub fn write<M: Memory>(
+pub fn write<M: FullMemory>(
     memory: &mut M,
     keyspace: &Keyspace,
     state: &State,

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Keyspace, STRIPES};
 
 use crate::patience::limit_patience;
@@ -44,7 +44,7 @@ pub struct Stripes<'a> {
 
 impl Stripes<'_> {
     /// Runs `body` with the latches of the stripes held, once none of them is reserved.
-    pub fn alone<M: Memory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
+    pub fn alone<M: FullMemory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
         let Stripes { reserved, keyspace, hashes } = *self;
         let mut body = Some(body);
         loop {
@@ -60,7 +60,7 @@ impl Stripes<'_> {
     }
 
     /// Reserves the stripes while `body` runs.
-    pub fn reserved<M: Memory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
+    pub fn reserved<M: FullMemory, R>(&self, memory: &mut M, body: impl FnOnce(&mut M) -> R) -> R {
         let Stripes { keyspace, hashes, .. } = *self;
         self.alone(memory, |_| self.set(true));
         // Others wait until the stripes are free again, so it does not give up from here on.

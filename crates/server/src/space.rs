@@ -1,6 +1,6 @@
 //! Frees pages after changes, and for commands that find no free page.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_core::durability::TransactionError;
 use ebbtide_structures::keyspace::{DATABASES, Due, HASHES, Keyspace};
 
@@ -32,7 +32,12 @@ const LEAVES: usize = 32;
 const FIELDS: usize = 32;
 
 /// Frees pages before a command that cannot run again, and whose arguments have `bytes` bytes.
-pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace, bytes: usize) {
+pub(crate) fn prepare<M: FullMemory>(
+    memory: &mut M,
+    state: &State,
+    keyspace: &Keyspace,
+    bytes: usize,
+) {
     let (_, all) = keyspace.free_pages(memory);
     let wanted = match state.shared.eviction.policy().evicts() {
         true => PREPARED_PAGES.min(all / PREPARED_SHARE) + (bytes / BYTES_OF_A_PAGE) as u64,
@@ -48,7 +53,11 @@ pub(crate) fn prepare<M: Memory>(memory: &mut M, state: &State, keyspace: &Keysp
 
 /// Removes keys of a cache before it is full, so that commands find free pages. Returns true if it
 /// removed any.
-pub(crate) fn evict_ahead<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+pub(crate) fn evict_ahead<M: FullMemory>(
+    memory: &mut M,
+    state: &State,
+    keyspace: &Keyspace,
+) -> bool {
     if state.shared.eviction.policy().evicts() {
         // Before the first key goes, there must be generations to choose by.
         count_keys(memory, state, keyspace);
@@ -59,7 +68,7 @@ pub(crate) fn evict_ahead<M: Memory>(memory: &mut M, state: &State, keyspace: &K
 }
 
 /// Frees pages for a command that found none and holds no stripe. Returns true if it freed any.
-pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+pub(crate) fn make<M: FullMemory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     reclaim(memory, state, keyspace)
         || expire(memory, state, keyspace, 1)
         || evict(memory, state, keyspace, Locks::Wait)
@@ -70,7 +79,7 @@ pub(crate) fn make<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace
 }
 
 /// As [`make`], for a command that holds stripes.
-pub(crate) fn make_held<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+pub(crate) fn make_held<M: FullMemory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     reclaim(memory, state, keyspace)
         || evict(memory, state, keyspace, Locks::Free)
         || join(memory, state, |memory, database, from| {
@@ -80,19 +89,23 @@ pub(crate) fn make_held<M: Memory>(memory: &mut M, state: &State, keyspace: &Key
 }
 
 /// Frees pages of cleared databases, or else of a removed large value.
-fn reclaim<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+fn reclaim<M: FullMemory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
     let cleared = (0..PAGES).take_while(|_| reclaim_cleared(memory, keyspace)).count();
     cleared > 0 || reclaim_large(memory, state, keyspace)
 }
 
 /// Frees one page of a cleared database.
-pub(crate) fn reclaim_cleared<M: Memory>(memory: &mut M, keyspace: &Keyspace) -> bool {
+pub(crate) fn reclaim_cleared<M: FullMemory>(memory: &mut M, keyspace: &Keyspace) -> bool {
     let given = memory.transaction(|memory| keyspace.reclaim(memory));
     given.is_ok_and(|(given, _)| given)
 }
 
 /// Frees a large value that has no key and no hold.
-pub(crate) fn reclaim_large<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> bool {
+pub(crate) fn reclaim_large<M: FullMemory>(
+    memory: &mut M,
+    state: &State,
+    keyspace: &Keyspace,
+) -> bool {
     let given = memory
         .transaction(|memory| keyspace.reclaim_large(memory, |id| state.shared.holds.holds(id)));
     given.is_ok_and(|(given, _)| given)
@@ -100,7 +113,7 @@ pub(crate) fn reclaim_large<M: Memory>(memory: &mut M, state: &State, keyspace: 
 
 /// Joins leaves from where the last call ended, until one frees a page or [`LEAVES`] leaves were
 /// examined. `join` joins the leaf of a hash in a database.
-fn join<M: Memory>(
+fn join<M: FullMemory>(
     memory: &mut M,
     state: &State,
     join: impl Fn(&mut M, usize, u64) -> Option<(bool, u64)>,
@@ -134,7 +147,7 @@ const LATE_MS: u64 = 1_000;
 /// For each database, removes expired keys and fields from the `most` leaves with the earliest
 /// expiry. Lets other jobs run in between. Returns true if there was a leaf. While the server
 /// follows a master, that removes them.
-pub(crate) fn expire<M: Memory>(
+pub(crate) fn expire<M: FullMemory>(
     memory: &mut M,
     state: &State,
     keyspace: &Keyspace,
@@ -174,7 +187,7 @@ pub(crate) fn expire<M: Memory>(
 }
 
 /// Removes expired fields from the hashes of a leaf. When few are left, removes the expired keys.
-fn expire_leaf<M: Memory>(
+fn expire_leaf<M: FullMemory>(
     memory: &mut M,
     state: &State,
     keyspace: &Keyspace,
@@ -199,7 +212,7 @@ fn expire_leaf<M: Memory>(
 
 /// Removes [`FIELDS`] expired fields from the hashes of a leaf, or all if there are fewer. Returns
 /// their number, which is larger if the last hash lost more at once.
-fn expire_fields<M: Memory>(
+fn expire_fields<M: FullMemory>(
     memory: &mut M,
     state: &State,
     keyspace: &Keyspace,

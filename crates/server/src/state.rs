@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::durability::{Aborted, Lsn, TransactionError};
-use ebbtide_core::{GaveUp, Memory};
+use ebbtide_core::{FullMemory, GaveUp};
 use ebbtide_structures::keyspace::Keyspace;
 use parking_lot::MutexGuard;
 
@@ -96,8 +96,8 @@ impl State {
     /// [`Shared::last_written`] how far the log must be durable.
     ///
     /// # Errors
-    /// As [`Memory::transaction`].
-    pub fn exclusive<M: Memory, R>(
+    /// As [`Memory::transaction`](ebbtide_core::Memory::transaction).
+    pub fn exclusive<M: FullMemory, R>(
         &self,
         memory: &mut M,
         keyspace: &Keyspace,
@@ -111,8 +111,8 @@ impl State {
     /// changes, unless the memory has no log.
     ///
     /// # Errors
-    /// As [`Memory::try_transaction`].
-    pub fn exclusive_unless<M: Memory, R, E>(
+    /// As [`Memory::try_transaction`](ebbtide_core::Memory::try_transaction).
+    pub fn exclusive_unless<M: FullMemory, R, E>(
         &self,
         memory: &mut M,
         keyspace: &Keyspace,
@@ -123,7 +123,7 @@ impl State {
     }
 
     /// Runs `transaction` while no other command changes the keys of `hashes`.
-    fn alone<M: Memory, R, E>(
+    fn alone<M: FullMemory, R, E>(
         &self,
         memory: &mut M,
         keyspace: &Keyspace,
@@ -142,7 +142,7 @@ impl State {
     }
 
     /// Joins leaves after a change, unless a slow script may hold them.
-    fn join_sparse<M: Memory>(&self, memory: &mut M, keyspace: &Keyspace, hashes: &[u64]) {
+    fn join_sparse<M: FullMemory>(&self, memory: &mut M, keyspace: &Keyspace, hashes: &[u64]) {
         // The change has taken effect, so the command does not give up any more.
         limit_patience(memory, false);
         if !self.shared.slow_scripts.is_busy() {
@@ -155,7 +155,7 @@ impl State {
     ///
     /// # Errors
     /// Returns `BUSY` if it has given up. Nothing has changed then.
-    pub fn unless_busy<M: Memory, R>(
+    pub fn unless_busy<M: FullMemory, R>(
         &self,
         memory: &mut M,
         body: impl FnOnce(&mut M) -> R,

@@ -8,7 +8,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 /// Pieces of a request that wait for the thread.
 const WAITING_PIECES: usize = 4;
@@ -70,7 +70,7 @@ impl Target {
     ///
     /// # Errors
     /// Returns an error if an earlier step has failed.
-    pub(crate) fn send<M: Memory>(
+    pub(crate) fn send<M: FullMemory>(
         &self,
         memory: &mut M,
         bytes: Vec<u8>,
@@ -82,12 +82,12 @@ impl Target {
     ///
     /// # Errors
     /// Returns an error if a step has failed.
-    pub(crate) fn reply<M: Memory>(&self, memory: &mut M) -> Line {
+    pub(crate) fn reply<M: FullMemory>(&self, memory: &mut M) -> Line {
         self.order(memory, Order::Receive)?;
         self.line(memory)
     }
 
-    fn line<M: Memory>(&self, memory: &mut M) -> Line {
+    fn line<M: FullMemory>(&self, memory: &mut M) -> Line {
         loop {
             match self.lines.try_recv() {
                 Ok(line) => return line,
@@ -97,7 +97,7 @@ impl Target {
         }
     }
 
-    fn order<M: Memory>(&self, memory: &mut M, mut order: Order) -> Result<(), Unreachable> {
+    fn order<M: FullMemory>(&self, memory: &mut M, mut order: Order) -> Result<(), Unreachable> {
         loop {
             order = match self.orders.try_send(order) {
                 Ok(()) => return Ok(()),

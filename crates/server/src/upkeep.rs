@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::Keyspace;
 
 use crate::clock::now_ms;
@@ -39,7 +39,7 @@ pub(crate) struct Upkeep {
 
 impl Upkeep {
     /// Runs a turn. Returns the pause after it.
-    pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State) -> Duration {
+    pub(crate) fn run<M: FullMemory>(&self, memory: &mut M, state: &State) -> Duration {
         let Some(keyspace) = state.keys() else { return REST };
         if let Some((uses, Order::Frequency)) = state.shared.eviction.uses() {
             uses.decay(now_ms());
@@ -62,7 +62,7 @@ impl Upkeep {
 }
 
 /// Frees pages of large values and of cleared databases. Returns the pause until the next time.
-fn free_pages<M: Memory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> Duration {
+fn free_pages<M: FullMemory>(memory: &mut M, state: &State, keyspace: &Keyspace) -> Duration {
     for _ in 0..STEPS {
         let large = space::reclaim_large(memory, state, keyspace);
         let cleared = space::reclaim_cleared(memory, keyspace);

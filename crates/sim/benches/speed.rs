@@ -18,7 +18,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Stop, Time, Watch};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES, PageId, Stop, Time, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, Offered, Plan, Simulation, designs, replay};
@@ -147,7 +147,7 @@ impl Workload for Loads {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut random = Random((job + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut sum = 0;
         for _ in 0..LOADS_A_JOB {

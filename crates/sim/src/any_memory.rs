@@ -1,6 +1,6 @@
 //! [`AnyMemory`]: a memory behind a pointer, over which each program is compiled once.
 
-use ebbtide_core::{Addr, Hint, Memory, PageId, Value, check_access};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory, PageId, Value, check_access};
 use ebbtide_workloads::{Accesses, Corrupt, Program, Workload};
 
 use crate::contents::Contents;
@@ -31,7 +31,7 @@ pub(crate) trait AnyMemory {
     /// As [`Memory::compare_exchange`].
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// As [`Memory::work`].
+    /// As [`FullMemory::work`].
     fn work(&mut self, _instructions: u64) {}
 
     /// As [`Memory::wait`].
@@ -57,14 +57,6 @@ impl Memory for &mut (dyn AnyMemory + '_) {
         value
     }
 
-    fn load_all<T: Value>(&mut self, at: &[Addr], out: &mut [T]) {
-        assert_eq!(at.len(), out.len(), "a value for each address");
-        at.iter().for_each(|at| check_access::<T>(*at));
-        if !at.is_empty() {
-            (**self).load_all(at, bytemuck::cast_slice_mut(out));
-        }
-    }
-
     #[inline]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
         check_access::<T>(at);
@@ -74,10 +66,6 @@ impl Memory for &mut (dyn AnyMemory + '_) {
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         check_access::<u64>(at);
         (**self).compare_exchange(at, current, new)
-    }
-
-    fn work(&mut self, instructions: u64) {
-        (**self).work(instructions);
     }
 
     fn wait(&mut self, at: Addr, seen: u64) {
@@ -90,6 +78,20 @@ impl Memory for &mut (dyn AnyMemory + '_) {
 
     fn hint(&mut self, hint: Hint) {
         (**self).hint(hint);
+    }
+}
+
+impl FullMemory for &mut (dyn AnyMemory + '_) {
+    fn load_all<T: Value>(&mut self, at: &[Addr], out: &mut [T]) {
+        assert_eq!(at.len(), out.len(), "a value for each address");
+        at.iter().for_each(|at| check_access::<T>(*at));
+        if !at.is_empty() {
+            (**self).load_all(at, bytemuck::cast_slice_mut(out));
+        }
+    }
+
+    fn work(&mut self, instructions: u64) {
+        (**self).work(instructions);
     }
 }
 

@@ -12,7 +12,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::durability::TransactionError;
-use ebbtide_core::{Addr, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, Value};
 use thiserror::Error;
 
 use super::{BTree, LINE, Map, OrderedMap, PAGE, Region, RegionFull, Vector, check_base};
@@ -148,7 +148,7 @@ impl Catalogue {
     ///
     /// # Panics
     /// If `start` is not the start of a page.
-    pub fn open<M: Memory>(
+    pub fn open<M: FullMemory>(
         memory: &mut M,
         start: Addr,
         bytes: u64,
@@ -177,7 +177,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// If the name belongs to another structure, or there is no room.
-    pub fn vector<T: Value, M: Memory>(
+    pub fn vector<T: Value, M: FullMemory>(
         &self,
         memory: &mut M,
         name: &str,
@@ -193,7 +193,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
-    pub fn map<K: Value, V: Value, M: Memory>(
+    pub fn map<K: Value, V: Value, M: FullMemory>(
         &self,
         memory: &mut M,
         name: &str,
@@ -210,7 +210,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
-    pub fn range<M: Memory>(
+    pub fn range<M: FullMemory>(
         &self,
         memory: &mut M,
         name: &str,
@@ -225,7 +225,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
-    pub fn ordered_map<M: Memory>(
+    pub fn ordered_map<M: FullMemory>(
         &self,
         memory: &mut M,
         name: &str,
@@ -241,7 +241,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`vector`](Catalogue::vector).
-    pub fn b_tree<K: Value + Ord, R: Row, M: Memory>(
+    pub fn b_tree<K: Value + Ord, R: Row, M: FullMemory>(
         &self,
         memory: &mut M,
         name: &str,
@@ -263,7 +263,11 @@ impl Catalogue {
     ///
     /// # Errors
     /// When the store cannot be written.
-    pub fn remove<M: Memory>(&self, memory: &mut M, name: &str) -> Result<bool, CatalogueError> {
+    pub fn remove<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+    ) -> Result<bool, CatalogueError> {
         let key = key_of(name)?;
         let removed = self.change(memory, |memory| {
             let slot = self.slots(memory).into_iter().find(|&at| {
@@ -280,7 +284,7 @@ impl Catalogue {
     }
 
     /// Every name, with a description of its structure.
-    pub fn list<M: Memory>(&self, memory: &mut M) -> Vec<(String, String)> {
+    pub fn list<M: FullMemory>(&self, memory: &mut M) -> Vec<(String, String)> {
         latch::read(memory, self.base + LATCH, |memory| {
             let mut names = Vec::new();
             for at in self.slots(memory) {
@@ -297,7 +301,7 @@ impl Catalogue {
     }
 
     /// Runs `body` as a transaction with the latch held.
-    fn change<M: Memory, R>(
+    fn change<M: FullMemory, R>(
         &self,
         memory: &mut M,
         mut body: impl FnMut(&mut M) -> R,
@@ -307,7 +311,7 @@ impl Catalogue {
     }
 
     /// The addresses of all entries, blank ones as well.
-    fn slots<M: Memory>(&self, memory: &mut M) -> Vec<Addr> {
+    fn slots<M: FullMemory>(&self, memory: &mut M) -> Vec<Addr> {
         let (mut page, mut slots) = (self.base, Vec::new());
         for _ in 0..PAGES_MAX {
             slots.extend((0..ENTRIES_OF_PAGE).map(|index| page + ENTRIES + index * ENTRY_BYTES));
@@ -322,7 +326,7 @@ impl Catalogue {
 
     /// Returns the address of the structure with this name. If it is new, takes `bytes` bytes of
     /// zeros.
-    fn find<M: Memory>(
+    fn find<M: FullMemory>(
         &self,
         memory: &mut M,
         name: &str,
@@ -357,7 +361,11 @@ impl Catalogue {
     }
 
     /// Adds a page for entries, at the end of the range if there is room. Returns its first entry.
-    fn add_page<M: Memory>(&self, memory: &mut M, slots: &[Addr]) -> Result<Addr, CatalogueError> {
+    fn add_page<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        slots: &[Addr],
+    ) -> Result<Addr, CatalogueError> {
         let own: Own = memory.load(self.base + OWN);
         let page = if own.end - own.next >= PAGE {
             memory.store(self.base + OWN, Own { end: own.end - PAGE, ..own });
@@ -372,7 +380,7 @@ impl Catalogue {
 
     /// Takes `bytes` bytes of zeros, from the smallest free range that has them, or after all
     /// structures. Returns the address and the size in whole pages.
-    fn take<M: Memory>(
+    fn take<M: FullMemory>(
         &self,
         memory: &mut M,
         slots: &[Addr],
@@ -394,7 +402,7 @@ impl Catalogue {
     }
 
     /// Zeroes the ranges of removed structures and frees them, if there are any.
-    fn clear<M: Memory>(&self, memory: &mut M) -> Result<(), TransactionError> {
+    fn clear<M: FullMemory>(&self, memory: &mut M) -> Result<(), TransactionError> {
         let leaving = |memory: &mut M, slots: &[Addr]| {
             let mut entries = slots.iter().map(|&at| (at, memory.load::<Entry>(at + LINE)));
             entries.find(|(_, entry)| entry.kind == LEAVING)
@@ -425,7 +433,7 @@ impl Catalogue {
 
     /// Frees the range of the entry at `at`, which holds zeros. Joins it with the free ranges next
     /// to it.
-    fn give_back<M: Memory>(&self, memory: &mut M, slots: &[Addr], at: Addr) {
+    fn give_back<M: FullMemory>(&self, memory: &mut M, slots: &[Addr], at: Addr) {
         let Entry { base, bytes, .. } = memory.load(at + LINE);
         let (mut start, mut end) = (base, base + bytes);
         for &slot in slots {
@@ -461,6 +469,7 @@ fn key_of(name: &str) -> Result<[u64; 8], CatalogueError> {
 
 #[cfg(test)]
 mod tests {
+    use ebbtide_core::Memory;
     use ebbtide_testbed::Plain;
 
     use super::*;

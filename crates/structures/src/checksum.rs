@@ -13,7 +13,7 @@
 //! | number | a word: 40 bits under 24 bits of checksum | [`number_word`](Checksums::number_word), [`read_number`](Checksums::read_number), [`write_number`](Checksums::write_number) |
 
 use bytemuck::Pod;
-use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES};
 
 use crate::hash::mix;
 use crate::image::Line;
@@ -97,7 +97,7 @@ impl Checksums {
     /// # Errors
     /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn read<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
+    pub fn read<M: FullMemory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
         match self.read_latched(memory, at) {
             Ok(record) => Ok(record),
             Err(_) => latch::read(memory, at, |memory| self.read_latched(memory, at)),
@@ -110,13 +110,17 @@ impl Checksums {
     /// # Errors
     /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn read_latched<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
+    pub fn read_latched<M: FullMemory, T: Pod>(
+        self,
+        memory: &mut M,
+        at: Addr,
+    ) -> Result<T, Corrupt> {
         self.check(at, memory.line(at))
     }
 
     /// Writes the record at `at`, whose latch is held.
     #[inline]
-    pub fn write_latched<M: Memory, T: Pod>(self, memory: &mut M, at: Addr, record: T) {
+    pub fn write_latched<M: FullMemory, T: Pod>(self, memory: &mut M, at: Addr, record: T) {
         memory.store(at + RECORD_OFFSET, self.record_words(at, record));
     }
 
@@ -140,7 +144,7 @@ impl Checksums {
     /// # Errors
     /// [`Corrupt`] when a line does not match its checksum.
     #[inline]
-    pub fn read_row<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
+    pub fn read_row<M: FullMemory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Corrupt> {
         const { assert!(size_of::<T>().is_multiple_of(ROW_PART_BYTES)) };
         let mut row = T::zeroed();
         let parts = bytemuck::bytes_of_mut(&mut row).as_chunks_mut::<ROW_PART_BYTES>().0.iter_mut();
@@ -156,7 +160,7 @@ impl Checksums {
 
     /// Writes a row, or a part of one, from the line at `at` on.
     #[inline]
-    pub fn write_row<M: Memory, T: Pod>(self, memory: &mut M, at: Addr, row: &T) {
+    pub fn write_row<M: FullMemory, T: Pod>(self, memory: &mut M, at: Addr, row: &T) {
         self.row_lines(at, row).for_each(|(at, line)| memory.store(at, line));
     }
 
@@ -187,13 +191,13 @@ impl Checksums {
     /// # Errors
     /// [`Corrupt`] when it does not match its checksum.
     #[inline]
-    pub fn read_number<M: Memory>(self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
+    pub fn read_number<M: FullMemory>(self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
         self.check_number(at, memory.load(at))
     }
 
     /// Writes `number`, at most [`NUMBER_MAX`], at `at`.
     #[inline]
-    pub fn write_number<M: Memory>(self, memory: &mut M, at: Addr, number: u64) {
+    pub fn write_number<M: FullMemory>(self, memory: &mut M, at: Addr, number: u64) {
         memory.store(at, self.number_word(at, number));
     }
 }

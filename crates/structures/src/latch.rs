@@ -1,19 +1,19 @@
-//! Latches that lie in memory: the concurrency control of the structures over [`Memory`].
+//! Latches that lie in memory: the concurrency control of the structures over [`FullMemory`].
 //!
 //! A latch is one 8-byte word inside the structure it protects, so it moves with its page. It is a
 //! lock and a version at once: [`write()`] excludes all other jobs, [`read`] only checks that no
 //! writer intervened. A reader that writers disturb eight times takes the latch, so that it ends. A
 //! word of zeros is a free latch.
 //!
-//! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`Memory::boot`]) when it was last taken.
-//! Bits 18–63: the number of writes. A latch that was held when a durable store went down is free:
-//! its boot is over.
+//! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`FullMemory::boot`]) when it was last
+//! taken. Bits 18–63: the number of writes. A latch that was held when a durable store went down is
+//! free: its boot is over.
 //!
-//! Inside a [transaction](Memory::transaction), a latch that is taken stays held until the stores
-//! have taken effect. Words that were read under a latch are checked again before that. A
-//! transaction may have to wait for a latch out of the order of addresses. It then releases those
-//! it holds, waits and begins again. After eight such runs it takes latches to read as well, so
-//! that it ends even if others write often.
+//! Inside a [transaction](ebbtide_core::Memory::transaction), a latch that is taken stays held
+//! until the stores have taken effect. Words that were read under a latch are checked again before
+//! that. A transaction may have to wait for a latch out of the order of addresses. It then releases
+//! those it holds, waits and begins again. After eight such runs it takes latches to read as well,
+//! so that it ends even if others write often.
 //!
 //! The page of a held latch may leave DRAM, and the device may then fail to read it back. A release
 //! is therefore tried eight times. If all attempts fail, the job ends with the device's error and
@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ebbtide_core::durability::{Changed, Rerun};
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use crate::retry::retry_faults;
 
@@ -39,24 +39,24 @@ const VERSION: u64 = 1 << 18;
 const OPTIMISTIC_READS_MAX: u32 = 8;
 
 /// The bits of the present boot.
-fn boot_bits<M: Memory>(memory: &M) -> u64 {
+fn boot_bits<M: FullMemory>(memory: &M) -> u64 {
     (u64::from(memory.boot()) << BOOT_SHIFT) & BOOT
 }
 
 /// Returns true if a latch with the word `seen` is held.
-fn is_held<M: Memory>(memory: &M, seen: u64) -> bool {
+fn is_held<M: FullMemory>(memory: &M, seen: u64) -> bool {
     seen & HELD != 0 && seen & BOOT == boot_bits(memory)
 }
 
 /// Runs `body` with the latch at `at` held; see [`write_all`].
 #[inline]
-pub fn write<M: Memory, R>(memory: &mut M, at: Addr, body: impl FnOnce(&mut M) -> R) -> R {
+pub fn write<M: FullMemory, R>(memory: &mut M, at: Addr, body: impl FnOnce(&mut M) -> R) -> R {
     write_all(memory, &[at], body)
 }
 
 /// Runs `body` with two latches held, which may be the same. They are taken in the order of their
 /// addresses, which cannot deadlock.
-pub fn write_two<M: Memory, R>(
+pub fn write_two<M: FullMemory, R>(
     memory: &mut M,
     one: Addr,
     other: Addr,
@@ -78,7 +78,7 @@ pub fn write_two<M: Memory, R>(
 /// If the device does not return the page of a latch, the job ends with that error although `body`
 /// is done. The [module](self) describes the state of the latch then.
 #[inline]
-pub fn write_all<M: Memory, R>(
+pub fn write_all<M: FullMemory, R>(
     memory: &mut M,
     latches: &[Addr],
     body: impl FnOnce(&mut M) -> R,
@@ -107,7 +107,7 @@ pub fn write_all<M: Memory, R>(
 /// `body` may read half-written values. It must check a pointer before it follows it, and have no
 /// effect but its result.
 #[inline]
-pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M) -> R) -> R {
+pub fn read<M: FullMemory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M) -> R) -> R {
     if let Some(latches) = memory.latches() {
         if latches.holds(at) {
             return body(memory);
@@ -134,7 +134,7 @@ pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M)
     write(memory, at, body)
 }
 
-fn acquire<M: Memory>(memory: &mut M, at: Addr) {
+fn acquire<M: FullMemory>(memory: &mut M, at: Addr) {
     if memory.latches().is_some_and(|latches| latches.holds(at)) {
         return;
     }
@@ -156,7 +156,7 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
 ///
 /// # Errors
 /// The word that is there instead.
-fn take<M: Memory>(memory: &mut M, at: Addr, seen: u64) -> Result<(), u64> {
+fn take<M: FullMemory>(memory: &mut M, at: Addr, seen: u64) -> Result<(), u64> {
     if let Some(latches) = memory.latches()
         && let Some(read) = latches.first_read(at)
         && !is_unchanged(seen, read)
@@ -176,13 +176,13 @@ fn take<M: Memory>(memory: &mut M, at: Addr, seen: u64) -> Result<(), u64> {
 }
 
 /// Returns true if the transaction under way holds the latch at `at`.
-fn is_own<M: Memory>(memory: &mut M, at: Addr) -> bool {
+fn is_own<M: FullMemory>(memory: &mut M, at: Addr) -> bool {
     memory.latches().is_some_and(|latches| latches.holds(at))
 }
 
 /// Returns the word of the latch at `at` as soon as no other job holds it. From the word,
 /// [`read_if`] and [`write_if`] can tell a later write under the latch.
-pub(crate) fn word<M: Memory>(memory: &mut M, at: Addr) -> u64 {
+pub(crate) fn word<M: FullMemory>(memory: &mut M, at: Addr) -> u64 {
     loop {
         let seen = memory.load_latch(at);
         if !is_held(memory, seen) || is_own(memory, at) {
@@ -193,13 +193,13 @@ pub(crate) fn word<M: Memory>(memory: &mut M, at: Addr) -> u64 {
 }
 
 /// True if no job has written under the latch at `at` since its word was `word`.
-pub(crate) fn is_still<M: Memory>(memory: &mut M, at: Addr, word: u64) -> bool {
+pub(crate) fn is_still<M: FullMemory>(memory: &mut M, at: Addr, word: u64) -> bool {
     is_unchanged(memory.load_latch(at), word)
 }
 
 /// Runs `body`, as [`read`] does, once. `None` if a job has written under the latch since its word
 /// was `word`.
-pub(crate) fn read_if<M: Memory, R>(
+pub(crate) fn read_if<M: FullMemory, R>(
     memory: &mut M,
     at: Addr,
     word: u64,
@@ -219,7 +219,7 @@ pub(crate) fn read_if<M: Memory, R>(
 
 /// Runs `body` with the latch held, unless a job has written under it since its word was `word`.
 /// Never waits.
-pub(crate) fn write_if<M: Memory, R>(
+pub(crate) fn write_if<M: FullMemory, R>(
     memory: &mut M,
     at: Addr,
     word: u64,
@@ -230,7 +230,7 @@ pub(crate) fn write_if<M: Memory, R>(
 
 /// Runs `body` with all of `latches` held, in any order. `None` if another job holds one. Never
 /// waits.
-pub(crate) fn try_write_all<M: Memory, R>(
+pub(crate) fn try_write_all<M: FullMemory, R>(
     memory: &mut M,
     latches: &[Addr],
     body: impl FnOnce(&mut M) -> R,
@@ -247,7 +247,7 @@ pub(crate) fn try_write_all<M: Memory, R>(
 }
 
 /// Runs `body` with those `latches` held that are free, and passes them to it. Never waits.
-pub(crate) fn write_free<M: Memory, R>(
+pub(crate) fn write_free<M: FullMemory, R>(
     memory: &mut M,
     latches: &[Addr],
     body: impl FnOnce(&mut M, &[Addr]) -> R,
@@ -264,7 +264,7 @@ pub(crate) fn write_free<M: Memory, R>(
 
 /// Runs `body`, which writes a page that no other job can reach yet, with the page's latch held.
 /// The latch begins anew with `version`, so its words differ from those of the page's earlier uses.
-pub(crate) fn write_new<M: Memory, R>(
+pub(crate) fn write_new<M: FullMemory, R>(
     memory: &mut M,
     at: Addr,
     version: u64,
@@ -283,7 +283,7 @@ pub(crate) fn write_new<M: Memory, R>(
 }
 
 /// Takes the latch at `at` if its word is still `word`. Returns true if it did.
-fn acquire_if<M: Memory>(memory: &mut M, at: Addr, word: u64) -> bool {
+fn acquire_if<M: FullMemory>(memory: &mut M, at: Addr, word: u64) -> bool {
     if is_own(memory, at) {
         return true;
     }
@@ -298,7 +298,7 @@ fn acquire_if<M: Memory>(memory: &mut M, at: Addr, word: u64) -> bool {
 }
 
 /// Runs `body` and releases `held` latches, also if it unwinds.
-fn run_held<M: Memory, R>(memory: &mut M, held: &[Addr], body: impl FnOnce(&mut M) -> R) -> R {
+fn run_held<M: FullMemory, R>(memory: &mut M, held: &[Addr], body: impl FnOnce(&mut M) -> R) -> R {
     // As in `write_all`.
     let mut result = catch_unwind(AssertUnwindSafe(|| body(memory)));
     for &at in held.iter().rev() {
@@ -309,7 +309,7 @@ fn run_held<M: Memory, R>(memory: &mut M, held: &[Addr], body: impl FnOnce(&mut 
 }
 
 /// Waits until the latch at `at` was free at some moment.
-pub fn wait_until_free<M: Memory>(memory: &mut M, at: Addr) {
+pub fn wait_until_free<M: FullMemory>(memory: &mut M, at: Addr) {
     loop {
         let seen = memory.load_latch(at);
         if !is_held(memory, seen) {
@@ -329,12 +329,12 @@ pub fn is_unchanged(now: u64, seen: u64) -> bool {
 ///
 /// # Panics
 /// With the device's error, when it keeps failing to return the latch's page.
-pub fn release_taken<M: Memory>(memory: &mut M, at: Addr) {
+pub fn release_taken<M: FullMemory>(memory: &mut M, at: Addr) {
     release(memory, at).unwrap_or_else(|payload| resume_unwind(payload));
 }
 
 /// Marks the held latch as waited for, so that its holder wakes this job, and waits.
-fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
+fn wait_for_release<M: FullMemory>(memory: &mut M, at: Addr, seen: u64) {
     if let Some(latches) = memory.latches()
         && latches.may_not_wait_for(at)
     {
@@ -350,7 +350,7 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
 ///
 /// # Errors
 /// The payload of the fault, when the device keeps failing to return the latch's page.
-fn release<M: Memory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
+fn release<M: FullMemory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
     if memory.latches().is_some_and(|latches| latches.holds(at)) {
         // When the transaction is over.
         return Ok(());
@@ -358,7 +358,7 @@ fn release<M: Memory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
     retry_faults(|| try_release(memory, at)).inspect_err(|_| memory.wake(at))
 }
 
-fn try_release<M: Memory>(memory: &mut M, at: Addr) {
+fn try_release<M: FullMemory>(memory: &mut M, at: Addr) {
     let mut seen = memory.load_latch(at);
     loop {
         debug_assert!(seen & HELD != 0, "the latch at {at:?} was released by another job");

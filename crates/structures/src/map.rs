@@ -24,7 +24,7 @@ use super::vector::update_word;
 use super::{LINE, PAGE, check_base, slot_bytes};
 use crate::latch;
 use ebbtide_core::Addr;
-use ebbtide_core::{Memory, Value};
+use ebbtide_core::{FullMemory, Value};
 
 /// A bucket's first line. A tag of zero is a free slot.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -172,18 +172,18 @@ impl<K: Value, V: Value> Map<K, V> {
     /// Returns the number of entries. It is exact while no job inserts or removes.
     ///
     /// A device error during an insertion or a removal may leave it wrong by one for good.
-    pub fn len<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub fn len<M: FullMemory>(&self, memory: &mut M) -> u64 {
         (0..COUNTS)
             .fold(0, |sum, count| sum.wrapping_add(memory.load_checked(self.count_at(count))))
     }
 
     /// Returns true if there are no entries, as exactly as [`len`](Map::len).
-    pub fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
+    pub fn is_empty<M: FullMemory>(&self, memory: &mut M) -> bool {
         self.len(memory) == 0
     }
 
     /// The value of `key`.
-    pub fn get<M: Memory>(&self, memory: &mut M, key: K) -> Option<V> {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, key: K) -> Option<V> {
         let place = self.place(&key);
         latch::read(memory, self.bucket(place.home) + KEYS_LATCH, |memory| {
             let slot = self.find(memory, place, &key)?;
@@ -195,7 +195,7 @@ impl<K: Value, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`MapFull`] when `key` is new and finds no free slot. Nothing is then changed.
-    pub fn insert<M: Memory>(
+    pub fn insert<M: FullMemory>(
         &self,
         memory: &mut M,
         key: K,
@@ -205,7 +205,7 @@ impl<K: Value, V: Value> Map<K, V> {
     }
 
     /// Removes `key` and returns its value.
-    pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Option<V> {
+    pub fn remove<M: FullMemory>(&self, memory: &mut M, key: K) -> Option<V> {
         let removed = self.update(memory, key, |_| None);
         removed.expect("a removal needs no room")
     }
@@ -218,7 +218,7 @@ impl<K: Value, V: Value> Map<K, V> {
     ///
     /// # Panics
     /// When `change` panics. Nothing is then changed.
-    pub fn update<M: Memory>(
+    pub fn update<M: FullMemory>(
         &self,
         memory: &mut M,
         key: K,
@@ -241,11 +241,11 @@ impl<K: Value, V: Value> Map<K, V> {
     /// Calls `visit` with every entry, in the order of their addresses.
     ///
     /// Each entry is read atomically. The visit as a whole is atomic only in a
-    /// [transaction](Memory::transaction). Otherwise an entry that is inserted or removed during
-    /// the visit may or may not be visited. One that is removed and inserted again may be visited
-    /// twice. All others are visited once. No latch is held while `visit` runs, so it may use this
-    /// map.
-    pub fn for_each<M: Memory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
+    /// [transaction](ebbtide_core::Memory::transaction). Otherwise an entry that is inserted or
+    /// removed during the visit may or may not be visited. One that is removed and inserted again
+    /// may be visited twice. All others are visited once. No latch is held while `visit` runs, so
+    /// it may use this map.
+    pub fn for_each<M: FullMemory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
             // In a transaction, empty slots are checked again as well.
@@ -263,7 +263,7 @@ impl<K: Value, V: Value> Map<K, V> {
     }
 
     /// Returns the entry in a slot, if it is still there after its home was computed.
-    fn entry<M: Memory>(&self, memory: &mut M, slot: Slot) -> Option<(K, V)> {
+    fn entry<M: FullMemory>(&self, memory: &mut M, slot: Slot) -> Option<(K, V)> {
         let key = |memory: &mut M| {
             latch::read(memory, slot.bucket + SLOTS_LATCH, |memory| {
                 let header: Header = memory.load(slot.bucket);
@@ -281,7 +281,7 @@ impl<K: Value, V: Value> Map<K, V> {
 
     /// Looks for `key` in its home and in the buckets behind it. The answer is right if no job held
     /// the home's keys latch during the call.
-    fn find<M: Memory>(&self, memory: &mut M, place: Place, key: &K) -> Option<Slot> {
+    fn find<M: FullMemory>(&self, memory: &mut M, place: Place, key: &K) -> Option<Slot> {
         for (distance, bucket) in self.probes(place) {
             let look = |memory: &mut M| {
                 let header: Header = memory.load(bucket);
@@ -313,7 +313,7 @@ impl<K: Value, V: Value> Map<K, V> {
     ///
     /// After a device error, some buckets may count one entry too many that passed them. Lookups
     /// then read one more bucket.
-    fn fill<M: Memory>(
+    fn fill<M: FullMemory>(
         &self,
         memory: &mut M,
         place: Place,
@@ -345,7 +345,7 @@ impl<K: Value, V: Value> Map<K, V> {
     }
 
     /// Frees the slot of an entry.
-    fn free<M: Memory>(&self, memory: &mut M, place: Place, slot: Slot) {
+    fn free<M: FullMemory>(&self, memory: &mut M, place: Place, slot: Slot) {
         latch::write(memory, slot.bucket + SLOTS_LATCH, |memory| {
             let header: Header = memory.load(slot.bucket);
             set_tag(memory, slot.bucket, &header, slot.index, 0);
@@ -379,7 +379,7 @@ impl<K: Value, V: Value> Map<K, V> {
         self.base + (1 + page) * PAGE + in_page * bucket_bytes
     }
 
-    fn count<M: Memory>(&self, memory: &mut M, place: Place, change: i64) {
+    fn count<M: FullMemory>(&self, memory: &mut M, place: Place, change: i64) {
         add(memory, self.count_at(place.hash / 256 % COUNTS), change);
     }
 
@@ -425,14 +425,14 @@ fn slots_with(header: &Header, tag: u8) -> impl Iterator<Item = u64> + use<> {
 }
 
 /// Sets one tag of the bucket whose slots latch is held and whose header was just read.
-fn set_tag<M: Memory>(memory: &mut M, bucket: Addr, header: &Header, index: u64, tag: u8) {
+fn set_tag<M: FullMemory>(memory: &mut M, bucket: Addr, header: &Header, index: u64, tag: u8) {
     let word = index / 8;
     let mut tags = header.tags[word as usize];
     tags[index as usize % 8] = tag;
     memory.store(bucket + TAGS + word * 8, tags);
 }
 
-fn add<M: Memory>(memory: &mut M, at: Addr, change: i64) {
+fn add<M: FullMemory>(memory: &mut M, at: Addr, change: i64) {
     update_word(memory, at, |word| word.wrapping_add_signed(change));
 }
 

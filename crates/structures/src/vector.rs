@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use super::{LINE, PAGE, check_base, slot_bytes};
 use crate::latch;
 use ebbtide_core::Addr;
-use ebbtide_core::{Memory, Value};
+use ebbtide_core::{FullMemory, Value};
 
 const LATCHES: u64 = LINE / 8;
 
@@ -60,7 +60,7 @@ impl<T: Value> Vector<T> {
     /// # Panics
     /// If `index` is [`len`](Vector::len) or more.
     #[inline]
-    pub fn get<M: Memory>(&self, memory: &mut M, index: u64) -> T {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, index: u64) -> T {
         let at = self.address(index);
         if Self::ONE_WORD {
             return bytemuck::cast(memory.load_checked(at));
@@ -73,7 +73,7 @@ impl<T: Value> Vector<T> {
     /// # Panics
     /// As [`get`](Vector::get).
     #[inline]
-    pub fn set<M: Memory>(&self, memory: &mut M, index: u64, value: T) {
+    pub fn set<M: FullMemory>(&self, memory: &mut M, index: u64, value: T) {
         let at = self.address(index);
         if Self::ONE_WORD {
             return memory.store(at, value);
@@ -87,7 +87,7 @@ impl<T: Value> Vector<T> {
     /// # Panics
     /// As [`get`](Vector::get), and when `change` panics. The value then stays as it is.
     #[inline]
-    pub fn update<M: Memory>(
+    pub fn update<M: FullMemory>(
         &self,
         memory: &mut M,
         index: u64,
@@ -124,7 +124,7 @@ fn latch_of(at: Addr) -> Addr {
 
 /// Changes a word in one atomic step and returns the result of `change`.
 #[inline]
-pub(super) fn update_word<M: Memory, T: Value>(
+pub(super) fn update_word<M: FullMemory, T: Value>(
     memory: &mut M,
     at: Addr,
     mut change: impl FnMut(u64) -> T,

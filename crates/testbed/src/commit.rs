@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ebbtide_core::durability::{HeldLatches, WriteSet};
-use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, Memory, Value};
 
 use crate::{Plain, index};
 
@@ -51,6 +51,15 @@ impl Memory for Kept<'_> {
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         self.memory.compare_exchange(at, current, new)
     }
+    fn wait(&mut self, at: Addr, seen: u64) {
+        self.memory.wait(at, seen);
+    }
+    fn wake(&mut self, at: Addr) {
+        self.memory.wake(at);
+    }
+}
+
+impl FullMemory for Kept<'_> {
     fn load_latch(&mut self, at: Addr) -> u64 {
         self.memory.load(at)
     }
@@ -58,12 +67,6 @@ impl Memory for Kept<'_> {
         Some(&mut self.latches)
     }
     fn work(&mut self, _instructions: u64) {}
-    fn wait(&mut self, at: Addr, seen: u64) {
-        self.memory.wait(at, seen);
-    }
-    fn wake(&mut self, at: Addr) {
-        self.memory.wake(at);
-    }
 }
 
 /// The view of a job on another core during a commit.
@@ -100,11 +103,14 @@ impl Memory for Onlooker<'_> {
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         self.0.compare_exchange(at, current, new)
     }
-    fn work(&mut self, _instructions: u64) {}
     fn wait(&mut self, _at: Addr, _seen: u64) {
         resume_unwind(Box::new(Waits));
     }
     fn wake(&mut self, at: Addr) {
         self.0.wake(at);
     }
+}
+
+impl FullMemory for Onlooker<'_> {
+    fn work(&mut self, _instructions: u64) {}
 }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ebbtide_core::{Addr, Memory, MemoryFault, PageId, Value};
+use ebbtide_core::{Addr, FullMemory, Memory, MemoryFault, PageId, Value};
 
 /// Passes every access on to an inner memory, or ends the job with a [`MemoryFault`].
 #[derive(Debug)]
@@ -42,13 +42,16 @@ impl<M: Memory, F: FnMut(PageId, bool) -> bool> Memory for Faulty<'_, M, F> {
         self.access(at, true);
         self.inner.compare_exchange(at, current, new)
     }
-    fn work(&mut self, _instructions: u64) {}
     fn wait(&mut self, at: Addr, seen: u64) {
         self.inner.wait(at, seen);
     }
     fn wake(&mut self, at: Addr) {
         self.inner.wake(at);
     }
+}
+
+impl<M: FullMemory, F: FnMut(PageId, bool) -> bool> FullMemory for Faulty<'_, M, F> {
+    fn work(&mut self, _instructions: u64) {}
 }
 
 /// Runs `job`.
@@ -69,7 +72,7 @@ pub fn catch_fault<R>(job: impl FnOnce() -> R) -> Result<R, MemoryFault> {
 ///
 /// # Panics
 /// When `job` panics for another reason than the fault.
-pub fn run_with_fault<M: Memory, R>(
+pub fn run_with_fault<M: FullMemory, R>(
     memory: &mut M,
     faulty: u64,
     job: impl FnOnce(&mut Faulty<'_, M, &mut dyn FnMut(PageId, bool) -> bool>) -> R,

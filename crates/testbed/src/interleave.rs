@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{CoroutineResult, ScopedCoroutine, ScopedCoroutineRef, Yielder};
-use ebbtide_core::{Addr, Memory, Value, check_access};
+use ebbtide_core::{Addr, FullMemory, Memory, Value, check_access};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -50,11 +50,14 @@ impl Memory for Raced<'_> {
         let word = &self.0.words[index(at)];
         word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
     }
-    fn work(&mut self, _instructions: u64) {}
     fn wait(&mut self, _at: Addr, _seen: u64) {
         std::thread::yield_now();
     }
     fn wake(&mut self, _at: Addr) {}
+}
+
+impl FullMemory for Raced<'_> {
+    fn work(&mut self, _instructions: u64) {}
 }
 
 /// The turn: one thread runs at a time, and may pass the turn on before every word.
@@ -170,9 +173,6 @@ impl Memory for Interleaved<'_> {
         self.turn();
         self.words.compare_exchange(at, current, new)
     }
-    fn work(&mut self, _instructions: u64) {
-        self.turn();
-    }
     fn wait(&mut self, at: Addr, seen: u64) {
         self.turn();
         // No other thread runs between this look and the wait: the turn is ours.
@@ -187,6 +187,12 @@ impl Memory for Interleaved<'_> {
                 *thread = Thread::Runnable;
             }
         }
+    }
+}
+
+impl FullMemory for Interleaved<'_> {
+    fn work(&mut self, _instructions: u64) {
+        self.turn();
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Value, check_access};
+use ebbtide_core::{
+    Addr, FullMemory, Hint, Memory, MemoryFault, PAGE_BYTES, PageId, Value, check_access,
+};
 
 use crate::{exchange, index, load, store};
 
@@ -60,9 +62,6 @@ impl Memory for Plain {
         check_access::<u64>(at);
         exchange(&mut self.words[index(at)], current, new)
     }
-    fn work(&mut self, instructions: u64) {
-        self.worked += instructions;
-    }
     fn wait(&mut self, at: Addr, _seen: u64) {
         panic!("the only job waits for the word at {at:?}");
     }
@@ -71,6 +70,12 @@ impl Memory for Plain {
     }
     fn hint(&mut self, hint: Hint) {
         self.hints.push(hint);
+    }
+}
+
+impl FullMemory for Plain {
+    fn work(&mut self, instructions: u64) {
+        self.worked += instructions;
     }
     fn forget(&mut self, page: PageId) {
         let first = index(page.start());

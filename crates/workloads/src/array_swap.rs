@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use crate::keys::{Places, Ranks, job_rng, share};
@@ -92,7 +92,7 @@ impl ArraySwap {
     ///
     /// # Errors
     /// [`Corrupt`] when the place does not hold an element.
-    pub fn get<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Element, Corrupt> {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, place: u64) -> Result<Element, Corrupt> {
         self.checksums.read(memory, self.address(place))
     }
 
@@ -100,13 +100,17 @@ impl ArraySwap {
     ///
     /// # Errors
     /// [`Corrupt`] when either place does not hold an element. Nothing is then stored.
-    pub fn swap<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Corrupt> {
+    pub fn swap<M: FullMemory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Corrupt> {
         let [a, b] = places.map(|place| self.address(place));
         latch::write_two(memory, a, b, |memory| self.exchange(memory, places))
     }
 
     /// Swaps the elements of two places. The caller must hold the latches of both.
-    pub fn exchange<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Corrupt> {
+    pub fn exchange<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        places: [u64; 2],
+    ) -> Result<Swap, Corrupt> {
         let [a, b] = places.map(|place| self.address(place));
         let old_a: Element = self.checksums.read_latched(memory, a)?;
         let old_b: Element = self.checksums.read_latched(memory, b)?;
@@ -158,7 +162,7 @@ impl Workload for ArraySwap {
         })
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let places = self.job(job);
         for (part, place) in (0..).zip(places) {
             memory.work(share(self.work, part, 2));

@@ -1,6 +1,6 @@
 //! The start and end of a program's transaction, marked once for every memory.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use crate::Corrupt;
 
@@ -10,7 +10,7 @@ use crate::Corrupt;
 /// # Errors
 /// The error of `body`, which must then have stored nothing; or the reason why it could not be
 /// committed.
-pub(crate) fn commit<M: Memory, R>(
+pub(crate) fn commit<M: FullMemory, R>(
     memory: &mut M,
     body: impl FnMut(&mut M) -> Result<R, Corrupt>,
 ) -> Result<R, Corrupt> {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, Hint, LINE_BYTES, PAGE_BYTES, PageId};
 
 use crate::keys::share;
 use crate::shape::{Named, Shape};
@@ -104,7 +104,7 @@ impl Gups {
     /// # Errors
     /// [`Corrupt`] when the word cannot be of this table. Nothing is then stored.
     #[inline]
-    pub fn update<M: Memory>(&self, memory: &mut M, number: u64) -> Result<(), Corrupt> {
+    pub fn update<M: FullMemory>(&self, memory: &mut M, number: u64) -> Result<(), Corrupt> {
         let at = self.address(number);
         let mut seen = memory.load(at);
         loop {
@@ -121,7 +121,7 @@ impl Gups {
     /// initial value.
     ///
     /// No job may run during the call. Corrupt words are counted and left as they are.
-    pub fn wrong_words<M: Memory>(&self, memory: &mut M, jobs: u64) -> u64 {
+    pub fn wrong_words<M: FullMemory>(&self, memory: &mut M, jobs: u64) -> u64 {
         for number in (0..jobs).flat_map(|job| self.job(job)) {
             let at = self.address(number);
             let word: u64 = memory.load(at);
@@ -232,7 +232,7 @@ impl Workload for Gups {
         lines
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         // The benchmark allows a process to know 1,024 updates ahead.
         for number in self.job(job) {
             memory.hint(Hint::WillNeed(self.address(number)));
@@ -288,7 +288,7 @@ impl Workload for GupsFromOne {
         self.0.image_lines(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         self.0.run(job, memory)
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use crate::keys::{Places, Ranks, job_rng, share};
@@ -97,7 +97,7 @@ impl HashTable {
     /// # Errors
     /// [`Corrupt`] if it reads invalid data.
     #[inline]
-    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Corrupt> {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Corrupt> {
         Ok(self.find(memory, key)?.map(|(_, n)| Entry { value: n.value, version: n.version }))
     }
 
@@ -105,7 +105,11 @@ impl HashTable {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    pub fn update<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Corrupt> {
+    pub fn update<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        key: u64,
+    ) -> Result<Option<Entry>, Corrupt> {
         let Some((at, _)) = self.find(memory, key)? else {
             return Ok(None);
         };
@@ -120,7 +124,11 @@ impl HashTable {
 
     /// Walks the chain of `key`'s bucket to its node.
     #[inline]
-    fn find<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<(Addr, Node)>, Corrupt> {
+    fn find<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        key: u64,
+    ) -> Result<Option<(Addr, Node)>, Corrupt> {
         if key >= self.keys() {
             return Ok(None);
         }
@@ -256,7 +264,7 @@ impl Workload for HashTable {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         for (part, key) in (0..).zip(self.job(job)) {
             memory.work(share(self.work, part, LOOKUPS));
             match self.get(memory, key)? {

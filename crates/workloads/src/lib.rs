@@ -1,4 +1,4 @@
-//! The papers' programs over [`Memory`]: their jobs, their data, and the arrival of jobs.
+//! The papers' programs over [`FullMemory`]: their jobs, their data, and the arrival of jobs.
 //!
 //! A program is written once, in plain direct style, and does not know on which memory it runs. It
 //! implements [`Workload`]: an initial image, and an endless, numbered stream of jobs over it.
@@ -97,7 +97,7 @@ pub use tpcc::{Tpcc, TpccMix};
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PageId};
+use ebbtide_core::{FullMemory, PageId};
 pub use ebbtide_structures::{ALL_LINES, Corrupt, PageBytes};
 
 /// A program: an initial image and an endless, numbered stream of jobs over it.
@@ -126,7 +126,7 @@ pub trait Workload: Send + Sync {
     ///
     /// # Errors
     /// [`Corrupt`] when memory holds values that the program cannot have stored there.
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt>;
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt>;
 
     /// Adds the accesses that [`run`](Workload::run) of job `job` makes when the job runs alone.
     /// Returns false and adds nothing if stored values decide them. This is the default.
@@ -140,8 +140,9 @@ pub trait Workload: Send + Sync {
     /// Returns true if jobs change the data, apart from latches.
     fn writes(&self) -> bool;
 
-    /// Returns true if jobs change the data within [transactions](Memory::transaction). Such a job
-    /// ends when its transactions are durable. False by default.
+    /// Returns true if jobs change the data within
+    /// [transactions](ebbtide_core::Memory::transaction). Such a job ends when its transactions are
+    /// durable. False by default.
     fn commits(&self) -> bool {
         false
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, Hint, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 use rand::RngExt;
 
@@ -93,7 +93,7 @@ impl<const RANDOM: bool, const WRITE: bool> LineAccess<RANDOM, WRITE> {
     /// # Errors
     /// [`Corrupt`] when it cannot be a line of this dataset.
     #[inline]
-    pub fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Corrupt> {
+    pub fn read<M: FullMemory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Corrupt> {
         self.checksums.read(memory, at)
     }
 
@@ -102,7 +102,7 @@ impl<const RANDOM: bool, const WRITE: bool> LineAccess<RANDOM, WRITE> {
     /// # Errors
     /// [`Corrupt`] when it cannot be a line of this dataset. Nothing is then stored.
     #[inline]
-    pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Corrupt> {
+    pub fn write<M: FullMemory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Corrupt> {
         latch::write(memory, at, |memory| {
             let old: AccessedLine = self.checksums.read_latched(memory, at)?;
             let new = AccessedLine::new(at, old.writes.wrapping_add(1));
@@ -163,7 +163,7 @@ impl<const RANDOM: bool, const WRITE: bool> Workload for LineAccess<RANDOM, WRIT
         })
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut hinted = self.job(job).skip(HINTED_AHEAD);
         for (part, at) in (0..).zip(self.job(job)) {
             hinted.next().into_iter().for_each(|line| memory.hint(Hint::WillNeed(line)));

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -60,7 +60,7 @@ impl Workload for Lines {
         lines
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ job.wrapping_mul(SPREAD));
         let lines = self.pages * LINES;
         for step in 0..LINES {

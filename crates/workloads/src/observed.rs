@@ -1,6 +1,6 @@
 //! [`Observed`]: a memory that reports the pages that a program accesses.
 
-use ebbtide_core::{Addr, Hint, Memory, PageId, Value};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory, PageId, Value};
 
 /// Treatment of a program's computing between accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Observed<'a, M, F> {
     work: Work,
 }
 
-impl<'a, M: Memory, F: FnMut(PageId, bool)> Observed<'a, M, F> {
+impl<'a, M: FullMemory, F: FnMut(PageId, bool)> Observed<'a, M, F> {
     /// Observes `inner`.
     pub fn new(inner: &'a mut M, work: Work, observer: F) -> Observed<'a, M, F> {
         Observed { inner, observer, work }
@@ -49,12 +49,6 @@ impl<M: Memory, F: FnMut(PageId, bool)> Memory for Observed<'_, M, F> {
         self.inner.compare_exchange(at, current, new)
     }
 
-    fn work(&mut self, instructions: u64) {
-        if self.work == Work::Done {
-            self.inner.work(instructions);
-        }
-    }
-
     fn wait(&mut self, at: Addr, seen: u64) {
         self.inner.wait(at, seen);
     }
@@ -65,5 +59,13 @@ impl<M: Memory, F: FnMut(PageId, bool)> Memory for Observed<'_, M, F> {
 
     fn hint(&mut self, hint: Hint) {
         self.inner.hint(hint);
+    }
+}
+
+impl<M: FullMemory, F: FnMut(PageId, bool)> FullMemory for Observed<'_, M, F> {
+    fn work(&mut self, instructions: u64) {
+        if self.work == Work::Done {
+            self.inner.work(instructions);
+        }
     }
 }

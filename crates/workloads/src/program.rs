@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PageId, UnknownName, brief, find_by_name, serde};
+use ebbtide_core::{FullMemory, PageId, UnknownName, brief, find_by_name, serde};
 use thiserror::Error;
 
 use crate::{
@@ -253,7 +253,7 @@ impl Workload for Program {
     }
 
     #[inline]
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         each!(self, workload => workload.run(job, memory))
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::kind::Kind;
@@ -112,7 +112,7 @@ impl RedBlackTree {
     /// # Errors
     /// [`Corrupt`] if it reads invalid data.
     #[inline]
-    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Corrupt> {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Corrupt> {
         let mut at = self.root();
         for _ in 0..self.height() {
             let record: Record = self.checksums.read_latched(memory, at)?;
@@ -131,7 +131,7 @@ impl RedBlackTree {
     ///
     /// # Errors
     /// [`Corrupt`] if there is no valid node at `at`.
-    pub fn node<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Corrupt> {
+    pub fn node<M: FullMemory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Corrupt> {
         let record: Record = self.checksums.read_latched(memory, at)?;
         Ok(TreeNode {
             key: record.key,
@@ -234,7 +234,7 @@ impl Workload for RedBlackTree {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         for (part, key) in (0..).zip(self.job(job)) {
             memory.work(share(self.work, part, LOOKUPS));
             let found = self.get(memory, key)?;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, Hint, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_trace::Op;
 
 use crate::keys::share;
@@ -123,7 +123,7 @@ impl Workload for Replay {
         self.data.image_lines(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         for (part, step) in (0..).zip(self.job(job)) {
             memory.work(share(self.work, part, STEPS));
             let at = step.at();

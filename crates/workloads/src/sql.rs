@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PageId};
+use ebbtide_core::{FullMemory, PageId};
 use rand::RngExt;
 
 use crate::keys::{job_rng, share};
@@ -113,7 +113,7 @@ impl<const IN_ORDER: bool, const STATEMENT: u8> Workload for Sql<IN_ORDER, STATE
         self.table.image_lines(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, m: &mut M) -> Result<(), Corrupt> {
         let rows = self.job(job);
         if IN_ORDER && STATEMENT == SELECT {
             let mut done = 0;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value, check_access};
+use ebbtide_core::{Addr, FullMemory, Memory, PAGE_BYTES, PageId, Value, check_access};
 
 use crate::host::atomic_words;
 use crate::host::mapping::Mapping;
@@ -93,14 +93,16 @@ impl Memory for MappedMemory {
         unsafe { atomic_words::compare_exchange(self.place::<u64>(at), current, new) }
     }
 
-    fn work(&mut self, instructions: u64) {
-        atomic_words::execute(instructions);
-    }
-
     fn wait(&mut self, _at: Addr, _seen: u64) {
         // The holder of the latch runs on another kernel thread, perhaps on this very CPU.
         std::thread::yield_now();
     }
 
     fn wake(&mut self, _at: Addr) {}
+}
+
+impl FullMemory for MappedMemory {
+    fn work(&mut self, instructions: u64) {
+        atomic_words::execute(instructions);
+    }
 }

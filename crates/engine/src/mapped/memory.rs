@@ -1,7 +1,7 @@
 //! [`PointerMemory`]: a region as [`Memory`], by plain loads and stores. Programs that are written
 //! over `Memory` run in a region without a check of residency.
 
-use ebbtide_core::{Addr, Memory, Value, check_access};
+use ebbtide_core::{Addr, FullMemory, Memory, Value, check_access};
 
 use super::region::Region;
 use crate::core::flash_memory::FlashMemory;
@@ -63,6 +63,15 @@ impl Memory for PointerMemory<'_, '_> {
         unsafe { atomic_words::compare_exchange(self.place::<u64>(at), current, new) }
     }
 
+    fn wait(&mut self, _at: Addr, _seen: u64) {
+        // The holder of the latch is another job, perhaps of this core.
+        self.job.yield_now();
+    }
+
+    fn wake(&mut self, _at: Addr) {}
+}
+
+impl FullMemory for PointerMemory<'_, '_> {
     fn work(&mut self, instructions: u64) {
         self.job.work(instructions);
     }
@@ -70,11 +79,4 @@ impl Memory for PointerMemory<'_, '_> {
     fn let_others_run(&mut self) {
         self.job.let_others_run();
     }
-
-    fn wait(&mut self, _at: Addr, _seen: u64) {
-        // The holder of the latch is another job, perhaps of this core.
-        self.job.yield_now();
-    }
-
-    fn wake(&mut self, _at: Addr) {}
 }

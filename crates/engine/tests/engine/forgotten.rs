@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbtide_core::durability::Policy;
-use ebbtide_core::{Addr, Hint, Memory, PageId};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory, PageId};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
 use ebbtide_structures::latch;

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use ebbtide_core::{Addr, Memory, PageId, Time};
+use ebbtide_core::{Addr, FullMemory, Memory, PageId, Time};
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::{Completion, Device, Queue, Request, Sleeper};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ebbtide_core::durability::{Lsn, Policy};
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, Memory, PAGE_BYTES};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
 use ebbtide_structures::{BTree, Catalogue, OrderedMap, Vector};
@@ -30,10 +30,10 @@ type Contents = Vec<Vec<u64>>;
 
 /// A structure that the catalogue has by name, and transactions on it.
 trait Root: Clone + Send + 'static {
-    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Self;
+    fn open<M: FullMemory>(memory: &mut M, catalogue: &Catalogue) -> Self;
     /// Does transaction `number`, inside a transaction of the memory.
-    fn change<M: Memory>(&self, memory: &mut M, number: u64);
-    fn contents<M: Memory>(&self, memory: &mut M) -> Contents;
+    fn change<M: FullMemory>(&self, memory: &mut M, number: u64);
+    fn contents<M: FullMemory>(&self, memory: &mut M) -> Contents;
 }
 
 /// The numbers that transaction `number` is about.
@@ -43,11 +43,11 @@ fn drawn(number: u64) -> Pcg64Mcg {
 
 /// Keys of all lengths come and go.
 impl Root for OrderedMap {
-    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> OrderedMap {
+    fn open<M: FullMemory>(memory: &mut M, catalogue: &Catalogue) -> OrderedMap {
         catalogue.ordered_map(memory, "words", 60).unwrap()
     }
 
-    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
+    fn change<M: FullMemory>(&self, memory: &mut M, number: u64) {
         let mut random = drawn(number);
         for _ in 0..3 {
             let key = random.random_range(0..300u32).to_string().repeat(3);
@@ -59,7 +59,7 @@ impl Root for OrderedMap {
         }
     }
 
-    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
+    fn contents<M: FullMemory>(&self, memory: &mut M) -> Contents {
         let list = self.list(memory, b"", usize::MAX).unwrap();
         let numbers =
             |(key, value): (Vec<u8>, u64)| key.into_iter().map(u64::from).chain([value]).collect();
@@ -70,11 +70,11 @@ impl Root for OrderedMap {
 /// Rows of a seventh of a page come, change in part and go, so that pages are divided and given
 /// back.
 impl Root for BTree<[u64; 2], [u64; 72]> {
-    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Self {
+    fn open<M: FullMemory>(memory: &mut M, catalogue: &Catalogue) -> Self {
         catalogue.b_tree(memory, "rows", 150).unwrap()
     }
 
-    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
+    fn change<M: FullMemory>(&self, memory: &mut M, number: u64) {
         let mut random = drawn(number);
         // Rows come in the first half, and in the second more go than come.
         let goes = if number < TRANSACTIONS / 2 { 0.1 } else { 0.7 };
@@ -90,7 +90,7 @@ impl Root for BTree<[u64; 2], [u64; 72]> {
         }
     }
 
-    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
+    fn contents<M: FullMemory>(&self, memory: &mut M) -> Contents {
         let mut contents = Contents::new();
         let visit = |_: &mut M, key: [u64; 2], row: [u64; 72]| {
             contents.push(key.into_iter().chain(row).collect());
@@ -109,7 +109,7 @@ impl Root for BTree<[u64; 2], [u64; 72]> {
 }
 
 /// The structure, and how many transactions it has seen.
-fn open<R: Root, M: Memory>(memory: &mut M) -> (R, Vector<u64>) {
+fn open<R: Root, M: FullMemory>(memory: &mut M) -> (R, Vector<u64>) {
     let catalogue = Catalogue::open(memory, Addr(0), BYTES).unwrap();
     // The other one is found in whichever order.
     let count = catalogue.vector(memory, "count", 1).unwrap();
@@ -117,7 +117,7 @@ fn open<R: Root, M: Memory>(memory: &mut M) -> (R, Vector<u64>) {
 }
 
 /// Runs one more transaction. Returns its number.
-fn step<R: Root, M: Memory>(memory: &mut M, root: &R, count: &Vector<u64>) -> (u64, Lsn) {
+fn step<R: Root, M: FullMemory>(memory: &mut M, root: &R, count: &Vector<u64>) -> (u64, Lsn) {
     let stepped = memory.transaction(|memory| {
         let number = count.update(memory, 0, |count| count + 1);
         root.change(memory, number);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebbtide_core::durability::{Aborted, Policy, TransactionError};
-use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::device::Device;
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::uring::Uring;

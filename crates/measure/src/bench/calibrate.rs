@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{FullMemory, Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::MappedMemory;
 use ebbtide_trace::curve::{PolicyCaches, Sample};
 use ebbtide_workloads::{Observed, Program, Work, Workload};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{TryRecvError, sync_channel};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::clients::close_users;
 use super::permission::check_rules;
@@ -62,7 +62,7 @@ impl From<AclError> for Failure {
     }
 }
 
-pub(super) fn acl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn acl<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let state = call.state;
     let acl = &state.shared.acl;
     let subcommand = call.arguments[1].to_ascii_uppercase();
@@ -121,7 +121,7 @@ pub(super) fn acl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn list_category<M: Memory>(call: &mut Call<'_, M>, name: &[u8]) -> Outcome {
+fn list_category<M: FullMemory>(call: &mut Call<'_, M>, name: &[u8]) -> Outcome {
     let category = Categories::named(name).ok_or_else(|| {
         format!("ERR Unknown category '{}'", String::from_utf8_lossy(&name[..name.len().min(128)]))
     })?;
@@ -132,7 +132,7 @@ fn list_category<M: Memory>(call: &mut Call<'_, M>, name: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn generate<M: Memory>(call: &mut Call<'_, M>, given: &[&[u8]]) -> Outcome {
+fn generate<M: FullMemory>(call: &mut Call<'_, M>, given: &[&[u8]]) -> Outcome {
     let bits =
         match given {
             [] => Some(GENERATED_BITS),
@@ -188,7 +188,7 @@ fn show_selector(acl: &Acl, selector: &Selector, reply: &mut Reply) {
 }
 
 /// `ACL DRYRUN`.
-fn try_command<M: Memory>(call: &mut Call<'_, M>, name: &[u8], command: &[&[u8]]) -> Outcome {
+fn try_command<M: FullMemory>(call: &mut Call<'_, M>, name: &[u8], command: &[&[u8]]) -> Outcome {
     let shown = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     let account = call.state.shared.acl.find(name);
     let account = account.ok_or_else(|| format!("ERR User '{}' not found", shown(name)))?;
@@ -216,7 +216,7 @@ fn no_access(name: &[u8], kind: &[u8]) -> Vec<u8> {
 }
 
 /// `ACL LOG`.
-fn log<M: Memory>(call: &mut Call<'_, M>, given: &[&[u8]]) -> Outcome {
+fn log<M: FullMemory>(call: &mut Call<'_, M>, given: &[&[u8]]) -> Outcome {
     let state = call.state;
     if given.first().is_some_and(|word| word.eq_ignore_ascii_case(b"reset")) {
         state.shared.acl.log().reset();
@@ -251,7 +251,7 @@ fn log<M: Memory>(call: &mut Call<'_, M>, given: &[&[u8]]) -> Outcome {
 }
 
 /// Runs `work`, which uses files, on a thread of its own. Other jobs run until it ends.
-fn beside<M: Memory, R: Send + 'static>(
+fn beside<M: FullMemory, R: Send + 'static>(
     call: &mut Call<'_, M>,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, Failure> {
@@ -270,7 +270,7 @@ fn beside<M: Memory, R: Send + 'static>(
     }
 }
 
-fn load<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn load<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let path = call.state.settings().acl_file.clone().ok_or(NO_FILE)?;
     let text = {
         let path = path.clone();
@@ -287,7 +287,7 @@ fn load<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn save<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn save<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let path = call.state.settings().acl_file.clone().ok_or(NO_FILE)?;
     let shared = call.state.shared.clone();
     let saved = {
@@ -310,7 +310,7 @@ fn save<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Makes the subscribers of a user look whether they may stay.
-fn recheck_channels<M: Memory>(call: &Call<'_, M>, account: &Arc<Account>) {
+fn recheck_channels<M: FullMemory>(call: &Call<'_, M>, account: &Arc<Account>) {
     let shared = &call.state.shared;
     for (id, (core, client)) in shared.clients() {
         let is_its = client.user.as_ref().is_some_and(|user| Arc::ptr_eq(user, account));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Entry, Key, WHOLE_BYTES_MAX};
 
 use super::arguments::{clamped, range};
@@ -28,7 +28,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    fn find<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Bytes, Failure> {
+    fn find<M: FullMemory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Bytes, Failure> {
         let mut inline = Vec::new();
         let entry = call.find_string(key, &mut inline)?;
         Ok(Bytes { entry, inline })
@@ -39,7 +39,7 @@ impl Bytes {
     }
 
     /// Reads `count` bytes from byte `at` on. Bytes beyond the end are zeros.
-    fn read<M: Memory>(&self, call: &mut Call<'_, M>, at: u64, count: usize) -> Vec<u8> {
+    fn read<M: FullMemory>(&self, call: &mut Call<'_, M>, at: u64, count: usize) -> Vec<u8> {
         let there = self.len().saturating_sub(at).min(count as u64) as usize;
         let mut bytes = match &self.entry {
             _ if there == 0 => Vec::new(),
@@ -52,19 +52,19 @@ impl Bytes {
 }
 
 /// Returns the byte of a value at `index`; 0 beyond its end.
-fn byte<M: Memory>(call: &mut Call<'_, M>, index: u64) -> Result<u8, Failure> {
+fn byte<M: FullMemory>(call: &mut Call<'_, M>, index: u64) -> Result<u8, Failure> {
     let key = call.key(1);
     Ok(Bytes::find(call, &key)?.read(call, index, 1)[0])
 }
 
-pub(super) fn getbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn getbit<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let offset = offset(call.arguments[2])?;
     let bit = byte(call, offset / 8)? >> (7 - offset % 8) & 1;
     call.reply.integer(bit.into());
     Ok(())
 }
 
-pub(super) fn setbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn setbit<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let offset = offset(call.arguments[2])?;
     let new = match call.arguments[3] {
         b"0" => 0,
@@ -96,7 +96,7 @@ impl Part {
     /// Calls
     /// `each` with the first bit and the bytes of each piece, until it returns a value. `change`
     /// is applied to every byte first; then bits outside the part are zeros.
-    fn each<M: Memory, R>(
+    fn each<M: FullMemory, R>(
         &self,
         call: &mut Call<'_, M>,
         change: fn(u8) -> u8,
@@ -123,7 +123,7 @@ impl Part {
 }
 
 /// Parses the range at argument `index`. `None` if the key does not exist.
-fn part<M: Memory>(
+fn part<M: FullMemory>(
     call: &mut Call<'_, M>,
     index: usize,
     range: fn(i64, i64, u64) -> (u64, u64),
@@ -152,7 +152,7 @@ fn part<M: Memory>(
     Ok(Some(Part { bytes, from, to }))
 }
 
-pub(super) fn bitcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bitcount<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() == 3 {
         let key = call.key(1);
         return match call.find_string(&key, &mut Vec::new())? {
@@ -179,7 +179,7 @@ pub(super) fn bitcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn bitpos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bitpos<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let wanted = match call.integer(2)? {
         0 => 0,
         1 => 1u8,
@@ -205,7 +205,7 @@ pub(super) fn bitpos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn bitop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bitop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     type Combine = fn(u8, u8) -> u8;
     let operation = call.arguments[1].to_ascii_uppercase();
     let combine: Combine = match operation.as_slice() {
@@ -344,11 +344,11 @@ fn field_offset(text: &[u8], width: Width) -> Result<u64, Failure> {
     if fits { Ok(at) } else { Err(BAD_OFFSET.into()) }
 }
 
-pub(super) fn bitfield<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bitfield<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     run_fields(call, false)
 }
 
-pub(super) fn bitfield_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bitfield_ro<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     run_fields(call, true)
 }
 
@@ -357,7 +357,7 @@ pub(super) fn bitfield_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 type FieldOperation = (Operation, Width, u64, Overflow);
 
 /// Parses the operations on fields.
-fn field_operations<M: Memory>(
+fn field_operations<M: FullMemory>(
     call: &Call<'_, M>,
     read_only: bool,
 ) -> Result<Vec<FieldOperation>, Failure> {
@@ -399,7 +399,7 @@ fn field_operations<M: Memory>(
     Ok(operations)
 }
 
-fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
+fn run_fields<M: FullMemory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
     let operations = field_operations(call, read_only)?;
     let key = call.key(1);
     let old = Bytes::find(call, &key)?;

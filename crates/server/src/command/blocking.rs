@@ -4,7 +4,7 @@
 //! [`Waiting`](crate::waiting::Waiting). The service runs the same command again when a key changes
 //! or the time is over.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Kind, Score};
 
 use super::lists::{self, End};
@@ -30,7 +30,7 @@ enum Null {
 }
 
 /// Parses a timeout in seconds. Returns milliseconds; `None` for no end.
-fn timeout<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<Option<u64>, Failure> {
+fn timeout<M: FullMemory>(call: &Call<'_, M>, index: usize) -> Result<Option<u64>, Failure> {
     let seconds = number::float(call.arguments[index]).ok_or(NOT_TIME)?;
     if seconds < 0.0 {
         return Err("ERR timeout is negative".into());
@@ -51,7 +51,7 @@ pub(super) struct Waits<'a> {
 
 /// Runs `attempt`, which returns false if it has found nothing and written no reply. Then waits for
 /// an element of the keys, and runs the command again.
-fn wait<M: Memory>(
+fn wait<M: FullMemory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
     timeout_ms: Option<u64>,
@@ -63,7 +63,7 @@ fn wait<M: Memory>(
 }
 
 /// As [`wait`], for the entries of streams. Then runs the command `again`.
-pub(super) fn wait_for_entries<M: Memory>(
+pub(super) fn wait_for_entries<M: FullMemory>(
     call: &mut Call<'_, M>,
     waits: Waits<'_>,
     (again, of): (Vec<Vec<u8>>, Use),
@@ -73,7 +73,7 @@ pub(super) fn wait_for_entries<M: Memory>(
 }
 
 /// Runs `attempt`. If it finds nothing, waits, and then runs the command `again`.
-fn wait_then<M: Memory>(
+fn wait_then<M: FullMemory>(
     call: &mut Call<'_, M>,
     Waits { keys, timeout_ms }: Waits<'_>,
     (again, of): (impl Iterator<Item = Vec<u8>>, Use),
@@ -118,15 +118,15 @@ fn wait_then<M: Memory>(
     Ok(())
 }
 
-pub(super) fn blpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn blpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_list(call, End::Left)
 }
 
-pub(super) fn brpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn brpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_list(call, End::Right)
 }
 
-fn pop_list<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
+fn pop_list<M: FullMemory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     let last = call.arguments.len() - 1;
     let (timeout_ms, keys) = (timeout(call, last)?, &call.arguments[1..last]);
     wait(call, keys, timeout_ms, Null::Array, |call| {
@@ -142,33 +142,33 @@ fn pop_list<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     })
 }
 
-pub(super) fn blmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn blmpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let timeout_ms = timeout(call, 1)?;
     let Several { keys, end, count } = lists::several(call, 2)?;
     wait(call, keys, timeout_ms, Null::Array, |call| lists::pop_first(call, keys, end, count))
 }
 
-pub(super) fn blmove<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn blmove<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let ends = (End::parse(call, 3)?, End::parse(call, 4)?);
     let timeout_ms = timeout(call, 5)?;
     wait(call, &call.arguments[1..2], timeout_ms, Null::Value, |call| lists::move_one(call, ends))
 }
 
-pub(super) fn brpoplpush<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn brpoplpush<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let timeout_ms = timeout(call, 3)?;
     let ends = (End::Right, End::Left);
     wait(call, &call.arguments[1..2], timeout_ms, Null::Value, |call| lists::move_one(call, ends))
 }
 
-pub(super) fn bzpopmin<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bzpopmin<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_member(call, sorted_sets::End::Least)
 }
 
-pub(super) fn bzpopmax<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bzpopmax<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_member(call, sorted_sets::End::Greatest)
 }
 
-fn pop_member<M: Memory>(call: &mut Call<'_, M>, end: sorted_sets::End) -> Outcome {
+fn pop_member<M: FullMemory>(call: &mut Call<'_, M>, end: sorted_sets::End) -> Outcome {
     let last = call.arguments.len() - 1;
     let (timeout_ms, keys) = (timeout(call, last)?, &call.arguments[1..last]);
     wait(call, keys, timeout_ms, Null::Array, |call| {
@@ -188,7 +188,7 @@ fn pop_member<M: Memory>(call: &mut Call<'_, M>, end: sorted_sets::End) -> Outco
     })
 }
 
-pub(super) fn bzmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bzmpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let timeout_ms = timeout(call, 1)?;
     let Several { keys, end, count } = sorted_sets::several(call, 2)?;
     wait(call, keys, timeout_ms, Null::Array, |call| sorted_sets::pop_first(call, keys, end, count))

@@ -4,7 +4,7 @@
 //! held. So a crash loses no pages, and other commands see the old value of the key until the new
 //! one takes its place.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_engine::Hold;
 use ebbtide_structures::keyspace::{Collection, Field, Full, Key, Kind, StreamState};
 
@@ -25,7 +25,7 @@ pub(super) struct Building {
 
 impl Building {
     /// A collection without elements, for `key`.
-    pub(super) fn new<M: Memory>(call: &Call<'_, M>, key: &Key<'_>, kind: Kind) -> Building {
+    pub(super) fn new<M: FullMemory>(call: &Call<'_, M>, key: &Key<'_>, kind: Kind) -> Building {
         let collection = call.keyspace().new_collection(key, kind);
         Building { collection, pending: Vec::new(), added: 0, holds: Vec::new() }
     }
@@ -34,7 +34,7 @@ impl Building {
     ///
     /// # Errors
     /// Returns an error if there is no room.
-    pub(super) fn add<M: Memory>(
+    pub(super) fn add<M: FullMemory>(
         &mut self,
         call: &mut Call<'_, M>,
         key: &Key<'_>,
@@ -73,7 +73,7 @@ impl Building {
     ///
     /// # Errors
     /// Returns an error if there is no room.
-    pub(super) fn copy_groups<M: Memory>(
+    pub(super) fn copy_groups<M: FullMemory>(
         &mut self,
         call: &mut Call<'_, M>,
         key: &Key<'_>,
@@ -93,7 +93,7 @@ impl Building {
         }
     }
 
-    fn flush<M: Memory>(&mut self, call: &mut Call<'_, M>, key: &Key<'_>) -> Outcome {
+    fn flush<M: FullMemory>(&mut self, call: &mut Call<'_, M>, key: &Key<'_>) -> Outcome {
         let (pending, added) = (std::mem::take(&mut self.pending), self.added);
         self.change(call, key, |call, collection| put_all(call, collection, added, &pending))?;
         self.added += pending.len() as u64;
@@ -105,7 +105,7 @@ impl Building {
     ///
     /// # Errors
     /// Returns an error if there is no room.
-    pub(super) fn change<M: Memory, R>(
+    pub(super) fn change<M: FullMemory, R>(
         &mut self,
         call: &mut Call<'_, M>,
         key: &Key<'_>,
@@ -130,7 +130,7 @@ impl Building {
     ///
     /// # Errors
     /// Returns an error if there is no room.
-    pub(super) fn finish<M: Memory>(
+    pub(super) fn finish<M: FullMemory>(
         mut self,
         call: &mut Call<'_, M>,
         (database, key): (usize, &Key<'_>),
@@ -156,7 +156,7 @@ impl Building {
 }
 
 /// Adds elements from rank `added` on.
-fn put_all<M: Memory>(
+fn put_all<M: FullMemory>(
     call: &mut Call<'_, M>,
     collection: &mut Collection,
     added: u64,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::facts::facts;
 use super::keys::database;
@@ -21,7 +21,7 @@ use crate::statistics::Counter;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-pub(super) fn ping<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn ping<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let text = call.arguments.get(1).copied();
     if call.session.subscriptions() > 0 && call.session.protocol == Protocol::Two {
         call.reply.array(2);
@@ -37,12 +37,12 @@ pub(super) fn ping<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn echo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn echo<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     call.reply.bulk(call.arguments[1]);
     Ok(())
 }
 
-pub(super) fn select<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn select<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.integer(1)? != 0 {
         routing::refuse(call, "ERR SELECT is not allowed in cluster mode")?;
     }
@@ -53,13 +53,13 @@ pub(super) fn select<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn quit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn quit<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     call.session.closing = true;
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn reset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn reset<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     forget(call.state, call.session);
     call.session.queued = None;
     super::pubsub::leave_all(call.state, call.session);
@@ -72,7 +72,7 @@ pub(super) fn reset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn auth<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn auth<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (user, password) = match call.arguments {
         [_, password] => (&b"default"[..], *password),
         [_, user, password] => (*user, *password),
@@ -90,7 +90,7 @@ pub(super) fn auth<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn log_in<M: Memory>(call: &mut Call<'_, M>, user: &[u8], password: &[u8]) -> Outcome {
+fn log_in<M: FullMemory>(call: &mut Call<'_, M>, user: &[u8], password: &[u8]) -> Outcome {
     let Some(account) = call.state.shared.acl.log_in(user, password) else {
         let (object, user) = (call.arguments[0].to_vec(), user.to_vec());
         let queues = call.session.queued.is_some() || call.session.published.is_some();
@@ -130,7 +130,7 @@ pub(super) fn log_refused(state: &State, session: &mut Session) {
     }
 }
 
-pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hello<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let mut protocol = call.session.protocol;
     if call.arguments.len() > 1 {
         let version = integer(call.arguments[1]);
@@ -208,12 +208,12 @@ fn checked_name(name: &[u8]) -> Result<Vec<u8>, Failure> {
     Ok(name.to_vec())
 }
 
-fn set_name<M: Memory>(call: &mut Call<'_, M>, name: Vec<u8>) {
+fn set_name<M: FullMemory>(call: &mut Call<'_, M>, name: Vec<u8>) {
     call.state.tell_of(call.session.id, |client| client.name.clone_from(&name));
     call.session.name = name;
 }
 
-pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn client<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let subcommand = call.arguments[1].to_ascii_uppercase();
     match (subcommand.as_slice(), call.arguments.len()) {
         (b"ID", 2) => call.reply.integer(call.session.id as i64),
@@ -277,7 +277,7 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// `CLIENT PAUSE` and `CLIENT UNPAUSE`.
-fn pause<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn pause<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let pause = &call.state.shared.pause;
     let waiters = if call.is(1, "UNPAUSE") {
         pause.end()
@@ -342,7 +342,7 @@ pub(super) fn may_change(spec: &Spec, state: &State, arguments: &[&[u8]]) -> boo
 }
 
 /// `CLIENT UNBLOCK`: ends the waiting of a client. Replies with 1 if it waited.
-fn unblock<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn unblock<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let fails = match call.arguments.get(3) {
         None => false,
         Some(_) if call.is(3, "TIMEOUT") => false,
@@ -409,7 +409,7 @@ fn kind(text: &[u8]) -> Result<Kind, Failure> {
     }
 }
 
-fn list_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
+fn list_filter<M: FullMemory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
     let given = &call.arguments[2..];
     match given {
         [] => Ok(Filter::default()),
@@ -427,7 +427,7 @@ fn list_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
 }
 
 /// Parses the filters `ID`, `TYPE`, `ADDR`, `LADDR`, `USER` and `SKIPME`.
-fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
+fn kill_filter<M: FullMemory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
     let me = call.session.id;
     let mut filter = Filter { skips: Some(me), ..Filter::default() };
     for index in (2..call.arguments.len()).step_by(2) {
@@ -460,14 +460,14 @@ fn kill_filter<M: Memory>(call: &Call<'_, M>) -> Result<Filter, Failure> {
 }
 
 /// Closes the connections of deleted users.
-pub(super) fn close_users<M: Memory>(call: &mut Call<'_, M>, gone: Vec<Arc<Account>>) {
+pub(super) fn close_users<M: FullMemory>(call: &mut Call<'_, M>, gone: Vec<Arc<Account>>) {
     if !gone.is_empty() {
         kill(call, &Filter { users: Some(gone), ..Filter::default() });
     }
 }
 
 /// Closes the matching connections. Returns their number.
-fn kill<M: Memory>(call: &mut Call<'_, M>, filter: &Filter) -> usize {
+fn kill<M: FullMemory>(call: &mut Call<'_, M>, filter: &Filter) -> usize {
     let me = call.session.id;
     let clients = call.state.shared.clients();
     let matching = clients.iter().filter(|(id, (_, client))| filter.matches(**id, client));
@@ -485,7 +485,7 @@ fn kill<M: Memory>(call: &mut Call<'_, M>, filter: &Filter) -> usize {
 }
 
 /// Returns the matching connections in the form of `CLIENT LIST`.
-fn list<M: Memory>(call: &Call<'_, M>, filter: &Filter) -> String {
+fn list<M: FullMemory>(call: &Call<'_, M>, filter: &Filter) -> String {
     let clients = call.state.shared.clients();
     let now_ms = call.state.now_ms.get();
     let shown = clients.iter().filter(|(id, (_, client))| filter.matches(**id, client));

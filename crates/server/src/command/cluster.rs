@@ -1,6 +1,6 @@
 //! The commands of Redis Cluster.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{SLOTS, Scanned, hashes_of_slot, slot};
 
 use super::keys::{Names, scan_leaf};
@@ -43,7 +43,7 @@ const HELP: &[&str] = &[
 
 /// `READONLY`, `READWRITE` and `ASKING`. They change nothing, because there are no replicas and no
 /// slots that move.
-pub(super) fn accept<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn accept<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     of(call)?;
     call.reply.ok();
     Ok(())
@@ -54,7 +54,7 @@ fn of<'a, M>(call: &Call<'a, M>) -> Result<&'a Cluster, Failure> {
     state.settings().cluster.as_deref().ok_or(DISABLED.into())
 }
 
-pub(super) fn cluster<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn cluster<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let cluster = of(call)?;
     match call.arguments[1].to_ascii_uppercase().as_slice() {
         b"COUNT-FAILURE-REPORTS" => {
@@ -104,12 +104,15 @@ fn check_node<M>(call: &Call<'_, M>, cluster: &Cluster) -> Outcome {
 }
 
 /// Parses the argument that is a slot.
-fn slot_argument<M: Memory>(call: &Call<'_, M>, otherwise: &'static str) -> Result<u16, Failure> {
+fn slot_argument<M: FullMemory>(
+    call: &Call<'_, M>,
+    otherwise: &'static str,
+) -> Result<u16, Failure> {
     let slot = u16::try_from(call.integer(2)?).ok().filter(|slot| *slot < SLOTS);
     slot.ok_or(otherwise.into())
 }
 
-fn keys_in_slot<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn keys_in_slot<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     const INVALID: &str = "ERR Invalid slot or number of keys";
     call.integer(2)?;
     let most = u64::try_from(call.integer(3)?).map_err(|_| INVALID)?;
@@ -126,7 +129,7 @@ fn keys_in_slot<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Calls `each` with the keys of a slot that have not expired, leaf by leaf, until it returns
 /// false. Lets other jobs run in between.
-fn each_leaf<M: Memory>(
+fn each_leaf<M: FullMemory>(
     call: &mut Call<'_, M>,
     wanted: u16,
     mut each: impl FnMut(&mut Call<'_, M>, Vec<Scanned>) -> Result<bool, Stop>,

@@ -1,7 +1,7 @@
 //! What the commands on hashes, sets, sorted sets, lists and streams share: opening and changing a
 //! collection, and replies with many elements.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Full, Key, Kind, SCAN_END};
 
 use super::building::Building;
@@ -41,7 +41,7 @@ pub(super) fn kind_named(name: &[u8]) -> Option<Kind> {
         .find(|kind| name.eq_ignore_ascii_case(name_of(*kind).as_bytes()))
 }
 
-impl<'a, M: Memory> Call<'a, M> {
+impl<'a, M: FullMemory> Call<'a, M> {
     /// Returns the collection of a key that has not expired.
     ///
     /// # Errors
@@ -379,7 +379,7 @@ impl<'a, M: Memory> Call<'a, M> {
 }
 
 /// Copies a collection to a key of a database, in place of its value.
-pub(super) fn copy<M: Memory>(
+pub(super) fn copy<M: FullMemory>(
     call: &mut Call<'_, M>,
     from: &Key<'_>,
     (database, to): (usize, &Key<'_>),
@@ -398,7 +398,7 @@ pub(super) fn copy<M: Memory>(
 }
 
 /// The encoding that Redis would name for a collection of this form.
-pub(super) fn encoding<M: Memory>(
+pub(super) fn encoding<M: FullMemory>(
     call: &mut Call<'_, M>,
     kind: Kind,
     key: &Key<'_>,
@@ -415,14 +415,14 @@ pub(super) fn encoding<M: Memory>(
     })
 }
 
-fn only_integers<M: Memory>(call: &mut Call<'_, M>, set: &Collection) -> bool {
+fn only_integers<M: FullMemory>(call: &mut Call<'_, M>, set: &Collection) -> bool {
     let mut members = Vec::new();
     set.read(call.memory, 0, usize::MAX, &mut members);
     members.iter().all(|member| integer(member).is_some())
 }
 
 /// Bytes of flash of a collection, estimated.
-pub(super) fn estimated_bytes<M: Memory>(
+pub(super) fn estimated_bytes<M: FullMemory>(
     call: &mut Call<'_, M>,
     kind: Kind,
     key: &Key<'_>,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
 use super::{Call, Checked, Failure, Outcome, SYNTAX};
@@ -83,7 +83,7 @@ fn failed(name: &str, reason: &str) -> Failure {
 }
 
 /// Changes settings, all or none.
-fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn set<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (pairs, odd) = call.arguments[2..].as_chunks::<2>();
     if !odd.is_empty() {
         return Err(SYNTAX.into());
@@ -191,7 +191,7 @@ fn change_policy(state: &State, value: &[u8]) -> Checked {
     }
 }
 
-pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn config<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.is(1, "GET") && call.arguments.len() >= 3 {
         let all = settings(call.state);
         let wanted = |name: &str| {

@@ -5,7 +5,7 @@
 //! read too.
 //! [Collections](super::dump_collections) have types of their own.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Entry, Key, Kind, Large, LargeId};
 
 use super::arguments::clamp;
@@ -28,7 +28,7 @@ const HEAD_BYTES_MAX: u64 = 10;
 /// Bytes of version and checksum.
 const FOOTER_BYTES: usize = 10;
 
-pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn dump<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let mut value = Vec::new();
     match call.find(&key, &mut value) {
@@ -48,7 +48,7 @@ pub(super) fn dump<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 ///
 /// # Errors
 /// Returns an error if it takes too much DRAM.
-pub(super) fn dumped_whole<M: Memory>(
+pub(super) fn dumped_whole<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     entry: &Entry,
@@ -101,7 +101,7 @@ impl Summed {
 }
 
 /// Replies with a large value piece by piece, after computing its checksum.
-fn dump_large<M: Memory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> Outcome {
+fn dump_large<M: FullMemory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> Outcome {
     call.writer.require_pieces()?;
     let hold = call.state.shared.holds.hold(id);
     let (mut dump, mut at) = (Summed::begin(entry.value_bytes), 0);
@@ -116,7 +116,7 @@ fn dump_large<M: Memory>(call: &mut Call<'_, M>, entry: &Entry, id: LargeId) -> 
     Ok(())
 }
 
-pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn restore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut replace, mut absolute) = (false, false);
     let (mut idle, mut frequency) = (None, None);
     let mut index = 4;
@@ -179,7 +179,7 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Sets a key to a dump that came in pieces.
-fn restore_large<M: Memory>(
+fn restore_large<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     dump: &Large,

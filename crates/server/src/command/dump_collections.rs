@@ -4,7 +4,7 @@
 //! fields that expire have the form that Redis has for them since 7.4.
 //! [Streams](super::dump_streams) have forms of their own.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
 
 use super::building::Building;
@@ -18,7 +18,7 @@ use crate::rdb::text::{write_length, write_text};
 ///
 /// # Errors
 /// Returns an error if it takes too much DRAM.
-pub(super) fn dumped<M: Memory>(
+pub(super) fn dumped<M: FullMemory>(
     call: &mut Call<'_, M>,
     collection: &Collection,
 ) -> Result<Vec<u8>, Stop> {
@@ -68,7 +68,7 @@ pub(super) fn dumped<M: Memory>(
 ///
 /// # Errors
 /// Returns `bad` if the dump is no collection, or an error if there is no room.
-pub(super) fn restore<M: Memory>(
+pub(super) fn restore<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     dump: &[u8],

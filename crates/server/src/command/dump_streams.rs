@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{
     Collection, EntryId, Group, Key, Kind, Pending, StreamState, fields_of,
 };
@@ -40,7 +40,7 @@ pub(super) fn is_stream(form: u8) -> bool {
 ///
 /// # Errors
 /// Returns an error if it takes too much DRAM.
-pub(super) fn dumped<M: Memory>(
+pub(super) fn dumped<M: FullMemory>(
     call: &mut Call<'_, M>,
     stream: &Collection,
 ) -> Result<Vec<u8>, Stop> {
@@ -69,12 +69,12 @@ pub(super) fn dumped<M: Memory>(
     Ok(bytes)
 }
 
-fn check_length<M: Memory>(call: &Call<'_, M>, bytes: usize) -> Outcome {
+fn check_length<M: FullMemory>(call: &Call<'_, M>, bytes: usize) -> Outcome {
     let most = call.state.settings().argument_bytes_max;
     if bytes > most { Err(LONG_REPLY.into()) } else { Ok(()) }
 }
 
-fn dump_group<M: Memory>(
+fn dump_group<M: FullMemory>(
     call: &mut Call<'_, M>,
     (stream, group): (&Collection, &Group),
     bytes: &mut Vec<u8>,
@@ -197,7 +197,7 @@ impl Rest<'_> {
 ///
 /// # Errors
 /// Returns `bad` if the dump is no stream, or an error if there is no room.
-pub(super) fn restore<M: Memory>(
+pub(super) fn restore<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     dump: &[u8],
@@ -361,7 +361,7 @@ impl ParsedGroup {
     ///
     /// # Errors
     /// Returns `bad` if a name is there twice, or an error if there is no room.
-    fn add<M: Memory>(
+    fn add<M: FullMemory>(
         &self,
         call: &mut Call<'_, M>,
         key: &Key<'_>,

@@ -1,7 +1,7 @@
 //! Elements on their way into a collection. Long ones lie in values without a key, and never take
 //! one transaction.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_engine::Hold;
 use ebbtide_structures::keyspace::{
     Collection, ELEMENT_BYTES_MAX, EntryId, Field, Full, Kind, Large,
@@ -24,7 +24,7 @@ impl Element {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn put<M: Memory>(
+    pub(super) fn put<M: FullMemory>(
         &self,
         memory: &mut M,
         collection: &mut Collection,
@@ -41,7 +41,7 @@ impl Element {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn insert<M: Memory>(
+    pub(super) fn insert<M: FullMemory>(
         &self,
         memory: &mut M,
         list: &mut Collection,
@@ -57,7 +57,7 @@ impl Element {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn replace<M: Memory>(
+    pub(super) fn replace<M: FullMemory>(
         &self,
         memory: &mut M,
         list: &mut Collection,
@@ -73,7 +73,7 @@ impl Element {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn add<M: Memory>(
+    pub(super) fn add<M: FullMemory>(
         &self,
         memory: &mut M,
         collection: &mut Collection,
@@ -87,7 +87,7 @@ impl Element {
     }
 }
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Returns an element of this name that can be put. A long one is written to flash, in
     /// transactions of its own.
     ///

@@ -1,6 +1,6 @@
 //! Events of keys (`notify-keyspace-events`): which event a command causes.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::Key;
 
 use super::Call;
@@ -22,7 +22,7 @@ pub(super) enum Before {
     Expired,
 }
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Returns the state of a key that the command is about to change.
     pub(super) fn before(&mut self, database: usize, key: &Key<'_>) -> Before {
         let wanted = self.state.events();

@@ -1,23 +1,23 @@
 //! Commands on times of expiry.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::arguments::{From, Unit, clamp, expiry};
 use super::{Call, Failure, Outcome};
 
-pub(super) fn expire<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn expire<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Seconds, From::Now, "expire")
 }
 
-pub(super) fn pexpire<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pexpire<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Milliseconds, From::Now, "pexpire")
 }
 
-pub(super) fn expireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn expireat<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Seconds, From::Epoch, "expireat")
 }
 
-pub(super) fn pexpireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pexpireat<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Milliseconds, From::Epoch, "pexpireat")
 }
 
@@ -54,7 +54,7 @@ impl Conditions {
     }
 }
 
-fn conditions<M: Memory>(call: &Call<'_, M>) -> Result<Conditions, Failure> {
+fn conditions<M: FullMemory>(call: &Call<'_, M>) -> Result<Conditions, Failure> {
     let mut found = Conditions::default();
     for option in &call.arguments[3..] {
         if !found.add(option) {
@@ -71,7 +71,7 @@ fn conditions<M: Memory>(call: &Call<'_, M>) -> Result<Conditions, Failure> {
     Ok(found)
 }
 
-fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) -> Outcome {
+fn set<M: FullMemory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) -> Outcome {
     let conditions = conditions(call)?;
     let now_ms = call.state.now_ms.get();
     let at = expiry(call.arguments[2], unit, from, now_ms, name)?;
@@ -93,7 +93,7 @@ fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) ->
     Ok(())
 }
 
-pub(super) fn persist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn persist<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let expires = call.find(&key, &mut Vec::new()).is_some_and(|e| e.expires_at_ms.is_some());
     if expires {
@@ -103,24 +103,24 @@ pub(super) fn persist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn ttl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn ttl<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     // Rounded as in Redis.
     tell(call, |at, now| (at - now + 500) / 1000)
 }
 
-pub(super) fn pttl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pttl<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     tell(call, |at, now| at - now)
 }
 
-pub(super) fn expiretime<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn expiretime<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     tell(call, |at, _| (at + 500) / 1000)
 }
 
-pub(super) fn pexpiretime<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pexpiretime<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     tell(call, |at, _| at)
 }
 
-fn tell<M: Memory>(call: &mut Call<'_, M>, of: impl Fn(i64, i64) -> i64) -> Outcome {
+fn tell<M: FullMemory>(call: &mut Call<'_, M>, of: impl Fn(i64, i64) -> i64) -> Outcome {
     let key = call.key(1);
     let now_ms = call.state.now_ms.get() as i64;
     let time = match call.peek(&key, &mut Vec::new()) {

@@ -1,6 +1,6 @@
 //! Commands on the expiry of fields of hashes, as Redis has them since 7.4 and 8.0.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{ELEMENT_BYTES_MAX, Field, Key, Kind};
 
 use super::arguments::{From, Unit, clamp, expiry_option, positive_expiry};
@@ -47,7 +47,7 @@ fn fields<'a, 'b>(
     }
 }
 
-fn reply_all<M: Memory>(call: &mut Call<'_, M>, numbers: &[i64]) -> Outcome {
+fn reply_all<M: FullMemory>(call: &mut Call<'_, M>, numbers: &[i64]) -> Outcome {
     call.reply.array(numbers.len());
     numbers.iter().for_each(|number| call.reply.integer(*number));
     Ok(())
@@ -55,7 +55,7 @@ fn reply_all<M: Memory>(call: &mut Call<'_, M>, numbers: &[i64]) -> Outcome {
 
 /// Sets the expiry of existing fields if `allows` is true for the old expiry; `None` removes it. A
 /// time that has passed removes the field. Returns a reply for each.
-fn change_expiry<M: Memory>(
+fn change_expiry<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     names: &[&[u8]],
@@ -93,7 +93,7 @@ fn change_expiry<M: Memory>(
 }
 
 /// The fields among `names` that do not fit in one element, with their new expiry.
-fn long_elements<M: Memory>(
+fn long_elements<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     names: &[&[u8]],
@@ -114,19 +114,19 @@ fn long_elements<M: Memory>(
     Ok(long)
 }
 
-pub(super) fn hexpire<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hexpire<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Seconds, From::Now, "hexpire")
 }
 
-pub(super) fn hpexpire<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hpexpire<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Milliseconds, From::Now, "hpexpire")
 }
 
-pub(super) fn hexpireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hexpireat<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Seconds, From::Epoch, "hexpireat")
 }
 
-pub(super) fn hpexpireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hpexpireat<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set(call, Unit::Milliseconds, From::Epoch, "hpexpireat")
 }
 
@@ -143,7 +143,7 @@ fn time(text: &[u8], unit: Unit, from: From, now_ms: u64, name: &str) -> Result<
     at.ok_or_else(|| format!("ERR invalid expire time in '{name}' command").into())
 }
 
-fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) -> Outcome {
+fn set<M: FullMemory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) -> Outcome {
     let key = call.key(1);
     let there = call.collection(&key, Kind::Hash)?.is_some();
     let at = time(call.arguments[2], unit, from, call.state.now_ms.get(), name)?;
@@ -161,7 +161,7 @@ fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) ->
     reply_all(call, &replies)
 }
 
-pub(super) fn hpersist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hpersist<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let there = call.collection(&key, Kind::Hash)?.is_some();
     let names = fields(call.arguments, 2, 1, BAD_COUNT)?;
@@ -174,23 +174,23 @@ pub(super) fn hpersist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     reply_all(call, &replies)
 }
 
-pub(super) fn httl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn httl<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     tell(call, |at, now| (at - now + 999) / 1000)
 }
 
-pub(super) fn hpttl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hpttl<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     tell(call, |at, now| at - now)
 }
 
-pub(super) fn hexpiretime<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hexpiretime<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     tell(call, |at, _| (at + 999) / 1000)
 }
 
-pub(super) fn hpexpiretime<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hpexpiretime<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     tell(call, |at, _| at)
 }
 
-fn tell<M: Memory>(call: &mut Call<'_, M>, of: impl Fn(i64, i64) -> i64) -> Outcome {
+fn tell<M: FullMemory>(call: &mut Call<'_, M>, of: impl Fn(i64, i64) -> i64) -> Outcome {
     let key = call.key(1);
     let hash = call.collection(&key, Kind::Hash)?;
     let names = fields(call.arguments, 2, 1, BAD_COUNT)?;
@@ -208,7 +208,7 @@ fn tell<M: Memory>(call: &mut Call<'_, M>, of: impl Fn(i64, i64) -> i64) -> Outc
 }
 
 /// Replies with the values of fields.
-fn reply_values<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>, names: &[&[u8]]) -> Outcome {
+fn reply_values<M: FullMemory>(call: &mut Call<'_, M>, key: &Key<'_>, names: &[&[u8]]) -> Outcome {
     let hash = call.collection(key, Kind::Hash)?;
     call.reply.array(names.len());
     for name in names {
@@ -218,7 +218,7 @@ fn reply_values<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>, names: &[&[u8]
     Ok(())
 }
 
-pub(super) fn hgetdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hgetdel<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let names = fields(call.arguments, 2, 1, BAD_COUNT)?;
     reply_values(call, &key, names)?;
@@ -239,7 +239,7 @@ enum Change {
 }
 
 /// Parses an option on expiry at `index`. Returns it and the number of its arguments.
-fn change_option<M: Memory>(
+fn change_option<M: FullMemory>(
     call: &Call<'_, M>,
     index: usize,
     command: &str,
@@ -257,7 +257,7 @@ fn change_option<M: Memory>(
     })
 }
 
-pub(super) fn hgetex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hgetex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (option, width) = change_option(call, 2, "hgetex")?.unwrap_or((Change::Default, 0));
     let key = call.key(1);
     let names = fields(call.arguments, 2 + width, 1, BAD_COUNT)?;
@@ -272,7 +272,7 @@ pub(super) fn hgetex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     }
 }
 
-pub(super) fn hsetex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hsetex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut if_none, mut if_all, mut option) = (false, false, Change::Default);
     let mut index = 2;
     while index < call.arguments.len() && !call.is(index, "FIELDS") {
@@ -309,7 +309,7 @@ pub(super) fn hsetex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Sets fields with this expiry. A time that has passed removes them.
-fn set_fields<M: Memory>(
+fn set_fields<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     pairs: &[[&[u8]; 2]],

@@ -1,6 +1,6 @@
 //! Commands on places. They are members of sorted sets, with geohashes as scores.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::building::Building;
@@ -41,7 +41,7 @@ fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Failure> {
 }
 
 /// Returns the place of a member.
-fn place_of<M: Memory>(
+fn place_of<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: Option<&Collection>,
     member: &[u8],
@@ -49,7 +49,7 @@ fn place_of<M: Memory>(
     score_of(call, set?, member).map(Point::of_score)
 }
 
-pub(super) fn geoadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn geoadd<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut options, mut index) = (AddOptions::default(), 2);
     while index < call.arguments.len() && options.read(call.arguments[index], &["NX", "XX", "CH"]) {
         index += 1;
@@ -66,7 +66,7 @@ pub(super) fn geoadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     add_all(call, options, &members)
 }
 
-pub(super) fn geodist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn geodist<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let meters = match &call.arguments[4..] {
         [] => 1.0,
         [name] => unit(name)?,
@@ -99,13 +99,13 @@ fn reply_point<M>(call: &mut Call<'_, M>, point: &Point) {
     }
 }
 
-pub(super) fn geohash<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn geohash<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     each_place(call, |call, place| {
         call.reply.bulk_or_null(place.map(|place| place.text()).as_ref().map(|text| &text[..]));
     })
 }
 
-pub(super) fn geopos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn geopos<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     each_place(call, |call, place| match place {
         Some(place) => reply_point(call, &place),
         None => call.reply.null_array(),
@@ -113,7 +113,7 @@ pub(super) fn geopos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Replies with the places of members.
-fn each_place<M: Memory>(
+fn each_place<M: FullMemory>(
     call: &mut Call<'_, M>,
     reply: impl Fn(&mut Call<'_, M>, Option<Point>),
 ) -> Outcome {
@@ -133,7 +133,7 @@ fn each_place<M: Memory>(
 
 /// Returns the place of the member that a search starts from. Without a set, returns any place: the
 /// search ends after its options were checked.
-fn center_at<M: Memory>(
+fn center_at<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: Option<&Collection>,
     member: &[u8],
@@ -182,7 +182,7 @@ fn length(text: &[u8], what: &str) -> Result<f64, Failure> {
 
 impl<'a> Search<'a> {
     /// Parses the options from argument `index` on.
-    fn parse<M: Memory>(
+    fn parse<M: FullMemory>(
         mut self,
         call: &mut Call<'a, M>,
         mut index: usize,
@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
     }
 
     /// Parses an option. Returns the number of its arguments.
-    fn option<M: Memory>(
+    fn option<M: FullMemory>(
         &mut self,
         call: &mut Call<'a, M>,
         index: usize,
@@ -296,7 +296,11 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the places in the area, as many and in the order that the options say.
-    fn run<M: Memory>(&self, call: &mut Call<'_, M>, set: &Collection) -> Result<Vec<Found>, Stop> {
+    fn run<M: FullMemory>(
+        &self,
+        call: &mut Call<'_, M>,
+        set: &Collection,
+    ) -> Result<Vec<Found>, Stop> {
         let (Some(center), Some(extent)) = (self.center, self.extent) else {
             return Ok(Vec::new());
         };
@@ -346,38 +350,38 @@ struct Found {
     member: Vec<u8>,
 }
 
-pub(super) fn geosearch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn geosearch<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
     let search = Search::default().parse(call, 2, set.as_ref(), Form::Search)?;
     reply(call, &search, set.as_ref())
 }
 
-pub(super) fn geosearchstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn geosearchstore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let from = call.key(2);
     let set = call.collection(&from, Kind::SortedSet)?;
     let search = Search::default().parse(call, 3, set.as_ref(), Form::Store)?;
     store(call, &search, set.as_ref(), call.arguments[1])
 }
 
-pub(super) fn georadius<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn georadius<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     around_point(call, Form::Radius)
 }
 
-pub(super) fn georadius_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn georadius_ro<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     around_point(call, Form::RadiusReads)
 }
 
-pub(super) fn georadiusbymember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn georadiusbymember<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     around_member(call, Form::Radius)
 }
 
-pub(super) fn georadiusbymember_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn georadiusbymember_ro<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     around_member(call, Form::RadiusReads)
 }
 
 /// Runs `GEORADIUS`.
-fn around_point<M: Memory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
+fn around_point<M: FullMemory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
     let center = Some(point(call.arguments[2], call.arguments[3])?);
@@ -387,7 +391,7 @@ fn around_point<M: Memory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
 }
 
 /// Runs `GEORADIUSBYMEMBER`.
-fn around_member<M: Memory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
+fn around_member<M: FullMemory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
     let center = Some(center_at(call, set.as_ref(), call.arguments[2])?);
@@ -402,7 +406,7 @@ fn around_member<M: Memory>(call: &mut Call<'_, M>, form: Form) -> Outcome {
 }
 
 /// Parses the options from argument `index` on, and runs the search.
-fn around<'a, M: Memory>(
+fn around<'a, M: FullMemory>(
     call: &mut Call<'a, M>,
     search: Search<'a>,
     index: usize,
@@ -416,7 +420,7 @@ fn around<'a, M: Memory>(
     }
 }
 
-fn reply<M: Memory>(
+fn reply<M: FullMemory>(
     call: &mut Call<'_, M>,
     search: &Search<'_>,
     set: Option<&Collection>,
@@ -449,7 +453,7 @@ fn reply<M: Memory>(
     Ok(())
 }
 
-fn store<M: Memory>(
+fn store<M: FullMemory>(
     call: &mut Call<'_, M>,
     search: &Search<'_>,
     set: Option<&Collection>,

@@ -1,6 +1,6 @@
 //! Commands on hashes.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Field, Kind};
 
 use super::elements::Element;
@@ -32,19 +32,19 @@ fn as_before(name: &[u8], value: &[u8], old: Option<&[u8]>) -> Vec<u8> {
     Field { name, expires_at_ms, value }.encode()
 }
 
-pub(super) fn hset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hset<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let added = set_fields(call, "hset")?;
     call.reply.integer(added);
     Ok(())
 }
 
-pub(super) fn hmset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hmset<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set_fields(call, "hmset")?;
     call.reply.ok();
     Ok(())
 }
 
-fn set_fields<M: Memory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, Stop> {
+fn set_fields<M: FullMemory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, Stop> {
     let (pairs, odd) = call.arguments[2..].as_chunks::<2>();
     if !odd.is_empty() {
         return Err(format!("ERR wrong number of arguments for '{command}' command").into());
@@ -58,7 +58,7 @@ fn set_fields<M: Memory>(call: &mut Call<'_, M>, command: &str) -> Result<i64, S
     })
 }
 
-pub(super) fn hsetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hsetnx<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, value) = (call.key(1), call.arguments[2], call.arguments[3]);
     let there = call.collection(&key, Kind::Hash)?;
     let is_new = there.is_none_or(|hash| hash.find(call.memory, name).is_none());
@@ -71,32 +71,32 @@ pub(super) fn hsetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Returns the value of a field.
-fn value<M: Memory>(call: &mut Call<'_, M>, name: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+fn value<M: FullMemory>(call: &mut Call<'_, M>, name: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
     let key = call.key(1);
     let Some(hash) = call.collection(&key, Kind::Hash)? else { return Ok(None) };
     let found = hash.find(call.memory, name);
     Ok(found.map(|element| Field::decode(&element).value.to_vec()))
 }
 
-pub(super) fn hget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hget<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let found = value(call, call.arguments[2])?;
     call.reply.bulk_or_null(found.as_deref());
     Ok(())
 }
 
-pub(super) fn hexists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hexists<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let found = value(call, call.arguments[2])?;
     call.reply.integer(found.is_some().into());
     Ok(())
 }
 
-pub(super) fn hstrlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hstrlen<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let found = value(call, call.arguments[2])?;
     call.reply.integer(found.map_or(0, |value| value.len() as i64));
     Ok(())
 }
 
-pub(super) fn hmget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hmget<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, names) = (call.key(1), &call.arguments[2..]);
     let hash = call.collection(&key, Kind::Hash)?;
     call.visits(names.len() as u64)?;
@@ -111,7 +111,7 @@ pub(super) fn hmget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hdel<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, names) = (call.key(1), &call.arguments[2..]);
     let removed = call.edit_each(&key, Kind::Hash, names.len(), |call, hash, index| {
         Ok(hash.remove(call.memory, names[index]).into())
@@ -120,13 +120,13 @@ pub(super) fn hdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hlen<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let length = call.length(call.arguments[1], Kind::Hash)?;
     call.reply.integer(length as i64);
     Ok(())
 }
 
-pub(super) fn hgetall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hgetall<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let hash = call.collection(&key, Kind::Hash)?;
     let count = hash.as_ref().map_or(0, |hash| hash.len(call.memory));
@@ -141,15 +141,15 @@ pub(super) fn hgetall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     })
 }
 
-pub(super) fn hkeys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hkeys<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     one_part(call, |element| Field::decode(element).name)
 }
 
-pub(super) fn hvals<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hvals<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     one_part(call, |element| Field::decode(element).value)
 }
 
-fn one_part<M: Memory>(call: &mut Call<'_, M>, part: fn(&[u8]) -> &[u8]) -> Outcome {
+fn one_part<M: FullMemory>(call: &mut Call<'_, M>, part: fn(&[u8]) -> &[u8]) -> Outcome {
     let key = call.key(1);
     let hash = call.collection(&key, Kind::Hash)?;
     let count = hash.as_ref().map_or(0, |hash| hash.len(call.memory));
@@ -162,7 +162,7 @@ fn one_part<M: Memory>(call: &mut Call<'_, M>, part: fn(&[u8]) -> &[u8]) -> Outc
     })
 }
 
-pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hincrby<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, by) = (call.key(1), call.arguments[2], call.integer(3)?);
     check_name(name)?;
     let sum = call.edit(&key, Kind::Hash, |call, hash| {
@@ -181,7 +181,7 @@ pub(super) fn hincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hincrbyfloat<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name, by) = (call.key(1), call.arguments[2], call.arguments[3]);
     let given = number::float(by).ok_or(NOT_FLOAT)?;
     if !given.is_finite() {
@@ -200,7 +200,7 @@ pub(super) fn hincrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hrandfield<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hrandfield<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() == 2 {
         let key = call.key(1);
         let hash = call.collection(&key, Kind::Hash)?;
@@ -245,7 +245,7 @@ pub(super) fn hrandfield<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     })
 }
 
-pub(super) fn hscan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn hscan<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     call.scan_elements(
         Kind::Hash,
         2,

@@ -1,6 +1,6 @@
 //! Commands that estimate how many different elements were added.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::{Call, Failure, Outcome, Stop};
 use crate::hyperloglog::{Corrupt, HyperLogLog, Registers};
@@ -14,7 +14,7 @@ impl From<Corrupt> for Failure {
 }
 
 /// Returns the value of the key at `index`, if there is one, and its expiry.
-fn find<M: Memory>(
+fn find<M: FullMemory>(
     call: &mut Call<'_, M>,
     index: usize,
 ) -> Result<Option<(HyperLogLog, Option<u64>)>, Stop> {
@@ -24,7 +24,7 @@ fn find<M: Memory>(
     Ok(Some((found, entry.expires_at_ms)))
 }
 
-pub(super) fn pfadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pfadd<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let found = find(call, 1)?;
     let mut changed = found.is_none();
     let (mut value, expires_at_ms) = found.unwrap_or_default();
@@ -41,7 +41,7 @@ pub(super) fn pfadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Unlike Redis, it does not store the count in the value.
-pub(super) fn pfcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pfcount<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let count = match call.arguments.len() {
         2 => find(call, 1)?.map_or(Ok(0), |(value, _)| value.count())?,
         _ => {
@@ -55,7 +55,7 @@ pub(super) fn pfcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Raises the registers to those of the keys from argument `from` on. Returns true if one is dense.
-fn merge<M: Memory>(
+fn merge<M: FullMemory>(
     call: &mut Call<'_, M>,
     from: usize,
     registers: &mut Registers,
@@ -71,7 +71,7 @@ fn merge<M: Memory>(
     Ok(dense)
 }
 
-pub(super) fn pfmerge<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pfmerge<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut value, expires_at_ms) = find(call, 1)?.unwrap_or_default();
     let mut registers = Registers::default();
     registers.merge(&value)?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ebbtide_core::{Memory, PAGE_BYTES};
+use ebbtide_core::{FullMemory, PAGE_BYTES};
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::clients::mode;
@@ -18,7 +18,7 @@ const COMMANDS: &str = "Commandstats";
 /// Writes a section of `INFO`.
 type Section<'a, M> = fn(&mut Call<'a, M>) -> String;
 
-pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
+pub(super) fn info<'a, M: FullMemory>(call: &mut Call<'a, M>) -> Outcome {
     let asked = &call.arguments[1..];
     let names = |word: &str| asked.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
     let all = ["all", "everything"].into_iter().any(names);
@@ -51,7 +51,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
     Ok(())
 }
 
-fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn server_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let settings = call.state.settings();
     let uptime = call.state.shared.started.elapsed().as_secs();
     format!(
@@ -67,7 +67,7 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     )
 }
 
-fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn clients_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let most = call.state.settings().clients_max;
     let clients = call.state.shared.total(|core| &core.clients);
     let shared = &call.state.shared;
@@ -75,7 +75,7 @@ fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     format!("connected_clients:{clients}\r\nmaxclients:{most}\r\nblocked_clients:{blocked}\r\n")
 }
 
-fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn memory_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let resident = resident.unwrap_or(0) * rustix::param::page_size() as u64;
@@ -109,7 +109,7 @@ fn human(bytes: u64) -> String {
     format!("{:.2}{unit}", bytes as f64 / divisor as f64)
 }
 
-fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn persistence_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let state = call.state;
     let log = u8::from(state.settings().durability != "none");
     let unsaved = state.shared.unsaved.lock().clone();
@@ -133,7 +133,7 @@ fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     )
 }
 
-fn ebbtide_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn ebbtide_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let shared = &call.state.shared;
     let (commands, buffers) =
         (shared.total(|core| &core.commands), shared.total(|core| &core.buffers));
@@ -158,7 +158,7 @@ fn cpu_section() -> String {
 }
 
 /// Counts and times of the commands that have run or were refused.
-fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn commands_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let slow = &call.state.shared.slow;
     let ran = counted_names().iter().enumerate().map(|(number, name)| (name, slow.times(number)));
     let ran = ran.filter(|(_, times)| times.calls + times.rejected > 0);
@@ -173,12 +173,12 @@ fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 }
 
 /// Counts of error replies by their first words.
-fn errors_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn errors_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let errors = call.state.shared.slow.errors().into_iter();
     errors.map(|(word, count)| format!("errorstat_{word}:count={count}\r\n")).collect()
 }
 
-fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn stats_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let total = |of: fn(&Statistics) -> &Counter| call.state.shared.total(of);
     format!(
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n\
@@ -201,11 +201,11 @@ fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     )
 }
 
-fn cluster_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn cluster_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     format!("cluster_enabled:{}\r\n", u8::from(call.state.settings().cluster.is_some()))
 }
 
-fn keyspace_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+fn keyspace_section<M: FullMemory>(call: &mut Call<'_, M>) -> String {
     let mut text = String::new();
     for database in 0..DATABASES {
         let counts = call.keyspace().counts(call.memory, database);

@@ -1,6 +1,6 @@
 //! Commands on keys of any type, and scans.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{HASHES, Kind, Scanned};
 
 use super::collections::{self, kind_named, name_of};
@@ -16,7 +16,7 @@ use crate::state::State;
 /// Leaves that a scan examines beyond its count before it replies with few or no keys.
 const EMPTY_LEAVES_MAX: u64 = 10;
 
-pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn del<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let mut removed = 0;
     for index in 1..call.arguments.len() {
         call.pace(index, 1)?;
@@ -27,7 +27,7 @@ pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn exists<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let mut found = 0;
     for index in 1..call.arguments.len() {
         call.pace(index, 1)?;
@@ -39,7 +39,7 @@ pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Counts keys as [`exists`] does, and uses them, for every client.
-pub(super) fn touch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn touch<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let mut found = 0;
     for index in 1..call.arguments.len() {
         call.pace(index, 1)?;
@@ -53,24 +53,24 @@ pub(super) fn touch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn type_of<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn type_of<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let found = call.peek(&key, &mut Vec::new());
     call.reply.status(found.map_or("none", |entry| name_of(entry.kind())));
     Ok(())
 }
 
-pub(super) fn rename<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn rename<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     move_to(call, true).map(|_| call.reply.ok())
 }
 
-pub(super) fn renamenx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn renamenx<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let moved = move_to(call, false)?;
     call.reply.integer(moved.into());
     Ok(())
 }
 
-fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Stop> {
+fn move_to<M: FullMemory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Stop> {
     let (from, to) = (call.key(1), call.key(2));
     check_key(&to)?;
     if call.find(&from, &mut Vec::new()).is_none() {
@@ -87,13 +87,13 @@ fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Sto
 }
 
 /// Parses the number of a database.
-pub(super) fn database<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<usize, Failure> {
+pub(super) fn database<M: FullMemory>(call: &Call<'_, M>, index: usize) -> Result<usize, Failure> {
     let number = usize::try_from(call.integer(index)?).ok();
     let exists = number.filter(|number| *number < ebbtide_structures::keyspace::DATABASES);
     exists.ok_or(Failure::from("ERR DB index is out of range"))
 }
 
-pub(super) fn move_key<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn move_key<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     routing::refuse(call, "ERR MOVE is not allowed in cluster mode")?;
     let to = database(call, 2)?;
     let from = call.session.database;
@@ -110,7 +110,7 @@ pub(super) fn move_key<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn copy<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut to_database, mut replace) = (call.session.database, false);
     let mut index = 3;
     while index < call.arguments.len() {
@@ -190,7 +190,7 @@ fn scan_options<'a, M>(call: &Call<'a, M>) -> Result<ScanOptions<'a>, Failure> {
 }
 
 /// Replies with keys and a cursor: the hash where the next call continues, 0 at the end.
-pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn scan<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let text = std::str::from_utf8(call.arguments[1]).ok();
     let mut from = text.and_then(|text| text.parse().ok()).ok_or("ERR invalid cursor")?;
     let options = scan_options(call)?;
@@ -233,7 +233,7 @@ impl<'a> Names<'a> {
     ///
     /// # Errors
     /// As [`add`](Names::add).
-    fn add_leaf<M: Memory>(
+    fn add_leaf<M: FullMemory>(
         &mut self,
         call: &mut Call<'_, M>,
         from: u64,
@@ -253,7 +253,11 @@ impl<'a> Names<'a> {
     /// # Errors
     /// Returns an error if lists of keys take too much DRAM: flash is full, or the command runs in
     /// `EXEC`.
-    pub(super) fn add<M: Memory>(&mut self, call: &mut Call<'_, M>, found: &[Scanned]) -> Outcome {
+    pub(super) fn add<M: FullMemory>(
+        &mut self,
+        call: &mut Call<'_, M>,
+        found: &[Scanned],
+    ) -> Outcome {
         self.count += found.len() as u64;
         found.iter().for_each(|scanned| self.written.bulk(&scanned.key));
         let keyspace = call.keyspace();
@@ -275,7 +279,7 @@ impl<'a> Names<'a> {
     }
 
     /// Replies with all names.
-    pub(super) fn reply<M: Memory>(mut self, call: &mut Call<'_, M>) {
+    pub(super) fn reply<M: FullMemory>(mut self, call: &mut Call<'_, M>) {
         call.reply.array(self.count as usize);
         call.reply.append(std::mem::take(&mut self.written));
     }
@@ -288,7 +292,7 @@ impl Drop for Names<'_> {
 }
 
 /// Appends the matching keys of a leaf that have not expired. Returns the hash of the next leaf.
-pub(super) fn scan_leaf<M: Memory>(
+pub(super) fn scan_leaf<M: FullMemory>(
     call: &mut Call<'_, M>,
     from: u64,
     pattern: Option<&[u8]>,
@@ -305,7 +309,7 @@ pub(super) fn scan_leaf<M: Memory>(
     next
 }
 
-pub(super) fn keys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn keys<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let pattern = call.arguments[1];
     let (mut from, mut names) = (0, Names::new(call.state));
     while from < HASHES {
@@ -315,7 +319,7 @@ pub(super) fn keys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn randomkey<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn randomkey<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let start = call.state.random() % HASHES;
     // Searches from a random hash to the end, then from the start.
     for first in [start, 0] {
@@ -334,14 +338,14 @@ pub(super) fn randomkey<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn dbsize<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn dbsize<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let database = call.session.database;
     let keys = call.keyspace().counts(call.memory, database).keys;
     call.reply.integer(keys as i64);
     Ok(())
 }
 
-pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn object<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.is(1, "HELP") {
         call.reply.array(3);
         call.reply.status("OBJECT <subcommand> <key>. Subcommands are:");
@@ -379,7 +383,7 @@ pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Returns how often a key was used, or for how many seconds it was not used.
-fn use_of<M: Memory>(call: &Call<'_, M>, how_often: bool, hash: u64) -> Result<u64, Failure> {
+fn use_of<M: FullMemory>(call: &Call<'_, M>, how_often: bool, hash: u64) -> Result<u64, Failure> {
     const NOTE: &str = "Please note that when switching between policies at runtime LRU and LFU \
                         data will take some time to adjust.";
     let database = call.session.database;
@@ -414,7 +418,7 @@ fn encoding(value: &[u8]) -> &'static str {
 }
 
 /// Checks the option `SAMPLES` of `MEMORY USAGE`. The estimate for a collection takes one sample.
-fn check_samples<M: Memory>(call: &Call<'_, M>) -> Outcome {
+fn check_samples<M: FullMemory>(call: &Call<'_, M>) -> Outcome {
     let mut index = 3;
     while index < call.arguments.len() {
         if !call.is(index, "SAMPLES") || index + 1 == call.arguments.len() {
@@ -428,7 +432,7 @@ fn check_samples<M: Memory>(call: &Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn memory<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn memory<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.is(1, "USAGE") {
         check_samples(call)?;
         let key = call.key(2);

@@ -3,7 +3,7 @@
 //! [`build`] and [`write_value`] first write a large value that no key refers to. A step of the
 //! command then attaches it to the key.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Entry, Key, Large, VALUE_BYTES_MAX};
 
 use super::{Call, Outcome, Stop, TOO_LONG};
@@ -27,7 +27,7 @@ impl Source<'_> {
     }
 
     /// Returns `length` bytes from byte `offset` on.
-    fn piece<M: Memory>(&self, call: &mut Call<'_, M>, offset: u64, length: usize) -> Vec<u8> {
+    fn piece<M: FullMemory>(&self, call: &mut Call<'_, M>, offset: u64, length: usize) -> Vec<u8> {
         let mut piece = Vec::with_capacity(length);
         match self {
             Source::Bytes(bytes) => {
@@ -43,7 +43,7 @@ impl Source<'_> {
 
 /// Appends `length` bytes that `fill` returns in pieces. `fill` gets each piece's offset and
 /// length.
-fn append<M: Memory>(
+fn append<M: FullMemory>(
     call: &mut Call<'_, M>,
     large: &mut Large,
     length: u64,
@@ -62,7 +62,7 @@ fn append<M: Memory>(
 }
 
 /// Sets a key to a value of `length` bytes, at least one, that `fill` returns in pieces.
-pub(super) fn build<M: Memory>(
+pub(super) fn build<M: FullMemory>(
     call: &mut Call<'_, M>,
     (database, key): (usize, &Key<'_>),
     length: u64,
@@ -84,7 +84,7 @@ pub(super) fn build<M: Memory>(
 
 /// Writes into the value of a key from byte `offset` on. Bytes between its end and `offset` become
 /// zeros. Returns the new length.
-pub(super) fn write_value<M: Memory>(
+pub(super) fn write_value<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     offset: u64,

@@ -1,6 +1,6 @@
 //! `LCS`: the longest common subsequence of two values.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::Key;
 
 use super::{Call, Failure, Outcome, SYNTAX, Stop};
@@ -17,7 +17,7 @@ struct Match {
 }
 
 /// Returns the value of a key; empty if there is none.
-fn text<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Vec<u8>, Stop> {
+fn text<M: FullMemory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Vec<u8>, Stop> {
     match call.value(key) {
         Err(stop) if stop.is_wrong_kind() => {
             Err("ERR The specified keys must contain string values".into())
@@ -26,7 +26,7 @@ fn text<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Result<Vec<u8>, Sto
     }
 }
 
-pub(super) fn lcs<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lcs<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut length_only, mut indexes, mut with_lengths, mut least) = (false, false, false, 0);
     let mut index = 3;
     while index < call.arguments.len() {

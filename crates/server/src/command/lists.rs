@@ -1,6 +1,6 @@
 //! Commands on lists.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Key, Kind};
 
 use super::arguments::indices;
@@ -20,7 +20,7 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn parse<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<End, Failure> {
+    pub(super) fn parse<M: FullMemory>(call: &Call<'_, M>, index: usize) -> Result<End, Failure> {
         match call.arguments.get(index) {
             Some(_) if call.is(index, "LEFT") => Ok(End::Left),
             Some(_) if call.is(index, "RIGHT") => Ok(End::Right),
@@ -29,23 +29,23 @@ impl End {
     }
 }
 
-pub(super) fn lpush<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lpush<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     push(call, End::Left, false)
 }
 
-pub(super) fn rpush<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn rpush<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     push(call, End::Right, false)
 }
 
-pub(super) fn lpushx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lpushx<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     push(call, End::Left, true)
 }
 
-pub(super) fn rpushx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn rpushx<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     push(call, End::Right, true)
 }
 
-fn push<M: Memory>(call: &mut Call<'_, M>, end: End, if_present: bool) -> Outcome {
+fn push<M: FullMemory>(call: &mut Call<'_, M>, end: End, if_present: bool) -> Outcome {
     let (key, values) = (call.key(1), &call.arguments[2..]);
     let there = call.length(call.arguments[1], Kind::List)?;
     if if_present && there == 0 {
@@ -62,7 +62,7 @@ fn push<M: Memory>(call: &mut Call<'_, M>, end: End, if_present: bool) -> Outcom
     Ok(())
 }
 
-fn push_one<M: Memory>(
+fn push_one<M: FullMemory>(
     call: &mut Call<'_, M>,
     list: &mut Collection,
     end: End,
@@ -72,21 +72,25 @@ fn push_one<M: Memory>(
     Ok(value.insert(call.memory, list, rank)?)
 }
 
-fn pop_one<M: Memory>(call: &mut Call<'_, M>, list: &mut Collection, end: End) -> Option<Vec<u8>> {
+fn pop_one<M: FullMemory>(
+    call: &mut Call<'_, M>,
+    list: &mut Collection,
+    end: End,
+) -> Option<Vec<u8>> {
     let count = list.len(call.memory);
     let rank = if end == End::Left { 0 } else { count.checked_sub(1)? };
     list.remove_at(call.memory, rank)
 }
 
-pub(super) fn lpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_counted(call, End::Left)
 }
 
-pub(super) fn rpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn rpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_counted(call, End::Right)
 }
 
-fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
+fn pop_counted<M: FullMemory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     if call.arguments.len() > 3 {
         let name = if end == End::Left { "lpop" } else { "rpop" };
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
@@ -107,7 +111,12 @@ fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
 
 /// Replies with `count` values, which are there, and removes them. If the reply finds no room, none
 /// is removed.
-pub(super) fn pop<M: Memory>(call: &mut Call<'_, M>, key: &[u8], end: End, count: u64) -> Outcome {
+pub(super) fn pop<M: FullMemory>(
+    call: &mut Call<'_, M>,
+    key: &[u8],
+    end: End,
+    count: u64,
+) -> Outcome {
     let key = call.keyspace().key(key);
     if let Some(list) = call.collection(&key, Kind::List)? {
         let reply = |call: &mut Call<'_, M>, value: &[u8]| {
@@ -124,11 +133,11 @@ pub(super) fn pop<M: Memory>(call: &mut Call<'_, M>, key: &[u8], end: End, count
 }
 
 /// Removes `count` values from an end.
-fn remove<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>, end: End, count: u64) -> Outcome {
+fn remove<M: FullMemory>(call: &mut Call<'_, M>, key: &Key<'_>, end: End, count: u64) -> Outcome {
     call.remove_each(key, Kind::List, count, |call, list| pop_one(call, list, end).is_some())
 }
 
-pub(super) fn lmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lmpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let Several { keys, end, count } = several(call, 1)?;
     if !pop_first(call, keys, end, count)? {
         call.reply.null_array();
@@ -137,7 +146,7 @@ pub(super) fn lmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Parses the number of keys at `index`, the keys, `LEFT` or `RIGHT`, and `COUNT`.
-pub(super) fn several<'a, M: Memory>(
+pub(super) fn several<'a, M: FullMemory>(
     call: &Call<'a, M>,
     index: usize,
 ) -> Result<Several<'a, End>, Failure> {
@@ -146,7 +155,7 @@ pub(super) fn several<'a, M: Memory>(
 
 /// Pops from the first key that has values, and replies with its name and them. Returns false if
 /// none has.
-pub(super) fn pop_first<M: Memory>(
+pub(super) fn pop_first<M: FullMemory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
     end: End,
@@ -155,13 +164,13 @@ pub(super) fn pop_first<M: Memory>(
     call.pop_first(keys, (Kind::List, count), |call, key, there| pop(call, key, end, there))
 }
 
-pub(super) fn llen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn llen<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let count = call.length(call.arguments[1], Kind::List)?;
     call.reply.integer(count as i64);
     Ok(())
 }
 
-pub(super) fn lrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lrange<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let key = call.key(1);
     let Some(list) = call.collection(&key, Kind::List)? else {
@@ -183,7 +192,7 @@ fn rank(index: i64, count: u64) -> Option<u64> {
     u64::try_from(rank).ok().filter(|rank| *rank < count)
 }
 
-pub(super) fn lindex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lindex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let list = call.collection(&key, Kind::List)?;
     let Some(list) = list else {
@@ -197,7 +206,7 @@ pub(super) fn lindex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn lset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lset<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, value) = (call.key(1), call.arguments[3]);
     if call.collection(&key, Kind::List)?.is_none() {
         return Err(NO_KEY.into());
@@ -213,7 +222,7 @@ pub(super) fn lset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn linsert<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn linsert<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let after = match call.arguments[2].to_ascii_uppercase().as_slice() {
         b"AFTER" => 1,
         b"BEFORE" => 0,
@@ -238,7 +247,7 @@ pub(super) fn linsert<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// The rank of the first value, or the last one, that equals `value`.
-fn position<M: Memory>(
+fn position<M: FullMemory>(
     call: &mut Call<'_, M>,
     list: &Collection,
     value: &[u8],
@@ -253,7 +262,7 @@ fn position<M: Memory>(
 }
 
 /// Calls `each` with the ranks of the values that equal `value`, until it returns false.
-fn each_match<M: Memory>(
+fn each_match<M: FullMemory>(
     call: &mut Call<'_, M>,
     list: &Collection,
     value: &[u8],
@@ -292,7 +301,7 @@ fn each_match<M: Memory>(
     Ok(())
 }
 
-pub(super) fn lrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lrem<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, count, value) = (call.key(1), call.integer(2)?, call.arguments[3]);
     let Some(list) = call.collection(&key, Kind::List)? else {
         call.reply.integer(0);
@@ -314,7 +323,7 @@ pub(super) fn lrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn ltrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn ltrim<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let key = call.key(1);
     let count = call.length(call.arguments[1], Kind::List)?;
@@ -336,7 +345,7 @@ pub(super) fn ltrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 #[expect(clippy::too_many_lines, reason = "options and their errors in the order of Redis")]
-pub(super) fn lpos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lpos<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut first, mut wanted, mut compared) = (1, None, 0);
     let mut index = 3;
     while index < call.arguments.len() {
@@ -402,7 +411,7 @@ pub(super) fn lpos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn lmove<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lmove<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let ends = (End::parse(call, 3)?, End::parse(call, 4)?);
     if !move_one(call, ends)? {
         call.reply.null();
@@ -410,7 +419,7 @@ pub(super) fn lmove<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn rpoplpush<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn rpoplpush<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if !move_one(call, (End::Right, End::Left))? {
         call.reply.null();
     }
@@ -419,7 +428,7 @@ pub(super) fn rpoplpush<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Moves a value from the list of the first key to that of the second, and replies with it. Returns
 /// false if there is none.
-pub(super) fn move_one<M: Memory>(
+pub(super) fn move_one<M: FullMemory>(
     call: &mut Call<'_, M>,
     (from_end, to_end): (End, End),
 ) -> Result<bool, Stop> {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Entry, Key, Kind};
 
 use super::dump::{Summed, dumped_whole};
@@ -85,7 +85,7 @@ fn refused(text: &str) -> Failure {
     format!("ERR Target instance replied with error: {text}").into()
 }
 
-pub(super) fn migrate<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn migrate<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let options = Options::parse(call.arguments)?;
     let timeout_ms = call.integer(5)?;
     let database = integer(call.arguments[4]).ok_or(NOT_INTEGER)?;
@@ -122,7 +122,7 @@ pub(super) fn migrate<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Sends the password, and selects the database.
-fn log_in<M: Memory>(
+fn log_in<M: FullMemory>(
     call: &mut Call<'_, M>,
     target: &Target,
     auth: &[&[u8]],
@@ -139,7 +139,7 @@ fn log_in<M: Memory>(
 }
 
 /// Sends a key with its expiry. Returns the error of the other server.
-fn send_key<M: Memory>(
+fn send_key<M: FullMemory>(
     call: &mut Call<'_, M>,
     target: &Target,
     key: &Key<'_>,
@@ -169,7 +169,7 @@ fn send_key<M: Memory>(
 }
 
 /// Sends the dump of a large value after `bytes`, piece by piece.
-fn send_large<M: Memory>(
+fn send_large<M: FullMemory>(
     call: &mut Call<'_, M>,
     target: &Target,
     entry: &Entry,

@@ -56,7 +56,7 @@ mod writer;
 use std::borrow::Cow;
 use std::time::Instant;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, Kind, STRIPES, WHOLE_BYTES_MAX};
 use smallvec::SmallVec;
 
@@ -126,7 +126,7 @@ pub struct Call<'a, M> {
     pub writer: Writer<'a>,
 }
 
-impl<'a, M: Memory> Call<'a, M> {
+impl<'a, M: FullMemory> Call<'a, M> {
     /// Returns the time by which keys and fields have expired, in milliseconds since the Unix
     /// epoch. For the commands of a master none have: it removes those that expire. A command that
     /// it ran before may come here later.
@@ -441,7 +441,7 @@ pub struct Arguments<'a> {
 }
 
 /// Runs a request, which must not be empty, and writes its reply.
-pub fn execute<M: Memory>(
+pub fn execute<M: FullMemory>(
     memory: &mut M,
     state: &State,
     session: &mut Session,
@@ -478,7 +478,7 @@ pub fn execute<M: Memory>(
     }
 }
 
-fn dispatch<M: Memory>(
+fn dispatch<M: FullMemory>(
     memory: &mut M,
     state: &State,
     session: &mut Session,
@@ -536,7 +536,7 @@ fn dispatch<M: Memory>(
 
 /// Runs a command, and counts it and its time. One within `EXEC` or a script counts as well, and
 /// counts again if its transaction runs again.
-fn timed<M: Memory>(
+fn timed<M: FullMemory>(
     spec: &Spec,
     call: &mut Call<'_, M>,
     run: impl FnOnce(&mut Call<'_, M>) -> Checked,
@@ -714,7 +714,7 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
 }
 
 /// Runs a command so that it and other commands see each other's changes complete or not at all.
-fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Checked {
+fn isolated<M: FullMemory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Checked {
     let keyspace = call.state.keys();
     let access = spec.access_with(call.arguments);
     let Some(keyspace) = keyspace.filter(|_| access != Access::Nothing) else {
@@ -749,7 +749,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Checked {
 }
 
 /// Runs a command that holds no stripe, in steps.
-fn run_unordered<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
+fn run_unordered<M: FullMemory>(id: Id, call: &mut Call<'_, M>) -> Checked {
     let steps = Steps::default();
     let writer = Writer::Steps(&steps);
     let Call { memory, state, session, arguments, staged, reply, .. } = call;
@@ -762,7 +762,7 @@ fn run_unordered<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
 }
 
 /// Runs a command that changes keys of these hashes, in one transaction.
-fn change<M: Memory>(
+fn change<M: FullMemory>(
     spec: &Spec,
     call: &mut Call<'_, M>,
     keyspace: &Keyspace,
@@ -810,7 +810,7 @@ fn bytes_of(arguments: &[&[u8]]) -> usize {
 ///
 /// A single key is read again if it changes during the read. The stripes of several keys, and of a
 /// command that may wait, are held. No page is pinned.
-fn read<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
+fn read<M: FullMemory>(spec: &Spec, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
     let keyspace = call.keyspace();
     let start = call.reply.len();
     let Call { memory, state, session, arguments, staged, reply, writer } = call;
@@ -839,7 +839,7 @@ macro_rules! define_run {
        $group:literal $since:literal $run:path, $summary:literal;)*) => {
         /// Runs a command after its arguments were counted. Its keys are isolated from other
         /// commands.
-        fn run_by_id<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
+        fn run_by_id<M: FullMemory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
             call.session.events.begin();
             match id { $(Id::$id => $run(call),)* }
         }
@@ -849,6 +849,6 @@ macro_rules! define_run {
 table::for_each_command!(define_run);
 
 /// Runs a command that cannot run again.
-fn run_to_end<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
+fn run_to_end<M: FullMemory>(id: Id, call: &mut Call<'_, M>) -> Checked {
     run_by_id(id, call).map_err(Stop::failure)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::clients::may_change;
 use super::facts::facts;
@@ -24,7 +24,7 @@ const LINE_BYTES: usize = 64;
 /// DRAM bytes of lines that are sent before other jobs run, and connections take them.
 const SENT_BYTES_MAX: usize = 16 << 10;
 
-pub(super) fn monitor<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn monitor<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.session.published.is_some() {
         return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
     }
@@ -53,7 +53,7 @@ fn has_flag(spec: &Spec, arguments: &[&[u8]], flag: &str) -> bool {
 
 /// Runs a command with `run`, and then tells the clients that monitor. The command may be one of
 /// `EXEC` or a script. Its line is then sent when these have taken effect.
-pub(super) fn told<M: Memory>(
+pub(super) fn told<M: FullMemory>(
     spec: &Spec,
     call: &mut Call<'_, M>,
     run: impl FnOnce(&mut Call<'_, M>) -> Checked,
@@ -86,7 +86,7 @@ pub(super) fn told<M: Memory>(
 }
 
 /// Sends lines to the clients that monitor.
-fn send<M: Memory>(call: &mut Call<'_, M>, lines: impl Iterator<Item = Vec<u8>>) {
+fn send<M: FullMemory>(call: &mut Call<'_, M>, lines: impl Iterator<Item = Vec<u8>>) {
     let Call { memory, state, .. } = call;
     let mut sent_bytes = 0;
     for line in lines {
@@ -102,7 +102,7 @@ fn send<M: Memory>(call: &mut Call<'_, M>, lines: impl Iterator<Item = Vec<u8>>)
 }
 
 /// Adds the line of a command of `EXEC` or a script, unless the lines take too much memory.
-fn add<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, database: usize) {
+fn add<M: FullMemory>(spec: &Spec, call: &mut Call<'_, M>, database: usize) {
     let most = call.state.settings().announced_bytes_max();
     if call.session.monitored.bytes >= most {
         return;
@@ -115,7 +115,7 @@ fn add<M: Memory>(spec: &Spec, call: &mut Call<'_, M>, database: usize) {
 
 /// Returns the line of a command: the time, the database, the client and the arguments. `None` if
 /// the command is not shown.
-fn line<M: Memory>(spec: &Spec, call: &Call<'_, M>, database: usize) -> Option<Vec<u8>> {
+fn line<M: FullMemory>(spec: &Spec, call: &Call<'_, M>, database: usize) -> Option<Vec<u8>> {
     let hidden = ["admin", "skip_monitor"];
     let is_hidden = hidden.iter().any(|flag| has_flag(spec, call.arguments, flag));
     if is_hidden && spec.access != Access::Script {

@@ -1,6 +1,6 @@
 //! Commands on channels.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::{Call, Checked, Outcome};
 use crate::channels::Topic;
@@ -22,15 +22,15 @@ fn subscription_bytes(channel: &[u8]) -> usize {
     channel.len() * 2 + SUBSCRIPTION_BYTES
 }
 
-pub(super) fn subscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn subscribe<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     join(call, Topic::Channel)
 }
 
-pub(super) fn psubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn psubscribe<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     join(call, Topic::Pattern)
 }
 
-pub(super) fn ssubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn ssubscribe<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     // As in Redis, it is refused within `EXEC`.
     if call.session.published.is_some() {
         return Err("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into());
@@ -49,7 +49,7 @@ fn words(topic: Topic) -> [&'static str; 2] {
     }
 }
 
-fn join<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
+fn join<M: FullMemory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     for channel in &call.arguments[1..] {
         if call.session.subscriptions() >= SUBSCRIPTIONS_MAX {
             return Err(format!("ERR a connection has at most {SUBSCRIPTIONS_MAX} channels").into());
@@ -71,19 +71,19 @@ fn join<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     Ok(())
 }
 
-pub(super) fn unsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn unsubscribe<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     leave(call, Topic::Channel)
 }
 
-pub(super) fn punsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn punsubscribe<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     leave(call, Topic::Pattern)
 }
 
-pub(super) fn sunsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sunsubscribe<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     leave(call, Topic::ShardChannel)
 }
 
-fn leave<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
+fn leave<M: FullMemory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     let word = words(topic)[1];
     let channels = match &call.arguments[1..] {
         [] => call.session.subscribed(topic).iter().cloned().collect::<Vec<_>>(),
@@ -104,7 +104,7 @@ fn leave<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
 
 /// Writes the message on a subscription that has begun or ended. Channels of a slot have a number
 /// of their own.
-fn tell<M: Memory>(call: &mut Call<'_, M>, topic: Topic, word: &str, channel: Option<&[u8]>) {
+fn tell<M: FullMemory>(call: &mut Call<'_, M>, topic: Topic, word: &str, channel: Option<&[u8]>) {
     let sharded = call.session.shard_channels.len();
     let count = match topic {
         Topic::ShardChannel => sharded,
@@ -130,15 +130,15 @@ pub fn leave_all(state: &State, session: &mut Session) {
 /// A client that publishes to itself gets the message at once, before the replies of its next
 /// commands. Other clients get messages published within `EXEC` after it has succeeded. Messages of
 /// a script come before its reply, also to its own client.
-pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn publish<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     publish_to(call, Topic::Channel)
 }
 
-pub(super) fn spublish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn spublish<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     publish_to(call, Topic::ShardChannel)
 }
 
-fn publish_to<M: Memory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
+fn publish_to<M: FullMemory>(call: &mut Call<'_, M>, topic: Topic) -> Outcome {
     let (channel, text) = (call.arguments[1], call.arguments[2]);
     let (state, me) = (call.state, call.session.id);
     let at_once = call.session.published.is_none();
@@ -180,7 +180,7 @@ pub(super) fn check_announced(state: &State, session: &Session, more: usize) -> 
 
 /// Sends the messages that `EXEC` or a script has published. Lets other jobs run, so that
 /// connections take them.
-pub(super) fn send_published<M: Memory>(
+pub(super) fn send_published<M: FullMemory>(
     memory: &mut M,
     state: &State,
     session: &mut Session,
@@ -205,7 +205,7 @@ pub(super) fn send_published<M: Memory>(
     }
 }
 
-pub(super) fn pubsub<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn pubsub<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let subcommand = call.arguments[1].to_ascii_uppercase();
     match (subcommand.as_slice(), &call.arguments[2..]) {
         (b"CHANNELS", patterns) if patterns.len() <= 1 => list(call, Topic::Channel),

@@ -1,6 +1,6 @@
 //! What lists, sets and sorted sets share in removing elements.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Key, Kind};
 
 use super::arguments::{count_option, keys_of};
@@ -15,7 +15,7 @@ pub(super) struct Several<'a, E> {
 
 impl<'a, E> Several<'a, E> {
     /// Parses the number of keys at `index`, the keys, an end and `COUNT`.
-    pub(super) fn parse<M: Memory>(
+    pub(super) fn parse<M: FullMemory>(
         call: &Call<'a, M>,
         index: usize,
         end: impl FnOnce(&Call<'a, M>, usize) -> Result<E, Failure>,
@@ -26,7 +26,7 @@ impl<'a, E> Several<'a, E> {
     }
 }
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Parses the count of elements to pop after the key, if there is one.
     pub(super) fn pop_count(&self) -> Result<Option<u64>, Failure> {
         if self.arguments.len() < 3 {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::facts::facts;
 use super::{Call, Checked, Outcome, Spec, routing};
@@ -25,7 +25,7 @@ pub(super) fn check(spec: &Spec, state: &State, session: &Session) -> Checked {
 
 /// `REPLICAOF host port`, or `REPLICAOF NO ONE`, which replies once the last changes of the master
 /// are made.
-pub(super) fn replicaof<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn replicaof<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     routing::refuse(call, "ERR REPLICAOF not allowed in cluster mode.")?;
     let following = &call.state.shared.following;
     if call.is(1, "NO") && call.is(2, "ONE") {
@@ -46,7 +46,7 @@ pub(super) fn replicaof<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn role<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn role<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let following = &call.state.shared.following;
     let (_, master) = following.wanted();
     let Some(Master { host, port }) = master else {

@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_core::durability::{Aborted, Lsn};
 use ebbtide_structures::keyspace::{Keyspace, STRIPES, slot};
 use smallvec::SmallVec;
@@ -103,7 +103,7 @@ enum Stopped {
 type Replied = Result<Vec<u8>, String>;
 
 /// Runs a script in a transaction of its own.
-pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
+pub(super) fn isolated<M: FullMemory>(id: Id, call: &mut Call<'_, M>) -> Checked {
     warm(call)?;
     with_interpreter(call, |call, interpreter| {
         let script = script(id, call, interpreter)?;
@@ -168,7 +168,7 @@ pub(super) fn isolated<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Checked {
 }
 
 /// Runs a script within `EXEC`, which holds all stripes.
-pub(super) fn eval<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn eval<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let spec = table::find(call.arguments[0]).expect("it was looked up before");
     let Some(mut interpreter) = call.session.interpreter.take() else {
         return Err("ERR no interpreter for a script".into());
@@ -180,7 +180,11 @@ pub(super) fn eval<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Runs a script under all stripes, as a part of the current transaction.
-fn eval_held<M: Memory>(id: Id, call: &mut Call<'_, M>, interpreter: &mut Interpreter) -> Checked {
+fn eval_held<M: FullMemory>(
+    id: Id,
+    call: &mut Call<'_, M>,
+    interpreter: &mut Interpreter,
+) -> Checked {
     let script = script(id, call, interpreter)?;
     let database = call.session.database;
     let keyspace = call.keyspace();
@@ -211,13 +215,13 @@ pub(super) fn declares_no_writes(spec: &Spec, state: &State, arguments: &[&[u8]]
     }
 }
 
-fn take_interpreter<M: Memory>(call: &mut Call<'_, M>) -> Result<Interpreter, Failure> {
+fn take_interpreter<M: FullMemory>(call: &mut Call<'_, M>) -> Result<Interpreter, Failure> {
     let (state, keyspace) = (call.state, call.keyspace());
     state.unless_busy(call.memory, |memory| state.scripts.take(memory, &keyspace, SURROUNDINGS))?
 }
 
 /// Takes an interpreter while `body` runs.
-fn with_interpreter<M: Memory, R>(
+fn with_interpreter<M: FullMemory, R>(
     call: &mut Call<'_, M>,
     body: impl FnOnce(&mut Call<'_, M>, &mut Interpreter) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
@@ -230,7 +234,7 @@ fn with_interpreter<M: Memory, R>(
 }
 
 /// Runs `body`, whose scripts use an interpreter of the session, within `EXEC`.
-pub(super) fn with_session_interpreter<M: Memory>(
+pub(super) fn with_session_interpreter<M: FullMemory>(
     call: &mut Call<'_, M>,
     body: impl FnOnce(&mut Call<'_, M>) -> Checked,
 ) -> Checked {
@@ -244,7 +248,7 @@ pub(super) fn with_session_interpreter<M: Memory>(
 }
 
 /// Returns the script of a command, compiled.
-fn script<'a, M: Memory>(
+fn script<'a, M: FullMemory>(
     id: Id,
     call: &mut Call<'a, M>,
     interpreter: &mut Interpreter,
@@ -302,7 +306,7 @@ fn compile(interpreter: &mut Interpreter, source: &Arc<Source>) -> Checked {
 
 /// Looks declared keys up, so that their pages are in DRAM when the script reads them. The command
 /// has no interpreter yet: one that waits for flash would keep it from others.
-fn warm<M: Memory>(call: &mut Call<'_, M>) -> Checked {
+fn warm<M: FullMemory>(call: &mut Call<'_, M>) -> Checked {
     let (keyspace, database) = (call.keyspace(), call.session.database);
     // A wrong number is refused once the script is known.
     let count = crate::number::integer(call.arguments[2]).unwrap_or(0).clamp(0, WARMED_MAX);
@@ -346,7 +350,7 @@ struct Runner<'a, 'w> {
 
 impl Runner<'_, '_> {
     /// Runs the script to its end.
-    fn run<M: Memory>(
+    fn run<M: FullMemory>(
         &mut self,
         memory: &mut M,
         interpreter: &mut Interpreter,
@@ -388,7 +392,7 @@ impl Runner<'_, '_> {
     }
 
     /// Returns the answer to a request of the script.
-    fn answer<M: Memory>(
+    fn answer<M: FullMemory>(
         &mut self,
         memory: &mut M,
         request: Request,
@@ -425,7 +429,7 @@ impl Runner<'_, '_> {
     }
 
     /// Wakes the commands that wait for a latch of this script, which is slow. They give up.
-    fn wake_waiting<M: Memory>(&self, memory: &mut M) {
+    fn wake_waiting<M: FullMemory>(&self, memory: &mut M) {
         limit_patience(memory, false);
         let held = memory.latches().map(|latches| latches.held().to_vec()).unwrap_or_default();
         held.into_iter().for_each(|latch| memory.wake(latch));
@@ -434,7 +438,7 @@ impl Runner<'_, '_> {
     }
 
     /// Runs a command of the script.
-    fn command<M: Memory>(
+    fn command<M: FullMemory>(
         &mut self,
         memory: &mut M,
         words: &[Vec<u8>],
@@ -495,7 +499,7 @@ impl Runner<'_, '_> {
 }
 
 /// Reads the parts of a reply that are on flash.
-fn fetch<M: Memory>(call: &mut Call<'_, M>) -> Checked {
+fn fetch<M: FullMemory>(call: &mut Call<'_, M>) -> Checked {
     let keyspace = call.keyspace();
     let most = call.state.settings().argument_bytes_max as u64;
     if call.reply.large_bytes() > most {
@@ -508,7 +512,7 @@ fn fetch<M: Memory>(call: &mut Call<'_, M>) -> Checked {
 }
 
 /// `SCRIPT`.
-pub(super) fn script_command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn script_command<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let subcommand = call.arguments[1].to_ascii_uppercase();
     match (subcommand.as_slice(), &call.arguments[2..]) {
         (b"LOAD", [text]) => {

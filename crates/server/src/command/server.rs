@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::DATABASES;
 
@@ -18,7 +18,7 @@ use crate::resp::Reply;
 /// The version of Redis that the commands follow.
 pub(super) const COMPATIBLE_VERSION: &str = "7.0.15";
 
-pub(super) fn flushdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn flushdb<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     check_mode(call)?;
     let database = call.session.database;
     clear(call, database);
@@ -26,7 +26,7 @@ pub(super) fn flushdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn flushall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn flushall<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     check_mode(call)?;
     for database in 0..DATABASES {
         clear(call, database);
@@ -35,7 +35,7 @@ pub(super) fn flushall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn clear<M: Memory>(call: &mut Call<'_, M>, database: usize) {
+fn clear<M: FullMemory>(call: &mut Call<'_, M>, database: usize) {
     let absent = absent(call, database, &[database]);
     call.keyspace().clear(call.memory, database);
     call.state.changed_all(database, &absent);
@@ -43,7 +43,7 @@ fn clear<M: Memory>(call: &mut Call<'_, M>, database: usize) {
 
 /// Returns the watched keys of `database` that exist in none of `databases`. Clearing or swapping
 /// does not change them.
-fn absent<M: Memory>(
+fn absent<M: FullMemory>(
     call: &mut Call<'_, M>,
     database: usize,
     databases: &[usize],
@@ -62,7 +62,7 @@ fn absent<M: Memory>(
 
 /// Checks the mode. `SYNC` and `ASYNC` act the same: keys are removed at once, their pages freed
 /// later.
-fn check_mode<M: Memory>(call: &Call<'_, M>) -> Outcome {
+fn check_mode<M: FullMemory>(call: &Call<'_, M>) -> Outcome {
     match call.arguments.len() {
         1 => Ok(()),
         2 if call.is(1, "SYNC") || call.is(1, "ASYNC") => Ok(()),
@@ -70,7 +70,7 @@ fn check_mode<M: Memory>(call: &Call<'_, M>) -> Outcome {
     }
 }
 
-pub(super) fn swapdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn swapdb<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     routing::refuse(call, "ERR SWAPDB is not allowed in cluster mode")?;
     let bad = |which: &str| format!("ERR invalid {which} DB index");
     let parse = |index: usize| crate::number::integer(call.arguments[index]);
@@ -89,7 +89,7 @@ pub(super) fn swapdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn time<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn time<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let now_ms = call.state.now_ms.get();
     call.reply.array(2);
     call.reply.bulk((now_ms / 1000).to_string().as_bytes());
@@ -98,7 +98,7 @@ pub(super) fn time<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Stops the server. It always saves durable data, so the modes act the same.
-pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn shutdown<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let modes = &call.arguments[1..];
     let names = |word: &str| modes.iter().any(|mode| mode.eq_ignore_ascii_case(word.as_bytes()));
     let known = ["SAVE", "NOSAVE", "NOW", "FORCE", "ABORT"];
@@ -121,20 +121,20 @@ pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 const NOTHING_KEPT: &str = "ERR nothing outlives this server: it runs with --durability none";
 
 /// Begins a save. With durability `none` there is nothing to save.
-fn ask_for_save<M: Memory>(call: &Call<'_, M>) -> Result<Lsn, super::Failure> {
+fn ask_for_save<M: FullMemory>(call: &Call<'_, M>) -> Result<Lsn, super::Failure> {
     let lsn = call.state.shared.storage.save().ok_or(NOTHING_KEPT)?;
     call.state.shared.save(lsn);
     Ok(lsn)
 }
 
-pub(super) fn save<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn save<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let lsn = ask_for_save(call)?;
     call.session.saved = call.session.saved.max(lsn);
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn bgsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn bgsave<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() == 3 && call.is(1, "TO") {
         return copy_to(call);
     }
@@ -148,7 +148,7 @@ pub(super) fn bgsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Begins a copy to a file. It holds all changes acknowledged before.
-fn copy_to<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn copy_to<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let path = std::str::from_utf8(call.arguments[2]).map_err(|_| "ERR the path is not UTF-8")?;
     let storage = &call.state.shared.storage;
     if storage.save().is_none() {
@@ -159,13 +159,13 @@ fn copy_to<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn lastsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn lastsave<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     call.reply.integer((call.state.shared.saved_ms.load(Ordering::SeqCst) / 1000) as i64);
     Ok(())
 }
 
 /// `FUNCTION LIST` and `FLUSH`. There are no functions.
-pub(super) fn function<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn function<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let options = &call.arguments[2..];
     let is_mode =
         |mode: &&[u8]| [&b"SYNC"[..], b"ASYNC"].iter().any(|word| mode.eq_ignore_ascii_case(word));
@@ -194,7 +194,7 @@ pub(super) fn function<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 #[expect(clippy::too_many_lines, reason = "an arm for each subcommand")]
-pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn command<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let Some(subcommand) = call.arguments.get(1) else {
         call.reply.array(TABLE.len());
         TABLE.iter().for_each(|spec| describe(call, spec));
@@ -269,7 +269,7 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Replies with the keys of the command that follows, each with its flags on request.
-fn keys_of<M: Memory>(call: &mut Call<'_, M>, with_flags: bool) -> Outcome {
+fn keys_of<M: FullMemory>(call: &mut Call<'_, M>, with_flags: bool) -> Outcome {
     let asked = &call.arguments[2..];
     let spec = find(asked[0]).filter(|spec| spec.takes(asked.len()));
     let spec = spec.ok_or("ERR Invalid command specified")?;
@@ -293,7 +293,7 @@ fn keys_of<M: Memory>(call: &mut Call<'_, M>, with_flags: bool) -> Outcome {
 }
 
 /// Describes a command for `COMMAND`.
-fn describe<M: Memory>(call: &mut Call<'_, M>, spec: &Spec) {
+fn describe<M: FullMemory>(call: &mut Call<'_, M>, spec: &Spec) {
     describe_one(call.reply, spec.name, spec.arity);
     let subcommands = spec.subcommands().unwrap_or_default();
     call.reply.array(subcommands.len());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Key, Kind};
 
 use super::building::Building;
@@ -15,7 +15,7 @@ const RANK_BYTES: usize = 16;
 /// Bytes of DRAM that a member of a result takes in addition to its name.
 const MEMBER_BYTES: usize = 64;
 
-pub(super) fn sadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sadd<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, members) = (call.key(1), &call.arguments[2..]);
     call.collection(&key, Kind::Set)?;
     let elements = members.iter().map(|member| call.element(member, member.to_vec()));
@@ -28,7 +28,7 @@ pub(super) fn sadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Adds a member. Returns true if it is new.
-fn add<M: Memory>(
+fn add<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: &mut Collection,
     member: &[u8],
@@ -40,7 +40,7 @@ fn add<M: Memory>(
     Ok(element.put(call.memory, set)?)
 }
 
-pub(super) fn srem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn srem<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, members) = (call.key(1), &call.arguments[2..]);
     let removed = call.edit_each(&key, Kind::Set, members.len(), |call, set, index| {
         Ok(set.remove(call.memory, members[index]).into())
@@ -49,13 +49,13 @@ pub(super) fn srem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn scard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn scard<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let count = call.length(call.arguments[1], Kind::Set)?;
     call.reply.integer(count as i64);
     Ok(())
 }
 
-pub(super) fn sismember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sismember<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, member) = (call.key(1), call.arguments[2]);
     let set = call.collection(&key, Kind::Set)?;
     let found = set.is_some_and(|set| set.find(call.memory, member).is_some());
@@ -63,7 +63,7 @@ pub(super) fn sismember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn smismember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn smismember<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, members) = (call.key(1), &call.arguments[2..]);
     let set = call.collection(&key, Kind::Set)?;
     call.visits(members.len() as u64)?;
@@ -78,7 +78,7 @@ pub(super) fn smismember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn smembers<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn smembers<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let set = call.collection(&key, Kind::Set)?;
     let count = set.as_ref().map_or(0, |set| set.len(call.memory));
@@ -91,7 +91,7 @@ pub(super) fn smembers<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     })
 }
 
-pub(super) fn srandmember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn srandmember<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() > 3 {
         return Err(SYNTAX.into());
     }
@@ -118,7 +118,7 @@ pub(super) fn srandmember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     })
 }
 
-pub(super) fn spop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn spop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() > 3 {
         return Err(SYNTAX.into());
     }
@@ -139,7 +139,7 @@ pub(super) fn spop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Replies with `count` random members of `all`, and removes them. If the reply finds no room, none
 /// is removed.
-fn pop_several<M: Memory>(
+fn pop_several<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     (count, all): (u64, u64),
@@ -174,14 +174,14 @@ fn pop_several<M: Memory>(
     })
 }
 
-fn pop_random<M: Memory>(call: &mut Call<'_, M>, set: &mut Collection) -> Option<Vec<u8>> {
+fn pop_random<M: FullMemory>(call: &mut Call<'_, M>, set: &mut Collection) -> Option<Vec<u8>> {
     let count = set.len(call.memory);
     let member = set.at(call.memory, call.state.random() % count.max(1))?;
     set.remove(call.memory, &member);
     Some(member)
 }
 
-pub(super) fn smove<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn smove<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (from, to, member) = (call.key(1), call.key(2), call.arguments[3]);
     let source = call.collection(&from, Kind::Set)?;
     let Some(source) = source else {
@@ -199,7 +199,7 @@ pub(super) fn smove<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn sscan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sscan<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     call.scan_elements(Kind::Set, 1, |member| member, |call, member| call.reply.bulk(member))
 }
 
@@ -211,27 +211,27 @@ enum Operation {
     Diff,
 }
 
-pub(super) fn sinter<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sinter<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply_result(call, Operation::Inter)
 }
 
-pub(super) fn sunion<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sunion<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply_result(call, Operation::Union)
 }
 
-pub(super) fn sdiff<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sdiff<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply_result(call, Operation::Diff)
 }
 
-pub(super) fn sinterstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sinterstore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     store_result(call, Operation::Inter)
 }
 
-pub(super) fn sunionstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sunionstore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     store_result(call, Operation::Union)
 }
 
-pub(super) fn sdiffstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sdiffstore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     store_result(call, Operation::Diff)
 }
 
@@ -243,7 +243,7 @@ struct Members {
 }
 
 impl Members {
-    fn add<M: Memory>(&mut self, call: &Call<'_, M>, name: &[u8]) -> Outcome {
+    fn add<M: FullMemory>(&mut self, call: &Call<'_, M>, name: &[u8]) -> Outcome {
         self.bytes += name.len() + MEMBER_BYTES;
         if self.bytes > call.state.settings().argument_bytes_max {
             return Err(LONG_REPLY.into());
@@ -254,7 +254,7 @@ impl Members {
 }
 
 /// The sets of these keys. A missing one is `None`.
-fn sets<M: Memory>(
+fn sets<M: FullMemory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
 ) -> Result<Vec<Option<Collection>>, Stop> {
@@ -267,7 +267,7 @@ fn sets<M: Memory>(
 }
 
 /// Passes the members of the result of an operation to `each`, until it returns false.
-fn each_in_result<M: Memory>(
+fn each_in_result<M: FullMemory>(
     call: &mut Call<'_, M>,
     operation: Operation,
     keys: &[&[u8]],
@@ -307,7 +307,7 @@ fn each_in_result<M: Memory>(
 
 /// Passes the members of a set that are in all of the others, or in none of them, to `each`, until
 /// it returns false.
-fn pass<M: Memory>(
+fn pass<M: FullMemory>(
     call: &mut Call<'_, M>,
     (set, others, in_all): (&Collection, &[Option<Collection>], bool),
     mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Stop>,
@@ -332,7 +332,7 @@ fn pass<M: Memory>(
     Ok(())
 }
 
-fn reply_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation) -> Outcome {
+fn reply_result<M: FullMemory>(call: &mut Call<'_, M>, operation: Operation) -> Outcome {
     let mut members = Members::default();
     each_in_result(call, operation, &call.arguments[1..], |call, member| {
         members.add(call, member)?;
@@ -348,7 +348,7 @@ fn reply_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation) -> Outc
     Ok(())
 }
 
-fn store_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation) -> Outcome {
+fn store_result<M: FullMemory>(call: &mut Call<'_, M>, operation: Operation) -> Outcome {
     let to = call.key(1);
     let mut building = Building::new(call, &to, Kind::Set);
     each_in_result(call, operation, &call.arguments[2..], |call, member| {
@@ -361,7 +361,7 @@ fn store_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation) -> Outc
     Ok(())
 }
 
-pub(super) fn sintercard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sintercard<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (keys, rest) = super::arguments::counted_keys(call.arguments, 1)?;
     let most = super::arguments::limit_option(call.arguments, rest)?;
     let mut count = 0u64;

@@ -1,6 +1,6 @@
 //! `SLOWLOG` and `LATENCY`: slow commands.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::{Call, Outcome, SYNTAX, counted_names};
 use crate::number::integer;
@@ -9,7 +9,7 @@ use crate::slow::Slow;
 /// The event of spikes. All commands share one event.
 const EVENT: &str = "command";
 
-pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn slowlog<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let count = call.arguments.len();
     if call.is(1, "LEN") && count == 2 {
         let kept = call.state.shared.slow.log().len();
@@ -43,7 +43,7 @@ pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 #[expect(clippy::too_many_lines, reason = "an arm for each subcommand")]
-pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn latency<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let names = &call.arguments[2..];
     if call.is(1, "LATEST") && names.is_empty() {
         let spikes = call.state.shared.slow.spikes();

@@ -1,6 +1,6 @@
 //! Unions, intersections and differences of sorted sets.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::building::Building;
@@ -46,7 +46,7 @@ struct Options<'a> {
 }
 
 /// Returns the keys after their number at `index`, and the index after them.
-fn input_keys<'a, M: Memory>(
+fn input_keys<'a, M: FullMemory>(
     call: &Call<'a, M>,
     index: usize,
     name: &str,
@@ -59,7 +59,7 @@ fn input_keys<'a, M: Memory>(
     Ok((call.arguments.get(index + 1..end).ok_or(SYNTAX)?, end))
 }
 
-fn parse<'a, M: Memory>(
+fn parse<'a, M: FullMemory>(
     call: &Call<'a, M>,
     index: usize,
     operation: Operation,
@@ -120,7 +120,7 @@ impl Source {
         if score.is_nan() { 0.0 } else { score }
     }
 
-    fn score<M: Memory>(&self, call: &mut Call<'_, M>, member: &[u8]) -> Option<f64> {
+    fn score<M: FullMemory>(&self, call: &mut Call<'_, M>, member: &[u8]) -> Option<f64> {
         let score = match self.collection.kind {
             Kind::SortedSet => score_of(call, &self.collection, member)?,
             _ => self.collection.find(call.memory, member).map(|_| 1.0)?,
@@ -129,7 +129,7 @@ impl Source {
     }
 }
 
-fn sources<M: Memory>(
+fn sources<M: FullMemory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
     weights: &[f64],
@@ -154,7 +154,7 @@ fn sources<M: Memory>(
 }
 
 /// Calls `each` with the elements of a source.
-fn pass<M: Memory>(
+fn pass<M: FullMemory>(
     call: &mut Call<'_, M>,
     source: &Source,
     mut each: impl FnMut(&mut Call<'_, M>, &[u8]) -> Result<bool, Stop>,
@@ -178,7 +178,7 @@ fn pass<M: Memory>(
 }
 
 /// Passes the members of the result of an operation to `each` with their scores, in no order.
-fn each_in_result<M: Memory>(
+fn each_in_result<M: FullMemory>(
     call: &mut Call<'_, M>,
     operation: Operation,
     options: &Options<'_>,
@@ -214,7 +214,11 @@ fn each_in_result<M: Memory>(
     Ok(())
 }
 
-fn reply_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation, name: &str) -> Outcome {
+fn reply_result<M: FullMemory>(
+    call: &mut Call<'_, M>,
+    operation: Operation,
+    name: &str,
+) -> Outcome {
     let options = parse(call, 1, operation, name)?;
     let (mut elements, mut bytes) = (Vec::new(), 0);
     each_in_result(call, operation, &options, |call, (score, member)| {
@@ -238,7 +242,11 @@ fn reply_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation, name: &
     Ok(())
 }
 
-fn store_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation, name: &str) -> Outcome {
+fn store_result<M: FullMemory>(
+    call: &mut Call<'_, M>,
+    operation: Operation,
+    name: &str,
+) -> Outcome {
     let options = parse(call, 2, operation, name)?;
     let to = call.key(1);
     let mut building = Building::new(call, &to, Kind::SortedSet);
@@ -252,31 +260,31 @@ fn store_result<M: Memory>(call: &mut Call<'_, M>, operation: Operation, name: &
     Ok(())
 }
 
-pub(super) fn zunion<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zunion<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply_result(call, Operation::Union, "zunion")
 }
 
-pub(super) fn zinter<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zinter<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply_result(call, Operation::Inter, "zinter")
 }
 
-pub(super) fn zdiff<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zdiff<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply_result(call, Operation::Diff, "zdiff")
 }
 
-pub(super) fn zunionstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zunionstore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     store_result(call, Operation::Union, "zunionstore")
 }
 
-pub(super) fn zinterstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zinterstore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     store_result(call, Operation::Inter, "zinterstore")
 }
 
-pub(super) fn zdiffstore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zdiffstore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     store_result(call, Operation::Diff, "zdiffstore")
 }
 
-pub(super) fn zintercard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zintercard<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (keys, rest) = input_keys(call, 1, "zintercard")?;
     let most = super::arguments::limit_option(call.arguments, rest)?;
     let sources = sources(call, keys, &vec![1.0; keys.len()])?;

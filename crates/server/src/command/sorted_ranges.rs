@@ -1,6 +1,6 @@
 //! Ranges of sorted sets: by rank, by score and by member.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Kind, Score};
 
 use super::arguments::indices;
@@ -69,7 +69,7 @@ impl<'a> Bound<'a> {
 
 impl Range<'_> {
     /// The rank of the least element of the range, and the number of elements, without the limit.
-    fn ranks<M: Memory>(&self, call: &mut Call<'_, M>, set: &Collection) -> (u64, u64) {
+    fn ranks<M: FullMemory>(&self, call: &mut Call<'_, M>, set: &Collection) -> (u64, u64) {
         let count = set.len(call.memory);
         if let (Bound::Rank(start), Bound::Rank(end)) = (self.least, self.greatest) {
             let (from, length) = indices(start, end, count);
@@ -84,7 +84,7 @@ impl Range<'_> {
     }
 
     /// As [`ranks`](Range::ranks), within the limit.
-    fn limited<M: Memory>(&self, call: &mut Call<'_, M>, set: &Collection) -> (u64, u64) {
+    fn limited<M: FullMemory>(&self, call: &mut Call<'_, M>, set: &Collection) -> (u64, u64) {
         let (from, count) = self.ranks(call, set);
         let Some((skipped, most)) = self.limit else { return (from, count) };
         let Ok(skipped) = u64::try_from(skipped) else { return (from, 0) };
@@ -99,7 +99,7 @@ impl Range<'_> {
 
 /// Number of elements before a bound. `after` counts elements at the bound as before it, if they
 /// are in the range.
-fn rank_at<M: Memory>(
+fn rank_at<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: &Collection,
     bound: Bound<'_>,
@@ -133,7 +133,7 @@ fn rank_at<M: Memory>(
 
 /// Number of elements whose members are before a bound, in a set with several scores. If these do
 /// not sort the members, the result is not defined. `with_equal` counts the bound itself.
-fn rank_of_member<M: Memory>(
+fn rank_of_member<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: &Collection,
     (bound, with_equal): (&[u8], bool),
@@ -152,7 +152,7 @@ fn rank_of_member<M: Memory>(
 }
 
 /// Parses the bounds at `index` and after, and then options.
-fn parse<'a, M: Memory>(
+fn parse<'a, M: FullMemory>(
     call: &Call<'a, M>,
     index: usize,
     form: (Option<By>, Option<bool>),
@@ -198,7 +198,7 @@ fn parse<'a, M: Memory>(
     Ok(Range { reverse, least, greatest, limit, with_scores })
 }
 
-fn reply<M: Memory>(call: &mut Call<'_, M>, form: (Option<By>, Option<bool>)) -> Outcome {
+fn reply<M: FullMemory>(call: &mut Call<'_, M>, form: (Option<By>, Option<bool>)) -> Outcome {
     let range = parse(call, 2, form, false)?;
     let key = call.key(1);
     let Some(set) = call.collection(&key, Kind::SortedSet)? else {
@@ -218,39 +218,39 @@ fn reply<M: Memory>(call: &mut Call<'_, M>, form: (Option<By>, Option<bool>)) ->
     }
 }
 
-pub(super) fn zrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrange<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply(call, (None, None))
 }
 
-pub(super) fn zrevrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrevrange<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply(call, (Some(By::Rank), Some(true)))
 }
 
-pub(super) fn zrangebyscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrangebyscore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply(call, (Some(By::Score), Some(false)))
 }
 
-pub(super) fn zrevrangebyscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrevrangebyscore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply(call, (Some(By::Score), Some(true)))
 }
 
-pub(super) fn zrangebylex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrangebylex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply(call, (Some(By::Member), Some(false)))
 }
 
-pub(super) fn zrevrangebylex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrevrangebylex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     reply(call, (Some(By::Member), Some(true)))
 }
 
-pub(super) fn zcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zcount<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     count(call, By::Score)
 }
 
-pub(super) fn zlexcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zlexcount<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     count(call, By::Member)
 }
 
-fn count<M: Memory>(call: &mut Call<'_, M>, by: By) -> Outcome {
+fn count<M: FullMemory>(call: &mut Call<'_, M>, by: By) -> Outcome {
     let range = parse(call, 2, (Some(by), Some(false)), true)?;
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
@@ -259,19 +259,19 @@ fn count<M: Memory>(call: &mut Call<'_, M>, by: By) -> Outcome {
     Ok(())
 }
 
-pub(super) fn zremrangebyrank<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zremrangebyrank<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     remove(call, By::Rank)
 }
 
-pub(super) fn zremrangebyscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zremrangebyscore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     remove(call, By::Score)
 }
 
-pub(super) fn zremrangebylex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zremrangebylex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     remove(call, By::Member)
 }
 
-fn remove<M: Memory>(call: &mut Call<'_, M>, by: By) -> Outcome {
+fn remove<M: FullMemory>(call: &mut Call<'_, M>, by: By) -> Outcome {
     let range = parse(call, 2, (Some(by), Some(false)), true)?;
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
@@ -284,7 +284,7 @@ fn remove<M: Memory>(call: &mut Call<'_, M>, by: By) -> Outcome {
     Ok(())
 }
 
-pub(super) fn zrangestore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrangestore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let range = parse(call, 3, (None, None), true)?;
     let (to, from) = (call.key(1), call.key(2));
     let mut building = Building::new(call, &to, Kind::SortedSet);

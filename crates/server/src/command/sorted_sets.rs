@@ -1,6 +1,6 @@
 //! Commands on sorted sets: scores of members, and removal of members.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Kind, MEMBER_BYTES_MAX, Score};
 
 use super::removing::Several;
@@ -63,7 +63,7 @@ enum Added {
     New(f64),
 }
 
-pub(super) fn zadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zadd<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut options, mut index) = (AddOptions::default(), 2);
     let names = ["NX", "XX", "GT", "LT", "CH", "INCR"];
     while index < call.arguments.len() && options.read(call.arguments[index], &names) {
@@ -96,7 +96,7 @@ pub(super) fn zadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Adds members with scores to the sorted set of the first key, and replies with their number.
-pub(super) fn add_all<M: Memory>(
+pub(super) fn add_all<M: FullMemory>(
     call: &mut Call<'_, M>,
     options: AddOptions,
     members: &[(f64, &[u8])],
@@ -123,7 +123,7 @@ pub(super) fn check_member(member: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn add<M: Memory>(
+fn add<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: &mut Collection,
     options: AddOptions,
@@ -156,7 +156,7 @@ fn add<M: Memory>(
 }
 
 /// Returns the score of a member.
-pub(super) fn score_of<M: Memory>(
+pub(super) fn score_of<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: &Collection,
     member: &[u8],
@@ -164,7 +164,7 @@ pub(super) fn score_of<M: Memory>(
     set.find_member(call.memory, member).map(|element| Score::split(&element).0)
 }
 
-pub(super) fn zincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zincrby<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, member) = (call.key(1), call.arguments[3]);
     let by = number::float(call.arguments[2]).ok_or(NOT_FLOAT)?;
     check_member(member)?;
@@ -177,7 +177,7 @@ pub(super) fn zincrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn zrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrem<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, members) = (call.key(1), &call.arguments[2..]);
     let removed = call.edit_each(&key, Kind::SortedSet, members.len(), |call, set, index| {
         Ok(set.remove_member(call.memory, members[index]).into())
@@ -186,13 +186,13 @@ pub(super) fn zrem<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn zcard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zcard<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let count = call.length(call.arguments[1], Kind::SortedSet)?;
     call.reply.integer(count as i64);
     Ok(())
 }
 
-pub(super) fn zscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zscore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
     let score = set.and_then(|set| score_of(call, &set, call.arguments[2]));
@@ -200,7 +200,7 @@ pub(super) fn zscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn zmscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zmscore<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, members) = (call.key(1), &call.arguments[2..]);
     let set = call.collection(&key, Kind::SortedSet)?;
     call.visits(members.len() as u64)?;
@@ -215,22 +215,22 @@ pub(super) fn zmscore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn reply_score<M: Memory>(call: &mut Call<'_, M>, score: Option<f64>) {
+fn reply_score<M: FullMemory>(call: &mut Call<'_, M>, score: Option<f64>) {
     match score {
         Some(score) => call.reply.double(score),
         None => call.reply.null(),
     }
 }
 
-pub(super) fn zrank<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrank<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     rank(call, false)
 }
 
-pub(super) fn zrevrank<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrevrank<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     rank(call, true)
 }
 
-fn rank<M: Memory>(call: &mut Call<'_, M>, reverse: bool) -> Outcome {
+fn rank<M: FullMemory>(call: &mut Call<'_, M>, reverse: bool) -> Outcome {
     let key = call.key(1);
     let set = call.collection(&key, Kind::SortedSet)?;
     let found = set.and_then(|set| {
@@ -245,7 +245,7 @@ fn rank<M: Memory>(call: &mut Call<'_, M>, reverse: bool) -> Outcome {
     Ok(())
 }
 
-pub(super) fn zscan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zscan<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     call.scan_elements(
         Kind::SortedSet,
         2,
@@ -258,7 +258,7 @@ pub(super) fn zscan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     )
 }
 
-pub(super) fn zrandmember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zrandmember<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.arguments.len() == 2 {
         let key = call.key(1);
         let mut found = None;
@@ -294,16 +294,20 @@ pub(super) fn zrandmember<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Begins a reply of elements. In RESP3 a member and its score are a pair.
-pub(super) fn begin_elements<M: Memory>(call: &mut Call<'_, M>, count: u64, with_scores: bool) {
+pub(super) fn begin_elements<M: FullMemory>(call: &mut Call<'_, M>, count: u64, with_scores: bool) {
     let flat = with_scores && call.reply.protocol == Protocol::Two;
     call.reply.array(count as usize * (1 + usize::from(flat)));
 }
 
-pub(super) fn reply_element<M: Memory>(call: &mut Call<'_, M>, element: &[u8], with_scores: bool) {
+pub(super) fn reply_element<M: FullMemory>(
+    call: &mut Call<'_, M>,
+    element: &[u8],
+    with_scores: bool,
+) {
     reply_member(call, Score::split(element), with_scores);
 }
 
-pub(super) fn reply_member<M: Memory>(
+pub(super) fn reply_member<M: FullMemory>(
     call: &mut Call<'_, M>,
     (score, member): (f64, &[u8]),
     with_scores: bool,
@@ -324,15 +328,15 @@ pub(super) enum End {
     Greatest,
 }
 
-pub(super) fn zpopmin<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zpopmin<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_counted(call, End::Least)
 }
 
-pub(super) fn zpopmax<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zpopmax<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     pop_counted(call, End::Greatest)
 }
 
-fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
+fn pop_counted<M: FullMemory>(call: &mut Call<'_, M>, end: End) -> Outcome {
     if call.arguments.len() > 3 {
         return Err(SYNTAX.into());
     }
@@ -351,7 +355,7 @@ fn pop_counted<M: Memory>(call: &mut Call<'_, M>, end: End) -> Outcome {
 }
 
 /// Removes the member at a rank. Returns false if there is none.
-pub(super) fn remove_at<M: Memory>(
+pub(super) fn remove_at<M: FullMemory>(
     call: &mut Call<'_, M>,
     set: &mut Collection,
     rank: u64,
@@ -363,7 +367,7 @@ pub(super) fn remove_at<M: Memory>(
 
 /// Calls `reply` with `count` members, which are there, and removes them. If the reply finds no
 /// room, none is removed.
-pub(super) fn pop<M: Memory>(
+pub(super) fn pop<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &[u8],
     end: End,
@@ -388,7 +392,7 @@ pub(super) fn pop<M: Memory>(
     })
 }
 
-pub(super) fn zmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn zmpop<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let Several { keys, end, count } = several(call, 1)?;
     if !pop_first(call, keys, end, count)? {
         call.reply.null_array();
@@ -397,7 +401,7 @@ pub(super) fn zmpop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Parses the number of keys at `index`, the keys, `MIN` or `MAX`, and `COUNT`.
-pub(super) fn several<'a, M: Memory>(
+pub(super) fn several<'a, M: FullMemory>(
     call: &Call<'a, M>,
     index: usize,
 ) -> Result<Several<'a, End>, Failure> {
@@ -410,7 +414,7 @@ pub(super) fn several<'a, M: Memory>(
 
 /// Pops from the first key that has members, and replies with its name and them. Returns false if
 /// none has.
-pub(super) fn pop_first<M: Memory>(
+pub(super) fn pop_first<M: FullMemory>(
     call: &mut Call<'_, M>,
     keys: &[&[u8]],
     end: End,

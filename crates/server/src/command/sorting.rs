@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Field, Key, Kind, Score};
 
 use super::building::Building;
@@ -37,7 +37,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse<M: Memory>(call: &Call<'a, M>, may_store: bool) -> Result<Options<'a>, Failure> {
+    fn parse<M: FullMemory>(call: &Call<'a, M>, may_store: bool) -> Result<Options<'a>, Failure> {
         // The keys follow from the elements, so no rule on keys can be checked before.
         let command = if may_store { Id::Sort } else { Id::SortRo } as usize;
         let is_limited = call.session.user.as_ref().is_none_or(|account| {
@@ -142,7 +142,7 @@ fn score(text: &[u8]) -> Option<f64> {
     number::float(text).filter(|score| is_word || score.is_finite())
 }
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Returns the value that a pattern stands for; `None` if there is none, or it is of another
     /// kind.
     fn look_up(&mut self, pattern: &[u8], element: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
@@ -186,7 +186,7 @@ impl<M: Memory> Call<'_, M> {
 }
 
 /// Returns the elements of the result.
-fn sort<M: Memory>(
+fn sort<M: FullMemory>(
     call: &mut Call<'_, M>,
     options: &Options<'_>,
     collection: &Collection,
@@ -234,7 +234,7 @@ fn sort<M: Memory>(
 }
 
 /// Returns what an element is compared by.
-fn by_of<M: Memory>(
+fn by_of<M: FullMemory>(
     call: &mut Call<'_, M>,
     options: &Options<'_>,
     element: &[u8],
@@ -255,15 +255,15 @@ fn by_of<M: Memory>(
     Ok(By::Score(score(&value).ok_or(NOT_SCORE)? + 0.0))
 }
 
-pub(super) fn sort_and_store<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sort_and_store<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     run(call, true)
 }
 
-pub(super) fn sort_ro<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn sort_ro<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     run(call, false)
 }
 
-fn run<M: Memory>(call: &mut Call<'_, M>, may_store: bool) -> Outcome {
+fn run<M: FullMemory>(call: &mut Call<'_, M>, may_store: bool) -> Outcome {
     let mut options = Options::parse(call, may_store)?;
     let collection = call.sorted()?;
     let is_set = collection.as_ref().is_some_and(|of| of.kind == Kind::Set);
@@ -285,7 +285,7 @@ fn run<M: Memory>(call: &mut Call<'_, M>, may_store: bool) -> Outcome {
     }
 }
 
-fn reply<M: Memory>(
+fn reply<M: FullMemory>(
     call: &mut Call<'_, M>,
     options: &Options<'_>,
     elements: &[Vec<u8>],
@@ -303,7 +303,7 @@ fn reply<M: Memory>(
     Ok(())
 }
 
-fn store<M: Memory>(
+fn store<M: FullMemory>(
     call: &mut Call<'_, M>,
     options: &Options<'_>,
     elements: &[Vec<u8>],

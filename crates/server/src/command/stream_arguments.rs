@@ -1,6 +1,6 @@
 //! Arguments of the commands on streams: ids, ends of ranges, and how a stream is trimmed.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, EntryId};
 
 use super::{Call, Failure, NOT_INTEGER, SYNTAX};
@@ -119,7 +119,7 @@ pub(super) struct Trim {
 impl Trim {
     /// Number of entries to remove from the start of a stream. `new` is the id of an entry that is
     /// still to come.
-    pub(super) fn excess<M: Memory>(
+    pub(super) fn excess<M: FullMemory>(
         &self,
         memory: &mut M,
         stream: &Collection,
@@ -153,7 +153,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Parses the options, and of `XADD` the id.
-    pub(super) fn parse<M: Memory>(call: &Call<'_, M>, adds: bool) -> Result<Changes, Failure> {
+    pub(super) fn parse<M: FullMemory>(call: &Call<'_, M>, adds: bool) -> Result<Changes, Failure> {
         let arguments = call.arguments;
         let (mut id, mut makes_stream, mut bound, mut is_coarse, mut limit) =
             (NewId::Automatic, true, None, false, None);
@@ -195,7 +195,11 @@ impl Changes {
     }
 }
 
-fn not_negative<M: Memory>(call: &Call<'_, M>, index: usize, name: &str) -> Result<u64, Failure> {
+fn not_negative<M: FullMemory>(
+    call: &Call<'_, M>,
+    index: usize,
+    name: &str,
+) -> Result<u64, Failure> {
     let given = call.integer(index)?;
     u64::try_from(given).map_err(|_| format!("ERR The {name} argument must be >= 0.").into())
 }
@@ -215,7 +219,10 @@ fn trim(
 }
 
 /// Parses `COUNT number` pairs from `index` on. A negative number is 0.
-pub(super) fn count<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<Option<u64>, Failure> {
+pub(super) fn count<M: FullMemory>(
+    call: &Call<'_, M>,
+    index: usize,
+) -> Result<Option<u64>, Failure> {
     let (pairs, odd) = call.arguments.get(index..).unwrap_or_default().as_chunks::<2>();
     let mut count = None;
     for [word, number] in pairs {

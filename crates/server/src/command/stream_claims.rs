@@ -1,6 +1,6 @@
 //! `XPENDING`, `XCLAIM` and `XAUTOCLAIM`: entries that were delivered and not acknowledged.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, Consumer, EntryId, Group, Key, Pending};
 
 use super::stream_arguments::{range_end, range_start, strict_id};
@@ -14,7 +14,7 @@ const CLAIMED_MAX: u64 = 16_384;
 /// Pending entries that `XAUTOCLAIM` looks at for each that it may claim.
 const LOOKED_AT: u64 = 10;
 
-pub(super) fn xpending<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xpending<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let range = Range::parse(call)?;
     let key = call.key(1);
     let name = call.arguments[2];
@@ -35,7 +35,7 @@ struct Range<'a> {
 }
 
 impl<'a> Range<'a> {
-    fn parse<M: Memory>(call: &Call<'a, M>) -> Result<Option<Range<'a>>, Failure> {
+    fn parse<M: FullMemory>(call: &Call<'a, M>) -> Result<Option<Range<'a>>, Failure> {
         let count = call.arguments.len();
         if count == 3 {
             return Ok(None);
@@ -61,7 +61,10 @@ impl<'a> Range<'a> {
 
 /// Replies with the number of pending entries of a group, their first and last ids, and the
 /// consumers that have some.
-fn summary<M: Memory>(call: &mut Call<'_, M>, (stream, group): (&Collection, &Group)) -> Outcome {
+fn summary<M: FullMemory>(
+    call: &mut Call<'_, M>,
+    (stream, group): (&Collection, &Group),
+) -> Outcome {
     let count = stream.pending_count(call.memory, group, None);
     call.reply.array(4);
     call.reply.integer(count as i64);
@@ -95,7 +98,7 @@ fn summary<M: Memory>(call: &mut Call<'_, M>, (stream, group): (&Collection, &Gr
 }
 
 /// Calls `each` with the pending entries of a group or a consumer from rank `from` to before `to`.
-pub(super) fn each_pending<M: Memory>(
+pub(super) fn each_pending<M: FullMemory>(
     call: &mut Call<'_, M>,
     (stream, group, consumer): (&Collection, &Group, Option<&Consumer>),
     (from, to): (u64, u64),
@@ -123,7 +126,7 @@ pub(super) fn each_pending<M: Memory>(
 pub(super) struct Names(Option<(u64, Vec<u8>)>);
 
 impl Names {
-    pub(super) fn reply<M: Memory>(
+    pub(super) fn reply<M: FullMemory>(
         &mut self,
         call: &mut Call<'_, M>,
         (stream, group): (&Collection, &Group),
@@ -137,7 +140,7 @@ impl Names {
 }
 
 /// Replies with the pending entries of a range.
-fn list<M: Memory>(
+fn list<M: FullMemory>(
     call: &mut Call<'_, M>,
     (stream, group): (&Collection, &Group),
     range: &Range<'_>,
@@ -214,7 +217,7 @@ enum Claimed {
 
 impl Claim<'_> {
     /// Claims an entry. `pending` is its pending entry.
-    fn apply<M: Memory>(
+    fn apply<M: FullMemory>(
         &self,
         call: &mut Call<'_, M>,
         key: &Key<'_>,
@@ -246,7 +249,12 @@ impl Claim<'_> {
     }
 
     /// Replies with entries that were claimed.
-    fn reply<M: Memory>(&self, call: &mut Call<'_, M>, key: &Key<'_>, ids: &[EntryId]) -> Outcome {
+    fn reply<M: FullMemory>(
+        &self,
+        call: &mut Call<'_, M>,
+        key: &Key<'_>,
+        ids: &[EntryId],
+    ) -> Outcome {
         call.reply.array(ids.len());
         if self.only_ids {
             ids.iter().for_each(|id| call.reply_id(*id));
@@ -265,7 +273,7 @@ impl Claim<'_> {
     }
 }
 
-pub(super) fn xclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xclaim<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name) = (call.key(1), call.arguments[2]);
     if call.group(&key, name)?.is_none() {
         return Err(no_group(key.bytes, name));
@@ -313,7 +321,9 @@ pub(super) fn xclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Parses the arguments of `XCLAIM` from the consumer on: the ids, then the options.
-fn parse_claim<'a, M: Memory>(call: &Call<'a, M>) -> Result<(Claim<'a>, Vec<EntryId>), Failure> {
+fn parse_claim<'a, M: FullMemory>(
+    call: &Call<'a, M>,
+) -> Result<(Claim<'a>, Vec<EntryId>), Failure> {
     let arguments = call.arguments;
     let min_idle =
         integer_or(arguments[4], "ERR Invalid min-idle-time argument for XCLAIM")?.max(0);
@@ -372,7 +382,7 @@ fn parse_claim<'a, M: Memory>(call: &Call<'a, M>) -> Result<(Claim<'a>, Vec<Entr
     Ok((claim, ids))
 }
 
-pub(super) fn xautoclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xautoclaim<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (claim, start, most) = parse_autoclaim(call)?;
     let key = call.key(1);
     let found = call.group(&key, claim.group)?;
@@ -433,7 +443,7 @@ pub(super) fn xautoclaim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Parses the arguments of `XAUTOCLAIM` from the consumer on: also the first id, and the number of
 /// entries to claim.
-fn parse_autoclaim<'a, M: Memory>(
+fn parse_autoclaim<'a, M: FullMemory>(
     call: &Call<'a, M>,
 ) -> Result<(Claim<'a>, EntryId, u64), Failure> {
     const BAD_COUNT: &str = "ERR COUNT must be > 0";

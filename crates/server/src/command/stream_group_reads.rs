@@ -1,6 +1,6 @@
 //! `XREADGROUP`: delivers the entries of streams to the consumers of a group.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, EntryId, Group, Key, Kind, Pending};
 
 use super::blocking::{Waits, wait_for_entries};
@@ -25,7 +25,7 @@ enum From {
     After(EntryId),
 }
 
-pub(super) fn xreadgroup<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xreadgroup<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (read, reader) = Read::parse(call, true)?;
     let reader = reader.ok_or("ERR Missing GROUP option for XREADGROUP")?;
     let Some(ms) = read.block_ms else {
@@ -51,7 +51,7 @@ fn again(read: &Read<'_>, reader: Reader<'_>) -> Vec<Vec<u8>> {
 }
 
 /// Returns a stream and the reader's group.
-fn group_of<M: Memory>(
+fn group_of<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     reader: Reader<'_>,
@@ -81,7 +81,7 @@ fn group_of<M: Memory>(
 }
 
 /// Replies with entries of the streams that have some. Returns false if none has.
-fn serve<M: Memory>(
+fn serve<M: FullMemory>(
     call: &mut Call<'_, M>,
     read: &Read<'_>,
     reader: Reader<'_>,
@@ -141,14 +141,14 @@ fn serve<M: Memory>(
 }
 
 /// The rank of the first entry that a group has not read, and the number of them.
-fn new_of<M: Memory>(call: &mut Call<'_, M>, stream: &Collection, group: &Group) -> (u64, u64) {
+fn new_of<M: FullMemory>(call: &mut Call<'_, M>, stream: &Collection, group: &Group) -> (u64, u64) {
     let Some(next) = group.last.next() else { return (0, 0) };
     let rank = stream.rank_of(call.memory, &next.to_bytes());
     (rank, stream.len(call.memory).saturating_sub(rank))
 }
 
 /// Replies with `count` entries that the group has not read, which are now pending.
-fn deliver<M: Memory>(
+fn deliver<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     reader: Reader<'_>,
@@ -167,7 +167,7 @@ fn deliver<M: Memory>(
 }
 
 /// Makes at most `count` entries that the group has not read pending, at least one. Returns them.
-fn deliver_some<M: Memory>(
+fn deliver_some<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     reader: Reader<'_>,
@@ -199,7 +199,7 @@ fn deliver_some<M: Memory>(
 }
 
 /// Replies with the pending entries of the consumer after an id.
-fn history<M: Memory>(
+fn history<M: FullMemory>(
     call: &mut Call<'_, M>,
     key: &Key<'_>,
     reader: Reader<'_>,

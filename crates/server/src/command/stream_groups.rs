@@ -1,6 +1,6 @@
 //! `XGROUP` and `XACK`, and what commands on the consumer groups of streams share.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{
     Collection, Consumer, EntryId, Full, Group, Key, Kind, NAME_BYTES_MAX, StreamState,
 };
@@ -27,7 +27,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn of<M: Memory>(memory: &mut M, stream: &Collection) -> Progress {
+    pub(super) fn of<M: FullMemory>(memory: &mut M, stream: &Collection) -> Progress {
         let first = stream.at(memory, 0).map_or(EntryId::default(), |first| EntryId::of(&first));
         Progress { state: stream.stream_state(), length: stream.len(memory), first }
     }
@@ -96,7 +96,7 @@ pub(super) fn check_name(name: &[u8]) -> Outcome {
     Ok(())
 }
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Returns a stream and its group of this name.
     pub(super) fn group(
         &mut self,
@@ -187,7 +187,7 @@ impl<M: Memory> Call<'_, M> {
     }
 }
 
-pub(super) fn xgroup<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xgroup<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let subcommand = call.arguments[1].to_ascii_uppercase();
     let count = call.arguments.len();
     let mut options = Options::default();
@@ -224,14 +224,14 @@ pub(super) fn no_group_of(key: &[u8], group: &[u8]) -> Stop {
 }
 
 /// The error for a subcommand that does not exist or has other arguments.
-pub(super) fn unknown<M: Memory>(call: &Call<'_, M>) -> Failure {
+pub(super) fn unknown<M: FullMemory>(call: &Call<'_, M>) -> Failure {
     let command = text_of(call.arguments[0]).to_uppercase();
     let name = text_of(call.arguments[1]);
     format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try {command} HELP.")
         .into()
 }
 
-fn help<M: Memory>(call: &mut Call<'_, M>) {
+fn help<M: FullMemory>(call: &mut Call<'_, M>) {
     const LINES: [&str; 17] = [
         "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CREATE <key> <groupname> <id|$> [option]",
@@ -262,7 +262,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse<M: Memory>(call: &Call<'_, M>, subcommand: &[u8]) -> Result<Options, Failure> {
+    fn parse<M: FullMemory>(call: &Call<'_, M>, subcommand: &[u8]) -> Result<Options, Failure> {
         const NEGATIVE: &str = "ERR value for ENTRIESREAD must be positive or -1";
         let mut options = Options::default();
         let (creates, sets) = (subcommand == b"CREATE", subcommand == b"SETID");
@@ -289,7 +289,7 @@ impl Options {
     }
 }
 
-fn create<M: Memory>(call: &mut Call<'_, M>, options: &Options) -> Outcome {
+fn create<M: FullMemory>(call: &mut Call<'_, M>, options: &Options) -> Outcome {
     const BUSY: &str = "BUSYGROUP Consumer Group name already exists";
     let (key, name, at) = (call.key(2), call.arguments[3], call.arguments[4]);
     let stream = call.collection(&key, Kind::Stream)?;
@@ -314,7 +314,7 @@ fn create<M: Memory>(call: &mut Call<'_, M>, options: &Options) -> Outcome {
     Ok(())
 }
 
-fn set_id<M: Memory>(call: &mut Call<'_, M>, options: &Options) -> Outcome {
+fn set_id<M: FullMemory>(call: &mut Call<'_, M>, options: &Options) -> Outcome {
     let (key, name, at) = (call.key(2), call.arguments[3], call.arguments[4]);
     let given = if at == b"$" { None } else { Some(id(at, 0)?) };
     call.edit_group(&key, name, |call, stream, group| {
@@ -327,7 +327,7 @@ fn set_id<M: Memory>(call: &mut Call<'_, M>, options: &Options) -> Outcome {
     Ok(())
 }
 
-fn destroy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn destroy<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(2);
     let Some((stream, group)) = call.group(&key, call.arguments[3])? else {
         call.reply.integer(0);
@@ -345,7 +345,7 @@ fn destroy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn create_consumer<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn create_consumer<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name) = (call.key(2), call.arguments[4]);
     let found = call.group(&key, call.arguments[3])?;
     let is_there = found
@@ -359,7 +359,7 @@ fn create_consumer<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn delete_consumer<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+fn delete_consumer<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (key, name) = (call.key(2), call.arguments[4]);
     let found = call.group(&key, call.arguments[3])?;
     let found = found.and_then(|(stream, group)| {
@@ -380,7 +380,7 @@ fn delete_consumer<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn xack<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xack<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     if call.group(&key, call.arguments[2])?.is_none() {
         call.reply.integer(0);

@@ -1,6 +1,6 @@
 //! `XINFO`: describes a stream, its consumer groups and their consumers.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, EntryId, Group, Kind};
 
 use super::stream_claims::{Names, each_pending};
@@ -8,7 +8,7 @@ use super::stream_groups::{Progress, no_group_of, unknown};
 use super::streams::NO_KEY;
 use super::{Call, Failure, Outcome};
 
-pub(super) fn xinfo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xinfo<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let subcommand = call.arguments[1].to_ascii_uppercase();
     if subcommand == b"HELP" {
         help(call);
@@ -28,7 +28,7 @@ pub(super) fn xinfo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     }
 }
 
-fn help<M: Memory>(call: &mut Call<'_, M>) {
+fn help<M: FullMemory>(call: &mut Call<'_, M>) {
     const LINES: [&str; 9] = [
         "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CONSUMERS <key> <groupname>",
@@ -43,7 +43,7 @@ fn help<M: Memory>(call: &mut Call<'_, M>) {
     call.reply.help(&LINES);
 }
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Replies with a name and a number.
     fn reply_count(&mut self, name: &str, count: u64) {
         self.reply.bulk(name.as_bytes());
@@ -65,7 +65,7 @@ impl<M: Memory> Call<'_, M> {
     }
 }
 
-fn groups<M: Memory>(call: &mut Call<'_, M>, stream: &Collection) -> Outcome {
+fn groups<M: FullMemory>(call: &mut Call<'_, M>, stream: &Collection) -> Outcome {
     let count = stream.group_count(call.memory);
     call.visits(count)?;
     let progress = Progress::of(call.memory, stream);
@@ -85,7 +85,7 @@ fn groups<M: Memory>(call: &mut Call<'_, M>, stream: &Collection) -> Outcome {
     })
 }
 
-fn consumers<M: Memory>(call: &mut Call<'_, M>, stream: &Collection, group: &Group) -> Outcome {
+fn consumers<M: FullMemory>(call: &mut Call<'_, M>, stream: &Collection, group: &Group) -> Outcome {
     let count = stream.consumer_count(call.memory, group);
     call.visits(count)?;
     let now_ms = call.state.now_ms.get();
@@ -101,7 +101,7 @@ fn consumers<M: Memory>(call: &mut Call<'_, M>, stream: &Collection, group: &Gro
     })
 }
 
-fn describe<M: Memory>(call: &mut Call<'_, M>, stream: &Collection) -> Outcome {
+fn describe<M: FullMemory>(call: &mut Call<'_, M>, stream: &Collection) -> Outcome {
     let full = full_count(call)?;
     call.reply.map(if full.is_some() { 9 } else { 10 });
     reply_state(call, stream);
@@ -131,7 +131,7 @@ fn describe<M: Memory>(call: &mut Call<'_, M>, stream: &Collection) -> Outcome {
 }
 
 /// Replies with a group, its consumers, and at most `most` pending entries of each.
-fn full_group<M: Memory>(
+fn full_group<M: FullMemory>(
     call: &mut Call<'_, M>,
     (stream, group): (&Collection, &Group),
     progress: &Progress,
@@ -180,7 +180,7 @@ fn full_group<M: Memory>(
 }
 
 /// Parses `FULL [COUNT number]` of `XINFO STREAM`. Returns the number; 0 for all entries.
-fn full_count<M: Memory>(call: &Call<'_, M>) -> Result<Option<u64>, Failure> {
+fn full_count<M: FullMemory>(call: &Call<'_, M>) -> Result<Option<u64>, Failure> {
     const DEFAULT: u64 = 10;
     match call.arguments[3..] {
         [] => Ok(None),
@@ -193,7 +193,7 @@ fn full_count<M: Memory>(call: &Call<'_, M>) -> Result<Option<u64>, Failure> {
 }
 
 /// Replies with the first seven fields of `XINFO STREAM`.
-fn reply_state<M: Memory>(call: &mut Call<'_, M>, stream: &Collection) {
+fn reply_state<M: FullMemory>(call: &mut Call<'_, M>, stream: &Collection) {
     /// Bytes of a page.
     const PAGE_BYTES: u64 = 4096;
     let count = stream.len(call.memory);

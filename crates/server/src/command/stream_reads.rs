@@ -1,6 +1,6 @@
 //! `XRANGE` and `XREAD`, and what commands that read streams share.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, EntryId, Kind, fields_of};
 
 use super::blocking::{Waits, wait_for_entries};
@@ -13,7 +13,7 @@ use crate::waiting::Use;
 /// Entries of each stream that a client gets that has waited and gave no `COUNT`.
 pub(super) const WAITED_COUNT: u64 = 1000;
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Replies with an entry of a stream.
     pub(super) fn reply_entry(&mut self, element: &[u8]) {
         self.reply.array(2);
@@ -53,16 +53,16 @@ impl<M: Memory> Call<'_, M> {
     }
 }
 
-pub(super) fn xrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xrange<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     range(call, (2, 3), false)
 }
 
-pub(super) fn xrevrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xrevrange<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     range(call, (3, 2), true)
 }
 
 /// Replies with the entries between the ids at these indices.
-fn range<M: Memory>(
+fn range<M: FullMemory>(
     call: &mut Call<'_, M>,
     (start_at, end_at): (usize, usize),
     backwards: bool,
@@ -117,7 +117,7 @@ pub(super) struct Read<'a> {
 
 impl<'a> Read<'a> {
     /// Parses the arguments of `XREAD`, or of `XREADGROUP` if `of_group` is true.
-    pub(super) fn parse<M: Memory>(
+    pub(super) fn parse<M: FullMemory>(
         call: &Call<'a, M>,
         of_group: bool,
     ) -> Result<(Read<'a>, Option<Reader<'a>>), Failure> {
@@ -182,7 +182,7 @@ impl<'a> Read<'a> {
 }
 
 /// Parses the milliseconds after `BLOCK`.
-fn block_ms<M: Memory>(call: &Call<'_, M>, text: &[u8]) -> Result<u64, Failure> {
+fn block_ms<M: FullMemory>(call: &Call<'_, M>, text: &[u8]) -> Result<u64, Failure> {
     if call.session.in_script {
         let name = String::from_utf8_lossy(call.arguments[0]);
         return Err(
@@ -193,7 +193,7 @@ fn block_ms<M: Memory>(call: &Call<'_, M>, text: &[u8]) -> Result<u64, Failure> 
     u64::try_from(ms).map_err(|_| "ERR timeout is negative".into())
 }
 
-pub(super) fn xread<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xread<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (read, _) = Read::parse(call, false)?;
     let after = ids_after(call, &read)?;
     if let Some(ms) = read.block_ms {
@@ -210,7 +210,7 @@ pub(super) fn xread<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Parses the ids after which streams are read. `$` is the last one of its stream.
-fn ids_after<M: Memory>(call: &mut Call<'_, M>, read: &Read<'_>) -> Result<Vec<EntryId>, Stop> {
+fn ids_after<M: FullMemory>(call: &mut Call<'_, M>, read: &Read<'_>) -> Result<Vec<EntryId>, Stop> {
     const GROUPS_ONLY: &str = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP \
                                <group> <consumer> option.";
     let each = read.keys.iter().zip(read.ids);
@@ -226,7 +226,10 @@ fn ids_after<M: Memory>(call: &mut Call<'_, M>, read: &Read<'_>) -> Result<Vec<E
 }
 
 /// The stream of a key. A client that has waited passes over values of other kinds.
-fn stream_of<M: Memory>(call: &mut Call<'_, M>, key: &[u8]) -> Result<Option<Collection>, Stop> {
+fn stream_of<M: FullMemory>(
+    call: &mut Call<'_, M>,
+    key: &[u8],
+) -> Result<Option<Collection>, Stop> {
     let key = call.keyspace().key(key);
     match call.collection(&key, Kind::Stream) {
         Err(stop) if stop.is_wrong_kind() && call.session.resumed.is_some() => Ok(None),
@@ -235,7 +238,7 @@ fn stream_of<M: Memory>(call: &mut Call<'_, M>, key: &[u8]) -> Result<Option<Col
 }
 
 /// Replies with the entries after these ids. Returns false if there are none.
-fn read_after<M: Memory>(
+fn read_after<M: FullMemory>(
     call: &mut Call<'_, M>,
     read: &Read<'_>,
     after: &[EntryId],

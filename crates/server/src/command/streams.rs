@@ -1,6 +1,6 @@
 //! Commands that change streams, and commands on their state.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Collection, EntryId, Kind, StreamState};
 
 use super::stream_arguments::{Changes, NewId, strict_id};
@@ -9,7 +9,7 @@ use crate::events::Classes;
 
 pub(super) const NO_KEY: &str = "ERR no such key";
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Replies with an id.
     pub(super) fn reply_id(&mut self, id: EntryId) {
         self.reply.bulk(format!("{}-{}", id.ms, id.sequence).as_bytes());
@@ -26,7 +26,7 @@ impl<M: Memory> Call<'_, M> {
     }
 }
 
-pub(super) fn xadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xadd<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let changes = Changes::parse(call, true)?;
     let fields = call.arguments.get(changes.fields_at..).unwrap_or_default();
     if fields.is_empty() || !fields.len().is_multiple_of(2) {
@@ -63,17 +63,17 @@ pub(super) fn xadd<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn remove_first<M: Memory>(call: &mut Call<'_, M>, stream: &mut Collection) -> bool {
+fn remove_first<M: FullMemory>(call: &mut Call<'_, M>, stream: &mut Collection) -> bool {
     stream.remove_at(call.memory, 0).is_some()
 }
 
-pub(super) fn xlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xlen<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let count = call.length(call.arguments[1], Kind::Stream)?;
     call.reply.integer(count as i64);
     Ok(())
 }
 
-pub(super) fn xtrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xtrim<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let trim = Changes::parse(call, false)?.trim;
     let key = call.key(1);
     let stream = call.collection(&key, Kind::Stream)?;
@@ -90,7 +90,7 @@ pub(super) fn xtrim<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn xdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xdel<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     if call.collection(&key, Kind::Stream)?.is_none() {
         call.reply.integer(0);
@@ -121,7 +121,7 @@ struct NewState {
 }
 
 impl NewState {
-    fn parse<M: Memory>(call: &Call<'_, M>) -> Result<NewState, Failure> {
+    fn parse<M: FullMemory>(call: &Call<'_, M>) -> Result<NewState, Failure> {
         const TOO_SMALL: &str =
             "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id";
         let last = strict_id(call.arguments[2], 0)?;
@@ -148,7 +148,7 @@ impl NewState {
     }
 }
 
-pub(super) fn xsetid<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn xsetid<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     const SMALLER: &str =
         "ERR The ID specified in XSETID is smaller than the target stream top item";
     const FEWER: &str =

@@ -1,6 +1,6 @@
 //! Commands on strings and counters.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
 use super::arguments::{From, Unit, expiry_option, positive_expiry, range, syntax};
@@ -11,7 +11,7 @@ use crate::events::Classes;
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
 
-pub(super) fn get<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn get<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     call.reply_key(&key).map(drop)
 }
@@ -26,7 +26,7 @@ struct SetOptions {
     expires_at_ms: Option<u64>,
 }
 
-fn set_options<M: Memory>(call: &Call<'_, M>) -> Result<SetOptions, Failure> {
+fn set_options<M: FullMemory>(call: &Call<'_, M>) -> Result<SetOptions, Failure> {
     let mut options = SetOptions::default();
     let mut expiry = None;
     let mut index = 3;
@@ -74,7 +74,7 @@ fn expiry_at<'a, M>(
     }
 }
 
-pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn set<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let options = set_options(call)?;
     let key = call.key(1);
     let mut expires_at_ms = options.expires_at_ms;
@@ -104,14 +104,14 @@ pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 /// Reports the event of a new expiry time of the key, unless the time has passed.
-fn tell_expiry<M: Memory>(call: &mut Call<'_, M>, expires_at_ms: Option<u64>) {
+fn tell_expiry<M: FullMemory>(call: &mut Call<'_, M>, expires_at_ms: Option<u64>) {
     if expires_at_ms.is_some_and(|at| at > call.expired_ms()) {
         let key = (call.session.database, call.arguments[1]);
         call.event(key, Classes::GENERIC, "expire");
     }
 }
 
-pub(super) fn setnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn setnx<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let absent = call.find(&key, &mut Vec::new()).is_none();
     if absent {
@@ -121,15 +121,15 @@ pub(super) fn setnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn setex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn setex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set_with_expiry(call, b"EX", "setex")
 }
 
-pub(super) fn psetex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn psetex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set_with_expiry(call, b"PX", "psetex")
 }
 
-fn set_with_expiry<M: Memory>(call: &mut Call<'_, M>, option: &[u8], name: &str) -> Outcome {
+fn set_with_expiry<M: FullMemory>(call: &mut Call<'_, M>, option: &[u8], name: &str) -> Outcome {
     let (unit, from) = syntax(expiry_option(option))?;
     let now_ms = call.state.now_ms.get();
     let at = positive_expiry(call.arguments[2], unit, from, now_ms, name)?;
@@ -140,20 +140,20 @@ fn set_with_expiry<M: Memory>(call: &mut Call<'_, M>, option: &[u8], name: &str)
     Ok(())
 }
 
-pub(super) fn getset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn getset<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     call.reply_key(&key)?;
     call.set_argument(&key, 2, None)
 }
 
-pub(super) fn getdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn getdel<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     call.reply_key(&key)?;
     call.remove(&key)?;
     Ok(())
 }
 
-pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn getex<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (mut persist, mut expiry) = (false, None);
     let mut index = 2;
     while index < call.arguments.len() {
@@ -183,7 +183,7 @@ pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn mget<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     call.reply.array(call.arguments.len() - 1);
     for index in 1..call.arguments.len() {
         call.pace(index, 1)?;
@@ -193,13 +193,13 @@ pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn mset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn mset<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     set_all(call, "mset")?;
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn msetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn msetnx<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     check_pairs(call, "msetnx")?;
     for index in (1..call.arguments.len()).step_by(2) {
         call.pace(index, 2)?;
@@ -214,14 +214,14 @@ pub(super) fn msetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-fn check_pairs<M: Memory>(call: &Call<'_, M>, name: &str) -> Outcome {
+fn check_pairs<M: FullMemory>(call: &Call<'_, M>, name: &str) -> Outcome {
     if call.arguments.len().is_multiple_of(2) {
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
     }
     Ok(())
 }
 
-fn set_all<M: Memory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
+fn set_all<M: FullMemory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
     check_pairs(call, name)?;
     for index in (1..call.arguments.len()).step_by(2) {
         call.pace(index, 2)?;
@@ -231,14 +231,14 @@ fn set_all<M: Memory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
     Ok(())
 }
 
-pub(super) fn strlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn strlen<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let length = call.find_string(&key, &mut Vec::new())?.map_or(0, |entry| entry.value_bytes);
     call.reply.integer(length as i64);
     Ok(())
 }
 
-pub(super) fn getrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn getrange<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let key = call.key(1);
     let mut value = Vec::new();
@@ -261,7 +261,7 @@ pub(super) fn getrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Writes `bytes` into a value: in place if it lies in pages, else by setting the whole value.
 /// Returns the new length.
-pub(super) fn write_at<M: Memory>(
+pub(super) fn write_at<M: FullMemory>(
     call: &mut Call<'_, M>,
     index: usize,
     offset: u64,
@@ -304,7 +304,7 @@ pub(super) fn write_at<M: Memory>(
 }
 
 /// As [`write_at`], with an argument that came in pieces. Replies with the new length.
-fn write_staged<M: Memory>(call: &mut Call<'_, M>, offset: u64, staged: &Staged) -> Outcome {
+fn write_staged<M: FullMemory>(call: &mut Call<'_, M>, offset: u64, staged: &Staged) -> Outcome {
     let key = call.key(1);
     let value = staged.value()?;
     let length = if offset == 0 && call.find_string(&key, &mut Vec::new())?.is_none() {
@@ -317,7 +317,7 @@ fn write_staged<M: Memory>(call: &mut Call<'_, M>, offset: u64, staged: &Staged)
     Ok(())
 }
 
-pub(super) fn setrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn setrange<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let offset = call.integer(2)?;
     if offset < 0 {
         return Err("ERR offset is out of range".into());
@@ -337,7 +337,7 @@ pub(super) fn setrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn append<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn append<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let length = call.find_string(&key, &mut Vec::new())?.map_or(0, |entry| entry.value_bytes);
     if let [staged] = call.staged {
@@ -348,26 +348,26 @@ pub(super) fn append<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn incr<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn incr<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     add(call, 1)
 }
 
-pub(super) fn decr<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn decr<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     add(call, -1)
 }
 
-pub(super) fn incrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn incrby<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let by = call.integer(2)?;
     add(call, by)
 }
 
-pub(super) fn decrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn decrby<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let by = call.integer(2)?;
     let by = by.checked_neg().ok_or("ERR decrement would overflow")?;
     add(call, by)
 }
 
-fn add<M: Memory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
+fn add<M: FullMemory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
     let key = call.key(1);
     let old = call.small_value(&key, NOT_INTEGER)?;
     let (value, expires_at_ms) = match &old {
@@ -380,7 +380,7 @@ fn add<M: Memory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
     Ok(())
 }
 
-pub(super) fn incrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn incrbyfloat<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let old = call.small_value(&key, NOT_FLOAT)?;
     let (text, expires_at_ms) = match &old {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::KEY_BYTES_MAX;
 
 use super::permission::check_queued;
@@ -21,7 +21,7 @@ pub(crate) const WATCHED_MAX: usize = 10_000;
 /// DRAM bytes of a watched key, apart from the two copies of its name.
 const WATCHED_BYTES: usize = 256;
 
-pub(super) fn multi<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn multi<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.session.queued.is_some() {
         return Err("ERR MULTI calls can not be nested".into());
     }
@@ -30,7 +30,7 @@ pub(super) fn multi<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn discard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn discard<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.session.queued.take().is_none() {
         return Err("ERR DISCARD without MULTI".into());
     }
@@ -39,7 +39,7 @@ pub(super) fn discard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn watch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn watch<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     if call.session.queued.is_some() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
@@ -58,7 +58,7 @@ pub(super) fn watch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn unwatch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn unwatch<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     forget(call.state, call.session);
     call.reply.ok();
     Ok(())
@@ -71,7 +71,7 @@ pub fn forget(state: &State, session: &mut Session) {
     session.broken.store(false, Ordering::SeqCst);
 }
 
-pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+pub(super) fn exec<M: FullMemory>(call: &mut Call<'_, M>) -> Outcome {
     let Some(queued) = call.session.queued.take() else {
         return Err("ERR EXEC without MULTI".into());
     };
@@ -85,7 +85,7 @@ pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 /// Runs the commands unless a watched key has changed. It holds the stripes of watched keys too,
 /// so none changes between that check and the commands.
-fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Checked {
+fn run_all<M: FullMemory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Checked {
     let commands: Vec<(Vec<&[u8]>, &[Staged])> =
         commands.iter().map(|command| (command.arguments(), &command.staged[..])).collect();
     let mut hashes = Vec::new();
@@ -111,7 +111,7 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Che
 }
 
 /// Runs the commands under the stripes of these hashes.
-fn run_held<M: Memory>(
+fn run_held<M: FullMemory>(
     call: &mut Call<'_, M>,
     commands: &[(Vec<&[u8]>, &[Staged])],
     hashes: &[u64],
@@ -165,7 +165,7 @@ fn run_held<M: Memory>(
 
 /// Runs a command of a transaction. The caller holds its stripes. A failure becomes its reply.
 /// The reply of the transaction began at `begin`.
-fn run_one<M: Memory>(call: &mut Call<'_, M>, begin: usize) {
+fn run_one<M: FullMemory>(call: &mut Call<'_, M>, begin: usize) {
     call.reply.resume(begin);
     let room = call.keep_reply_short().map_err(Stop::failure);
     let start = call.reply.len();

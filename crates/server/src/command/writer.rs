@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_structures::keyspace::Full;
 
@@ -146,7 +146,7 @@ impl Writer<'_> {
     }
 }
 
-impl<M: Memory> Call<'_, M> {
+impl<M: FullMemory> Call<'_, M> {
     /// Runs `body`, which changes keys of these hashes: as a step, or as a part of the transaction.
     ///
     /// # Errors
@@ -244,7 +244,7 @@ impl<M: Memory> Call<'_, M> {
 /// A command that reads, or changes one key, reserves its stripes. So other commands can read the
 /// keys while it reads or writes a value. A command that changes several keys holds the stripes, so
 /// that its changes appear as one step. So does a command of all keys.
-pub(super) fn run_in_steps<M: Memory>(
+pub(super) fn run_in_steps<M: FullMemory>(
     spec: &Spec,
     call: &mut Call<'_, M>,
     hashes: &[u64],

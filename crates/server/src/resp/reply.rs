@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::Keyspace;
 
 use super::buffer::reserve;
@@ -138,7 +138,7 @@ impl Reply {
     }
 
     /// Reads the next bytes from flash.
-    pub fn fetch<M: Memory>(&mut self, memory: &mut M, keyspace: &Keyspace) {
+    pub fn fetch<M: FullMemory>(&mut self, memory: &mut M, keyspace: &Keyspace) {
         let Some((at, outgoing)) = self.large.front_mut() else { return };
         let mut piece = Vec::new();
         let last = outgoing.read(memory, keyspace, &mut piece);
@@ -182,7 +182,7 @@ impl Reply {
     /// # Errors
     /// Returns an error if flash is full or the log cannot be written. The bytes then stay in
     /// DRAM.
-    pub fn spill<M: Memory>(
+    pub fn spill<M: FullMemory>(
         &mut self,
         memory: &mut M,
         keyspace: &Keyspace,

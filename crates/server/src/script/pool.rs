@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::keyspace::Keyspace;
 
 use super::interpreter::{Interpreter, STACK_BYTES};
@@ -72,7 +72,7 @@ impl Pool {
     ///
     /// # Errors
     /// Returns an error if there is no memory for one.
-    pub(crate) fn take<M: Memory>(
+    pub(crate) fn take<M: FullMemory>(
         &self,
         memory: &mut M,
         keyspace: &Keyspace,
@@ -109,7 +109,7 @@ impl Pool {
     }
 
     /// Returns an interpreter, which runs no script, to the pool. Wakes the jobs that wait for one.
-    pub(crate) fn put<M: Memory>(
+    pub(crate) fn put<M: FullMemory>(
         &self,
         memory: &mut M,
         keyspace: &Keyspace,

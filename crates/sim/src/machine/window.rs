@@ -3,8 +3,8 @@
 //! A core has a miss register for each line on its way from beyond the chip. Its store buffer
 //! releases stores in program order. AstriFlash (HPCA'23) Table I has 32 of either. Independent
 //! loads overlap up to the miss registers. A program states which loads are independent
-//! ([`Memory::load_all`](ebbtide_core::Memory::load_all)). Prefetched lines of a stream take
-//! registers too.
+//! ([`FullMemory::load_all`](ebbtide_core::FullMemory::load_all)). Prefetched lines of a stream
+//! take registers too.
 
 use std::collections::VecDeque;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Stop, Watch};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId, Span, Stop, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{
@@ -26,7 +26,7 @@ impl Workload for Exponential {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let mut bits = job.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -309,7 +309,7 @@ impl Workload for PairAndStore {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let page = |number: u64| PageId(3 * job + number).start();
         memory.work(WORK_UNITS / 2);
         memory.load::<u64>(page(0));
@@ -352,7 +352,7 @@ impl Workload for Once {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let at = PageId(job).start();
         let found = match self {
             Once::Load => memory.load(at),

@@ -1,6 +1,6 @@
 //! Tests mapped files: the pages that the operating system reads and maps around a faulting page.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES, PageId, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, designs, warm_up};
@@ -28,7 +28,7 @@ impl Workload for Program {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let pages = DATA / PAGE_BYTES as u64;
         for number in job * PAGES..(job + 1) * PAGES {
             let page = match self.0 {

@@ -1,7 +1,7 @@
 //! Tests the overlap of a core's accesses: buffered stores, independent loads, and lines of a
 //! stream.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Span};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES, PageId, Span};
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, designs};
 use ebbtide_workloads::{Corrupt, Workload};
@@ -42,7 +42,7 @@ impl Workload for Program {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let first = 1 + job * PAGES;
         // A different line of each page, so that accesses spread over the sets of the caches.
         let at = |number: u64| Addr((first + number) * PAGE_BYTES as u64 + number * 64);

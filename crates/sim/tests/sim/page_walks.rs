@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::designs::{Parts, resolve};
 use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Observe, Request, Warm};
 use ebbtide_sim::{CoreSide, Machine, Offered, Plan, simulate};
@@ -25,7 +25,7 @@ impl Workload for FarApart {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         memory.load::<u64>(PageId(job * 40_009 % PAGES).start());
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 use std::panic::resume_unwind;
 
-use ebbtide_core::{Addr, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, Value};
 
 use super::node::{Header, PageNumber, Shape};
 use crate::retry::retry_faults;
@@ -24,12 +24,16 @@ fn pair_at<K: Value, R: Row>(page: Addr, index: u64) -> Addr {
     page + Shape::<K, R>::CHILDREN_AT + index / 2 * 8
 }
 
-fn load_number<M: Memory, K: Value, R: Row>(memory: &mut M, page: Addr, index: u64) -> PageNumber {
+fn load_number<M: FullMemory, K: Value, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    index: u64,
+) -> PageNumber {
     let pair: [u32; 2] = memory.load(pair_at::<K, R>(page, index));
     pair[index as usize % 2]
 }
 
-fn store_number<M: Memory, K: Value, R: Row>(
+fn store_number<M: FullMemory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
     index: u64,
@@ -42,7 +46,7 @@ fn store_number<M: Memory, K: Value, R: Row>(
 }
 
 /// Returns the index of the child that holds `key`. `None` stands for the range before all keys.
-fn index_of<M: Memory, K: Value + Ord, R: Row>(
+fn index_of<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
@@ -59,7 +63,7 @@ fn index_of<M: Memory, K: Value + Ord, R: Row>(
 }
 
 /// Returns the child that holds `key`.
-pub(super) fn child<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn child<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
@@ -70,7 +74,7 @@ pub(super) fn child<M: Memory, K: Value + Ord, R: Row>(
 }
 
 /// Returns at most `count` children after the one that holds `key`, with their separators.
-pub(super) fn following<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn following<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
@@ -83,7 +87,7 @@ pub(super) fn following<M: Memory, K: Value + Ord, R: Row>(
 }
 
 /// Returns the child that holds `key`, and the child before it.
-pub(super) fn around<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn around<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
@@ -109,7 +113,7 @@ pub(super) enum Known {
 
 /// Returns the place of `child` in the inner page at `page`, whose range includes the start of
 /// `child`.
-pub(super) fn known<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn known<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
@@ -127,7 +131,7 @@ pub(super) fn known<M: Memory, K: Value + Ord, R: Row>(
     }
 }
 
-fn read<M: Memory, K: Value, R: Row>(
+fn read<M: FullMemory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
     indices: std::ops::Range<u64>,
@@ -141,7 +145,7 @@ fn read<M: Memory, K: Value, R: Row>(
 
 /// Writes children from index `from` on, beyond those in the header of the page. The page's latch
 /// is held. Returns the number of children written.
-pub(super) fn write<M: Memory, K: Value, R: Row>(
+pub(super) fn write<M: FullMemory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
     from: u64,
@@ -153,7 +157,7 @@ pub(super) fn write<M: Memory, K: Value, R: Row>(
     children.len() as u16
 }
 
-fn put<M: Memory, K: Value, R: Row>(
+fn put<M: FullMemory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
     index: u64,
@@ -164,7 +168,7 @@ fn put<M: Memory, K: Value, R: Row>(
 }
 
 /// All children.
-pub(super) fn all<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn all<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
@@ -177,7 +181,7 @@ pub(super) fn all<M: Memory, K: Value + Ord, R: Row>(
 ///
 /// # Panics
 /// With the device's error, when it keeps failing to take the stores.
-pub(super) fn insert<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn insert<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: Header<K>,
@@ -199,7 +203,7 @@ pub(super) fn insert<M: Memory, K: Value + Ord, R: Row>(
 ///
 /// # Panics
 /// As [`insert`].
-pub(super) fn remove<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn remove<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: Header<K>,

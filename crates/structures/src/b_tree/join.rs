@@ -17,7 +17,7 @@
 //!
 //! So a walk finds every entry at each moment, also after an error of the device.
 
-use ebbtide_core::{Addr, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, Value};
 
 use super::BTree;
 use super::inner::{self, Known};
@@ -73,7 +73,11 @@ pub(super) fn is_leaf_due<K: Value, R: Row>(leaf: &Header<K>) -> bool {
 impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Joins the leaf that holds `low`, which has lost rows, with a neighbour if their rows fit
     /// into one leaf. Then does the same with the pages above.
-    pub(super) fn join<M: Memory>(&self, memory: &mut M, low: Option<K>) -> Result<(), Corrupt> {
+    pub(super) fn join<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        low: Option<K>,
+    ) -> Result<(), Corrupt> {
         let (mut level, mut low) = (0, low);
         while let Some(shrunk) = self.join_beside(memory, level, low)? {
             (level, low) = (shrunk.level, shrunk.low);
@@ -89,7 +93,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 
     /// Joins the page of `level` that holds `low` with its left or its right neighbour. If that
     /// takes an entry from a page above, returns that page.
-    fn join_beside<M: Memory>(
+    fn join_beside<M: FullMemory>(
         &self,
         memory: &mut M,
         level: u8,
@@ -115,7 +119,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Joins a page of `level` with its right neighbour, if their entries fit into one.
-    fn join_right<M: Memory>(
+    fn join_right<M: FullMemory>(
         &self,
         memory: &mut M,
         level: u8,
@@ -139,7 +143,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Runs `body` with the latch of a page held, unless the page is not of `level`.
-    fn hold<M: Memory, T>(
+    fn hold<M: FullMemory, T>(
         &self,
         memory: &mut M,
         level: u8,
@@ -156,7 +160,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Moves the entries of `right`, which begins at `low`, to its left neighbour.
-    fn join_held<M: Memory>(
+    fn join_held<M: FullMemory>(
         &self,
         memory: &mut M,
         left: &Held<K>,
@@ -199,7 +203,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 
     /// Replaces the header of the left page and frees the right one. The latch of the tree's first
     /// page is held as well.
-    fn replace_both<M: Memory>(
+    fn replace_both<M: FullMemory>(
         &self,
         memory: &mut M,
         left: &Held<K>,
@@ -212,7 +216,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Makes the only child of the root the new root, until the root has several children.
-    fn lower_root<M: Memory>(&self, memory: &mut M) -> Result<(), Corrupt> {
+    fn lower_root<M: FullMemory>(&self, memory: &mut M) -> Result<(), Corrupt> {
         while let Some((root, level)) = self.own(memory).root().filter(|(_, level)| *level > 0) {
             let lowered = self.hold(memory, level, root, |memory, Held { page, header, .. }| {
                 let is_whole = header.low.is_none() && header.right == 0;
@@ -241,7 +245,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 
 /// Copies the entries of `right`, which begins at `low`, to unused places of `left`. Returns the
 /// header that includes them.
-fn take_over<M: Memory, K: Value + Ord, R: Row>(
+fn take_over<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     left: &Held<K>,
     right: &Held<K>,

@@ -5,7 +5,7 @@
 //! only its words. This is the leaf of FPTree (Oukid, Lasperas, Nica, Willhalm and Lehner, "FPTree:
 //! A Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class Memory", SIGMOD 2016).
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, Value};
 
 use super::node::{Header, Shape, store_changed, store_words};
 use crate::hash::mix;
@@ -26,7 +26,7 @@ fn row_at<K: Value, R: Row>(page: Addr, slot: u64) -> Addr {
 }
 
 /// Finds the slot of `key`.
-pub(super) fn find<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn find<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,
@@ -55,7 +55,7 @@ pub(super) fn find<M: Memory, K: Value + Ord, R: Row>(
 }
 
 /// The row in a slot.
-pub(super) fn row<M: Memory, K: Value, R: Row>(memory: &mut M, page: Addr, slot: u64) -> R {
+pub(super) fn row<M: FullMemory, K: Value, R: Row>(memory: &mut M, page: Addr, slot: u64) -> R {
     let mut row = R::zeroed();
     memory.read_bytes(row_at::<K, R>(page, slot), bytemuck::bytes_of_mut(&mut row));
     row
@@ -66,7 +66,7 @@ fn words<R: Row>(row: &R) -> &[u64] {
 }
 
 /// Replaces the row `old` in a slot. The page's latch is held.
-pub(super) fn replace<M: Memory, K: Value, R: Row>(
+pub(super) fn replace<M: FullMemory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
     slot: u64,
@@ -83,7 +83,7 @@ pub(super) fn free_slot<K: Value + Ord, R: Row>(header: &Header<K>) -> Option<u6
 
 /// Writes a row into a free slot. The row counts once the header includes it. The page's latch is
 /// held.
-pub(super) fn fill<M: Memory, K: Value, R: Row>(
+pub(super) fn fill<M: FullMemory, K: Value, R: Row>(
     memory: &mut M,
     page: Addr,
     slot: u64,
@@ -99,7 +99,7 @@ pub(super) fn fill<M: Memory, K: Value, R: Row>(
 }
 
 /// Copies a row and its key to a free slot of another page; see [`fill`].
-pub(super) fn copy<M: Memory, K: Value, R: Row>(
+pub(super) fn copy<M: FullMemory, K: Value, R: Row>(
     memory: &mut M,
     (from, from_slot): (Addr, u64),
     (to, to_slot): (Addr, u64),
@@ -110,7 +110,7 @@ pub(super) fn copy<M: Memory, K: Value, R: Row>(
 }
 
 /// The keys of a leaf in order, each with its slot.
-pub(super) fn keys<M: Memory, K: Value + Ord, R: Row>(
+pub(super) fn keys<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: &Header<K>,

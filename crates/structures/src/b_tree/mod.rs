@@ -24,7 +24,7 @@ mod walk;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
-use ebbtide_core::{Addr, Hint, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, Hint, Value};
 
 use super::{Corrupt, PAGE, TreeError, check_base};
 use crate::latch;
@@ -51,9 +51,9 @@ const AHEAD: u64 = 16;
 /// insert would change it.
 ///
 /// Each operation is atomic for other jobs on all cores; several together are in a
-/// [transaction](Memory::transaction). In a store that survives crashes, changes belong into
-/// transactions, since one change is many stores. Outside of a transaction, an error of the device
-/// during an update may leave a row of more than 64 bytes half changed.
+/// [transaction](ebbtide_core::Memory::transaction). In a store that survives crashes, changes
+/// belong into transactions, since one change is many stores. Outside of a transaction, an error of
+/// the device during an update may leave a row of more than 64 bytes half changed.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -149,7 +149,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Errors
     /// [`Corrupt`] if the pages are not those of the tree.
-    pub fn get<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Corrupt> {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Corrupt> {
         let found = self.at_page(memory, (Some(key), 0), Access::Read, |memory, page, header| {
             let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
             Ok(slot.map(|slot| leaf::row::<M, K, R>(memory, page, slot)))
@@ -162,7 +162,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// # Errors
     /// [`TreeError`] if the pages are not those of the tree, or there is none for a new row.
     /// Nothing is then changed.
-    pub fn insert<M: Memory>(
+    pub fn insert<M: FullMemory>(
         &self,
         memory: &mut M,
         key: K,
@@ -175,7 +175,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Errors
     /// As for [`get`](BTree::get).
-    pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, TreeError> {
+    pub fn remove<M: FullMemory>(&self, memory: &mut M, key: K) -> Result<Option<R>, TreeError> {
         if self.is_empty(memory) { Ok(None) } else { self.update(memory, key, |_| None) }
     }
 
@@ -188,7 +188,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Panics
     /// When `change` panics. Nothing is then changed.
-    pub fn update<M: Memory>(
+    pub fn update<M: FullMemory>(
         &self,
         memory: &mut M,
         key: K,
@@ -214,7 +214,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Changes a row of the leaf at `page`, whose latch is held.
-    fn change_row<M: Memory>(
+    fn change_row<M: FullMemory>(
         &self,
         memory: &mut M,
         page: Addr,
@@ -246,7 +246,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 
     /// Moves the upper half of a full leaf, whose latch is held, to a new page, and adds a row to
     /// either. If the row comes after all others of the tree, the new page holds only that row.
-    fn divide_leaf<M: Memory>(
+    fn divide_leaf<M: FullMemory>(
         &self,
         memory: &mut M,
         page: Addr,
@@ -290,7 +290,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Inserts a page into `level`. The page was made by dividing one below that level, and may
     /// have been joined again since. If there is no page left for it, it stays reachable only from
     /// its left.
-    fn link<M: Memory>(
+    fn link<M: FullMemory>(
         &self,
         memory: &mut M,
         level: u8,
@@ -325,7 +325,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Moves the upper half of the children of a full inner page, whose latch is held, to a new
     /// page. If the child `new` comes last on its level, the new page holds only that. Returns the
     /// new page, and true if nothing remains to be done for `new`.
-    fn divide_inner<M: Memory>(
+    fn divide_inner<M: FullMemory>(
         &self,
         memory: &mut M,
         page: Addr,
@@ -352,12 +352,12 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Calls `visit` with the rows whose keys are in `range`, in order, until it says to stop.
     ///
     /// Each leaf is read in one step; the scan as a whole is atomic in a
-    /// [transaction](Memory::transaction) alone. No latch is held while `visit` runs, so it may use
-    /// this tree.
+    /// [transaction](ebbtide_core::Memory::transaction) alone. No latch is held while `visit` runs,
+    /// so it may use this tree.
     ///
     /// # Errors
     /// As for [`get`](BTree::get).
-    pub fn scan<M: Memory>(
+    pub fn scan<M: FullMemory>(
         &self,
         memory: &mut M,
         range: impl RangeBounds<K>,
@@ -391,7 +391,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// The rows in `range` of the leaf that holds `from`.
-    fn leaf_rows<M: Memory>(
+    fn leaf_rows<M: FullMemory>(
         &self,
         memory: &mut M,
         from: Option<K>,
@@ -409,7 +409,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Hints the leaves that a scan reads after the one that holds `from`.
-    fn fetch_ahead<M: Memory>(
+    fn fetch_ahead<M: FullMemory>(
         &self,
         memory: &mut M,
         from: Option<K>,
@@ -427,7 +427,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 }
 
 /// Adds a row to a leaf, whose latch is held, in a free slot.
-fn add<M: Memory, K: Value + Ord, R: Row>(
+fn add<M: FullMemory, K: Value + Ord, R: Row>(
     memory: &mut M,
     page: Addr,
     header: Header<K>,

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, Value};
 
 use crate::row::Row;
 use crate::{PAGE, slot_bytes};
@@ -98,7 +98,7 @@ impl<K: Value + Ord> Header<K> {
     }
 
     /// Loads the header of the page at `page`; `None` if the page is no node.
-    pub(super) fn load<M: Memory, R: Row>(memory: &mut M, page: Addr) -> Option<Header<K>> {
+    pub(super) fn load<M: FullMemory, R: Row>(memory: &mut M, page: Addr) -> Option<Header<K>> {
         let line = memory.line(page);
         let packed = line[1];
         if packed & NODE == 0 {
@@ -131,7 +131,7 @@ impl<K: Value + Ord> Header<K> {
     }
 
     /// Writes the header of a new page.
-    pub(super) fn write<M: Memory, R: Row>(&self, memory: &mut M, page: Addr) {
+    pub(super) fn write<M: FullMemory, R: Row>(&self, memory: &mut M, page: Addr) {
         for (fence, at) in [(self.low, Shape::<K, R>::LOW), (self.high, high_at::<K, R>(self.side))]
         {
             if let Some(fence) = fence {
@@ -144,7 +144,7 @@ impl<K: Value + Ord> Header<K> {
     /// Replaces the header `self` of a page, whose latch is held, by `new` in one store. So if an
     /// error of the device interrupts the change, it is seen whole or not at all. The lower fence
     /// and the level stay.
-    pub(super) fn replace<M: Memory, R: Row>(self, memory: &mut M, page: Addr, new: Header<K>) {
+    pub(super) fn replace<M: FullMemory, R: Row>(self, memory: &mut M, page: Addr, new: Header<K>) {
         let side = if self.high == new.high { self.side } else { !self.side };
         let new = Header { side, ..new };
         if let Some(high) = new.high.filter(|_| side != self.side) {
@@ -176,12 +176,12 @@ const fn high_at<K: Value, R: Row>(side: bool) -> u64 {
 }
 
 /// Turns the page at `page` into a free one that names the next free page.
-pub(super) fn write_free<M: Memory>(memory: &mut M, page: Addr, next: PageNumber) {
+pub(super) fn write_free<M: FullMemory>(memory: &mut M, page: Addr, next: PageNumber) {
     memory.store(page + HEAD, u64::from(next));
 }
 
 /// Loads the words that [`write_free`] wrote; `None` if the page is a node.
-pub(super) fn load_free<M: Memory>(memory: &mut M, page: Addr) -> Option<PageNumber> {
+pub(super) fn load_free<M: FullMemory>(memory: &mut M, page: Addr) -> Option<PageNumber> {
     let word: u64 = memory.load(page + HEAD);
     PageNumber::try_from(word).ok()
 }
@@ -189,7 +189,7 @@ pub(super) fn load_free<M: Memory>(memory: &mut M, page: Addr) -> Option<PageNum
 /// Replaces the words at `at`. In a transaction, stores only the words that change, so the log has
 /// no others. Otherwise, stores the words of one line in one access, which an error of the device
 /// cannot divide.
-pub(super) fn store_changed<M: Memory>(memory: &mut M, at: Addr, old: &[u64], new: &[u64]) {
+pub(super) fn store_changed<M: FullMemory>(memory: &mut M, at: Addr, old: &[u64], new: &[u64]) {
     if memory.latches().is_none() {
         return store_words(memory, at, new);
     }
@@ -200,7 +200,7 @@ pub(super) fn store_changed<M: Memory>(memory: &mut M, at: Addr, old: &[u64], ne
 }
 
 /// Stores words, one access for each line.
-pub(super) fn store_words<M: Memory>(memory: &mut M, at: Addr, words: &[u64]) {
+pub(super) fn store_words<M: FullMemory>(memory: &mut M, at: Addr, words: &[u64]) {
     let (mut at, mut left) = (at, words);
     while !left.is_empty() {
         let room = (LINE_BYTES - at.0 as usize % LINE_BYTES) / 8;

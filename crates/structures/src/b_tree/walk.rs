@@ -10,7 +10,7 @@
 use std::panic::resume_unwind;
 
 use bytemuck::{Pod, Zeroable};
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES, Value};
 
 use super::BTree;
 use super::inner;
@@ -85,13 +85,13 @@ impl<K: Value + Ord> Spot<K> {
 }
 
 impl<K: Value + Ord, R: Row> BTree<K, R> {
-    pub(super) fn own<M: Memory>(&self, memory: &mut M) -> Own {
+    pub(super) fn own<M: FullMemory>(&self, memory: &mut M) -> Own {
         memory.load(self.base + OWN)
     }
 
     /// Returns true if there is no root. A transaction that sees this checks it again when it
     /// commits.
-    pub(super) fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
+    pub(super) fn is_empty<M: FullMemory>(&self, memory: &mut M) -> bool {
         memory.load_checked(self.base + OWN) == 0
     }
 
@@ -116,7 +116,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// Calls `body` with the page of `level` that holds `key`. `None` as the key stands for the
     /// range before all keys. Returns `None` if the tree is lower than `level`. With
     /// [`Access::Read`], `body` may run more than once and must have no effect but its result.
-    pub(super) fn at_page<M: Memory, T, E: From<Corrupt>>(
+    pub(super) fn at_page<M: FullMemory, T, E: From<Corrupt>>(
         &self,
         memory: &mut M,
         (key, level): (Option<K>, u8),
@@ -173,7 +173,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     }
 
     /// Makes an empty leaf the root, if there is none.
-    pub(super) fn plant<M: Memory>(&self, memory: &mut M) -> Result<(), TreeError> {
+    pub(super) fn plant<M: FullMemory>(&self, memory: &mut M) -> Result<(), TreeError> {
         if self.own(memory).root().is_some() {
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 
     /// Puts a root over the present one and `new`, if that is of the level below `level`. Returns
     /// true if it did.
-    pub(super) fn grow<M: Memory>(
+    pub(super) fn grow<M: FullMemory>(
         &self,
         memory: &mut M,
         level: u8,
@@ -220,7 +220,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
 
     /// Makes a page, which `write` writes, the root of a level. The latch of the tree's first page
     /// is held.
-    fn make_root<M: Memory>(
+    fn make_root<M: FullMemory>(
         &self,
         memory: &mut M,
         (number, level): (PageNumber, u8),
@@ -239,7 +239,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     /// True if `new` is still a page of the level below `level`, and not joined with the one on its
     /// left. The latch of the page above is held, or that of the tree's first page if there is
     /// none. So the page is not freed during the call.
-    pub(super) fn is_there<M: Memory>(
+    pub(super) fn is_there<M: FullMemory>(
         &self,
         memory: &mut M,
         level: u8,
@@ -249,17 +249,20 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
         Ok(header.is_some_and(|header| header.level + 1 == level && header.low == Some(low)))
     }
 
-    pub(super) fn set_root<M: Memory>(&self, memory: &mut M, number: PageNumber, level: u8) {
+    pub(super) fn set_root<M: FullMemory>(&self, memory: &mut M, number: PageNumber, level: u8) {
         memory.store(self.base + OWN, u64::from(level) << 32 | u64::from(number));
     }
 
     /// Takes a page. Its first word is a latch, and its other contents are arbitrary. `None` if all
     /// pages are in use.
-    pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Corrupt> {
+    pub(super) fn take<M: FullMemory>(
+        &self,
+        memory: &mut M,
+    ) -> Result<Option<PageNumber>, Corrupt> {
         latch::write(memory, self.base, |memory| self.take_held(memory))
     }
 
-    fn take_held<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Corrupt> {
+    fn take_held<M: FullMemory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Corrupt> {
         let own = self.own(memory);
         if own.free != 0 {
             let number = PageNumber::try_from(own.free).unwrap_or(0);
@@ -282,7 +285,7 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ///
     /// # Panics
     /// With the device's error, when it keeps failing to take the stores.
-    pub(super) fn give_back<M: Memory>(
+    pub(super) fn give_back<M: FullMemory>(
         &self,
         memory: &mut M,
         own: Own,

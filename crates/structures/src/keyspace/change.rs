@@ -1,6 +1,6 @@
 //! Changes of keys: sets, writes into, renames, removes and counts entries and their values.
 
-use ebbtide_core::{Memory, PAGE_BYTES};
+use ebbtide_core::{FullMemory, PAGE_BYTES};
 
 use super::entry::{
     Entry, LargeId, Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX, encode, fits_inline, tail_bytes,
@@ -20,7 +20,7 @@ impl Keyspace {
     ///
     /// # Panics
     /// When the key or the value is longer than [`KEY_BYTES_MAX`] or [`WHOLE_BYTES_MAX`].
-    pub fn set<M: Memory>(
+    pub fn set<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -46,7 +46,7 @@ impl Keyspace {
     }
 
     /// As [`set`](Keyspace::set), for a value in pages with a tail of this many bytes.
-    fn set_listed<M: Memory>(
+    fn set_listed<M: FullMemory>(
         &self,
         memory: &mut M,
         (database, key): (usize, &Key<'_>),
@@ -89,7 +89,7 @@ impl Keyspace {
     ///
     /// # Panics
     /// When a value that is not [large](Entry::large) would become longer than [`WHOLE_BYTES_MAX`].
-    pub fn write_range<M: Memory>(
+    pub fn write_range<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -134,7 +134,7 @@ impl Keyspace {
     /// Writes the `rest` of an entry's value, from the end of its bytes in pages on. The last
     /// `tail_bytes` of them become the value's tail, and the others lie in pages. The key has the
     /// entry then. Returns its old one.
-    fn put_rest<M: Memory>(
+    fn put_rest<M: FullMemory>(
         &self,
         memory: &mut M,
         (database, key): (usize, &Key<'_>),
@@ -157,7 +157,7 @@ impl Keyspace {
     }
 
     /// Adds pages to `numbers` until they hold this many bytes.
-    fn list<M: Memory>(
+    fn list<M: FullMemory>(
         &self,
         memory: &mut M,
         numbers: Numbers,
@@ -171,7 +171,7 @@ impl Keyspace {
     }
 
     /// Removes a key. Returns true if it was there.
-    pub fn remove<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> bool {
+    pub fn remove<M: FullMemory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> bool {
         let old = self.take(memory, database, key);
         old.is_some_and(|old| {
             self.give_pages(memory, &old);
@@ -183,7 +183,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; the key then is as before.
-    pub fn set_expiry<M: Memory>(
+    pub fn set_expiry<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -204,7 +204,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; both keys then are as before.
-    pub fn rename<M: Memory>(
+    pub fn rename<M: FullMemory>(
         &self,
         memory: &mut M,
         (database, from): (usize, &Key<'_>),
@@ -230,7 +230,7 @@ impl Keyspace {
     }
 
     /// Replaces an entry by another. Returns the old one.
-    pub(super) fn put<M: Memory>(
+    pub(super) fn put<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -288,7 +288,7 @@ impl Keyspace {
 
     /// As [`put`](Keyspace::put), for a value in pages. If there is no room, frees the pages from
     /// `before` on.
-    fn put_listed<M: Memory>(
+    fn put_listed<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -305,7 +305,7 @@ impl Keyspace {
     }
 
     /// Removes an entry, but not its pages.
-    fn take<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> Option<Entry> {
+    fn take<M: FullMemory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> Option<Entry> {
         let tree = self.tree(database);
         tree.root(memory)?;
         let taken = tree.write(memory, key.hash, |memory, page, header| {
@@ -321,7 +321,7 @@ impl Keyspace {
     }
 
     /// Frees the pages of a replaced entry. Returns true if there was one.
-    pub(super) fn give_replaced<M: Memory>(&self, memory: &mut M, old: Option<Entry>) -> bool {
+    pub(super) fn give_replaced<M: FullMemory>(&self, memory: &mut M, old: Option<Entry>) -> bool {
         old.is_some_and(|old| {
             self.give_pages(memory, &old);
             true
@@ -330,7 +330,7 @@ impl Keyspace {
 
     /// Frees the pages of an entry's value. A large one, or a collection in trees, waits for
     /// [`reclaim_large`](Keyspace::reclaim_large).
-    pub(super) fn give_pages<M: Memory>(&self, memory: &mut M, entry: &Entry) {
+    pub(super) fn give_pages<M: FullMemory>(&self, memory: &mut M, entry: &Entry) {
         match (&entry.place, entry.large()) {
             (Place::Listed(_) | Place::Tailed(_), _) => {
                 let numbers = Numbers::from_slice(entry.place.numbers());
@@ -348,12 +348,12 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] if there are fewer.
-    pub fn check_room<M: Memory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
+    pub fn check_room<M: FullMemory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
         if self.pages.free(memory) < pages + RESERVE_PAGES { Err(Full) } else { Ok(()) }
     }
 
     /// Counts a change of a key whose stripe is held.
-    pub(super) fn count<M: Memory>(
+    pub(super) fn count<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,

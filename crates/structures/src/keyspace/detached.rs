@@ -5,7 +5,7 @@
 //! A value that was removed stays until its readers are done. A tree of elements is in the list by
 //! its root, and loses its other pages in steps.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::entry::LargeId;
 use super::layout::PageNumber;
@@ -23,11 +23,11 @@ fn list(keyspace: &Keyspace) -> Addr {
     keyspace.base + DETACHED
 }
 
-fn neighbours<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) -> [u32; 2] {
+fn neighbours<M: FullMemory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) -> [u32; 2] {
     memory.load(keyspace.pages.address(number) + NEIGHBOURS)
 }
 
-fn set_neighbours<M: Memory>(
+fn set_neighbours<M: FullMemory>(
     keyspace: &Keyspace,
     memory: &mut M,
     number: PageNumber,
@@ -37,12 +37,12 @@ fn set_neighbours<M: Memory>(
 }
 
 /// True if there are any.
-pub(super) fn any<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
+pub(super) fn any<M: FullMemory>(keyspace: &Keyspace, memory: &mut M) -> bool {
     memory.load::<u64>(list(keyspace) + FIRST) != 0
 }
 
 /// Adds a value.
-pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, LargeId(number): LargeId) {
+pub(super) fn add<M: FullMemory>(keyspace: &Keyspace, memory: &mut M, LargeId(number): LargeId) {
     let list = list(keyspace);
     latch::write(memory, list, |memory| {
         let first = memory.load::<u64>(list + FIRST) as PageNumber;
@@ -56,11 +56,11 @@ pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, LargeId(number
 }
 
 /// Takes a value off the list.
-pub(super) fn remove<M: Memory>(keyspace: &Keyspace, memory: &mut M, value: LargeId) {
+pub(super) fn remove<M: FullMemory>(keyspace: &Keyspace, memory: &mut M, value: LargeId) {
     latch::write(memory, list(keyspace), |memory| unlink(keyspace, memory, value.0));
 }
 
-fn unlink<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) {
+fn unlink<M: FullMemory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) {
     let [before, next] = neighbours(keyspace, memory, number);
     if before == 0 {
         memory.store(list(keyspace) + FIRST, u64::from(next));
@@ -86,7 +86,7 @@ pub(super) enum Left {
 
 /// Frees one value that no job holds, or a part of it. `reduce` frees a part of a value and returns
 /// what is left. Returns true if there was one.
-pub(super) fn reclaim<M: Memory>(
+pub(super) fn reclaim<M: FullMemory>(
     keyspace: &Keyspace,
     memory: &mut M,
     is_held: impl Fn(LargeId) -> bool,
@@ -120,7 +120,7 @@ pub(super) fn reclaim<M: Memory>(
 }
 
 /// Frees the pages of the large value whose list begins at `first`.
-pub(super) fn give<M: Memory>(pages: &Pages, memory: &mut M, first: PageNumber) {
+pub(super) fn give<M: FullMemory>(pages: &Pages, memory: &mut M, first: PageNumber) {
     let (mut last, mut count) = (first, 0);
     loop {
         let (following, held) = pages.list_header(memory, last);

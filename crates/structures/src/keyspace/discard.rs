@@ -3,7 +3,7 @@
 //! The header page has room for the first pages of 64 levels. Each is the start of a chain of pages
 //! by `right`, which shrinks from its start.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::entry::Entry;
 use super::layout::{PageHeader, PageNumber};
@@ -14,7 +14,7 @@ use crate::latch;
 const CHAINS: u64 = 64;
 
 /// Adds the levels of the tree at `root`. Returns true if there was room.
-pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: PageNumber) -> bool {
+pub(super) fn add<M: FullMemory>(keyspace: &Keyspace, memory: &mut M, root: PageNumber) -> bool {
     let mut firsts = Vec::new();
     let mut number = root;
     loop {
@@ -43,7 +43,7 @@ pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: PageNumb
 /// Frees one page. Returns true if there was one.
 ///
 /// The pages that lead to it were freed before, so a job that still descends the tree notices.
-pub(super) fn reclaim<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
+pub(super) fn reclaim<M: FullMemory>(keyspace: &Keyspace, memory: &mut M) -> bool {
     let places = keyspace.base + DISCARDED;
     latch::write(memory, places, |memory| {
         for index in 0..CHAINS {
@@ -60,7 +60,7 @@ pub(super) fn reclaim<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
 }
 
 /// Frees a page with the values of its keys. Returns the number of the page that follows.
-fn give<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) -> PageNumber {
+fn give<M: FullMemory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) -> PageNumber {
     let page = keyspace.pages.address(number);
     let right = latch::write(memory, page, |memory| {
         let header = PageHeader::load(memory, page);

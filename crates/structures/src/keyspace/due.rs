@@ -7,7 +7,7 @@
 //! the record. One that is removed leaves it, so a record may be early and is never late. Due
 //! records are at the left end of the tree.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::collection::first_expiry;
 use super::due_record::{Named, Record, place, record_bytes, record_in};
@@ -53,7 +53,7 @@ impl Tree {
 
     /// Adds the record that the `entries` of a leaf need; the leaf's latch is held. Removes that
     /// record from `named` if it is there already. The caller stores the header.
-    pub(super) fn name_due<M: Memory>(
+    pub(super) fn name_due<M: FullMemory>(
         &self,
         memory: &mut M,
         header: &mut PageHeader,
@@ -65,7 +65,7 @@ impl Tree {
     }
 
     /// As [`name_due`](Tree::name_due), of a leaf whose first key or field expires at `first`.
-    pub(super) fn name_first_due<M: Memory>(
+    pub(super) fn name_first_due<M: FullMemory>(
         &self,
         memory: &mut M,
         header: &mut PageHeader,
@@ -82,7 +82,7 @@ impl Tree {
     }
 
     /// Removes records.
-    pub(super) fn unname_due<M: Memory>(&self, memory: &mut M, named: &[Record]) {
+    pub(super) fn unname_due<M: FullMemory>(&self, memory: &mut M, named: &[Record]) {
         let Some(due) = self.due() else { return };
         for record in named.iter().filter(|(second, _)| *second != 0) {
             due.remove(memory, *record);
@@ -90,7 +90,7 @@ impl Tree {
     }
 
     /// Moves the record of a leaf, whose latch is held, to `expires_at_ms` if that is earlier.
-    pub(super) fn note_due<M: Memory>(
+    pub(super) fn note_due<M: FullMemory>(
         &self,
         memory: &mut M,
         page: Addr,
@@ -111,7 +111,7 @@ impl Tree {
 
     /// Adds a record. Returns its second; 0 if there is no room. If a leaf has no record, its
     /// expired keys are removed when the leaf next changes.
-    fn add<M: Memory>(&self, memory: &mut M, (second, low): Record) -> u32 {
+    fn add<M: FullMemory>(&self, memory: &mut M, (second, low): Record) -> u32 {
         for later in 0..LATER_MAX {
             let Some(at) = second.checked_add(later) else { break };
             let bytes = record_bytes((at, low));
@@ -133,7 +133,7 @@ impl Tree {
     }
 
     /// Returns the earliest records that are due, in order, at most `most`.
-    pub(super) fn due_records<M: Memory>(
+    pub(super) fn due_records<M: FullMemory>(
         &self,
         memory: &mut M,
         now_ms: u64,
@@ -169,7 +169,7 @@ impl Tree {
     }
 
     /// Removes a record.
-    fn remove<M: Memory>(&self, memory: &mut M, record: Record) {
+    fn remove<M: FullMemory>(&self, memory: &mut M, record: Record) {
         let bytes = record_bytes(record);
         let key = Key { bytes: &bytes, hash: place(&bytes) };
         if self.root(memory).is_none() {

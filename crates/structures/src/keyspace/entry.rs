@@ -11,7 +11,7 @@
 //! bytes beyond whole pages follow the numbers of these pages. A bit of the length says so. The
 //! hash is not stored, because it follows from the key.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 use super::kind::{Kind, roots_of_tag};
@@ -71,7 +71,7 @@ struct EntryHeader {
 impl EntryHeader {
     /// Reads the header of the entry at `at`. `None` if the entry does not end before `end`: a
     /// writer has torn it.
-    fn load<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<EntryHeader> {
+    fn load<M: FullMemory>(memory: &mut M, at: Addr, end: Addr) -> Option<EntryHeader> {
         let most = HEADER_BYTES_MAX.min((end.0 - at.0) as usize);
         let mut bytes = [0; HEADER_BYTES_MAX];
         memory.read_bytes(at, &mut bytes[..most]);
@@ -253,7 +253,7 @@ impl Entry {
 
     /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`. A
     /// tail is a part of the entry. `None` if a writer has torn it.
-    pub(super) fn load<M: Memory>(
+    pub(super) fn load<M: FullMemory>(
         memory: &mut M,
         at: Addr,
         end: Addr,
@@ -268,7 +268,7 @@ impl Entry {
     }
 
     /// As [`load`](Entry::load), without an inline value or a tail.
-    pub(super) fn load_without_value<M: Memory>(
+    pub(super) fn load_without_value<M: FullMemory>(
         memory: &mut M,
         at: Addr,
         end: Addr,
@@ -278,7 +278,12 @@ impl Entry {
     }
 
     /// Returns the entry of a header, with at most `tail_bytes` bytes of its tail.
-    fn of<M: Memory>(memory: &mut M, at: Addr, header: &EntryHeader, tail_bytes: usize) -> Entry {
+    fn of<M: FullMemory>(
+        memory: &mut M,
+        at: Addr,
+        header: &EntryHeader,
+        tail_bytes: usize,
+    ) -> Entry {
         if header.has_tail() {
             return Entry::with_tail(memory, header.payload(at), header, tail_bytes);
         }
@@ -291,7 +296,7 @@ impl Entry {
     }
 
     /// Returns the entry of a header whose value has a tail, with at most `tail_bytes` bytes of it.
-    fn with_tail<M: Memory>(
+    fn with_tail<M: FullMemory>(
         memory: &mut M,
         payload: Addr,
         header: &EntryHeader,
@@ -337,14 +342,14 @@ fn numbers_in(bytes: &[u8]) -> Numbers {
 
 /// Returns true if the entry at `at`, which ends before `end`, is of `key`. False if a writer has
 /// torn it.
-pub(super) fn has_key<M: Memory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]) -> bool {
+pub(super) fn has_key<M: FullMemory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]) -> bool {
     EntryHeader::load(memory, at, end).is_some_and(|header| {
         header.key_bytes == key.len() && equals(memory, at + header.bytes as u64, key)
     })
 }
 
 /// Returns the kind of the value of the entry at `at`. `None` if a writer has torn it.
-pub(super) fn load_kind<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<Kind> {
+pub(super) fn load_kind<M: FullMemory>(memory: &mut M, at: Addr, end: Addr) -> Option<Kind> {
     let header = EntryHeader::load(memory, at, end)?;
     if header.place != COLLECTION || header.length == 0 {
         return Some(Kind::String);
@@ -356,7 +361,7 @@ pub(super) fn load_kind<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Optio
 
 /// Appends the key of the entry at `at` to `into`, and returns its time of expiry. `None` if a
 /// writer has torn it.
-pub(super) fn load_key<M: Memory>(
+pub(super) fn load_key<M: FullMemory>(
     memory: &mut M,
     at: Addr,
     end: Addr,
@@ -368,7 +373,7 @@ pub(super) fn load_key<M: Memory>(
 }
 
 /// Returns the bytes of the entry at `at`; up to `end` if a writer has torn it.
-pub(super) fn entry_bytes<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> usize {
+pub(super) fn entry_bytes<M: FullMemory>(memory: &mut M, at: Addr, end: Addr) -> usize {
     let header = EntryHeader::load(memory, at, end);
     header.map_or((end.0 - at.0) as usize, |header| header.entry_bytes())
 }

@@ -1,7 +1,7 @@
 //! Removes keys that have expired, a leaf at a time. A packed hash whose fields have all expired is
 //! such a key.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 use smallvec::SmallVec;
 
 use super::collection::{all_over, first_expiry};
@@ -50,24 +50,24 @@ pub type Expired = (Vec<u8>, u64);
 impl Keyspace {
     /// Returns the leaf of a database whose first key or field expired earliest; `None` if none has
     /// expired.
-    pub fn first_due<M: Memory>(&self, memory: &mut M, database: usize) -> Option<Due> {
+    pub fn first_due<M: FullMemory>(&self, memory: &mut M, database: usize) -> Option<Due> {
         self.due(memory, database, 1).pop()
     }
 
     /// Returns the leaves of a database whose first keys or fields expired earliest, in the order
     /// of time, at most `most`.
-    pub fn due<M: Memory>(&self, memory: &mut M, database: usize, most: usize) -> Vec<Due> {
+    pub fn due<M: FullMemory>(&self, memory: &mut M, database: usize, most: usize) -> Vec<Due> {
         let records = self.tree(database).due_records(memory, self.now_ms, most);
         records.into_iter().map(Due).collect()
     }
 
     /// Hints the page of a leaf that is due, so that it is fetched ahead.
-    pub fn fetch_due_ahead<M: Memory>(&self, memory: &mut M, database: usize, due: Due) {
+    pub fn fetch_due_ahead<M: FullMemory>(&self, memory: &mut M, database: usize, due: Due) {
         self.tree(database).hint(memory, due.hash());
     }
 
     /// Hints the neighbours of a leaf that is due, if it will be joined with them.
-    pub fn fetch_beside_ahead<M: Memory>(&self, memory: &mut M, database: usize, due: Due) {
+    pub fn fetch_beside_ahead<M: FullMemory>(&self, memory: &mut M, database: usize, due: Due) {
         let tree = self.tree(database);
         let bytes = tree.read(memory, due.hash(), |memory, page, header| {
             let mut bytes = 0;
@@ -87,11 +87,11 @@ impl Keyspace {
     }
 
     /// Returns the hashes of the expired keys in the leaf of this hash.
-    pub fn expired<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> Vec<u64> {
+    pub fn expired<M: FullMemory>(&self, memory: &mut M, database: usize, hash: u64) -> Vec<u64> {
         self.expired_if(memory, database, hash, |_| true)
     }
 
-    fn expired_if<M: Memory>(
+    fn expired_if<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -121,7 +121,7 @@ impl Keyspace {
 
     /// Returns the keys in the leaf of this hash that have hashes with expired fields. A packed
     /// hash without other fields is [expired](Keyspace::expired) instead.
-    pub fn with_expired_fields<M: Memory>(
+    pub fn with_expired_fields<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -151,7 +151,7 @@ impl Keyspace {
 
     /// Removes the expired keys of a leaf whose hashes are among `hashes`. The caller holds their
     /// stripes. Returns the removed keys.
-    pub fn expire<M: Memory>(
+    pub fn expire<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -191,7 +191,7 @@ impl Keyspace {
 
     /// Finds the expired entries of a leaf whose hashes are among `hashes`. Also returns when the
     /// first key or field of the others expires.
-    fn split_expired<M: Memory>(
+    fn split_expired<M: FullMemory>(
         &self,
         memory: &mut M,
         page: Addr,
@@ -224,7 +224,7 @@ impl Keyspace {
 
     /// Removes expired keys from the leaf of a hash, if it may have some. Two kinds stay: keys
     /// whose stripe is held, and keys with pages, because a command may still read those.
-    pub(super) fn drop_expired<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) {
+    pub(super) fn drop_expired<M: FullMemory>(&self, memory: &mut M, database: usize, hash: u64) {
         let tree = self.tree(database);
         let record =
             tree.read(memory, hash, |_, _, header| (header.due, header.low)).unwrap_or_default();

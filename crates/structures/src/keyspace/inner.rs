@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::layout::{PAGE_HEADER_BYTES, PageHeader, PageNumber, copy_in, copy_out};
 
@@ -27,7 +27,7 @@ fn high_at(page: Addr, index: u16) -> Addr {
     page + HIGHS + u64::from(index) / 4 * 8
 }
 
-fn load_child<M: Memory>(memory: &mut M, page: Addr, index: u16) -> Child {
+fn load_child<M: FullMemory>(memory: &mut M, page: Addr, index: u16) -> Child {
     let low: u64 = memory.load(low_at(page, index));
     let highs: [u16; 4] = memory.load(high_at(page, index));
     let high = highs[usize::from(index) % 4];
@@ -39,7 +39,7 @@ fn low_of((separator, child): Child) -> u64 {
     separator << 16 | u64::from(child & 0xffff)
 }
 
-fn store_child<M: Memory>(memory: &mut M, page: Addr, index: u16, child: Child) {
+fn store_child<M: FullMemory>(memory: &mut M, page: Addr, index: u16, child: Child) {
     memory.store(low_at(page, index), low_of(child));
     let mut highs: [u16; 4] = memory.load(high_at(page, index));
     highs[usize::from(index) % 4] = (child.1 >> 16) as u16;
@@ -48,7 +48,7 @@ fn store_child<M: Memory>(memory: &mut M, page: Addr, index: u16, child: Child) 
 
 /// Stores children from index `index` on, a line at a time. A page has many, and a store costs much
 /// more than its bytes.
-fn store_children<M: Memory>(memory: &mut M, page: Addr, index: u16, children: &[Child]) {
+fn store_children<M: FullMemory>(memory: &mut M, page: Addr, index: u16, children: &[Child]) {
     let lows: Vec<u64> = children.iter().map(|child| low_of(*child)).collect();
     let highs: Vec<u16> = children.iter().map(|(_, number)| (number >> 16) as u16).collect();
     copy_in(memory, low_at(page, index), bytemuck::cast_slice(&lows));
@@ -59,7 +59,7 @@ fn store_children<M: Memory>(memory: &mut M, page: Addr, index: u16, children: &
 ///
 /// Hashes are spread evenly, so the search begins at the place that even separators would have. It
 /// doubles its steps until it is past the place, and then halves the rest.
-fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
+fn up_to<M: FullMemory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
     let (mut from, mut to) = (0, header.count.min(CHILDREN_MAX));
     let mut next = expected(header, to, hash);
     let mut step: u16 = 1;
@@ -90,7 +90,7 @@ fn expected(header: &PageHeader, count: u16, hash: u64) -> u16 {
 }
 
 /// The child that holds `hash`.
-pub(super) fn child<M: Memory>(
+pub(super) fn child<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -101,7 +101,12 @@ pub(super) fn child<M: Memory>(
 }
 
 /// Adds a child. The page's latch is held and it has room.
-pub(super) fn insert<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader, new: Child) {
+pub(super) fn insert<M: FullMemory>(
+    memory: &mut M,
+    page: Addr,
+    header: &mut PageHeader,
+    new: Child,
+) {
     assert!(header.count < CHILDREN_MAX, "a page that is full is divided first");
     let place = up_to(memory, page, header, new.0);
     let mut children = vec![new];
@@ -112,13 +117,18 @@ pub(super) fn insert<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
 }
 
 /// Returns the index of the child that holds `hash`.
-pub(super) fn index<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
+pub(super) fn index<M: FullMemory>(
+    memory: &mut M,
+    page: Addr,
+    header: &PageHeader,
+    hash: u64,
+) -> u16 {
     up_to(memory, page, header, hash).saturating_sub(1)
 }
 
 /// Writes the children from index `index` on again: `kept` replace `replaced` children. The page's
 /// latch is held.
-pub(super) fn replace<M: Memory>(
+pub(super) fn replace<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &mut PageHeader,
@@ -134,7 +144,7 @@ pub(super) fn replace<M: Memory>(
 }
 
 /// Lowers the separator of a child to `to`, if it is there. The page's latch is held.
-pub(super) fn lower<M: Memory>(
+pub(super) fn lower<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -149,7 +159,7 @@ pub(super) fn lower<M: Memory>(
 }
 
 /// Returns the children in a range of indices, as far as they exist.
-pub(super) fn slice<M: Memory>(
+pub(super) fn slice<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -169,12 +179,12 @@ pub(super) fn slice<M: Memory>(
 }
 
 /// All children.
-pub(super) fn read<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader) -> Vec<Child> {
+pub(super) fn read<M: FullMemory>(memory: &mut M, page: Addr, header: &PageHeader) -> Vec<Child> {
     slice(memory, page, header, 0..header.count)
 }
 
 /// Writes a page of these children, and its header with their number.
-pub(super) fn write<M: Memory>(
+pub(super) fn write<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &mut PageHeader,

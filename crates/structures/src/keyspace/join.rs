@@ -4,7 +4,7 @@
 //! have to wait, because other writers latch children before the page above. A reader that still
 //! knows a freed page finds its latch changed.
 
-use ebbtide_core::{Addr, Hint, Memory};
+use ebbtide_core::{Addr, FullMemory, Hint};
 use smallvec::SmallVec;
 
 use super::inner::{self, Child};
@@ -39,7 +39,7 @@ struct Attempt {
 
 impl Tree {
     /// Returns true if the leaf of `hash` is worth [joining](Tree::join).
-    pub(super) fn is_sparse<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
+    pub(super) fn is_sparse<M: FullMemory>(&self, memory: &mut M, hash: u64) -> bool {
         let leaf =
             self.read(memory, hash, |_, _, header| (header.sparse, leaf::used_bytes(header)));
         let (sparse, bytes) = leaf.unwrap_or_default();
@@ -47,7 +47,7 @@ impl Tree {
     }
 
     /// Returns the most bytes of entries of a leaf that is joined with its neighbours.
-    pub(super) fn sparse_bytes_max<M: Memory>(&self, memory: &mut M) -> usize {
+    pub(super) fn sparse_bytes_max<M: FullMemory>(&self, memory: &mut M) -> usize {
         match self.pages.are_ample(memory) {
             // Only pairs are joined. One of a pair has at most half of the bytes.
             true => ROOMY_BYTES_MAX / 2,
@@ -56,7 +56,7 @@ impl Tree {
     }
 
     /// Hints the leaves that a join of the leaf of `hash` looks at.
-    pub(super) fn hint_beside<M: Memory>(&self, memory: &mut M, hash: u64) {
+    pub(super) fn hint_beside<M: FullMemory>(&self, memory: &mut M, hash: u64) {
         let Some(above) = self.descend(memory, hash, 1) else { return };
         // If the page changes during this, the hints name wrong pages.
         let header = PageHeader::load(memory, above.page);
@@ -69,7 +69,7 @@ impl Tree {
     }
 
     /// Returns how many bytes of entries joined leaves may have on average.
-    fn joined_bytes_max<M: Memory>(&self, memory: &mut M) -> usize {
+    fn joined_bytes_max<M: FullMemory>(&self, memory: &mut M) -> usize {
         match self.pages.are_ample(memory) {
             true => ROOMY_BYTES_MAX,
             false => JOINED_BYTES_MAX,
@@ -78,7 +78,7 @@ impl Tree {
 
     /// Joins the leaf of `hash` with its neighbours if their entries fit together. Then does the
     /// same with the pages above. Returns true if a page was freed.
-    pub(super) fn join<M: Memory>(&self, memory: &mut M, hash: u64) -> bool {
+    pub(super) fn join<M: FullMemory>(&self, memory: &mut M, hash: u64) -> bool {
         let mut any = false;
         while let Some(attempt) = self.join_children(memory, hash, 1) {
             any |= attempt.joined;
@@ -92,7 +92,7 @@ impl Tree {
         any
     }
 
-    fn join_inner<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> bool {
+    fn join_inner<M: FullMemory>(&self, memory: &mut M, hash: u64, level: u8) -> bool {
         self.join_children(memory, hash, level).is_some_and(|attempt| {
             let above = attempt.children < FEW_CHILDREN && self.join_inner(memory, hash, level + 1);
             attempt.joined || above
@@ -101,7 +101,12 @@ impl Tree {
 
     /// Joins the child of `hash`, of the page of `level`, with its neighbours. `None` if there is
     /// no such level.
-    fn join_children<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<Attempt> {
+    fn join_children<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        hash: u64,
+        level: u8,
+    ) -> Option<Attempt> {
         self.root(memory).filter(|(_, root_level)| *root_level >= level)?;
         let above = self.descend(memory, hash, level)?;
         latch::write_if(memory, above.page, above.word, |memory| {
@@ -128,7 +133,7 @@ impl Tree {
     /// Joins some of the `beside` neighbouring children. The first has index `first` in the page
     /// above. The latches of all are held. Returns the page that is left over, if there is one.
     /// `None` if the page above does not know the children as they are.
-    fn join_beside<M: Memory>(
+    fn join_beside<M: FullMemory>(
         &self,
         memory: &mut M,
         (above, header): (Addr, &mut PageHeader),
@@ -167,7 +172,7 @@ impl Tree {
 
     /// Spreads the entries of leaves over one leaf less. Returns the new number of leaves; `None`
     /// if the entries do not fit.
-    fn join_leaves<M: Memory>(&self, memory: &mut M, leaves: &mut [Held]) -> Option<usize> {
+    fn join_leaves<M: FullMemory>(&self, memory: &mut M, leaves: &mut [Held]) -> Option<usize> {
         let kept = leaves.len() - 1;
         let bytes: usize = leaves.iter().map(|(_, header)| leaf::used_bytes(header)).sum();
         if bytes > kept * self.joined_bytes_max(memory) {
@@ -184,7 +189,7 @@ impl Tree {
     }
 
     /// Moves the children of the second page to the first. Returns 1; `None` if they are too many.
-    fn join_inner_pages<M: Memory>(&self, memory: &mut M, pages: &mut [Held]) -> Option<usize> {
+    fn join_inner_pages<M: FullMemory>(&self, memory: &mut M, pages: &mut [Held]) -> Option<usize> {
         let [(number, left), (other, right)] = pages else { return None };
         if left.count + right.count > JOINED_CHILDREN_MAX {
             return None;
@@ -203,7 +208,7 @@ impl Tree {
 
 /// Takes the mark of a sparse leaf, whose latch is held, away. The leaf does not fit together with
 /// its neighbours, and is not compared again until it loses more entries.
-fn unmark<M: Memory>(memory: &mut M, page: Addr) {
+fn unmark<M: FullMemory>(memory: &mut M, page: Addr) {
     let mut header = PageHeader::load(memory, page);
     if header.sparse {
         header.sparse = false;

@@ -4,7 +4,7 @@
 //! [detached](super::detached), and an appended part lies beyond the end that its entry names. So
 //! no job sees it, and a crash leaves the value before.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::entry::{Entry, LargeId, Place, WHOLE_BYTES_MAX};
 use super::key::Key;
@@ -45,7 +45,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room.
-    pub fn begin_large<M: Memory, H>(
+    pub fn begin_large<M: FullMemory, H>(
         &self,
         memory: &mut M,
         hold: impl FnOnce(LargeId) -> H,
@@ -60,7 +60,7 @@ impl Keyspace {
 
     /// Opens the value of an entry that was found, to append to it. `None` if it is not a large
     /// one.
-    pub fn open_large<M: Memory>(&self, memory: &mut M, entry: &Entry) -> Option<Large> {
+    pub fn open_large<M: FullMemory>(&self, memory: &mut M, entry: &Entry) -> Option<Large> {
         let Place::Chained(lists) = &entry.place else { return None };
         let mut large = Large { lists: lists.clone(), held: 0, bytes: entry.value_bytes };
         let mut last = *lists.last()?;
@@ -81,7 +81,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room; the value then is as before.
-    pub fn write_large<M: Memory>(
+    pub fn write_large<M: FullMemory>(
         &self,
         memory: &mut M,
         large: &mut Large,
@@ -97,7 +97,12 @@ impl Keyspace {
     }
 
     /// Makes sure that a value has this many pages. Some may be there from a time before a crash.
-    fn grow<M: Memory>(&self, memory: &mut M, large: &mut Large, wanted: u64) -> Result<(), Full> {
+    fn grow<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        large: &mut Large,
+        wanted: u64,
+    ) -> Result<(), Full> {
         let lists = large.lists.len() as u64;
         let count = (lists - 1) * HELD_MAX + large.held;
         if count >= wanted {
@@ -122,7 +127,7 @@ impl Keyspace {
     }
 
     /// Appends `length` bytes, from byte `offset` on, of a value without a key to `into`.
-    pub fn read_large<M: Memory>(
+    pub fn read_large<M: FullMemory>(
         &self,
         memory: &mut M,
         large: &Large,
@@ -137,7 +142,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room for the entry; nothing has changed then.
-    pub fn attach_large<M: Memory>(
+    pub fn attach_large<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -155,7 +160,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room for the entry.
-    pub fn extend_large<M: Memory>(
+    pub fn extend_large<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -166,7 +171,7 @@ impl Keyspace {
         self.put_large(memory, database, key, large, expires_at_ms).map(drop)
     }
 
-    fn put_large<M: Memory>(
+    fn put_large<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,

@@ -1,6 +1,6 @@
 //! The layout of the pages of a [`Keyspace`](super::Keyspace), and reading a page.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 /// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also
@@ -97,24 +97,24 @@ impl PageHeader {
     }
 
     /// Writes the header of the page at `page`, whose latch is held.
-    pub(super) fn store<M: Memory>(&self, memory: &mut M, page: Addr) {
+    pub(super) fn store<M: FullMemory>(&self, memory: &mut M, page: Addr) {
         memory.store(page + 8, self.encode());
     }
 
-    pub(super) fn load<M: Memory>(memory: &mut M, page: Addr) -> PageHeader {
+    pub(super) fn load<M: FullMemory>(memory: &mut M, page: Addr) -> PageHeader {
         PageHeader::decode(memory.line(page))
     }
 }
 
 /// Appends `bytes` bytes from byte address `at` on, which need not be aligned, to `into`.
-pub(super) fn copy_out<M: Memory>(memory: &mut M, at: Addr, bytes: usize, into: &mut Vec<u8>) {
+pub(super) fn copy_out<M: FullMemory>(memory: &mut M, at: Addr, bytes: usize, into: &mut Vec<u8>) {
     let before = into.len();
     into.resize(before + bytes, 0);
     memory.read_bytes(at, &mut into[before..]);
 }
 
 /// Returns true if the bytes from byte address `at` on are `expected`.
-pub(super) fn equals<M: Memory>(memory: &mut M, at: Addr, expected: &[u8]) -> bool {
+pub(super) fn equals<M: FullMemory>(memory: &mut M, at: Addr, expected: &[u8]) -> bool {
     let (mut at, mut expected) = (at, expected);
     while !expected.is_empty() {
         let line: [u64; 8] = memory.line(at);
@@ -131,7 +131,7 @@ pub(super) fn equals<M: Memory>(memory: &mut M, at: Addr, expected: &[u8]) -> bo
 
 /// Stores `bytes` from byte address `at` on, which need not be aligned. The other bytes in the
 /// first and the last word keep their values.
-pub(super) fn copy_in<M: Memory>(memory: &mut M, at: Addr, bytes: &[u8]) {
+pub(super) fn copy_in<M: FullMemory>(memory: &mut M, at: Addr, bytes: &[u8]) {
     let (mut at, mut rest) = (at, bytes);
     while !rest.is_empty() {
         let offset = at.0 as usize % 64;
@@ -149,7 +149,7 @@ pub(super) fn copy_in<M: Memory>(memory: &mut M, at: Addr, bytes: &[u8]) {
 }
 
 /// Stores `bytes`, which lie within a line, word by word.
-fn copy_words<M: Memory>(memory: &mut M, at: Addr, bytes: &[u8]) {
+fn copy_words<M: FullMemory>(memory: &mut M, at: Addr, bytes: &[u8]) {
     let (mut at, mut rest) = (at, bytes);
     while !rest.is_empty() {
         let offset = at.0 as usize % 8;
@@ -166,6 +166,7 @@ fn copy_words<M: Memory>(memory: &mut M, at: Addr, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebbtide_core::Memory;
     use ebbtide_testbed::Plain;
 
     #[test]

@@ -4,7 +4,7 @@
 //! page. Entries grow down from the end of the page. Slots are in no order, so a new slot costs one
 //! word.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 use super::entry::{ENTRY_BYTES_MIN, EntryBytes, entry_bytes, has_key, key_in};
@@ -66,18 +66,18 @@ fn slots_at(page: Addr, index: u16) -> Addr {
     page + PAGE_HEADER_BYTES + u64::from(index / 2) * 8
 }
 
-fn load_slot<M: Memory>(memory: &mut M, page: Addr, index: u16) -> u32 {
+fn load_slot<M: FullMemory>(memory: &mut M, page: Addr, index: u16) -> u32 {
     memory.load::<[u32; 2]>(slots_at(page, index))[usize::from(index) % 2]
 }
 
-fn store_slot<M: Memory>(memory: &mut M, page: Addr, index: u16, slot: u32) {
+fn store_slot<M: FullMemory>(memory: &mut M, page: Addr, index: u16, slot: u32) {
     let mut slots: [u32; 2] = memory.load(slots_at(page, index));
     slots[usize::from(index) % 2] = slot;
     memory.store(slots_at(page, index), slots);
 }
 
 /// Calls `each` with every slot, its index and the address of its entry, until it returns `Some`.
-fn each_slot<M: Memory, R>(
+fn each_slot<M: FullMemory, R>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -96,7 +96,7 @@ fn each_slot<M: Memory, R>(
 }
 
 /// Calls `each` with the address of every entry.
-pub(super) fn each_entry<M: Memory>(
+pub(super) fn each_entry<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -109,7 +109,7 @@ pub(super) fn each_entry<M: Memory>(
 }
 
 /// Calls `each` with the place of every entry, in the order of their slots.
-pub(super) fn each_found<M: Memory>(
+pub(super) fn each_found<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -122,7 +122,7 @@ pub(super) fn each_found<M: Memory>(
 }
 
 /// Finds the entry of `key`.
-pub(super) fn find<M: Memory>(
+pub(super) fn find<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -136,7 +136,7 @@ pub(super) fn find<M: Memory>(
 }
 
 /// Adds an entry of `hash`. The page's latch is held.
-pub(super) fn insert<M: Memory>(
+pub(super) fn insert<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &mut PageHeader,
@@ -172,7 +172,7 @@ pub(super) fn insert<M: Memory>(
 }
 
 /// Returns the place of the smallest gap between entries that holds this many bytes.
-fn find_gap<M: Memory>(
+fn find_gap<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -194,7 +194,12 @@ fn find_gap<M: Memory>(
 }
 
 /// Removes an entry that was found. The page's latch is held.
-pub(super) fn remove<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader, found: Found) {
+pub(super) fn remove<M: FullMemory>(
+    memory: &mut M,
+    page: Addr,
+    header: &mut PageHeader,
+    found: Found,
+) {
     let bytes = entry_bytes(memory, found.at, end(page)) as u16;
     header.count -= 1;
     if found.index != header.count {
@@ -213,7 +218,7 @@ pub(super) fn remove<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
 
 /// Removes entries that were found, in the order of their slots, and stores the header. The page's
 /// latch is held. The other entries stay where they are.
-pub(super) fn remove_all<M: Memory>(
+pub(super) fn remove_all<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &mut PageHeader,
@@ -249,7 +254,7 @@ fn is_worth_joining(before: usize, after: usize) -> bool {
 }
 
 /// Replaces an entry that was found by one of the same hash.
-pub(super) fn replace<M: Memory>(
+pub(super) fn replace<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &mut PageHeader,
@@ -293,7 +298,7 @@ pub(super) struct Taken {
 }
 
 /// All entries of a leaf, in the order of their hashes.
-pub(super) fn read<M: Memory>(
+pub(super) fn read<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
@@ -308,7 +313,7 @@ pub(super) fn read<M: Memory>(
     entries
 }
 
-fn take<M: Memory>(memory: &mut M, page: Addr, at: Addr) -> EntryBytes {
+fn take<M: FullMemory>(memory: &mut M, page: Addr, at: Addr) -> EntryBytes {
     let mut bytes = Vec::new();
     let length = entry_bytes(memory, at, end(page));
     copy_out(memory, at, length, &mut bytes);
@@ -317,7 +322,7 @@ fn take<M: Memory>(memory: &mut M, page: Addr, at: Addr) -> EntryBytes {
 
 /// Makes these the entries of a leaf, which must fit, and stores its header. Entries that were read
 /// from this page, and not changed since, stay where they are: every byte that is stored is logged.
-pub(super) fn set_entries<M: Memory>(
+pub(super) fn set_entries<M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &mut PageHeader,
@@ -347,7 +352,7 @@ pub(super) fn set_entries<M: Memory>(
 }
 
 /// Moves the entries of a leaf together, so that the gaps between them are free.
-fn compact<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader) {
+fn compact<M: FullMemory>(memory: &mut M, page: Addr, header: &mut PageHeader) {
     let mut entries = Vec::with_capacity(header.count.into());
     each_slot(memory, page, header, |memory, _, slot, at| {
         entries.push((slot, take(memory, page, at)));
@@ -357,7 +362,7 @@ fn compact<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader) {
 }
 
 /// Writes entries, each with a slot that has its tag.
-fn fill<'a, M: Memory>(
+fn fill<'a, M: FullMemory>(
     memory: &mut M,
     page: Addr,
     header: &mut PageHeader,

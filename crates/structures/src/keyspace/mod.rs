@@ -64,7 +64,7 @@ mod values;
 mod varint;
 
 use ebbtide_core::durability::{Lsn, TransactionError};
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES};
 use smallvec::SmallVec;
 
 pub use collection::{
@@ -168,7 +168,7 @@ impl Keyspace {
     /// # Panics
     /// When there are fewer than [`PAGES_MIN`] or more than 2³², or `base` is not the start of a
     /// page.
-    pub fn format<M: Memory>(
+    pub fn format<M: FullMemory>(
         memory: &mut M,
         base: Addr,
         pages: u64,
@@ -190,7 +190,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// If there is none.
-    pub fn open<M: Memory>(memory: &mut M, base: Addr) -> Result<Keyspace, NotKeyspace> {
+    pub fn open<M: FullMemory>(memory: &mut M, base: Addr) -> Result<Keyspace, NotKeyspace> {
         let [magic, pages, low, high]: [u64; 4] = memory.load(base);
         let fits = base.0.checked_add(pages.saturating_mul(PAGE_BYTES as u64));
         let fits = fits.is_some_and(|end| end <= memory.size_bytes());
@@ -212,7 +212,7 @@ impl Keyspace {
     /// # Panics
     /// When there are fewer pages than before, or more than 2³².
     #[must_use]
-    pub fn updated<M: Memory>(self, memory: &mut M, pages: u64) -> Keyspace {
+    pub fn updated<M: FullMemory>(self, memory: &mut M, pages: u64) -> Keyspace {
         if memory.load::<u64>(self.base) != MAGIC {
             memory.store(self.base, MAGIC);
         }
@@ -252,8 +252,8 @@ impl Keyspace {
     /// hashes only. No hash stands for all keys: `body` then has the keyspace alone.
     ///
     /// # Errors
-    /// As [`Memory::transaction`].
-    pub fn exclusive<M: Memory, R>(
+    /// As [`Memory::transaction`](ebbtide_core::Memory::transaction).
+    pub fn exclusive<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hashes: &[u64],
@@ -264,7 +264,7 @@ impl Keyspace {
 
     /// Runs `body`, which may change keys of these hashes only. No other job changes or sees those
     /// keys during that. `body` makes its own transactions. No hash stands for all keys.
-    pub fn alone<M: Memory, R>(
+    pub fn alone<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hashes: &[u64],
@@ -282,7 +282,7 @@ impl Keyspace {
     /// Waits until [`wake`](Keyspace::wake) is called for a stripe, while `still` returns true. The
     /// data that `still` reads may change only while the stripe is held alone, and `wake` must
     /// follow.
-    pub fn wait_for<M: Memory>(&self, memory: &mut M, stripe: u64, still: impl Fn() -> bool) {
+    pub fn wait_for<M: FullMemory>(&self, memory: &mut M, stripe: u64, still: impl Fn() -> bool) {
         let latch = self.latch_of(stripe);
         let seen = memory.load(latch);
         if still() {
@@ -291,13 +291,13 @@ impl Keyspace {
     }
 
     /// Wakes the jobs that wait for the stripes of these hashes.
-    pub fn wake<M: Memory>(&self, memory: &mut M, hashes: &[u64]) {
+    pub fn wake<M: FullMemory>(&self, memory: &mut M, hashes: &[u64]) {
         hashes.iter().for_each(|hash| memory.wake(self.latch_of(stripe(*hash))));
     }
 
     /// Runs `body`, which reads the key of this hash, until no job has changed a key of its stripe
     /// during a run. `body` must have no effect but its result.
-    pub fn consistent<M: Memory, R>(
+    pub fn consistent<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hash: u64,
@@ -307,7 +307,7 @@ impl Keyspace {
     }
 
     /// Looks a key up, and appends its value to `value` if that lies next to the key.
-    pub fn find<M: Memory>(
+    pub fn find<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -324,13 +324,13 @@ impl Keyspace {
     }
 
     /// Hints the page that a look-up of a key reads, so that it is fetched ahead.
-    pub fn fetch_ahead<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) {
+    pub fn fetch_ahead<M: FullMemory>(&self, memory: &mut M, database: usize, key: &Key<'_>) {
         self.tree(database).hint(memory, key.hash);
     }
 
     /// Appends `length` bytes, from byte `offset` on, of an entry's value to `into`. The value must
     /// not be [inline](Entry::is_inline).
-    pub fn read_range<M: Memory>(
+    pub fn read_range<M: FullMemory>(
         &self,
         memory: &mut M,
         entry: &Entry,
@@ -342,7 +342,7 @@ impl Keyspace {
     }
 
     /// Returns the numbers of keys of a database.
-    pub fn counts<M: Memory>(&self, memory: &mut M, database: usize) -> Counts {
+    pub fn counts<M: FullMemory>(&self, memory: &mut M, database: usize) -> Counts {
         let mut counts = Counts::default();
         for stripe in (0..STRIPES).step_by(8) {
             let words: [u64; 8] = memory.load(self.count_at(database, stripe));
@@ -355,14 +355,14 @@ impl Keyspace {
     }
 
     /// Returns the number of free pages, and of all pages.
-    pub fn free_pages<M: Memory>(&self, memory: &mut M) -> (u64, u64) {
+    pub fn free_pages<M: FullMemory>(&self, memory: &mut M) -> (u64, u64) {
         (self.pages.free(memory), memory.load(self.base + 8))
     }
 
     /// Appends the keys whose hash is at least `from`, for one leaf, to `into`. Returns the hash to
     /// go on with; [`HASHES`] at the end. Calls from 0 to the end meet a key exactly once if it is
     /// there all the time.
-    pub fn scan<M: Memory>(
+    pub fn scan<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -388,7 +388,7 @@ impl Keyspace {
     }
 
     /// True if the entry at `at` is of a packed hash whose fields have all expired.
-    fn has_expired_fields_only<M: Memory>(&self, memory: &mut M, page: Addr, at: Addr) -> bool {
+    fn has_expired_fields_only<M: FullMemory>(&self, memory: &mut M, page: Addr, at: Addr) -> bool {
         let mut value = Vec::new();
         Entry::load(memory, at, leaf::end(page), &mut value);
         collection::all_over(&value, self.now_ms)
@@ -396,7 +396,7 @@ impl Keyspace {
 
     /// Removes all keys of a database at once. [`reclaim`](Keyspace::reclaim) frees their pages. No
     /// other job may use the keyspace.
-    pub fn clear<M: Memory>(&self, memory: &mut M, database: usize) {
+    pub fn clear<M: FullMemory>(&self, memory: &mut M, database: usize) {
         let tree = self.tree(database);
         for tree in [Some(tree), tree.due()].into_iter().flatten() {
             if let Some(root) = tree.take(memory) {
@@ -415,33 +415,38 @@ impl Keyspace {
 
     /// Frees one page of the index of a cleared database, with the values of its keys. Returns true
     /// if there was one.
-    pub fn reclaim<M: Memory>(&self, memory: &mut M) -> bool {
+    pub fn reclaim<M: FullMemory>(&self, memory: &mut M) -> bool {
         discard::reclaim(self, memory)
     }
 
     /// True if the leaf of this hash has lost enough entries that it should be
     /// [joined](Keyspace::join).
-    pub fn is_sparse<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
+    pub fn is_sparse<M: FullMemory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
         self.tree(database).is_sparse(memory, hash)
     }
 
     /// Joins the leaf of this hash with its neighbours if their entries fit together. Returns true
     /// if a page was freed. The caller must hold a stripe, so that no database is cleared or
     /// swapped during the call.
-    pub fn join<M: Memory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
+    pub fn join<M: FullMemory>(&self, memory: &mut M, database: usize, hash: u64) -> bool {
         self.tree(database).join(memory, hash)
     }
 
     /// As [`join`](Keyspace::join). Also returns the hash at which the next leaf begins; [`HASHES`]
     /// at the end.
-    pub fn join_from<M: Memory>(&self, memory: &mut M, database: usize, from: u64) -> (bool, u64) {
+    pub fn join_from<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        from: u64,
+    ) -> (bool, u64) {
         let joined = self.join(memory, database, from);
         let next = self.tree(database).read(memory, from, |_, _, header| header.high);
         (joined, next.unwrap_or(HASHES))
     }
 
     /// Exchanges two databases. No other job may use the keyspace.
-    pub fn swap<M: Memory>(&self, memory: &mut M, one: usize, other: usize) {
+    pub fn swap<M: FullMemory>(&self, memory: &mut M, one: usize, other: usize) {
         let mut exchange = |a: Addr, b: Addr| {
             let (in_a, in_b): (u64, u64) = (memory.load(a), memory.load(b));
             memory.store(a, in_b);

@@ -1,6 +1,6 @@
 //! The free pages of a keyspace: a list of lists. To take a page costs no read of that page.
 
-use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, Hint, PAGE_BYTES};
 
 use super::layout::{Numbers, PageNumber};
 use crate::{hash, latch};
@@ -52,7 +52,7 @@ impl Pages {
     }
 
     /// Makes all pages from `first` on free.
-    pub(super) fn format<M: Memory>(&self, memory: &mut M, first: PageNumber) {
+    pub(super) fn format<M: FullMemory>(&self, memory: &mut M, first: PageNumber) {
         memory.store(self.state + NEXT, u64::from(first));
         memory.store(self.state + LIST, 0u64);
         memory.store(self.state + FREE, 0u64);
@@ -71,7 +71,7 @@ impl Pages {
 
     /// Returns the next page in a chain of lists, and the number of page numbers in the list at
     /// `number`.
-    pub(super) fn list_header<M: Memory>(
+    pub(super) fn list_header<M: FullMemory>(
         &self,
         memory: &mut M,
         number: PageNumber,
@@ -81,7 +81,7 @@ impl Pages {
     }
 
     /// Writes the header of a list.
-    pub(super) fn set_list_header<M: Memory>(
+    pub(super) fn set_list_header<M: FullMemory>(
         &self,
         memory: &mut M,
         number: PageNumber,
@@ -91,7 +91,7 @@ impl Pages {
     }
 
     /// The number at `index` of a list.
-    pub(super) fn listed<M: Memory>(
+    pub(super) fn listed<M: FullMemory>(
         &self,
         memory: &mut M,
         list: PageNumber,
@@ -102,7 +102,7 @@ impl Pages {
     }
 
     /// Writes the number at `index` of a list.
-    pub(super) fn set_listed<M: Memory>(
+    pub(super) fn set_listed<M: FullMemory>(
         &self,
         memory: &mut M,
         list: PageNumber,
@@ -116,7 +116,7 @@ impl Pages {
     }
 
     /// Frees a chain of lists from `first` to `last` with all pages in it: `count` pages.
-    pub(super) fn give_chain<M: Memory>(
+    pub(super) fn give_chain<M: FullMemory>(
         &self,
         memory: &mut M,
         (first, last): (PageNumber, PageNumber),
@@ -133,13 +133,13 @@ impl Pages {
     }
 
     /// How many pages are free.
-    pub(super) fn free<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub(super) fn free<M: FullMemory>(&self, memory: &mut M) -> u64 {
         let given_back: u64 = memory.load(self.state + FREE);
         self.pages - memory.load::<u64>(self.state + NEXT) + given_back
     }
 
     /// True if at least half of the pages are free.
-    pub(super) fn are_ample<M: Memory>(&self, memory: &mut M) -> bool {
+    pub(super) fn are_ample<M: FullMemory>(&self, memory: &mut M) -> bool {
         self.free(memory) >= self.pages / 2
     }
 
@@ -148,7 +148,11 @@ impl Pages {
     ///
     /// # Errors
     /// [`Full`] when there is none.
-    pub(super) fn take<M: Memory>(&self, memory: &mut M, spare: u64) -> Result<PageNumber, Full> {
+    pub(super) fn take<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        spare: u64,
+    ) -> Result<PageNumber, Full> {
         let taken = self.remove(memory, spare)?;
         self.announce(memory);
         Ok(taken)
@@ -156,7 +160,7 @@ impl Pages {
 
     /// Announces a page that will be taken soon. A transaction holds the allocator's latch until it
     /// ends. If it had to read the page then, the others would wait for that.
-    fn announce<M: Memory>(&self, memory: &mut M) {
+    fn announce<M: FullMemory>(&self, memory: &mut M) {
         let list: u64 = memory.load(self.state + LIST);
         if list == 0 {
             return;
@@ -171,7 +175,7 @@ impl Pages {
     }
 
     /// Removes a page from the free ones.
-    fn remove<M: Memory>(&self, memory: &mut M, spare: u64) -> Result<PageNumber, Full> {
+    fn remove<M: FullMemory>(&self, memory: &mut M, spare: u64) -> Result<PageNumber, Full> {
         latch::write(memory, self.state + LATCH, |memory| {
             if self.free(memory) <= spare {
                 return Err(Full);
@@ -201,7 +205,7 @@ impl Pages {
     ///
     /// # Errors
     /// [`Full`] if only the reserve is left.
-    pub(super) fn take_for_data<M: Memory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
+    pub(super) fn take_for_data<M: FullMemory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
         let number = self.remove(memory, RESERVE_PAGES)?;
         memory.forget(self.address(number).page());
         Ok(number)
@@ -211,7 +215,7 @@ impl Pages {
     ///
     /// # Errors
     /// [`Full`] if there are fewer than `count`; none is taken then.
-    pub(super) fn take_all_for_data<M: Memory>(
+    pub(super) fn take_all_for_data<M: FullMemory>(
         &self,
         memory: &mut M,
         count: u64,
@@ -231,7 +235,7 @@ impl Pages {
 
     /// Runs `body`, which writes a page of the index that was just taken. The page's latch gets a
     /// word that it never had before. So a job that still knows an earlier use of the page notices.
-    pub(super) fn begin<M: Memory, R>(
+    pub(super) fn begin<M: FullMemory, R>(
         &self,
         memory: &mut M,
         number: PageNumber,
@@ -245,7 +249,7 @@ impl Pages {
     }
 
     /// Frees a page that nothing refers to.
-    pub(super) fn give<M: Memory>(&self, memory: &mut M, number: PageNumber) {
+    pub(super) fn give<M: FullMemory>(&self, memory: &mut M, number: PageNumber) {
         latch::write(memory, self.state + LATCH, |memory| {
             let free: u64 = memory.load(self.state + FREE);
             memory.store(self.state + FREE, free + 1);

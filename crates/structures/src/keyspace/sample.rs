@@ -1,6 +1,6 @@
 //! Chooses leaves at random, and returns their keys. A cache judges them, and removes some.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::due_record::record_in;
 use super::entry::load_key;
@@ -24,7 +24,7 @@ pub struct Sampled {
 impl Keyspace {
     /// Returns a hash whose leaf is chosen by the number `random`; `None` before the first key. All
     /// leaves are about equally likely.
-    pub fn random_leaf<M: Memory>(
+    pub fn random_leaf<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -35,7 +35,7 @@ impl Keyspace {
 
     /// Appends all keys in the leaf of `hash` to `into`. Returns the hash at which the next leaf
     /// begins; [`HASHES`] at the end.
-    pub fn sample<M: Memory>(
+    pub fn sample<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -60,7 +60,7 @@ impl Keyspace {
     /// Appends leaves with keys or fields that expire to `into`, in the order of time. They are
     /// those of one page of the index of due leaves. Returns the place to go on from; [`HASHES`] at
     /// the end.
-    pub fn expiring<M: Memory>(
+    pub fn expiring<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -84,7 +84,7 @@ impl Keyspace {
     }
 
     /// Returns a place for [`expiring`](Keyspace::expiring), chosen by the number `random`.
-    pub fn random_expiring<M: Memory>(
+    pub fn random_expiring<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -96,7 +96,7 @@ impl Keyspace {
     /// Runs `body` while it holds those stripes of `hashes` that no job holds. Passes the hashes of
     /// these stripes. A stripe that the caller holds outside of a transaction is not among them.
     /// Never waits.
-    pub fn while_free<M: Memory, R>(
+    pub fn while_free<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hashes: &[u64],
@@ -117,7 +117,7 @@ impl Keyspace {
 impl Tree {
     /// Returns a hash whose leaf is chosen by the number `random`; `None` if there is no tree. On
     /// each level, all children of a page are equally likely.
-    fn random_leaf<M: Memory>(&self, memory: &mut M, random: u64) -> Option<u64> {
+    fn random_leaf<M: FullMemory>(&self, memory: &mut M, random: u64) -> Option<u64> {
         let (_, mut level) = self.root(memory)?;
         let (mut hash, mut random) = (0, random);
         while level > 0 {
@@ -143,7 +143,7 @@ impl Tree {
 mod tests {
     use std::collections::BTreeMap;
 
-    use ebbtide_core::PAGE_BYTES;
+    use ebbtide_core::{Memory, PAGE_BYTES};
     use ebbtide_testbed::Plain;
 
     use super::super::HashSecret;

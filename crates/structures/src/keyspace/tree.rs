@@ -11,7 +11,7 @@
 //! in a B*-tree (Knuth, "The Art of Computer Programming", volume 3, section 6.2.4). So leaves are
 //! fuller than halves of divided ones. Leaves that have lost entries are [joined](super::join).
 
-use ebbtide_core::{Addr, Hint, Memory};
+use ebbtide_core::{Addr, FullMemory, Hint};
 use smallvec::{SmallVec, smallvec};
 
 use super::due_record::Named;
@@ -69,7 +69,7 @@ enum Next {
 
 impl Tree {
     /// Makes the tree a single empty leaf.
-    fn format<M: Memory>(&self, memory: &mut M) -> Result<(), Full> {
+    fn format<M: FullMemory>(&self, memory: &mut M) -> Result<(), Full> {
         let leaf = self.pages.take(memory, self.spare_pages())?;
         self.pages.begin(memory, leaf, |memory, page| {
             PageHeader::empty(0, 0, HASHES).store(memory, page);
@@ -92,13 +92,13 @@ impl Tree {
     }
 
     /// The root and its level; `None` before the first key.
-    pub(super) fn root<M: Memory>(&self, memory: &mut M) -> Option<(PageNumber, u8)> {
+    pub(super) fn root<M: FullMemory>(&self, memory: &mut M) -> Option<(PageNumber, u8)> {
         let root: u64 = memory.load(self.line + ROOT);
         (root != 0).then_some((root as u32, (root >> 32) as u8))
     }
 
     /// Removes the tree and returns its root.
-    pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Option<PageNumber> {
+    pub(super) fn take<M: FullMemory>(&self, memory: &mut M) -> Option<PageNumber> {
         latch::write(memory, self.latch(), |memory| {
             let root = self.root(memory)?.0;
             memory.store(self.line + ROOT, 0u64);
@@ -108,7 +108,7 @@ impl Tree {
 
     /// Reads the leaf of `hash`. Repeats `body` until no writer intervened, so `body` must have no
     /// effect but its result. `None` if there is no tree.
-    pub(super) fn read<M: Memory, R>(
+    pub(super) fn read<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hash: u64,
@@ -128,7 +128,7 @@ impl Tree {
 
     /// Calls `body` with the page of `level` that holds `hash`, with its latch held. `None` if
     /// there is no tree.
-    fn hold<M: Memory, R>(
+    fn hold<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hash: u64,
@@ -149,7 +149,7 @@ impl Tree {
 
     /// Calls `body` with the leaf of `hash`, with its latch held. Makes room in the leaf when
     /// `body` asks for it.
-    pub(super) fn write<M: Memory, R>(
+    pub(super) fn write<M: FullMemory, R>(
         &self,
         memory: &mut M,
         hash: u64,
@@ -178,7 +178,7 @@ impl Tree {
     }
 
     /// Hints the leaf of `hash`.
-    pub(super) fn hint<M: Memory>(&self, memory: &mut M, hash: u64) {
+    pub(super) fn hint<M: FullMemory>(&self, memory: &mut M, hash: u64) {
         let Some((_, root_level)) = self.root(memory) else { return };
         let Some(Seen { page, .. }) = self.descend(memory, hash, root_level.min(1)) else { return };
         // If the page changes during this, the hint names the wrong page.
@@ -191,7 +191,12 @@ impl Tree {
 
     /// Returns the page of `level` that holds `hash`. In a tree that is lower, returns a page below
     /// `level`.
-    pub(super) fn descend<M: Memory>(&self, memory: &mut M, hash: u64, level: u8) -> Option<Seen> {
+    pub(super) fn descend<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        hash: u64,
+        level: u8,
+    ) -> Option<Seen> {
         'anew: loop {
             let root = self.root(memory)?;
             let mut seen = self.see(memory, root.0);
@@ -215,13 +220,13 @@ impl Tree {
         }
     }
 
-    fn see<M: Memory>(&self, memory: &mut M, number: PageNumber) -> Seen {
+    fn see<M: FullMemory>(&self, memory: &mut M, number: PageNumber) -> Seen {
         let page = self.pages.address(number);
         Seen { number, page, word: latch::word(memory, page) }
     }
 
     /// Makes room for an entry in a full leaf, whose latch is held.
-    fn make_room<M: Memory>(
+    fn make_room<M: FullMemory>(
         &self,
         memory: &mut M,
         (number, header): Held,
@@ -241,7 +246,7 @@ impl Tree {
 
     /// Returns true if the leaf that follows has the same page above it, so that a look-up finds it
     /// at once when it begins earlier.
-    fn has_next_beside_it<M: Memory>(&self, memory: &mut M, header: &PageHeader) -> bool {
+    fn has_next_beside_it<M: FullMemory>(&self, memory: &mut M, header: &PageHeader) -> bool {
         let last = header.high - 1;
         if header.right == 0 || self.root(memory).is_none_or(|(_, level)| level == 0) {
             return false;
@@ -253,7 +258,7 @@ impl Tree {
     /// Spreads the entries of one or two leaves over them, or over one more, so that there is room
     /// for `more` in the first. Their latches are held until the page above knows where the leaves
     /// now begin. If a job changed them before that, the page above would never learn it.
-    fn divide<M: Memory>(
+    fn divide<M: FullMemory>(
         &self,
         memory: &mut M,
         mut leaves: SmallVec<[Held; 3]>,
@@ -311,7 +316,7 @@ impl Tree {
     }
 
     /// The entries of neighbouring leaves, whose latches are held, in the order of their hashes.
-    pub(super) fn entries<M: Memory>(&self, memory: &mut M, leaves: &[Held]) -> Vec<Taken> {
+    pub(super) fn entries<M: FullMemory>(&self, memory: &mut M, leaves: &[Held]) -> Vec<Taken> {
         let mut entries = Vec::new();
         for (number, header) in leaves {
             entries.extend(leaf::read(memory, self.pages.address(*number), header, &self.order));
@@ -321,7 +326,7 @@ impl Tree {
 
     /// Writes entries to neighbouring leaves, whose latches are held. The leaves after the first
     /// now begin at `begins`. `named` are the [records] of the leaves that had the entries.
-    pub(super) fn fill<M: Memory>(
+    pub(super) fn fill<M: FullMemory>(
         &self,
         memory: &mut M,
         leaves: &mut [Held],
@@ -347,14 +352,14 @@ impl Tree {
 
     /// Tells the page above that a leaf begins earlier, at `to`. Until then, a look-up of a hash in
     /// between goes by way of the leaf on its left.
-    fn lower<M: Memory>(&self, memory: &mut M, leaf: inner::Child, to: u64) {
+    fn lower<M: FullMemory>(&self, memory: &mut M, leaf: inner::Child, to: u64) {
         self.hold(memory, leaf.0, 1, |memory, (_, header), page| {
             inner::lower(memory, page, &header, leaf, to);
         });
     }
 
     /// Inserts a page, which was made by dividing one below, into `level`.
-    fn link<M: Memory>(
+    fn link<M: FullMemory>(
         &self,
         memory: &mut M,
         level: u8,
@@ -385,7 +390,7 @@ impl Tree {
     }
 
     /// Puts a new root over the old one and `new`. The tree's latch is held.
-    fn grow<M: Memory>(
+    fn grow<M: FullMemory>(
         &self,
         memory: &mut M,
         root: PageNumber,
@@ -402,7 +407,7 @@ impl Tree {
     }
 
     /// Moves the upper half of a full inner page, whose latch is held, to a new page.
-    fn divide_inner<M: Memory>(
+    fn divide_inner<M: FullMemory>(
         &self,
         memory: &mut M,
         page: Addr,
@@ -425,7 +430,7 @@ impl Tree {
 }
 
 /// Returns where the page at `page` places `hash`. Arbitrary if a writer intervened.
-fn next<M: Memory>(memory: &mut M, page: Addr, hash: u64, level: u8) -> Next {
+fn next<M: FullMemory>(memory: &mut M, page: Addr, hash: u64, level: u8) -> Next {
     let header = PageHeader::load(memory, page);
     if hash >= header.high {
         Next::Right(header.right)

@@ -3,7 +3,7 @@
 //! Page `i` of a value holds its bytes from `i · 4088` on, behind its first word. The bytes beyond
 //! the last whole page may lie in the entry instead, as the value's tail.
 
-use ebbtide_core::{Hint, Memory, PAGE_BYTES};
+use ebbtide_core::{FullMemory, Hint, PAGE_BYTES};
 
 use super::entry::{LISTED_MAX, Place};
 use super::layout::{DATA_BYTES, Numbers, PageNumber, copy_in, copy_out};
@@ -18,7 +18,7 @@ pub(super) fn pages_of(value_bytes: u64) -> u64 {
 }
 
 /// The number of page `index` of a value. Arbitrary, if a writer intervened.
-fn number<M: Memory>(pages: &Pages, memory: &mut M, place: &Place, index: u64) -> PageNumber {
+fn number<M: FullMemory>(pages: &Pages, memory: &mut M, place: &Place, index: u64) -> PageNumber {
     match place {
         Place::Inline | Place::Collection { .. } => 0,
         Place::Listed(_) | Place::Tailed(_) => {
@@ -32,7 +32,7 @@ fn number<M: Memory>(pages: &Pages, memory: &mut M, place: &Place, index: u64) -
 }
 
 /// Appends the `length` bytes from byte `offset` on of the value at `place` to `into`.
-pub(super) fn read<M: Memory>(
+pub(super) fn read<M: FullMemory>(
     pages: &Pages,
     memory: &mut M,
     place: &Place,
@@ -50,7 +50,7 @@ pub(super) fn read<M: Memory>(
 }
 
 /// As [`read`], of bytes that lie in pages.
-fn read_pages<M: Memory>(
+fn read_pages<M: FullMemory>(
     pages: &Pages,
     memory: &mut M,
     place: &Place,
@@ -78,7 +78,7 @@ fn read_pages<M: Memory>(
 }
 
 /// Writes `bytes` from byte `offset` on into the pages of the value at `place`, which are there.
-pub(super) fn write<M: Memory>(
+pub(super) fn write<M: FullMemory>(
     pages: &Pages,
     memory: &mut M,
     place: &Place,
@@ -105,7 +105,7 @@ impl Listed {
     ///
     /// # Errors
     /// [`Full`]; the value then is as before.
-    pub(super) fn resize<M: Memory>(
+    pub(super) fn resize<M: FullMemory>(
         &mut self,
         pages: &Pages,
         memory: &mut M,
@@ -119,7 +119,7 @@ impl Listed {
     }
 
     /// Frees all pages from the one of this index on.
-    pub(super) fn give_from<M: Memory>(&mut self, pages: &Pages, memory: &mut M, from: usize) {
+    pub(super) fn give_from<M: FullMemory>(&mut self, pages: &Pages, memory: &mut M, from: usize) {
         for number in self.0.drain(from.min(self.0.len())..) {
             pages.give(memory, number);
         }

@@ -10,7 +10,7 @@ mod key;
 
 use std::ops::{Bound, ControlFlow};
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::{BTree, Corrupt, TreeError};
 use key::{Key, SLICE_BYTES, TOP};
@@ -20,8 +20,8 @@ use key::{Key, SLICE_BYTES, TOP};
 ///
 /// It is a [`BTree`] whose rows have the first 57 bytes of a key. Each 57 bytes more take two
 /// further rows, unless another key begins with the same bytes. It has a latch for each page, and
-/// jobs on all cores change it at once, also inside [transactions](Memory::transaction). Pages
-/// whose keys are removed serve others.
+/// jobs on all cores change it at once, also inside
+/// [transactions](ebbtide_core::Memory::transaction). Pages whose keys are removed serve others.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderedMap {
     tree: BTree<Key, u64>,
@@ -87,7 +87,7 @@ impl OrderedMap {
     ///
     /// # Errors
     /// [`Corrupt`] if the pages are not those of the map, or the key is too long.
-    pub fn get<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         check(key)?;
         let place = self.walk(memory, key)?;
         if place.is_above_the_end() { Ok(None) } else { self.tree.get(memory, place.row()) }
@@ -98,7 +98,7 @@ impl OrderedMap {
     /// # Errors
     /// As for [`get`](OrderedMap::get), and [`TreeError::Full`] when there is no page for a new
     /// key. Nothing is then changed.
-    pub fn put<M: Memory>(
+    pub fn put<M: FullMemory>(
         &self,
         memory: &mut M,
         key: &[u8],
@@ -116,7 +116,11 @@ impl OrderedMap {
     ///
     /// # Errors
     /// As for [`get`](OrderedMap::get).
-    pub fn remove<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Result<Option<u64>, TreeError> {
+    pub fn remove<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        key: &[u8],
+    ) -> Result<Option<u64>, TreeError> {
         check(key)?;
         let mut place = self.walk(memory, key)?;
         if place.is_above_the_end() {
@@ -132,11 +136,11 @@ impl OrderedMap {
     /// The first `limit` keys from `from` on, in order, with their values.
     ///
     /// About fifty keys at a time are read in one step; the list as a whole is atomic in a
-    /// [transaction](Memory::transaction) alone.
+    /// [transaction](ebbtide_core::Memory::transaction) alone.
     ///
     /// # Errors
     /// As for [`get`](OrderedMap::get).
-    pub fn list<M: Memory>(
+    pub fn list<M: FullMemory>(
         &self,
         memory: &mut M,
         from: &[u8],
@@ -170,7 +174,7 @@ impl OrderedMap {
     }
 
     /// The layers of the key `from`, from the top. A list begins there.
-    fn spots<M: Memory>(&self, memory: &mut M, from: &[u8]) -> Result<Vec<Spot>, Corrupt> {
+    fn spots<M: FullMemory>(&self, memory: &mut M, from: &[u8]) -> Result<Vec<Spot>, Corrupt> {
         let (mut spots, mut layer, mut prefix_bytes) = (Vec::new(), TOP, 0);
         loop {
             let rest = &from[prefix_bytes..];
@@ -186,7 +190,7 @@ impl OrderedMap {
     }
 
     /// Walks to the layer of the end of `key`, or to the last layer that is there.
-    fn walk<'k, M: Memory>(&self, memory: &mut M, key: &'k [u8]) -> Result<Place<'k>, Corrupt> {
+    fn walk<'k, M: FullMemory>(&self, memory: &mut M, key: &'k [u8]) -> Result<Place<'k>, Corrupt> {
         let mut place = Place { layer: TOP, rest: key, path: Path::new() };
         while place.is_above_the_end() {
             let row = place.row();
@@ -198,7 +202,7 @@ impl OrderedMap {
     }
 
     /// As [`put`](OrderedMap::put). `None` if another job has removed or made a layer of the key.
-    fn put_once<M: Memory>(
+    fn put_once<M: FullMemory>(
         &self,
         memory: &mut M,
         key: &[u8],
@@ -222,7 +226,7 @@ impl OrderedMap {
 
     /// Counts a row that will be added to the last layer of `path`. Returns false if other jobs
     /// have left it.
-    fn enter<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<bool, TreeError> {
+    fn enter<M: FullMemory>(&self, memory: &mut M, path: &mut Path) -> Result<bool, TreeError> {
         let Some(&(_, layer)) = path.last() else { return Ok(true) };
         let count = self.tree.update(memory, Key::count(layer), |count| Some(count? + 1))?;
         if count.is_none() {
@@ -232,7 +236,7 @@ impl OrderedMap {
     }
 
     /// Counts off a row of the last layer of `path`, and removes the layers that have none.
-    fn leave<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), TreeError> {
+    fn leave<M: FullMemory>(&self, memory: &mut M, path: &mut Path) -> Result<(), TreeError> {
         let Some(&(_, layer)) = path.last() else { return Ok(()) };
         let count = self.tree.update(memory, Key::count(layer), |count| {
             count?.checked_sub(1).filter(|left| *left > 0)
@@ -241,7 +245,7 @@ impl OrderedMap {
     }
 
     /// Removes the row that leads to the last layer of `path`, which has no rows.
-    fn unlink<M: Memory>(&self, memory: &mut M, path: &mut Path) -> Result<(), TreeError> {
+    fn unlink<M: FullMemory>(&self, memory: &mut M, path: &mut Path) -> Result<(), TreeError> {
         let Some((row, layer)) = path.pop() else { return Ok(()) };
         let other = |found: &u64| *found != layer;
         let found = self.tree.update(memory, row, |found| found.filter(other))?;
@@ -250,7 +254,7 @@ impl OrderedMap {
     }
 
     /// Adds a key that needs new layers below `place`. Returns false if another job has made them.
-    fn add_layers<M: Memory>(
+    fn add_layers<M: FullMemory>(
         &self,
         memory: &mut M,
         place: &Place<'_>,
@@ -268,7 +272,7 @@ impl OrderedMap {
 
     /// As [`add_layers`](OrderedMap::add_layers), from the last layer up. Appends the rows that it
     /// has added to `rows`.
-    fn add_rows<M: Memory>(
+    fn add_rows<M: FullMemory>(
         &self,
         memory: &mut M,
         place: &Place<'_>,
@@ -292,7 +296,7 @@ impl OrderedMap {
     }
 
     /// Returns a number that no layer ever had.
-    fn new_layer<M: Memory>(&self, memory: &mut M) -> Result<u64, TreeError> {
+    fn new_layer<M: FullMemory>(&self, memory: &mut M) -> Result<u64, TreeError> {
         let next = |last: Option<u64>| Some(last.unwrap_or(TOP) + 1);
         let last = self.tree.update(memory, Key::count(TOP), next)?;
         Ok(last.unwrap_or(TOP) + 1)

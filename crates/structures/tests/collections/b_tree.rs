@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
+use ebbtide_core::{Addr, FullMemory, Memory, PAGE_BYTES, Value};
 use ebbtide_structures::{BTree, Corrupt, TreeError, latch};
 use ebbtide_testbed::{Kept, Plain, Shared, race};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn fresh<K: Value + Ord, R: Value>(pages: u64) -> (Plain, BTree<K, R>) {
     (Plain::zeroed(BTree::<K, R>::bytes(pages)), BTree::at(Addr(0), pages))
 }
 
-fn rows_in<M: Memory, K: Value + Ord, R: Value>(
+fn rows_in<M: FullMemory, K: Value + Ord, R: Value>(
     memory: &mut M,
     tree: &BTree<K, R>,
     range: (Bound<K>, Bound<K>),
@@ -49,7 +49,7 @@ fn rows_in<M: Memory, K: Value + Ord, R: Value>(
     rows
 }
 
-fn all_rows<M: Memory, K: Value + Ord, R: Value>(
+fn all_rows<M: FullMemory, K: Value + Ord, R: Value>(
     memory: &mut M,
     tree: &BTree<K, R>,
 ) -> Vec<(K, R)> {
@@ -333,7 +333,7 @@ fn a_walk_to_a_page_that_was_given_back_meanwhile_begins_again() {
 type High = BTree<[u64; 8], [u64; 96]>;
 
 /// Inserts and removes rows in any order until this thread has none left. Reads the rows that stay.
-fn grow_and_shrink<M: Memory>(memory: &mut M, tree: &High, (thread, seed): (u64, u64)) {
+fn grow_and_shrink<M: FullMemory>(memory: &mut M, tree: &High, (thread, seed): (u64, u64)) {
     let key_of = |number: u64| [7, number, 0, 0, 0, 0, 0, 1];
     let mut random = Pcg64Mcg::seed_from_u64(seed * 10 + thread);
     let mut numbers: Vec<u64> = (0..110).map(|number| number * 3 + thread).collect();

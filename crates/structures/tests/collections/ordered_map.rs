@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 use ebbtide_structures::OrderedMap;
 use ebbtide_testbed::{Plain, Shared, race};
 use rand::{RngExt, SeedableRng};
@@ -18,7 +18,7 @@ fn key(thread: u64, number: u64) -> Vec<u8> {
     [&prefix[..], &[thread as u8, number as u8]].concat()
 }
 
-fn change<M: Memory>(memory: &mut M, map: &OrderedMap, (thread, seed): (u64, u64)) {
+fn change<M: FullMemory>(memory: &mut M, map: &OrderedMap, (thread, seed): (u64, u64)) {
     let mut random = Pcg64Mcg::seed_from_u64(seed * 10 + thread);
     let mut own = BTreeMap::new();
     for round in 0..60 {

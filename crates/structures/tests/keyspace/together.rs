@@ -1,7 +1,7 @@
 //! Jobs that read, write, join and clear at the same time: no key is lost, none comes back, and no
 //! value is mixed up.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::{HashSecret, Keyspace};
 use ebbtide_structures::latch;
 use ebbtide_testbed::{Kept, Plain, Shared, interleave_bursts, race};
@@ -22,7 +22,7 @@ fn store() -> (Shared, Keyspace) {
     (Shared::new(&words.collect::<Vec<u64>>()), keys)
 }
 
-fn set<M: Memory>(keys: &Keyspace, memory: &mut M, name: &str, length: usize) {
+fn set<M: FullMemory>(keys: &Keyspace, memory: &mut M, name: &str, length: usize) {
     let key = keys.key(name.as_bytes());
     let value = vec![name.len() as u8; length];
     let set = |memory: &mut M| keys.set(memory, DATABASE, &key, &value, None).map(drop);
@@ -31,14 +31,14 @@ fn set<M: Memory>(keys: &Keyspace, memory: &mut M, name: &str, length: usize) {
     join(keys, memory, key.hash);
 }
 
-fn remove<M: Memory>(keys: &Keyspace, memory: &mut M, name: &str) {
+fn remove<M: FullMemory>(keys: &Keyspace, memory: &mut M, name: &str) {
     let key = keys.key(name.as_bytes());
     let remove = |memory: &mut M| keys.remove(memory, DATABASE, &key);
     keys.exclusive(memory, &[key.hash], remove).expect("no log");
     join(keys, memory, key.hash);
 }
 
-fn join<M: Memory>(keys: &Keyspace, memory: &mut M, hash: u64) {
+fn join<M: FullMemory>(keys: &Keyspace, memory: &mut M, hash: u64) {
     if keys.is_sparse(memory, DATABASE, hash) {
         let join = |memory: &mut M| keys.join(memory, DATABASE, hash);
         keys.exclusive(memory, &[hash], join).expect("no log");
@@ -46,7 +46,7 @@ fn join<M: Memory>(keys: &Keyspace, memory: &mut M, hash: u64) {
 }
 
 /// Reads a key that is always there.
-fn check<M: Memory>(keys: &Keyspace, memory: &mut M, number: u64) {
+fn check<M: FullMemory>(keys: &Keyspace, memory: &mut M, number: u64) {
     let name = format!("stays:{number}");
     let key = keys.key(name.as_bytes());
     let found = keys.consistent(memory, key.hash, |memory| {
@@ -63,7 +63,7 @@ fn check<M: Memory>(keys: &Keyspace, memory: &mut M, number: u64) {
 
 /// The work of one job of several. Writers fill and empty whole stretches, so leaves divide and are
 /// joined.
-fn work<M: Memory>(keys: &Keyspace, memory: &mut M, me: usize, seed: u64, rounds: u64) {
+fn work<M: FullMemory>(keys: &Keyspace, memory: &mut M, me: usize, seed: u64, rounds: u64) {
     let mut rng = Pcg64Mcg::seed_from_u64(seed << 8 | me as u64);
     for round in 0..rounds {
         let lengths = [200, 900, 5_000];

@@ -1,6 +1,6 @@
 //! [`ConnectedComponents`]: minimum-label propagation (FlatFlash, ASPLOS'19, Fig. 10).
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::stored_graph::StoredGraph;
 use super::vertex_program::{Rule, VertexProgram};
@@ -36,7 +36,11 @@ impl Rule for LeastLabel {
     }
 
     #[inline]
-    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Corrupt> {
+    fn update<M: FullMemory>(
+        graph: &StoredGraph,
+        memory: &mut M,
+        vertex: u64,
+    ) -> Result<(), Corrupt> {
         let row = graph.row(memory, vertex)?;
         let mut least = u64::MAX;
         graph.for_neighbours(memory, &row, |place, label| {
@@ -60,12 +64,16 @@ impl ConnectedComponents {
     ///
     /// # Errors
     /// [`Corrupt`] if it reads invalid data.
-    pub fn label<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
+    pub fn label<M: FullMemory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
         label_of(&self.graph, memory, vertex)
     }
 }
 
-fn label_of<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
+fn label_of<M: FullMemory>(
+    graph: &StoredGraph,
+    memory: &mut M,
+    vertex: u64,
+) -> Result<u64, Corrupt> {
     let label = graph.read(memory, graph.value_address(vertex))?;
     check(graph.place(vertex), label).map(|()| label)
 }

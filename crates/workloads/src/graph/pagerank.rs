@@ -1,6 +1,6 @@
 //! [`PageRank`]: the ranks of the vertices of a graph (FlatFlash, ASPLOS'19, Fig. 10).
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::float::{from_f64, to_f64};
 use super::stored_graph::StoredGraph;
@@ -43,7 +43,11 @@ impl Rule for Rank {
     }
 
     #[inline]
-    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Corrupt> {
+    fn update<M: FullMemory>(
+        graph: &StoredGraph,
+        memory: &mut M,
+        vertex: u64,
+    ) -> Result<(), Corrupt> {
         let row = graph.row(memory, vertex)?;
         let mut sum = 0.0;
         graph.for_neighbours(memory, &row, |_, value| {
@@ -62,7 +66,7 @@ impl PageRank {
     ///
     /// # Errors
     /// [`Corrupt`] if it reads invalid data.
-    pub fn rank<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Corrupt> {
+    pub fn rank<M: FullMemory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Corrupt> {
         let row = self.graph.row(memory, vertex)?;
         let value = self.graph.read(memory, self.graph.value_address(vertex))?;
         Ok(to_f64(value) * divisor(row.out_degree))

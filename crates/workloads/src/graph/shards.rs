@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, Hint, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::checksum::{Checksums, NUMBER_MAX};
 use ebbtide_structures::hash::mix;
 
@@ -220,7 +220,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    pub(super) fn load<M: Memory>(
+    pub(super) fn load<M: FullMemory>(
         &self,
         memory: &mut M,
         shard: u64,
@@ -235,7 +235,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    pub(super) fn slide<M: Memory>(
+    pub(super) fn slide<M: FullMemory>(
         &self,
         memory: &mut M,
         vertices: Range<u64>,
@@ -245,7 +245,7 @@ impl Shards {
         (0..self.shards()).try_for_each(|shard| self.read_targets(memory, shard, places.clone()))
     }
 
-    fn read_targets<M: Memory>(
+    fn read_targets<M: FullMemory>(
         &self,
         memory: &mut M,
         shard: u64,
@@ -260,7 +260,7 @@ impl Shards {
     }
 
     /// Reads the words at consecutive addresses, a line at a time.
-    fn read_run<M: Memory>(
+    fn read_run<M: FullMemory>(
         &self,
         memory: &mut M,
         places: Range<u64>,
@@ -285,7 +285,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    pub(super) fn for_values<M: Memory>(
+    pub(super) fn for_values<M: FullMemory>(
         &self,
         memory: &mut M,
         edges: impl Iterator<Item = Edge>,
@@ -314,12 +314,12 @@ impl Shards {
     ///
     /// # Errors
     /// [`Corrupt`] when it is invalid.
-    pub(super) fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
+    pub(super) fn read<M: FullMemory>(&self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
         self.checksums.read_number(memory, at)
     }
 
     /// Writes the value at `at`.
-    pub(super) fn write<M: Memory>(&self, memory: &mut M, at: Addr, value: u64) {
+    pub(super) fn write<M: FullMemory>(&self, memory: &mut M, at: Addr, value: u64) {
         self.checksums.write_number(memory, at, value);
     }
 
@@ -327,7 +327,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    pub(super) fn lower<M: Memory>(
+    pub(super) fn lower<M: FullMemory>(
         &self,
         memory: &mut M,
         at: Addr,

@@ -20,7 +20,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Memory, PageId};
+use ebbtide_core::{Addr, FullMemory, PageId};
 
 use super::components::check;
 use super::degrees::BLOCK_STUBS;
@@ -57,7 +57,7 @@ pub trait EdgeRule: Debug + Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    fn begin<M: Memory>(
+    fn begin<M: FullMemory>(
         shards: &Shards,
         memory: &mut M,
         interval: u64,
@@ -68,7 +68,7 @@ pub trait EdgeRule: Debug + Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    fn update<M: Memory>(
+    fn update<M: FullMemory>(
         shards: &Shards,
         memory: &mut M,
         interval: u64,
@@ -168,7 +168,7 @@ impl<R: EdgeRule> Workload for SlidingWindows<R> {
         lines
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let (pass, job) = (job / self.jobs_per_pass(), job % self.jobs_per_pass());
         let interval = self.first_jobs.partition_point(|&first| first <= job) as u64 - 1;
         let part = job - self.first_jobs[interval as usize];
@@ -223,7 +223,7 @@ impl EdgeRule for RankOfEdges {
         from_f64(FIRST_RANK)
     }
 
-    fn begin<M: Memory>(
+    fn begin<M: FullMemory>(
         shards: &Shards,
         memory: &mut M,
         _interval: u64,
@@ -232,7 +232,7 @@ impl EdgeRule for RankOfEdges {
         write_rank(shards, memory, vertex, FIRST_RANK)
     }
 
-    fn update<M: Memory>(
+    fn update<M: FullMemory>(
         shards: &Shards,
         memory: &mut M,
         interval: u64,
@@ -251,7 +251,7 @@ impl EdgeRule for RankOfEdges {
 const FIRST_RANK: f64 = 1.0;
 
 /// Writes the rank of `vertex`, and its share to each edge that leaves it.
-fn write_rank<M: Memory>(
+fn write_rank<M: FullMemory>(
     shards: &Shards,
     memory: &mut M,
     vertex: u64,
@@ -272,7 +272,7 @@ impl PageRankShards {
     ///
     /// # Errors
     /// [`Corrupt`] if it reads invalid data.
-    pub fn rank<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Corrupt> {
+    pub fn rank<M: FullMemory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Corrupt> {
         self.shards.read(memory, self.address(vertex)).map(to_f64)
     }
 }
@@ -303,7 +303,7 @@ impl EdgeRule for LeastLabelOfEdges {
         vertex
     }
 
-    fn begin<M: Memory>(
+    fn begin<M: FullMemory>(
         shards: &Shards,
         memory: &mut M,
         interval: u64,
@@ -322,7 +322,7 @@ impl EdgeRule for LeastLabelOfEdges {
         })
     }
 
-    fn update<M: Memory>(
+    fn update<M: FullMemory>(
         shards: &Shards,
         memory: &mut M,
         interval: u64,
@@ -351,7 +351,7 @@ impl ConnectedComponentsShards {
     ///
     /// # Errors
     /// [`Corrupt`] if it reads invalid data.
-    pub fn label<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
+    pub fn label<M: FullMemory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Corrupt> {
         let label = self.shards.read(memory, self.address(vertex))?;
         check(vertex, label).map(|()| label)
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, Hint, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::WORDS_PER_PAGE;
 use super::csr::{Csr, Summary};
@@ -182,7 +182,7 @@ impl StoredGraph {
 
     /// Reads the row of `vertex`.
     #[inline]
-    pub(super) fn row<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<Row, Corrupt> {
+    pub(super) fn row<M: FullMemory>(&self, memory: &mut M, vertex: u64) -> Result<Row, Corrupt> {
         let at = self.sizes.row_address(vertex);
         let [first, out_degree]: [u64; 2] = memory.load(at);
         let entries = self.checksums.check_number(at, first)?
@@ -196,7 +196,7 @@ impl StoredGraph {
     /// Reads the values of the neighbours in the list of `row` and calls `sees` with the place and
     /// the value of each.
     #[inline]
-    pub(super) fn for_neighbours<M: Memory>(
+    pub(super) fn for_neighbours<M: FullMemory>(
         &self,
         memory: &mut M,
         row: &Row,
@@ -233,20 +233,20 @@ impl StoredGraph {
 
     /// Reads the value at `at`.
     #[inline]
-    pub(super) fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
+    pub(super) fn read<M: FullMemory>(&self, memory: &mut M, at: Addr) -> Result<u64, Corrupt> {
         self.checksums.read_number(memory, at)
     }
 
     /// Writes the value at `at`.
     #[inline]
-    pub(super) fn write<M: Memory>(&self, memory: &mut M, at: Addr, value: u64) {
+    pub(super) fn write<M: FullMemory>(&self, memory: &mut M, at: Addr, value: u64) {
         self.checksums.write_number(memory, at, value);
     }
 
     /// Replaces the value `current` at `at` by `new` in one atomic step; `false` if another value
     /// was there.
     #[inline]
-    pub(super) fn exchange<M: Memory>(
+    pub(super) fn exchange<M: FullMemory>(
         &self,
         memory: &mut M,
         at: Addr,

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Memory, PageId};
+use ebbtide_core::{Addr, FullMemory, PageId};
 
 use super::csr::{Csr, EdgeList, Summary};
 use super::stored_graph::{MIN_BYTES, StoredGraph};
@@ -33,7 +33,11 @@ pub trait Rule: Debug + Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
-    fn update<M: Memory>(graph: &StoredGraph, memory: &mut M, vertex: u64) -> Result<(), Corrupt>;
+    fn update<M: FullMemory>(
+        graph: &StoredGraph,
+        memory: &mut M,
+        vertex: u64,
+    ) -> Result<(), Corrupt>;
 }
 
 /// A graph in memory whose vertices follow a [`Rule`]. The graph does not depend on the skew.
@@ -94,7 +98,7 @@ impl<R: Rule> VertexProgram<R> {
     /// # Errors
     /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
     #[inline]
-    pub fn update<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<(), Corrupt> {
+    pub fn update<M: FullMemory>(&self, memory: &mut M, vertex: u64) -> Result<(), Corrupt> {
         R::update(&self.graph, memory, vertex)
     }
 }
@@ -132,7 +136,7 @@ impl<R: Rule> Workload for VertexProgram<R> {
         lines
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let vertices = self.graph.job(job);
         let parts = vertices.end - vertices.start;
         for (part, vertex) in (0..).zip(vertices) {

@@ -1,6 +1,6 @@
 //! [`Census`]: the numbers of keys, layers and nodes of a tree, found by walking all of it.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::Tree;
 use super::key::{KEY_BYTES_MAX, Kind, SLICE_BYTES};
@@ -33,13 +33,13 @@ impl Tree {
     ///
     /// # Errors
     /// [`Corrupt`] when a check fails.
-    pub fn census<M: Memory>(&self, m: &mut M) -> Result<Census, Corrupt> {
+    pub fn census<M: FullMemory>(&self, m: &mut M) -> Result<Census, Corrupt> {
         let mut census = Census::default();
         self.count_layer(m, self.root, 0, &mut census)?;
         Ok(census)
     }
 
-    fn count_layer<M: Memory>(
+    fn count_layer<M: FullMemory>(
         &self,
         m: &mut M,
         root: Addr,
@@ -69,7 +69,7 @@ impl Tree {
         }
     }
 
-    fn node_as_expected<M: Memory>(
+    fn node_as_expected<M: FullMemory>(
         &self,
         m: &mut M,
         at: Addr,
@@ -87,7 +87,7 @@ impl Tree {
         if as_expected { Ok(node) } else { Err(misplaced(at)) }
     }
 
-    fn count_border<M: Memory>(
+    fn count_border<M: FullMemory>(
         &self,
         m: &mut M,
         at: Addr,

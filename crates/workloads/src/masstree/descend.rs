@@ -9,7 +9,7 @@
 //! reader starts again only after another job's change.
 
 use super::node::misplaced;
-use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES};
 
 use super::key::Kind;
 use super::lock;
@@ -71,7 +71,7 @@ impl Place {
 
     /// Returns true if the node is unchanged since.
     #[inline]
-    pub(super) fn holds<M: Memory>(&self, m: &mut M) -> bool {
+    pub(super) fn holds<M: FullMemory>(&self, m: &mut M) -> bool {
         Version::of(m.load(self.at)) == self.version()
     }
 }
@@ -98,7 +98,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Corrupt`] when its keys are not the ones that were stored.
-    pub(super) fn copy<M: Memory>(
+    pub(super) fn copy<M: FullMemory>(
         &self,
         m: &mut M,
         place: &Place,
@@ -113,7 +113,7 @@ impl Tree {
 
     /// Descends to the node on level `level` that is responsible for `slice`.
     #[inline]
-    pub(super) fn descend<M: Memory>(
+    pub(super) fn descend<M: FullMemory>(
         &self,
         m: &mut M,
         root: Addr,
@@ -148,7 +148,7 @@ impl Tree {
 
     /// The node at `to`, to which `from` leads; or `None` if `from` has changed.
     #[inline]
-    pub(super) fn step<M: Memory>(
+    pub(super) fn step<M: FullMemory>(
         &self,
         m: &mut M,
         from: &Place,
@@ -163,7 +163,7 @@ impl Tree {
 
     /// The first line of the node at `at`, read while the node is not changing.
     #[inline]
-    pub(super) fn read<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Corrupt> {
+    pub(super) fn read<M: FullMemory>(&self, m: &mut M, at: Addr) -> Result<Place, Corrupt> {
         let line = m.line(at);
         if Version::of(line[0]).is_stable() && self.checksum(at, &line) == line[CHECKSUM] {
             return Ok(Place { at, line });
@@ -173,7 +173,7 @@ impl Tree {
 
     /// As [`read`](Tree::read). It also tells a changing node from a wrong one.
     #[cold]
-    fn read_slowly<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Corrupt> {
+    fn read_slowly<M: FullMemory>(&self, m: &mut M, at: Addr) -> Result<Place, Corrupt> {
         loop {
             let word: u64 = m.load(at);
             let version = Version::of(word);
@@ -196,7 +196,7 @@ impl Tree {
 
     /// The child of an interior node that is responsible for `slice`. Not checked yet.
     #[inline]
-    fn child<M: Memory>(&self, m: &mut M, place: &Place, slice: u64) -> Addr {
+    fn child<M: FullMemory>(&self, m: &mut M, place: &Place, slice: u64) -> Addr {
         const FIRST: usize = LINE_BYTES / 8;
         let len = place.line[ORDER] as usize % (SLOTS + 1);
         let not_above = |keys: &[u64]| keys.iter().filter(|&&key| key <= slice).count();
@@ -215,7 +215,7 @@ impl Tree {
     /// # Errors
     /// [`Corrupt`] when there is no such slot and the node's slices do not match their fold.
     #[inline]
-    pub(super) fn find<M: Memory>(
+    pub(super) fn find<M: FullMemory>(
         &self,
         m: &mut M,
         place: &Place,

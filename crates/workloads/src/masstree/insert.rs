@@ -1,7 +1,7 @@
 //! Inserts and updates: new keys, split nodes and new layers.
 
 use super::node::misplaced;
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::key::{Kind, Rest};
 use super::lock::{Held, hold};
@@ -39,7 +39,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Corrupt`] if a node is not one of the tree, the key is too long, or there is no room left.
-    pub fn put<M: Memory>(
+    pub fn put<M: FullMemory>(
         &self,
         m: &mut M,
         key: &[u8],
@@ -53,7 +53,7 @@ impl Tree {
     ///
     /// # Errors
     /// As for [`put`](Tree::put).
-    pub fn insert_seen<M: Memory>(
+    pub fn insert_seen<M: FullMemory>(
         &self,
         m: &mut M,
         key: &[u8],
@@ -63,7 +63,7 @@ impl Tree {
         self.write(m, key, value, Present::Kept, &mut changed)
     }
 
-    fn write<M: Memory>(
+    fn write<M: FullMemory>(
         &self,
         m: &mut M,
         key: &[u8],
@@ -98,7 +98,7 @@ impl Tree {
     }
 
     /// Puts `rest` into the locked border node, which has no layer for it.
-    fn put_here<M: Memory>(
+    fn put_here<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,
@@ -119,7 +119,7 @@ impl Tree {
 
     /// Replaces the value in `slot`, or makes a layer if the slot holds another key.
     #[expect(clippy::too_many_arguments, reason = "one step of `put_here`")]
-    fn replace<M: Memory>(
+    fn replace<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,
@@ -148,7 +148,7 @@ impl Tree {
 
     /// The border node's entry for a new key, and whether that completes the insert; if not, the
     /// entry is an empty layer.
-    fn entry_for<M: Memory>(
+    fn entry_for<M: FullMemory>(
         &self,
         m: &mut M,
         near: Addr,
@@ -169,7 +169,7 @@ impl Tree {
     }
 
     /// Moves the key in `slot` to a layer of its own, which another key may join.
-    fn push_down<M: Memory>(
+    fn push_down<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,
@@ -191,7 +191,7 @@ impl Tree {
     }
 
     /// Puts an entry into a border node. Returns the node that was split off to make room.
-    fn put_entry<M: Memory>(
+    fn put_entry<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,
@@ -228,7 +228,7 @@ impl Tree {
     }
 
     /// Adds `child`, which was split off, to its parent, and so on upwards while parents split.
-    fn link<M: Memory>(&self, m: &mut M, root: Addr, child: Child) -> Result<(), Corrupt> {
+    fn link<M: FullMemory>(&self, m: &mut M, root: Addr, child: Child) -> Result<(), Corrupt> {
         let mut split = Some(child);
         let mut level = 1;
         while let Some(child) = split {
@@ -244,7 +244,7 @@ impl Tree {
     }
 
     /// Puts `child` into the locked interior node. Returns the node that was split off.
-    fn link_here<M: Memory>(
+    fn link_here<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,
@@ -274,7 +274,7 @@ impl Tree {
 
     /// Divides the keys of the locked node between itself and a new node, or, if it is a root,
     /// between two new nodes below it. The right one begins with `low`.
-    fn split<M: Memory>(
+    fn split<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,
@@ -302,7 +302,7 @@ impl Tree {
     }
 
     /// Makes a new node to which no other node leads yet.
-    fn create<M: Memory>(
+    fn create<M: FullMemory>(
         &self,
         m: &mut M,
         near: Addr,
@@ -322,7 +322,7 @@ impl Tree {
     }
 
     /// Replaces the locked node, which was `old`, by `new`, and releases it.
-    pub(super) fn publish<M: Memory>(
+    pub(super) fn publish<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,
@@ -334,7 +334,7 @@ impl Tree {
     }
 
     /// As [`publish`](Tree::publish), where `version` is the node's own before the change.
-    pub(super) fn publish_as<M: Memory>(
+    pub(super) fn publish_as<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,

@@ -1,6 +1,6 @@
 //! Joins of neighbours, so that nodes without keys can be reused.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::Tree;
 use super::descend::Place;
@@ -23,7 +23,12 @@ struct Pair<'a> {
 impl Tree {
     /// Joins the border node that is responsible for `slice`, which has become empty, with a
     /// neighbour, and then the nodes above that have become small.
-    pub(super) fn join<M: Memory>(&self, m: &mut M, root: Addr, slice: u64) -> Result<(), Corrupt> {
+    pub(super) fn join<M: FullMemory>(
+        &self,
+        m: &mut M,
+        root: Addr,
+        slice: u64,
+    ) -> Result<(), Corrupt> {
         let mut level = 1;
         while level <= self.read(m, root)?.version().level() {
             let parent = self.descend(m, root, slice, level)?;
@@ -38,7 +43,7 @@ impl Tree {
 
     /// Joins the child of `parent` for `slice` with a neighbour, if both fit into one. Returns true
     /// if it did, or `None` if a node changed during the call.
-    fn join_below<M: Memory>(
+    fn join_below<M: FullMemory>(
         &self,
         m: &mut M,
         parent: &Place,
@@ -71,7 +76,7 @@ impl Tree {
     }
 
     /// Moves the keys of a pair to the left node and frees the right one, if neither has changed.
-    fn join_pair<M: Memory>(&self, m: &mut M, pair: &Pair<'_>, joined: Node) -> bool {
+    fn join_pair<M: FullMemory>(&self, m: &mut M, pair: &Pair<'_>, joined: Node) -> bool {
         let [left, right, parent] = [&pair.left.0, &pair.right.0, pair.parent.0];
         // All jobs take locks in this order: from left to right, then up.
         let done = hold(m, left.at, left.version(), |m, left| {
@@ -88,7 +93,7 @@ impl Tree {
         done
     }
 
-    fn join_held<M: Memory>(
+    fn join_held<M: FullMemory>(
         &self,
         m: &mut M,
         pair: &Pair<'_>,

@@ -12,7 +12,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::Seen;
 use super::node::{CHECKSUM, Node, WORDS, misplaced, word_at};
@@ -32,7 +32,7 @@ pub(super) struct Held {
 
 /// Runs `body` with the node at `at` locked, or returns `None` if its version is no longer
 /// `version`.
-pub(super) fn hold<M: Memory, R>(
+pub(super) fn hold<M: FullMemory, R>(
     m: &mut M,
     at: Addr,
     version: Version,
@@ -62,13 +62,13 @@ impl Held {
     ///
     /// # Errors
     /// [`Corrupt`] when its keys do not match their fold: a new checksum would hide that.
-    pub(super) fn copy<M: Memory>(&self, m: &mut M) -> Result<Node, Corrupt> {
+    pub(super) fn copy<M: FullMemory>(&self, m: &mut M) -> Result<Node, Corrupt> {
         let node = Node::load(m, self.at);
         if node.has_its_keys() { Ok(node) } else { Err(misplaced(self.at)) }
     }
 
     /// Marks the node as changing, so that readers wait.
-    pub(super) fn begin<M: Memory>(&self, m: &mut M, change: Change) {
+    pub(super) fn begin<M: FullMemory>(&self, m: &mut M, change: Change) {
         let during = version::locked(self.version.during(change));
         replace(m, self.at, |seen| {
             if version::is_waited(seen) { version::waited(during) } else { during }
@@ -76,7 +76,13 @@ impl Held {
     }
 
     /// Replaces the node, which was `old`, by `new` and releases it.
-    pub(super) fn publish<M: Memory>(&mut self, m: &mut M, change: Change, old: &Node, new: &Node) {
+    pub(super) fn publish<M: FullMemory>(
+        &mut self,
+        m: &mut M,
+        change: Change,
+        old: &Node,
+        new: &Node,
+    ) {
         self.begin(m, change);
         m.store(word_at(self.at, CHECKSUM), new.words[CHECKSUM]);
         for word in
@@ -91,7 +97,7 @@ impl Held {
 }
 
 /// Waits until the node's version word may differ from `seen`.
-pub(super) fn wait<M: Memory>(m: &mut M, at: Addr, seen: u64) {
+pub(super) fn wait<M: FullMemory>(m: &mut M, at: Addr, seen: u64) {
     let waited = version::waited(seen);
     if seen == waited || m.compare_exchange(at, seen, waited).is_ok() {
         m.wait(at, waited);
@@ -99,7 +105,7 @@ pub(super) fn wait<M: Memory>(m: &mut M, at: Addr, seen: u64) {
 }
 
 /// Locks the node and returns whether its version was still `version`.
-fn lock<M: Memory>(m: &mut M, at: Addr, version: Version) -> bool {
+fn lock<M: FullMemory>(m: &mut M, at: Addr, version: Version) -> bool {
     loop {
         match m.compare_exchange(at, version.word(), version::locked(version)) {
             Ok(_) => return true,
@@ -113,12 +119,12 @@ fn lock<M: Memory>(m: &mut M, at: Addr, version: Version) -> bool {
 ///
 /// # Errors
 /// The payload of the fault, when the device keeps failing to return the node's page.
-fn release<M: Memory>(m: &mut M, at: Addr, version: Version) -> std::thread::Result<()> {
+fn release<M: FullMemory>(m: &mut M, at: Addr, version: Version) -> std::thread::Result<()> {
     retry_faults(|| unlock(m, at, version)).inspect_err(|_| m.wake(at))
 }
 
 /// Releases the lock, with the node at `version`.
-fn unlock<M: Memory>(m: &mut M, at: Addr, version: Version) {
+fn unlock<M: FullMemory>(m: &mut M, at: Addr, version: Version) {
     if version::is_waited(replace(m, at, |_| version.word())) {
         m.wake(at);
     }
@@ -126,7 +132,7 @@ fn unlock<M: Memory>(m: &mut M, at: Addr, version: Version) {
 
 /// Replaces the version word of a locked node. At this time only waiters change that word. Returns
 /// the old word.
-fn replace<M: Memory>(m: &mut M, at: Addr, new: impl Fn(u64) -> u64) -> u64 {
+fn replace<M: FullMemory>(m: &mut M, at: Addr, new: impl Fn(u64) -> u64) -> u64 {
     let mut seen: u64 = m.load(at);
     loop {
         match m.compare_exchange(at, seen, new(seen)) {

@@ -9,8 +9,8 @@
 //! Readers take no locks and store nothing. They read a node's version, then the node, then the
 //! version again, and validate each parent after they have read its child's version. Writers lock
 //! the nodes they change, one at a time except in joins. They wait for a lock through
-//! [`Memory::wait`], so other jobs run at that time, even while the page of a locked node is on
-//! flash.
+//! [`Memory::wait`](ebbtide_core::Memory::wait), so other jobs run at that time, even while the
+//! page of a locked node is on flash.
 //!
 //! # What differs from the paper
 //! * **Every node is linked to the next on its level and knows where its keys end**, interior nodes
@@ -78,7 +78,7 @@ pub use program::{Masstree, Operation, Record};
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 
 use crate::{ALL_LINES, Corrupt, PageBytes};
 use descend::Place;
@@ -222,7 +222,7 @@ impl Tree {
     ///
     /// # Panics
     /// When the tree was given keys to begin with.
-    pub fn format<M: Memory>(&self, m: &mut M) {
+    pub fn format<M: FullMemory>(&self, m: &mut M) {
         let mut root = [0; PAGE_BYTES];
         let no_key = |rank| panic!("a tree that is formatted has no key of rank {rank}");
         self.image(self.root.page(), no_key, &mut root);
@@ -239,7 +239,7 @@ impl Tree {
     /// [`Corrupt`] if a node is damaged or of another tree, or the key has more than
     /// [`KEY_BYTES_MAX`] bytes.
     #[inline]
-    pub fn get<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
+    pub fn get<M: FullMemory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         self.get_seen(m, key).map(|(value, _)| value)
     }
 
@@ -249,7 +249,7 @@ impl Tree {
     /// # Errors
     /// As for [`get`](Tree::get).
     #[inline]
-    pub fn get_seen<M: Memory>(
+    pub fn get_seen<M: FullMemory>(
         &self,
         m: &mut M,
         key: &[u8],
@@ -272,7 +272,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Corrupt`] when `node` is no node of this tree.
-    pub fn version_of<M: Memory>(&self, m: &mut M, node: Addr) -> Result<u64, Corrupt> {
+    pub fn version_of<M: FullMemory>(&self, m: &mut M, node: Addr) -> Result<u64, Corrupt> {
         if !self.is_node(node) {
             return Err(misplaced(node));
         }
@@ -281,7 +281,7 @@ impl Tree {
 
     /// Looks for `rest` in the border node at `place`; `None` if the node changed during the call.
     #[inline]
-    fn look<M: Memory>(
+    fn look<M: FullMemory>(
         &self,
         m: &mut M,
         place: &Place,
@@ -310,7 +310,7 @@ impl Tree {
 
     /// The suffix at `link`, to which a slot of the node at `place` leads, or `None` if the node
     /// has changed.
-    fn read_suffix<M: Memory>(
+    fn read_suffix<M: FullMemory>(
         &self,
         m: &mut M,
         place: &Place,

@@ -10,7 +10,7 @@
 //!
 //! Everything here works on a copy; [`Held`](super::lock::Held) writes it to memory.
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES};
 use smallvec::SmallVec;
 
 use super::key::Kind;
@@ -99,7 +99,7 @@ impl Range {
 
 impl Node {
     /// Loads the node at `at`. The caller has locked it, or checks its version.
-    pub(super) fn load<M: Memory>(m: &mut M, at: Addr) -> Node {
+    pub(super) fn load<M: FullMemory>(m: &mut M, at: Addr) -> Node {
         let mut words = [0; WORDS];
         for (i, line) in words.as_chunks_mut::<{ LINE_BYTES / 8 }>().0.iter_mut().enumerate() {
             *line = m.line(word_at(at, i * line.len()));

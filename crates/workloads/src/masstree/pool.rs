@@ -9,7 +9,7 @@
 //! A freed node stays a node, and its version continues to increase, which makes reuse safe for
 //! readers that still have its address.
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES};
 
 use super::layout::NODES_PER_PAGE;
 use super::node::{CHECKSUM, KEYS, NODE_BYTES, word_at};
@@ -118,7 +118,7 @@ impl Pool {
         }
     }
 
-    fn take_unused<M: Memory>(&self, m: &mut M, shard: u64, thing: Thing) -> Option<Addr> {
+    fn take_unused<M: FullMemory>(&self, m: &mut M, shard: u64, thing: Thing) -> Option<Addr> {
         let at = self.shard(shard) + USED;
         let mut seen: u64 = m.load(at);
         loop {
@@ -143,7 +143,7 @@ impl Pool {
         self.shard(shard) + if thing == Thing::Node { NODE_LIST } else { LINE_LIST }
     }
 
-    fn push<M: Memory>(&self, m: &mut M, thing: Thing, at: Addr) {
+    fn push<M: FullMemory>(&self, m: &mut M, thing: Thing, at: Addr) {
         let list = self.list(self.owner(at), thing);
         let mut head: u64 = m.load(list);
         loop {
@@ -171,7 +171,7 @@ fn moved(head: u64, to: u64) -> u64 {
 
 impl Tree {
     /// Allocates a node or a line for data at `near`. Also returns whether it was used before.
-    fn take<M: Memory>(
+    fn take<M: FullMemory>(
         &self,
         m: &mut M,
         thing: Thing,
@@ -189,7 +189,12 @@ impl Tree {
         Err(Corrupt(format!("the tree at {:?} has no room for more", self.root)))
     }
 
-    fn pop<M: Memory>(&self, m: &mut M, shard: u64, thing: Thing) -> Result<Option<Addr>, Corrupt> {
+    fn pop<M: FullMemory>(
+        &self,
+        m: &mut M,
+        shard: u64,
+        thing: Thing,
+    ) -> Result<Option<Addr>, Corrupt> {
         let list = self.pool.list(shard, thing);
         let mut head: u64 = m.load(list);
         loop {
@@ -210,7 +215,7 @@ impl Tree {
     }
 
     /// Allocates a node. Also returns its version.
-    pub(super) fn take_node<M: Memory>(
+    pub(super) fn take_node<M: FullMemory>(
         &self,
         m: &mut M,
         near: Addr,
@@ -228,12 +233,12 @@ impl Tree {
     }
 
     /// Frees a node that was removed from the tree.
-    pub(super) fn give_node<M: Memory>(&self, m: &mut M, at: Addr) {
+    pub(super) fn give_node<M: FullMemory>(&self, m: &mut M, at: Addr) {
         self.pool.push(m, Thing::Node, at);
     }
 
     /// Allocates a line for a suffix.
-    pub(super) fn take_line<M: Memory>(&self, m: &mut M, near: Addr) -> Result<Addr, Corrupt> {
+    pub(super) fn take_line<M: FullMemory>(&self, m: &mut M, near: Addr) -> Result<Addr, Corrupt> {
         let (at, used) = self.take(m, Thing::Line, near)?;
         let line = m.line(at);
         let as_expected = if used { suffix::is_free(self, at, &line) } else { line == [0; 8] };
@@ -244,7 +249,7 @@ impl Tree {
     }
 
     /// Frees a suffix's line.
-    pub(super) fn give_line<M: Memory>(&self, m: &mut M, at: Addr) {
+    pub(super) fn give_line<M: FullMemory>(&self, m: &mut M, at: Addr) {
         suffix::free(self, m, at);
         self.pool.push(m, Thing::Line, at);
     }

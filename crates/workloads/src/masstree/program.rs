@@ -2,7 +2,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 use rand::RngExt;
 
@@ -114,7 +114,7 @@ impl Masstree {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
-    pub fn get<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Corrupt> {
+    pub fn get<M: FullMemory>(&self, m: &mut M, number: u64) -> Result<Record, Corrupt> {
         let at = self.find(m, number)?;
         let record = self.checksums.read(m, at)?;
         check(record, number)
@@ -124,20 +124,20 @@ impl Masstree {
     ///
     /// # Errors
     /// As for [`get`](Masstree::get).
-    pub fn put<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Corrupt> {
+    pub fn put<M: FullMemory>(&self, m: &mut M, number: u64) -> Result<Record, Corrupt> {
         let at = self.find(m, number)?;
         self.put_at(m, at, number)
     }
 
     /// As [`put`](Masstree::put), but touches the record before it takes the latch.
-    pub(crate) fn update<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Corrupt> {
+    pub(crate) fn update<M: FullMemory>(&self, m: &mut M, number: u64) -> Result<(), Corrupt> {
         let at = self.find(m, number)?;
         let _latch: u64 = m.load(at);
         self.put_at(m, at, number).map(|_| ())
     }
 
     /// Removes key number `number`, sets the next value of its record, and inserts the key again.
-    pub(crate) fn replace<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Corrupt> {
+    pub(crate) fn replace<M: FullMemory>(&self, m: &mut M, number: u64) -> Result<(), Corrupt> {
         let at = self.record_address(number);
         let key = key(number).to_be_bytes();
         // Waits for misses without latches.
@@ -155,7 +155,7 @@ impl Masstree {
 
     /// Reads the records of keys number `numbers` by a scan of the tree. The numbers are
     /// consecutive, except for a wrap to the first key. `each` is called before each record.
-    pub(crate) fn scan<M: Memory>(
+    pub(crate) fn scan<M: FullMemory>(
         &self,
         m: &mut M,
         numbers: &[u64],
@@ -186,7 +186,7 @@ impl Masstree {
         Ok(())
     }
 
-    fn put_at<M: Memory>(&self, m: &mut M, at: Addr, number: u64) -> Result<Record, Corrupt> {
+    fn put_at<M: FullMemory>(&self, m: &mut M, at: Addr, number: u64) -> Result<Record, Corrupt> {
         latch::write(m, at, |m| {
             let old = check(self.checksums.read_latched(m, at)?, number)?;
             let record = Record::new(old.key, old.version + 1);
@@ -197,7 +197,7 @@ impl Masstree {
 
     /// Looks key number `number` up in the tree.
     #[inline]
-    fn find<M: Memory>(&self, m: &mut M, number: u64) -> Result<Addr, Corrupt> {
+    fn find<M: FullMemory>(&self, m: &mut M, number: u64) -> Result<Addr, Corrupt> {
         let expected = self.record_address(number);
         match self.tree.get(m, &key(number).to_be_bytes())? {
             Some(at) if Addr(at) == expected => Ok(expected),
@@ -207,7 +207,7 @@ impl Masstree {
 
     /// Inserts or removes the temporary key that lies `behind` key number `number`. Returns whether
     /// it was present.
-    fn toggle<M: Memory>(
+    fn toggle<M: FullMemory>(
         &self,
         m: &mut M,
         number: u64,
@@ -331,7 +331,7 @@ impl Workload for Masstree {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, m: &mut M) -> Result<(), Corrupt> {
         m.work(share(self.work, 0, 2));
         match self.job(job) {
             Operation::Get(number) => {

@@ -1,6 +1,6 @@
 //! Removals.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::key::{Kind, Rest};
 use super::lock::{Held, hold};
@@ -24,7 +24,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Corrupt`] if a node is not one of the tree, or the key is too long.
-    pub fn remove<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
+    pub fn remove<M: FullMemory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Corrupt> {
         let mut root = self.root;
         let mut rest = Rest::whole(key)?;
         loop {
@@ -52,7 +52,7 @@ impl Tree {
     }
 
     /// Removes `rest` from the locked border node.
-    fn remove_here<M: Memory>(
+    fn remove_here<M: FullMemory>(
         &self,
         m: &mut M,
         held: &mut Held,

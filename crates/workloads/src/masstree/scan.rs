@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::descend::Place;
 use super::key::{KEY_BYTES_MAX, Kind, Rest, SLICE_BYTES};
@@ -55,7 +55,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Corrupt`] if a node is not one of the tree, or `from` is too long for a key.
-    pub fn scan<M: Memory>(
+    pub fn scan<M: FullMemory>(
         &self,
         m: &mut M,
         from: &[u8],
@@ -68,7 +68,7 @@ impl Tree {
     ///
     /// # Errors
     /// As for [`scan`](Tree::scan).
-    pub fn scan_seen<M: Memory>(
+    pub fn scan_seen<M: FullMemory>(
         &self,
         m: &mut M,
         from: &[u8],
@@ -79,7 +79,7 @@ impl Tree {
         self.scan_layer(m, Layer::new(self.root, 0, from), &mut key, visitor).map(|_| ())
     }
 
-    fn scan_layer<M: Memory>(
+    fn scan_layer<M: FullMemory>(
         &self,
         m: &mut M,
         mut layer: Layer<'_>,
@@ -108,7 +108,7 @@ impl Tree {
     }
 
     /// Visits the keys of a border node from `layer.next` on.
-    fn scan_node<M: Memory>(
+    fn scan_node<M: FullMemory>(
         &self,
         m: &mut M,
         layer: &mut Layer<'_>,
@@ -162,7 +162,7 @@ impl Tree {
     }
 
     /// The node to the right of `place`, or `None` if `place` has changed.
-    fn step_right<M: Memory>(
+    fn step_right<M: FullMemory>(
         &self,
         m: &mut M,
         place: &Place,

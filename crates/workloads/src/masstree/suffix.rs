@@ -4,7 +4,7 @@
 //! leads to it, only the value changes, which is one word and replaced atomically. A rest that is
 //! too long for a line goes into further layers until it fits.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::Tree;
 use crate::Corrupt;
@@ -39,7 +39,7 @@ impl Suffix {
     }
 
     /// Stores it at `at`, which no job reads yet.
-    pub(super) fn store<M: Memory>(&self, tree: &Tree, m: &mut M, at: Addr) {
+    pub(super) fn store<M: FullMemory>(&self, tree: &Tree, m: &mut M, at: Addr) {
         let [a, b, c, d, e, f] = self.words;
         m.store(
             at,
@@ -59,7 +59,7 @@ impl Suffix {
 }
 
 /// Marks the line as free. The pool uses its first word.
-pub(super) fn free<M: Memory>(tree: &Tree, m: &mut M, at: Addr) {
+pub(super) fn free<M: FullMemory>(tree: &Tree, m: &mut M, at: Addr) {
     m.store(at + 8 * CHECKSUM as u64, checksum(tree, at, FREE, &[0; 6]));
 }
 

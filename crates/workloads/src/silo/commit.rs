@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::place::Vacant;
 use super::record::{self, Head};
@@ -12,7 +12,7 @@ use super::{Abort, Conflict, Isolation};
 use crate::Corrupt;
 use ebbtide_structures::retry::retry_faults;
 
-impl<M: Memory> Transaction<'_, M> {
+impl<M: FullMemory> Transaction<'_, M> {
     /// Ends a transaction whose body returned `done`. Commits it, or, if the body failed, checks
     /// that its reads were consistent.
     pub(super) fn finish<R>(&mut self, done: Result<R, Abort>) -> Result<(R, Tid), Abort> {
@@ -158,7 +158,7 @@ impl<M: Memory> Transaction<'_, M> {
 impl Write<'_> {
     /// Returns true if a locked record of version `tid` still has the key and is present or absent
     /// as when it was read. If not, this transaction must not write it.
-    fn is_possible<M: Memory>(&self, memory: &mut M, tid: Tid) -> bool {
+    fn is_possible<M: FullMemory>(&self, memory: &mut M, tid: Tid) -> bool {
         let same_presence = tid.is_absent() == self.over.is_absent();
         tid == self.over || same_presence && record::key(memory, self.at) == self.key
     }

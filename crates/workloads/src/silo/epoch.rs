@@ -1,6 +1,6 @@
 //! [`Epoch`]: the database's one global word, and its advance (Silo, SOSP'13, §4.1).
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use crate::Corrupt;
 use ebbtide_structures::checksum::Checksums;
@@ -32,7 +32,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Corrupt`] when the word does not match its checksum.
-    pub(super) fn now<M: Memory>(&self, memory: &mut M) -> Result<u64, Corrupt> {
+    pub(super) fn now<M: FullMemory>(&self, memory: &mut M) -> Result<u64, Corrupt> {
         let word: u64 = memory.load(self.at);
         let epoch = word & ((1 << CHECKSUM_SHIFT) - 1);
         if word != self.word(epoch) {
@@ -46,7 +46,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Corrupt`] when the word does not match its checksum.
-    pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<bool, Corrupt> {
+    pub(super) fn advance<M: FullMemory>(&self, memory: &mut M) -> Result<bool, Corrupt> {
         let now = self.now(memory)?;
         let is_last = now + 1 >= 1 << CHECKSUM_SHIFT;
         if !is_last {

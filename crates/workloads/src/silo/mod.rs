@@ -15,9 +15,10 @@
 //! If a check fails, nothing was written, and [`Silo::run`] runs it again.
 //!
 //! # What differs from the paper
-//! * **Waiting.** A job waits for a lock through [`Memory::wait`], so that other jobs of the core
-//!   run. The holder may be one of them, waiting for a page. The records to be written are touched
-//!   before the first is locked, so that locks are rarely held over a miss.
+//! * **Waiting.** A job waits for a lock through [`Memory::wait`](ebbtide_core::Memory::wait), so
+//!   that other jobs of the core run. The holder may be one of them, waiting for a page. The
+//!   records to be written are touched before the first is locked, so that locks are rarely held
+//!   over a miss.
 //! * **Epochs.** There is no background thread. Every 1,024th job advances the epoch when it has
 //!   committed; jobs are numbered, so this needs no counter. A transaction that finds no version
 //!   left in the epoch advances it, too, and runs again. Epochs agree with the serial order: a
@@ -51,7 +52,7 @@ mod table;
 mod tid;
 mod transaction;
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use epoch::COMMITS_PER_EPOCH;
 use epoch::Epoch;
@@ -136,7 +137,7 @@ impl Silo {
     /// wait between its reads and its commit. The results of `reads` are discarded, and it must not
     /// insert. Without it, a transaction that misses is likely to run again if many others change
     /// the same records. Thomson and Abadi, VLDB'10, call this reconnaissance.
-    pub fn rehearse<'a, M: Memory, R>(
+    pub fn rehearse<'a, M: FullMemory, R>(
         &'a self,
         memory: &'a mut M,
         reads: impl FnOnce(&mut Transaction<'a, M>) -> Result<R, Abort>,
@@ -153,7 +154,7 @@ impl Silo {
     ///
     /// # Errors
     /// [`Corrupt`] when memory holds invalid data.
-    pub fn run<'a, M: Memory, R>(
+    pub fn run<'a, M: FullMemory, R>(
         &'a self,
         memory: &'a mut M,
         job: u64,
@@ -188,7 +189,7 @@ const BACK_OFF_SHIFT_MAX: u32 = 13;
 
 /// Waits for the record of the conflict, if it is locked. Then waits for a random time that doubles
 /// with every attempt, so that two transactions do not conflict again and again.
-fn back_off<M: Memory>(memory: &mut M, on: Conflict, random: u64, attempts: u32) {
+fn back_off<M: FullMemory>(memory: &mut M, on: Conflict, random: u64, attempts: u32) {
     if let Conflict::Record(at) = on {
         record::wait_while_locked(memory, at);
     }
@@ -198,6 +199,7 @@ fn back_off<M: Memory>(memory: &mut M, on: Conflict, random: u64, attempts: u32)
 
 #[cfg(test)]
 mod tests {
+    use ebbtide_core::Memory;
     use ebbtide_testbed::Plain;
 
     use super::record::Head;

@@ -3,7 +3,7 @@
 //! While the record is not locked, the index leads from a key to a place only if the place has that
 //! key.
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 use smallvec::SmallVec;
 
 use super::record::{self, Head};
@@ -25,7 +25,7 @@ pub(super) struct Claimed {
 ///
 /// # Errors
 /// [`Corrupt`] if the place has a row, or holds no record, or the index is damaged.
-pub(super) fn claim<M: Memory>(
+pub(super) fn claim<M: FullMemory>(
     silo: &Silo,
     memory: &mut M,
     index: &Tree,
@@ -54,7 +54,7 @@ pub(super) struct Vacant<'a> {
 ///
 /// # Errors
 /// [`Corrupt`] if the place holds no record, or the index is damaged.
-pub(super) fn vacate<M: Memory>(
+pub(super) fn vacate<M: FullMemory>(
     silo: &Silo,
     memory: &mut M,
     vacant: Vacant<'_>,
@@ -68,7 +68,7 @@ pub(super) fn vacate<M: Memory>(
 }
 
 /// Writes `key` into a place that is locked at `tid`, unless it is there.
-fn rename<M: Memory>(
+fn rename<M: FullMemory>(
     silo: &Silo,
     memory: &mut M,
     index: &Tree,
@@ -91,7 +91,7 @@ fn rename<M: Memory>(
 
 /// Removes the old key of a locked place without a row from the index and writes the new one. This
 /// raises the version, since the old key may get another place from now on.
-fn take_out<M: Memory>(
+fn take_out<M: FullMemory>(
     silo: &Silo,
     memory: &mut M,
     index: &Tree,
@@ -109,7 +109,7 @@ fn take_out<M: Memory>(
 }
 
 /// A version above `tid`, of its epoch or, if that has none left, of a later one.
-fn version_after<M: Memory>(
+fn version_after<M: FullMemory>(
     silo: &Silo,
     memory: &mut M,
     place: Addr,
@@ -125,7 +125,7 @@ fn version_after<M: Memory>(
 }
 
 /// Lets the index lead from `key` to its place, unless it leads to another place.
-fn enter<M: Memory>(
+fn enter<M: FullMemory>(
     memory: &mut M,
     index: &Tree,
     place: Addr,

@@ -12,7 +12,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES};
 
 use super::tid::{Tid, TidWord};
 use crate::Corrupt;
@@ -42,7 +42,7 @@ pub(super) struct Head {
 ///
 /// # Errors
 /// [`Corrupt`] when no record can lie there.
-pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Addr, Corrupt> {
+pub(super) fn address<M: FullMemory>(memory: &M, at: u64, words: usize) -> Result<Addr, Corrupt> {
     let end = at.checked_add((lines_of(words) * LINE_BYTES) as u64);
     let is_inside = end.is_some_and(|end| end <= memory.size_bytes());
     match at.is_multiple_of(LINE_BYTES as u64) && is_inside {
@@ -58,7 +58,7 @@ pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Ad
 ///
 /// # Errors
 /// [`Corrupt`] if there is no record.
-pub(super) fn read<M: Memory>(
+pub(super) fn read<M: FullMemory>(
     memory: &mut M,
     checksums: Checksums,
     at: Addr,
@@ -83,7 +83,7 @@ pub(super) fn read<M: Memory>(
 
 /// The record at `at`, if all its lines are of version `tid`. `row` may be shorter than the
 /// record's; lines beyond it are not read.
-pub(super) fn read_version<M: Memory>(
+pub(super) fn read_version<M: FullMemory>(
     memory: &mut M,
     checksums: Checksums,
     at: Addr,
@@ -110,7 +110,7 @@ pub(super) fn read_version<M: Memory>(
 
 /// Stores all of a record but its first word. The caller holds its lock and releases it with the
 /// same version.
-pub(super) fn write<M: Memory>(
+pub(super) fn write<M: FullMemory>(
     memory: &mut M,
     checksums: Checksums,
     at: Addr,
@@ -164,17 +164,17 @@ fn body_lines(at: Addr) -> impl Iterator<Item = Addr> {
 }
 
 /// The first word of the record at `at`.
-pub(super) fn word<M: Memory>(memory: &mut M, at: Addr) -> TidWord {
+pub(super) fn word<M: FullMemory>(memory: &mut M, at: Addr) -> TidWord {
     TidWord(memory.load(at))
 }
 
 /// The key of the record at `at`, which the caller has locked.
-pub(super) fn key<M: Memory>(memory: &mut M, at: Addr) -> u64 {
+pub(super) fn key<M: FullMemory>(memory: &mut M, at: Addr) -> u64 {
     memory.load(at + RECORD_OFFSET)
 }
 
 /// Locks the record at `at` and returns its version.
-pub(super) fn lock<M: Memory>(memory: &mut M, at: Addr) -> Tid {
+pub(super) fn lock<M: FullMemory>(memory: &mut M, at: Addr) -> Tid {
     let mut seen = word(memory, at);
     loop {
         if seen.is_locked() {
@@ -190,7 +190,7 @@ pub(super) fn lock<M: Memory>(memory: &mut M, at: Addr) -> Tid {
 }
 
 /// Waits until the record at `at` is not locked.
-pub(super) fn wait_while_locked<M: Memory>(memory: &mut M, at: Addr) {
+pub(super) fn wait_while_locked<M: FullMemory>(memory: &mut M, at: Addr) {
     loop {
         let seen = word(memory, at);
         if !seen.is_locked() {
@@ -201,7 +201,7 @@ pub(super) fn wait_while_locked<M: Memory>(memory: &mut M, at: Addr) {
 }
 
 /// Marks the held lock as waited for, so that its holder wakes this job, and waits.
-fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
+fn wait_for_release<M: FullMemory>(memory: &mut M, at: Addr, seen: TidWord) {
     let waited = seen.waited();
     if seen == waited || memory.compare_exchange(at, seen.0, waited.0).is_ok() {
         memory.wait(at, waited.0);
@@ -211,7 +211,7 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
 /// Runs `body` with the record at `at` locked. `body` receives the record's version and updates it
 /// once it has written the record with a new one. The record is released with that version, also
 /// when `body` unwinds.
-pub(super) fn while_locked<M: Memory, R>(
+pub(super) fn while_locked<M: FullMemory, R>(
     memory: &mut M,
     at: Addr,
     body: impl FnOnce(&mut M, &mut Tid) -> R,
@@ -231,7 +231,7 @@ pub(super) fn while_locked<M: Memory, R>(
 /// # Errors
 /// The payload of the fault, when the device keeps failing to return the record's page. The record
 /// stays locked, and jobs that wait for it are woken and meet the fault too.
-pub(super) fn unlock<M: Memory>(memory: &mut M, at: Addr, tid: Tid) -> std::thread::Result<()> {
+pub(super) fn unlock<M: FullMemory>(memory: &mut M, at: Addr, tid: Tid) -> std::thread::Result<()> {
     let released = retry_faults(|| {
         let mut seen = word(memory, at);
         loop {

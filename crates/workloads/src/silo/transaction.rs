@@ -3,7 +3,7 @@
 
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 use smallvec::SmallVec;
 
 use super::place::{self, Claimed, Vacant};
@@ -14,7 +14,8 @@ use super::{Abort, Conflict, Isolation, Silo};
 use crate::Corrupt;
 use crate::masstree::{Changed, Seen, Tree, Visitor};
 
-/// A running transaction. Its read, node and write sets are kept in the job, not in the [`Memory`].
+/// A running transaction. Its read, node and write sets are kept in the job, not in the
+/// [`FullMemory`].
 #[derive(Debug)]
 pub struct Transaction<'a, M> {
     pub(super) silo: &'a Silo,
@@ -85,7 +86,7 @@ impl<R> Found<R> {
     }
 }
 
-impl<'a, M: Memory> Transaction<'a, M> {
+impl<'a, M: FullMemory> Transaction<'a, M> {
     /// Returns a transaction with empty sets.
     pub fn new(silo: &'a Silo, memory: &'a mut M, isolation: Isolation) -> Transaction<'a, M> {
         Transaction {

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::database::{Database, expect};
 use super::keys;
@@ -37,7 +37,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] with the condition that does not hold, and its place.
-    pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<Totals, Corrupt> {
+    pub fn check_consistency<M: FullMemory>(&self, memory: &mut M) -> Result<Totals, Corrupt> {
         let mut totals = Totals::default();
         let mut paid_here = 0;
         for w_id in 1..=self.size().scale.warehouses {
@@ -55,7 +55,7 @@ impl Database {
     }
 
     /// Checks a warehouse and returns its W_YTD.
-    fn check_warehouse<'a, M: Memory>(
+    fn check_warehouse<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         w_id: u32,
@@ -87,7 +87,7 @@ impl Database {
     }
 
     /// Checks the orders of a district, their lines and their index entries.
-    fn check_orders<'a, M: Memory>(
+    fn check_orders<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         (w_id, d_id): (u32, u8),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES, PageId};
 
 use super::contents::{
     CustomerOrders, Customers, Districts, Items, NewOrders, OrderLines, Orders, Setup, Stocks,
@@ -109,7 +109,7 @@ impl Database {
 }
 
 /// The row of `key`, which must exist.
-pub(super) fn expect<'a, M: Memory, R: Row>(
+pub(super) fn expect<'a, M: FullMemory, R: Row>(
     transaction: &mut Transaction<'a, M>,
     table: &'a Table<R>,
     key: u64,
@@ -119,7 +119,7 @@ pub(super) fn expect<'a, M: Memory, R: Row>(
 }
 
 /// Inserts a row that must not exist yet.
-pub(super) fn insert<'a, M: Memory, R: Row>(
+pub(super) fn insert<'a, M: FullMemory, R: Row>(
     transaction: &mut Transaction<'a, M>,
     table: &'a Table<R>,
     key: u64,

@@ -1,6 +1,6 @@
 //! Delivery (TPC-C rev. 5.11, clause 2.7): the oldest order of each district is delivered.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::database::{Database, expect};
 use super::keys;
@@ -17,7 +17,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn delivery<M: Memory>(
+    pub fn delivery<M: FullMemory>(
         &self,
         memory: &mut M,
         job: u64,
@@ -39,7 +39,7 @@ impl Database {
 
     /// The oldest undelivered order of one district, if there is one. Computes `work` instructions
     /// between its rows.
-    fn due<'a, M: Memory>(
+    fn due<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         w_id: u32,
@@ -65,7 +65,7 @@ impl Database {
     }
 
     /// Delivers the oldest order of one district, if there is one.
-    fn deliver<'a, M: Memory>(
+    fn deliver<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         input: &Delivery,

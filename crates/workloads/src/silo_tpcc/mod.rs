@@ -39,7 +39,7 @@ pub use order_status::Status;
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId};
 
 use crate::shape::{Named, Shape};
 use crate::tpcc::input::{Transaction, Who};
@@ -137,7 +137,7 @@ impl Workload for SiloTpcc {
         self.database.image(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let (database, job_input) = (&self.database, self.job(job));
         let work = computing(&job_input, self.work);
         match job_input {

@@ -1,6 +1,6 @@
 //! New-Order (TPC-C rev. 5.11, clause 2.4): a customer orders 5 to 15 items.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::contents::{line_place, order_place};
 use super::database::{Database, expect, insert};
@@ -30,7 +30,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn new_order<M: Memory>(
+    pub fn new_order<M: FullMemory>(
         &self,
         memory: &mut M,
         job: u64,
@@ -50,7 +50,7 @@ impl Database {
 
     /// Reads the rows that the order will need if it is the next of its district, and computes
     /// `work` instructions between them.
-    fn foresee<'a, M: Memory>(
+    fn foresee<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         input: &NewOrder,
@@ -81,7 +81,7 @@ impl Database {
 
     /// Reads an order of customer `c_id` with `lines` lines, or touches the places that they will
     /// get.
-    fn foresee_order<'a, M: Memory>(
+    fn foresee_order<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         (w_id, d_id, o_id): (u32, u8, u64),
@@ -106,7 +106,7 @@ impl Database {
     }
 
     /// Takes the goods of one line from stock. Returns the line's row.
-    fn take_from_stock<'a, M: Memory>(
+    fn take_from_stock<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         input: &NewOrder,
@@ -132,7 +132,7 @@ impl Database {
     }
 
     /// Numbers the order and inserts it.
-    fn place_order<'a, M: Memory>(
+    fn place_order<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         input: &NewOrder,
@@ -170,7 +170,7 @@ impl Database {
         Ok(Placed { o_id, total_cents: customer.row.account.charged(cents, taxes) })
     }
 
-    fn insert_order<'a, M: Memory>(
+    fn insert_order<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         (w_id, d_id, o_id): (u32, u8, u64),
@@ -194,7 +194,7 @@ impl Database {
     }
 
     /// Removes an order with its lines and index entries.
-    fn remove_order<'a, M: Memory>(
+    fn remove_order<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         (w_id, d_id, o_id): (u32, u8, u64),

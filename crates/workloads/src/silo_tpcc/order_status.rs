@@ -1,6 +1,6 @@
 //! Order-Status (TPC-C rev. 5.11, clause 2.6): the state of a customer's last order.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use smallvec::SmallVec;
 
 use super::database::{Database, expect};
@@ -28,7 +28,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn order_status<M: Memory>(
+    pub fn order_status<M: FullMemory>(
         &self,
         memory: &mut M,
         job: u64,
@@ -67,7 +67,7 @@ impl Database {
     }
 
     /// The lines of an order. Checks their number.
-    pub(super) fn lines_of<'a, M: Memory>(
+    pub(super) fn lines_of<'a, M: FullMemory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         (w_id, d_id, o_id): (u32, u8, u64),

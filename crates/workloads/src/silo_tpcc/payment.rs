@@ -1,6 +1,6 @@
 //! Payment (TPC-C rev. 5.11, clause 2.5): a customer pays.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::database::{Database, expect};
 use super::rows::CustomerRow;
@@ -16,7 +16,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn payment<M: Memory>(
+    pub fn payment<M: FullMemory>(
         &self,
         memory: &mut M,
         job: u64,

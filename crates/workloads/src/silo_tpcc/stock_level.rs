@@ -1,7 +1,7 @@
 //! Stock-Level (TPC-C rev. 5.11, clause 2.8): the number of recently sold items that are low in
 //! stock.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::database::{Database, expect};
 use super::keys;
@@ -22,7 +22,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn stock_level<M: Memory>(
+    pub fn stock_level<M: FullMemory>(
         &self,
         memory: &mut M,
         job: u64,

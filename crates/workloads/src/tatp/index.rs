@@ -9,7 +9,7 @@
 //! they are hashed by their common prefix; with [`Scatter::Keys`] entries lie
 //! in random order.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES, PageId};
 
 use super::rows::Digits;
 use crate::Corrupt;
@@ -51,7 +51,7 @@ impl NumberIndex {
     }
 
     /// The subscriber with this number. The caller checks the number in the subscriber's row.
-    pub(super) fn find<M: Memory>(
+    pub(super) fn find<M: FullMemory>(
         &self,
         memory: &mut M,
         sub_nbr: Digits,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::index::NumberIndex;
 use super::rows::{AccessInfo, Forwardings, Population};
@@ -94,7 +94,7 @@ impl TatpMix {
         }
     }
 
-    pub(super) fn read_access<M: Memory>(
+    pub(super) fn read_access<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -104,7 +104,7 @@ impl TatpMix {
         open_half_line(self.tables.checksums, at, memory.load(at))
     }
 
-    pub(super) fn read_forwardings<M: Memory>(
+    pub(super) fn read_forwardings<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -114,7 +114,7 @@ impl TatpMix {
         self.tables.checksums.read_row(memory, at)
     }
 
-    pub(super) fn store_forwardings<M: Memory>(
+    pub(super) fn store_forwardings<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -212,7 +212,7 @@ impl Workload for TatpMix {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let transaction = self.job(job);
         let Some(s_id) = self.find_subscriber(memory, &transaction)? else {
             return Err(Corrupt(format!("{transaction:?} finds no subscriber")));

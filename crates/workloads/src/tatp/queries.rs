@@ -1,6 +1,6 @@
 //! The seven transactions on the tables of [`TatpMix`].
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::latch;
 
 use crate::commit::commit;
@@ -16,7 +16,7 @@ impl TatpMix {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
-    pub fn execute<M: Memory>(
+    pub fn execute<M: FullMemory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
@@ -31,7 +31,7 @@ impl TatpMix {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
-    pub fn apply<M: Memory>(
+    pub fn apply<M: FullMemory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
@@ -44,7 +44,7 @@ impl TatpMix {
 
     /// The subscriber of `transaction`, from its arguments or from the index. `None` if its
     /// arguments are out of range.
-    pub(super) fn find_subscriber<M: Memory>(
+    pub(super) fn find_subscriber<M: FullMemory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
@@ -58,7 +58,7 @@ impl TatpMix {
     }
 
     /// [`execute`](TatpMix::execute) for subscriber `s_id`.
-    pub(super) fn execute_for<M: Memory>(
+    pub(super) fn execute_for<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -74,7 +74,7 @@ impl TatpMix {
     }
 
     /// [`apply`](TatpMix::apply) for subscriber `s_id`.
-    fn apply_for<M: Memory>(
+    fn apply_for<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -115,7 +115,11 @@ impl TatpMix {
         Ok(found.map_or(Outcome::NoRow, |subscriber| Outcome::Changed(subscriber.before())))
     }
 
-    fn subscriber_data<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Outcome, Corrupt> {
+    fn subscriber_data<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+    ) -> Result<Outcome, Corrupt> {
         let (row, rest) = self.tables.settled(memory, s_id, |memory| {
             let row = self.tables.read_subscriber(memory, s_id)?;
             Ok((row, self.tables.read_subscriber_rest(memory, s_id)?))
@@ -123,7 +127,7 @@ impl TatpMix {
         Ok(Outcome::Subscriber(row.row(&rest)))
     }
 
-    fn new_destination<M: Memory>(
+    fn new_destination<M: FullMemory>(
         &self,
         memory: &mut M,
         (s_id, sf_type): (u64, u64),
@@ -148,7 +152,7 @@ impl TatpMix {
         }
     }
 
-    fn access_data<M: Memory>(
+    fn access_data<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -159,7 +163,7 @@ impl TatpMix {
     }
 
     /// Adds a call forwarding, unless there is one or no facility for it.
-    fn insert<M: Memory>(
+    fn insert<M: FullMemory>(
         &self,
         memory: &mut M,
         subscriber: (u64, Digits),
@@ -176,7 +180,7 @@ impl TatpMix {
 
     /// Replaces a call forwarding by `new` of it, unless that is `None`. Returns the subscriber it
     /// read if it replaced it.
-    fn replace<M: Memory>(
+    fn replace<M: FullMemory>(
         &self,
         memory: &mut M,
         (s_id, sub_nbr): (u64, Digits),
@@ -206,7 +210,7 @@ impl TatpMix {
     }
 
     /// The row of subscriber `s_id`, which the index has for `sub_nbr`.
-    fn subscriber_called<M: Memory>(
+    fn subscriber_called<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,

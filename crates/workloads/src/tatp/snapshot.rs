@@ -1,6 +1,6 @@
 //! [`Snapshot`]: all rows of a subscriber, read in one atomic step.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::latch;
 
 use super::mix::TatpMix;
@@ -42,7 +42,7 @@ impl TatpMix {
     ///
     /// # Errors
     /// [`Corrupt`] if a row is invalid, or the rows disagree on the number of changes.
-    pub fn snapshot<M: Memory>(
+    pub fn snapshot<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -54,7 +54,7 @@ impl TatpMix {
         latch::read(memory, latch, |memory| self.read_all(memory, s_id).map(Some))
     }
 
-    fn read_all<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Snapshot, Corrupt> {
+    fn read_all<M: FullMemory>(&self, memory: &mut M, s_id: u64) -> Result<Snapshot, Corrupt> {
         let subscriber = self.tables.read_subscriber(memory, s_id)?;
         let rest = self.tables.read_subscriber_rest(memory, s_id)?;
         let mut access = [None; 4];

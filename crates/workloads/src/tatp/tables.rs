@@ -8,7 +8,7 @@
 //! type. If half of a transaction is lost with an outdated page, the counts differ.
 
 use bytemuck::Pod;
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use super::rows::{Facility, Population, Subscriber, SubscriberRest};
@@ -45,7 +45,7 @@ impl Tables {
 
     /// UPDATE_SUBSCRIBER_DATA for arguments in range. The caller holds the subscriber's latch.
     /// Returns the rows it read if it changed them.
-    pub(super) fn apply<M: Memory>(
+    pub(super) fn apply<M: FullMemory>(
         &self,
         memory: &mut M,
         update: UpdateSubscriberData,
@@ -71,7 +71,7 @@ impl Tables {
     /// Reads rows of subscriber `s_id` while other jobs may write them. Reads once if they match
     /// their checksums. Otherwise reads under the latch, to distinguish a torn row from a wrong
     /// one.
-    pub(super) fn settled<M: Memory, R>(
+    pub(super) fn settled<M: FullMemory, R>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -83,7 +83,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn read_subscriber<M: Memory>(
+    pub(super) fn read_subscriber<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -92,7 +92,7 @@ impl Tables {
         self.checksums.read_latched(memory, at)
     }
 
-    pub(super) fn read_subscriber_rest<M: Memory>(
+    pub(super) fn read_subscriber_rest<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -101,12 +101,12 @@ impl Tables {
         self.checksums.read_latched(memory, at)
     }
 
-    pub(super) fn store_subscriber<M: Memory>(&self, memory: &mut M, subscriber: Subscriber) {
+    pub(super) fn store_subscriber<M: FullMemory>(&self, memory: &mut M, subscriber: Subscriber) {
         let at = self.subscriber_address(subscriber.s_id);
         self.checksums.write_latched(memory, at, subscriber);
     }
 
-    pub(super) fn read_facility<M: Memory>(
+    pub(super) fn read_facility<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,

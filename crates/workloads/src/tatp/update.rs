@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use crate::commit::commit;
@@ -83,7 +83,7 @@ impl Tatp {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
-    pub fn update<M: Memory>(
+    pub fn update<M: FullMemory>(
         &self,
         memory: &mut M,
         update: UpdateSubscriberData,
@@ -96,7 +96,7 @@ impl Tatp {
     }
 
     /// The transaction itself, for arguments in range. The caller holds the subscriber's latch.
-    pub fn apply<M: Memory>(
+    pub fn apply<M: FullMemory>(
         &self,
         memory: &mut M,
         update: UpdateSubscriberData,
@@ -113,7 +113,7 @@ impl Tatp {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn get<M: Memory>(
+    pub fn get<M: FullMemory>(
         &self,
         memory: &mut M,
         s_id: u64,
@@ -126,7 +126,7 @@ impl Tatp {
     }
 
     /// Reads them without the latch.
-    fn read<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<SubscriberData, Corrupt> {
+    fn read<M: FullMemory>(&self, memory: &mut M, s_id: u64) -> Result<SubscriberData, Corrupt> {
         let subscriber = self.tables.read_subscriber(memory, s_id)?;
         let mut data_a = [None; 4];
         for (sf_type, data_a) in (1..).zip(&mut data_a) {
@@ -189,7 +189,7 @@ impl Workload for Tatp {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let update = self.job(job);
         memory.work(share(self.work, 0, 2));
         let _latch: u64 = memory.load(self.tables.subscriber_address(update.s_id));

@@ -1,6 +1,6 @@
 //! The consistency conditions of TPC-B (standard, clause 2.3), over the whole database.
 
-use ebbtide_core::{LINE_BYTES, Memory};
+use ebbtide_core::{FullMemory, LINE_BYTES};
 
 use super::layout::Table;
 use super::rows::{Entry, Filler, Holder};
@@ -14,7 +14,7 @@ impl Tpcb {
     ///
     /// # Errors
     /// [`Corrupt`] with the difference, or the invalid row.
-    pub fn audit<M: Memory>(&self, memory: &mut M) -> Result<Balance, Corrupt> {
+    pub fn audit<M: FullMemory>(&self, memory: &mut M) -> Result<Balance, Corrupt> {
         let branches = self.sum(Table::Branch, |branch| Ok(self.read_branch(memory, branch)?.0))?;
         let accounts = self.sum(Table::Account, |account| {
             Ok(self.read::<M, Holder>(memory, Table::Account, account)?.balance())
@@ -45,7 +45,7 @@ impl Tpcb {
     }
 
     /// The sum of all that was ever written to a place of the history.
-    fn read_history<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Balance, Corrupt> {
+    fn read_history<M: FullMemory>(&self, memory: &mut M, place: u64) -> Result<Balance, Corrupt> {
         let entry: Entry = self.read(memory, Table::History, place)?;
         if entry.rows > 0 && entry.number % self.history_rows() != place {
             return Err(Corrupt(format!("place {place} of the history holds {entry:?}")));
@@ -54,7 +54,7 @@ impl Tpcb {
     }
 
     /// Checks the second line of a row.
-    fn check_filler<M: Memory>(
+    fn check_filler<M: FullMemory>(
         &self,
         memory: &mut M,
         table: Table,

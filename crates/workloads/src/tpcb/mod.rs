@@ -1,4 +1,4 @@
-//! TPC-B, a bank's debits and credits, over [`Memory`]: [`Tpcb`].
+//! TPC-B, a bank's debits and credits, over [`FullMemory`]: [`Tpcb`].
 
 mod audit;
 mod layout;
@@ -7,7 +7,7 @@ mod rows;
 use std::ops::Range;
 
 use bytemuck::Pod;
-use ebbtide_core::{LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use crate::commit::commit;
@@ -151,7 +151,7 @@ impl Tpcb {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
-    pub fn execute<M: Memory>(
+    pub fn execute<M: FullMemory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
@@ -177,7 +177,7 @@ impl Tpcb {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
-    pub fn apply<M: Memory>(
+    pub fn apply<M: FullMemory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
@@ -209,7 +209,7 @@ impl Tpcb {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn account<M: Memory>(
+    pub fn account<M: FullMemory>(
         &self,
         memory: &mut M,
         account: u64,
@@ -226,7 +226,7 @@ impl Tpcb {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row, or the rows disagree.
-    pub fn branch<M: Memory>(
+    pub fn branch<M: FullMemory>(
         &self,
         memory: &mut M,
         branch: u64,
@@ -239,7 +239,7 @@ impl Tpcb {
     }
 
     /// Reads a branch and its tellers without the latch.
-    fn read_branch<M: Memory>(
+    fn read_branch<M: FullMemory>(
         &self,
         memory: &mut M,
         branch: u64,
@@ -265,7 +265,7 @@ impl Tpcb {
             && transaction.teller < self.layout.rows(Table::Teller)
     }
 
-    fn read<M: Memory, T: Pod>(
+    fn read<M: FullMemory, T: Pod>(
         &self,
         memory: &mut M,
         table: Table,
@@ -275,7 +275,7 @@ impl Tpcb {
         self.checksums.read_latched(memory, at)
     }
 
-    fn store<M: Memory, T: Pod>(&self, memory: &mut M, table: Table, row: u64, record: T) {
+    fn store<M: FullMemory, T: Pod>(&self, memory: &mut M, table: Table, row: u64, record: T) {
         let at = self.layout.address(table, row);
         self.checksums.write_latched(memory, at, record);
     }
@@ -351,7 +351,7 @@ impl Workload for Tpcb {
         fill_lines(out, lines, |line| self.image_of(table, page, line))
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let transaction = self.job(job);
         let needs = [
             (Table::Account, transaction.account),

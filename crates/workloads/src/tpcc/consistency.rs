@@ -1,7 +1,7 @@
 //! The consistency conditions of the tables while no transaction runs (TPC-C rev. 5.11, clause
 //! 3.3.2).
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::database::Database;
 use super::rows::{Customer, District, History, Order, Warehouse};
@@ -30,7 +30,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] with the condition that does not hold and its place, or the invalid row.
-    pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<(), Corrupt> {
+    pub fn check_consistency<M: FullMemory>(&self, memory: &mut M) -> Result<(), Corrupt> {
         let mut all = Sums::default();
         for w_id in 1..=self.scale().warehouses {
             let mut of_warehouse = 0;
@@ -52,7 +52,11 @@ impl Database {
         same(10, || "all".into(), "all C_YTD_PAYMENT", found, "all H_AMOUNT", paid)
     }
 
-    fn check_district<M: Memory>(&self, memory: &mut M, ids: (u32, u8)) -> Result<Sums, Corrupt> {
+    fn check_district<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        ids: (u32, u8),
+    ) -> Result<Sums, Corrupt> {
         let (w_id, d_id) = ids;
         let district = self.district(memory, w_id, d_id)?;
         self.check_new_orders(memory, ids, &district)?;
@@ -77,7 +81,7 @@ impl Database {
 
     /// Conditions 2, 3 and 5: the NEW-ORDER rows are those from the oldest undelivered order to the
     /// newest order.
-    fn check_new_orders<M: Memory>(
+    fn check_new_orders<M: FullMemory>(
         &self,
         memory: &mut M,
         ids: (u32, u8),
@@ -103,7 +107,7 @@ impl Database {
     /// Checks conditions 2, 4, 5, 6 and 7. Every order up to D_NEXT_O_ID is present with all its
     /// lines, and either all or none are delivered. Returns the sum of OL_AMOUNT of delivered
     /// orders.
-    fn check_orders<M: Memory>(
+    fn check_orders<M: FullMemory>(
         &self,
         memory: &mut M,
         ids: (u32, u8),
@@ -127,7 +131,7 @@ impl Database {
 
     /// The sum of OL_AMOUNT of an order. Checks that its lines are present and agree on its
     /// delivery.
-    fn check_lines<M: Memory>(&self, memory: &mut M, order: &Order) -> Result<i64, Corrupt> {
+    fn check_lines<M: FullMemory>(&self, memory: &mut M, order: &Order) -> Result<i64, Corrupt> {
         // Conditions 4 and 6: a missing line is an error.
         let mut sum_cents = 0;
         for line in self.read_lines(memory, order)? {
@@ -140,7 +144,7 @@ impl Database {
     }
 
     /// Condition 9: D_YTD is the sum of the district's HISTORY rows.
-    fn check_history<M: Memory>(
+    fn check_history<M: FullMemory>(
         &self,
         memory: &mut M,
         ids: (u32, u8),

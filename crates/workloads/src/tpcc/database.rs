@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES};
 use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
@@ -74,7 +74,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn run<M: Memory>(
+    pub fn run<M: FullMemory>(
         &self,
         memory: &mut M,
         transaction: &Transaction,
@@ -120,7 +120,12 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn stock<M: Memory>(&self, memory: &mut M, w_id: u32, i_id: u32) -> Result<Stock, Corrupt> {
+    pub fn stock<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        w_id: u32,
+        i_id: u32,
+    ) -> Result<Stock, Corrupt> {
         self.checksums.read(memory, self.layout.stock(w_id, i_id))
     }
 
@@ -128,7 +133,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn district<M: Memory>(
+    pub fn district<M: FullMemory>(
         &self,
         memory: &mut M,
         w_id: u32,
@@ -141,7 +146,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn customer<M: Memory>(
+    pub fn customer<M: FullMemory>(
         &self,
         memory: &mut M,
         w_id: u32,
@@ -155,7 +160,7 @@ impl Database {
 
     /// The constant part of the WAREHOUSE or DISTRICT row at `at`.
     #[inline]
-    pub(super) fn read_office<M: Memory>(
+    pub(super) fn read_office<M: FullMemory>(
         &self,
         memory: &mut M,
         at: Addr,
@@ -164,7 +169,7 @@ impl Database {
     }
 
     /// The order `o_id` of a district, which must be in its slot.
-    pub(super) fn read_order<M: Memory>(
+    pub(super) fn read_order<M: FullMemory>(
         &self,
         memory: &mut M,
         (w_id, d_id): (u32, u8),
@@ -180,7 +185,7 @@ impl Database {
     }
 
     /// All lines of an order.
-    pub(super) fn read_lines<M: Memory>(
+    pub(super) fn read_lines<M: FullMemory>(
         &self,
         memory: &mut M,
         order: &Order,
@@ -211,7 +216,7 @@ impl Database {
 
     /// The number of the customer that a terminal names. Of customers with one last name, it is the
     /// middle one in the order of first names, rounded up (clause 2.5.2).
-    pub(super) fn find<M: Memory>(
+    pub(super) fn find<M: FullMemory>(
         &self,
         memory: &mut M,
         (w_id, d_id): (u32, u8),
@@ -232,7 +237,7 @@ impl Database {
 
     /// The changing part of the CUSTOMER row, with the district's latch held. Checks the last name
     /// if `who` has one.
-    pub(super) fn read_customer<M: Memory>(
+    pub(super) fn read_customer<M: FullMemory>(
         &self,
         memory: &mut M,
         (w_id, d_id): (u32, u8),

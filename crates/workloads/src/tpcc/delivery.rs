@@ -1,6 +1,6 @@
 //! Delivery: the oldest order of each district is delivered (TPC-C rev. 5.11, clause 2.7).
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::latch;
 
 use super::database::{Database, line_address};
@@ -21,7 +21,7 @@ impl Database {
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored in that district and the
     /// ones after it.
-    pub fn delivery<M: Memory>(
+    pub fn delivery<M: FullMemory>(
         &self,
         memory: &mut M,
         delivery: &Delivery,
@@ -40,7 +40,12 @@ impl Database {
     }
 
     /// Touches the rows that will probably be delivered.
-    fn touch_oldest<M: Memory>(&self, memory: &mut M, w_id: u32, d_id: u8) -> Result<(), Corrupt> {
+    fn touch_oldest<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        w_id: u32,
+        d_id: u8,
+    ) -> Result<(), Corrupt> {
         let o_id = self.district(memory, w_id, d_id)?.oldest_undelivered;
         let _new_order: u64 = memory.load(self.layout.new_order(w_id, d_id, o_id));
         let order: Result<Order, Corrupt> =
@@ -55,7 +60,7 @@ impl Database {
     }
 
     /// The transaction itself, with the district's latch held.
-    fn deliver<M: Memory>(
+    fn deliver<M: FullMemory>(
         &self,
         memory: &mut M,
         delivery: &Delivery,

@@ -50,7 +50,7 @@ pub use scale::{DISTRICTS, Scale};
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId};
 
 use crate::kind::Kind;
 use crate::shape::{Named, Shape};
@@ -146,7 +146,7 @@ impl<const FULL_MIX: bool> Workload for LatchedTpcc<FULL_MIX> {
         self.database.image(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         match FULL_MIX {
             true => self.database.run(memory, &self.inputs.transaction(job), self.work),
             false => {

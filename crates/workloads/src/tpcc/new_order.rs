@@ -1,7 +1,7 @@
 //! New-Order: a customer orders 5 to 15 items (TPC-C rev. 5.11, clause 2.4).
 
 use bytemuck::Zeroable;
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, FullMemory, Hint, LINE_BYTES};
 use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
@@ -51,7 +51,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
-    pub fn new_order<M: Memory>(
+    pub fn new_order<M: FullMemory>(
         &self,
         memory: &mut M,
         order: &NewOrder,
@@ -72,7 +72,7 @@ impl Database {
     }
 
     /// Reads the constant rows and touches the others. `None` if an item does not exist.
-    fn prepare<M: Memory>(
+    fn prepare<M: FullMemory>(
         &self,
         memory: &mut M,
         order: &NewOrder,
@@ -105,7 +105,7 @@ impl Database {
     }
 
     /// Hints at the rows that this order will read.
-    fn announce<M: Memory>(&self, memory: &mut M, order: &NewOrder) {
+    fn announce<M: FullMemory>(&self, memory: &mut M, order: &NewOrder) {
         let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
         let own = [
             self.layout.district(w_id, d_id),
@@ -120,7 +120,7 @@ impl Database {
     }
 
     /// The data for `line`; `None` if the item does not exist.
-    fn read_goods<M: Memory>(
+    fn read_goods<M: FullMemory>(
         &self,
         memory: &mut M,
         d_id: u8,
@@ -145,7 +145,7 @@ impl Database {
     }
 
     /// The transaction itself, with all latches held.
-    fn place<M: Memory>(
+    fn place<M: FullMemory>(
         &self,
         memory: &mut M,
         order: &NewOrder,
@@ -187,7 +187,7 @@ impl Database {
 
     /// Removes the oldest order from the ring, if the next order needs its slot. Returns the
     /// district without it and, if it was not delivered, its number.
-    fn retire<M: Memory>(
+    fn retire<M: FullMemory>(
         &self,
         memory: &mut M,
         ids: (u32, u8),
@@ -206,7 +206,7 @@ impl Database {
     }
 
     /// Writes the ORDER and ORDER-LINE rows. Returns the sum of OL_AMOUNT.
-    fn write_order<M: Memory>(
+    fn write_order<M: FullMemory>(
         &self,
         memory: &mut M,
         order: &NewOrder,

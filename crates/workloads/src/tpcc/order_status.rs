@@ -1,6 +1,6 @@
 //! Order-Status: the state of a customer's last order (TPC-C rev. 5.11, clause 2.6).
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::latch;
 
 use super::database::{Database, OrderLines};
@@ -24,7 +24,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn order_status<M: Memory>(
+    pub fn order_status<M: FullMemory>(
         &self,
         memory: &mut M,
         status: &OrderStatus,
@@ -45,7 +45,7 @@ impl Database {
     }
 
     /// The last order of a customer with its lines, if it is still present.
-    fn read_last_order<M: Memory>(
+    fn read_last_order<M: FullMemory>(
         &self,
         memory: &mut M,
         customer: &Customer,

@@ -1,6 +1,6 @@
 //! Payment: a customer pays (TPC-C rev. 5.11, clause 2.5).
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
@@ -25,7 +25,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row. Nothing is then stored.
-    pub fn payment<M: Memory>(
+    pub fn payment<M: FullMemory>(
         &self,
         memory: &mut M,
         payment: &Payment,
@@ -57,7 +57,7 @@ impl Database {
     }
 
     /// The transaction itself, with all latches held. `data` is H_DATA.
-    fn pay<M: Memory>(
+    fn pay<M: FullMemory>(
         &self,
         memory: &mut M,
         payment: &Payment,
@@ -107,7 +107,7 @@ impl Database {
     }
 
     /// The district without its oldest HISTORY row, and the address of that row.
-    fn retire_history<M: Memory>(
+    fn retire_history<M: FullMemory>(
         &self,
         memory: &mut M,
         w_id: u32,

@@ -1,7 +1,7 @@
 //! Stock-Level: the number of recently sold items that are low in stock (TPC-C rev. 5.11, clause
 //! 2.8).
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
@@ -20,7 +20,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads an invalid row.
-    pub fn stock_level<M: Memory>(
+    pub fn stock_level<M: FullMemory>(
         &self,
         memory: &mut M,
         level: &StockLevel,
@@ -45,7 +45,7 @@ impl Database {
     }
 
     /// The items of an order, read atomically; none if it has left the ring or does not exist.
-    fn items_of<M: Memory>(
+    fn items_of<M: FullMemory>(
         &self,
         memory: &mut M,
         (w_id, d_id): (u32, u8),

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 pub use client::{Client, Mix, Operation, Verb};
 pub use core_workloads::{CoreWorkload, YcsbA, YcsbB, YcsbB64, YcsbC, YcsbD, YcsbD64, YcsbF};
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId};
 pub use key::Key;
 pub use record::{Pair, Record, Stock};
 pub use requests::{Distribution, Requests};
@@ -61,7 +61,7 @@ impl<C: CoreWorkload> Ycsb<C> {
     }
 
     /// Writes a field of `item`, and touches its page before it takes the latch.
-    fn update<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
+    fn update<M: FullMemory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
         let key = Key::hashed(item);
         memory.work(share(work, 0, 2));
         let _latch: u64 = memory.load(self.table.latch(&key));
@@ -69,12 +69,12 @@ impl<C: CoreWorkload> Ycsb<C> {
         self.table.update(memory, &key).map(|_| ())
     }
 
-    fn read<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
+    fn read<M: FullMemory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
         memory.work(work);
         self.table.get(memory, &Key::hashed(item)).map(|_| ())
     }
 
-    fn insert<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
+    fn insert<M: FullMemory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Corrupt> {
         let key = Key::hashed(item);
         memory.work(share(work, 0, 2));
         let _latch: u64 = memory.load(self.table.latch(&key));
@@ -115,7 +115,7 @@ impl<C: CoreWorkload> Workload for Ycsb<C> {
         self.table.image_lines(page, lines, out)
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         match self.client.operation(job) {
             Operation::Read(item) => self.read(memory, item, self.work),
             Operation::Update(item) => self.update(memory, item, self.work),

@@ -5,7 +5,7 @@
 //! line does not match. The first word of every line of a record is even. If a record lies where a
 //! latch should be, the latch looks free, and no job waits for it for ever.
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES};
 
 use super::key::Key;
 use crate::Corrupt;
@@ -39,7 +39,12 @@ pub trait Record: Send + Sync {
 
 /// Returns the version of the record at `at`, if its first line belongs to `key`.
 #[inline]
-pub(super) fn version<M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key) -> Option<u64> {
+pub(super) fn version<M: FullMemory>(
+    memory: &mut M,
+    at: Addr,
+    salt: u64,
+    key: &Key,
+) -> Option<u64> {
     let line = memory.line(at);
     let (_, version) = told(&line);
     (difference(&line, &first_line(salt, key, version)) == 0).then_some(version)
@@ -48,7 +53,7 @@ pub(super) fn version<M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key)
 /// Copies the record at `at` into `lines`, if it has the name of `key`. Returns whether it did. The
 /// caller checks a latch.
 #[inline]
-pub(super) fn copy<R: Record, M: Memory>(
+pub(super) fn copy<R: Record, M: FullMemory>(
     memory: &mut M,
     at: Addr,
     key: &Key,
@@ -68,7 +73,7 @@ pub(super) fn copy<R: Record, M: Memory>(
 
 /// Returns whether the lines after the first of `key`'s record at `at` belong to `version`.
 #[inline]
-pub(super) fn rest_is_whole<R: Record, M: Memory>(
+pub(super) fn rest_is_whole<R: Record, M: FullMemory>(
     memory: &mut M,
     at: Addr,
     salt: u64,
@@ -89,7 +94,7 @@ fn difference(one: &Line, other: &Line) -> u64 {
 
 /// Writes the next version after `version` of the record of `key` at `at`, and returns it. Checks
 /// the replaced lines. The caller holds a latch.
-pub(super) fn update<R: Record, M: Memory>(
+pub(super) fn update<R: Record, M: FullMemory>(
     memory: &mut M,
     at: Addr,
     salt: u64,
@@ -109,7 +114,7 @@ pub(super) fn update<R: Record, M: Memory>(
 }
 
 /// Writes version 0 of the record of `key` at `at`. The caller holds a latch.
-pub(super) fn store<R: Record, M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key) {
+pub(super) fn store<R: Record, M: FullMemory>(memory: &mut M, at: Addr, salt: u64, key: &Key) {
     for (i, line) in (0..).zip(R::lines(salt, key, 0).as_ref()) {
         memory.store(nth(at, i), *line);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, PAGE_BYTES, PageId};
 
 use super::client::{Client, Mix, Operation, SCAN_RECORDS_MAX, Verb};
 use super::key::Key;
@@ -81,7 +81,7 @@ impl YcsbE {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data or its index.
-    pub fn scan<M: Memory>(
+    pub fn scan<M: FullMemory>(
         &self,
         memory: &mut M,
         from: &Key,
@@ -113,7 +113,7 @@ impl YcsbE {
     ///
     /// # Errors
     /// As for [`scan`](YcsbE::scan).
-    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<(), Corrupt> {
+    pub fn insert<M: FullMemory>(&self, memory: &mut M, key: &Key) -> Result<(), Corrupt> {
         self.index.put(memory, &key.number.to_be_bytes(), key.item)?;
         let gone = match self.table.insert(memory, key)? {
             Inserted::InPlaceOf(oldest) => oldest,
@@ -128,7 +128,7 @@ impl YcsbE {
         }
     }
 
-    fn run_scan<M: Memory>(&self, memory: &mut M, job: u64, item: u64) -> Result<(), Corrupt> {
+    fn run_scan<M: FullMemory>(&self, memory: &mut M, job: u64, item: u64) -> Result<(), Corrupt> {
         let records = self.client.scan_records(job);
         memory.work(share(self.work, 0, records + 1));
         let mut done = 0;
@@ -141,7 +141,7 @@ impl YcsbE {
         Ok(())
     }
 
-    fn run_insert<M: Memory>(&self, memory: &mut M, item: u64) -> Result<(), Corrupt> {
+    fn run_insert<M: FullMemory>(&self, memory: &mut M, item: u64) -> Result<(), Corrupt> {
         let key = self.names.key(item);
         memory.work(share(self.work, 0, 2));
         // Waits for misses without latches.
@@ -231,7 +231,7 @@ impl Workload for YcsbE {
         }
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         match self.client.operation(job) {
             Operation::Insert(item) => self.run_insert(memory, item),
             Operation::Read(item) | Operation::Update(item) | Operation::ReadModifyWrite(item) => {

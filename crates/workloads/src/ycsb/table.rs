@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use crate::commit::commit;
@@ -209,7 +209,7 @@ impl<R: Record> Table<R> {
     /// whether it is present. Compares its name only; [`version_of`](Table::version_of) checks the
     /// rest.
     #[inline]
-    pub fn read<M: Memory>(&self, memory: &mut M, key: &Key, lines: &mut R::Lines) -> bool {
+    pub fn read<M: FullMemory>(&self, memory: &mut M, key: &Key, lines: &mut R::Lines) -> bool {
         let bucket = self.bucket_at(key.item);
         latch::read(memory, bucket.head, |memory| {
             let tags = Tags(memory.load(bucket.tags()));
@@ -230,7 +230,7 @@ impl<R: Record> Table<R> {
     /// # Errors
     /// [`Corrupt`] when it reads invalid data.
     #[inline]
-    pub fn get<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Corrupt> {
+    pub fn get<M: FullMemory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Corrupt> {
         let bucket = self.bucket_at(key.item);
         if let Some((at, version)) = self.find(memory, bucket, key)
             && record::rest_is_whole::<R, M>(memory, at, self.salt, key, version)
@@ -242,7 +242,7 @@ impl<R: Record> Table<R> {
 
     /// As [`get`](Table::get), while no job writes.
     #[cold]
-    fn get_settled<M: Memory>(
+    fn get_settled<M: FullMemory>(
         &self,
         memory: &mut M,
         bucket: Bucket,
@@ -261,14 +261,14 @@ impl<R: Record> Table<R> {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
-    pub fn update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Corrupt> {
+    pub fn update<M: FullMemory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Corrupt> {
         commit(memory, |memory| {
             latch::write(memory, self.latch(key), |memory| self.apply_update(memory, key))
         })
     }
 
     /// The update itself. The caller holds the latch.
-    pub fn apply_update<M: Memory>(
+    pub fn apply_update<M: FullMemory>(
         &self,
         memory: &mut M,
         key: &Key,
@@ -284,14 +284,18 @@ impl<R: Record> Table<R> {
     ///
     /// # Errors
     /// [`Corrupt`] when it reads invalid data. Nothing is then stored.
-    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Corrupt> {
+    pub fn insert<M: FullMemory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Corrupt> {
         commit(memory, |memory| {
             latch::write(memory, self.latch(key), |memory| self.apply_insert(memory, key))
         })
     }
 
     /// The insert itself. The caller holds the latch.
-    pub fn apply_insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Corrupt> {
+    pub fn apply_insert<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        key: &Key,
+    ) -> Result<Inserted, Corrupt> {
         let bucket = self.bucket_at(key.item);
         let (mut tags, items) = self.items(memory, bucket)?;
         let (oldest, slot) = items.into_iter().zip(0..).fold((u64::MAX, 0), Ord::min);
@@ -309,7 +313,12 @@ impl<R: Record> Table<R> {
 
     /// The address of `key`'s record, if it is present, and the version in its first line.
     #[inline]
-    fn find<M: Memory>(&self, memory: &mut M, bucket: Bucket, key: &Key) -> Option<(Addr, u64)> {
+    fn find<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        bucket: Bucket,
+        key: &Key,
+    ) -> Option<(Addr, u64)> {
         let tags = Tags(memory.load(bucket.tags()));
         tags.matches(key.number, R::PER_BUCKET).find_map(|slot| {
             let at = Self::record(bucket, slot);
@@ -319,7 +328,7 @@ impl<R: Record> Table<R> {
 
     /// Checks that `key`, which was not found, is not present and may be absent.
     #[cold]
-    fn check_absence<M: Memory>(
+    fn check_absence<M: FullMemory>(
         &self,
         memory: &mut M,
         bucket: Bucket,
@@ -338,7 +347,7 @@ impl<R: Record> Table<R> {
 
     /// The tags and the items of a bucket. Checks the first line of each record. Slots that a small
     /// bucket does not have hold no item.
-    fn items<M: Memory>(
+    fn items<M: FullMemory>(
         &self,
         memory: &mut M,
         bucket: Bucket,

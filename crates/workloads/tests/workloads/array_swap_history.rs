@@ -4,7 +4,7 @@
 //! replays the swaps in this order on a plain array. A lost update, a dirty read or a cycle leaves
 //! a swap that never fits.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::{ArraySwap, Corrupt, Element, Program, Scatter, Swap};
 
@@ -117,7 +117,7 @@ fn the_checker_catches_swaps_without_latches() {
 
 #[test]
 fn the_checker_catches_swaps_with_a_latch_each_but_not_both() {
-    fn one_latch<M: Memory>(
+    fn one_latch<M: FullMemory>(
         array: &ArraySwap,
         memory: &mut M,
         places: [u64; 2],

@@ -1,6 +1,6 @@
 //! Programs and their images for the tests.
 
-use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId, Value};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory, PAGE_BYTES, PageId, Value};
 use ebbtide_testbed::{Plain, Sparse, words_of_page, words_of_pages};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, Touched, Workload};
 
@@ -58,10 +58,6 @@ impl Memory for Noting<'_> {
         self.memory.compare_exchange(at, current, new)
     }
 
-    fn work(&mut self, instructions: u64) {
-        self.memory.work(instructions);
-    }
-
     fn wait(&mut self, at: Addr, seen: u64) {
         self.memory.wait(at, seen);
     }
@@ -72,5 +68,11 @@ impl Memory for Noting<'_> {
 
     fn hint(&mut self, hint: Hint) {
         self.memory.hint(hint);
+    }
+}
+
+impl FullMemory for Noting<'_> {
+    fn work(&mut self, instructions: u64) {
+        self.memory.work(instructions);
     }
 }

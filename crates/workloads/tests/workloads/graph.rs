@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebbtide_core::{Addr, Hint, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory, Value};
 use ebbtide_testbed::{Interleaved, Raced, Shared, catch_fault, interleave, race};
 use ebbtide_workloads::graph::EdgeList;
 use ebbtide_workloads::{ConnectedComponents, PageRank, Program, Scatter, Shape, Workload};
@@ -98,7 +98,7 @@ fn plain_components(lists: &[Vec<usize>]) -> Vec<usize> {
 /// Whether every rank in `memory` is near that of the plain implementation.
 fn check_ranks(
     pagerank: &PageRank,
-    memory: &mut impl Memory,
+    memory: &mut impl FullMemory,
     lists: &[Vec<usize>],
 ) -> Result<(), String> {
     for (vertex, expected) in (0..).zip(plain_ranks(lists)) {
@@ -113,7 +113,7 @@ fn check_ranks(
 /// Whether two vertices in `memory` have the same label if and only if one component holds both.
 fn check_labels(
     components: &ConnectedComponents,
-    memory: &mut impl Memory,
+    memory: &mut impl FullMemory,
     lists: &[Vec<usize>],
 ) -> Result<(), String> {
     let roots = plain_components(lists);
@@ -137,7 +137,7 @@ fn check_labels(
 fn run_passes(
     program: &impl Workload,
     jobs_per_pass: u64,
-    memory: &mut impl Memory,
+    memory: &mut impl FullMemory,
     passes: Range<u64>,
 ) {
     let jobs = passes.start * jobs_per_pass..passes.end * jobs_per_pass;
@@ -280,7 +280,7 @@ fn raced_passes_reach_the_same_ranks_and_labels() {
 /// A memory whose compare-exchange is two steps, this many turns apart.
 struct TwoSteps<'a, M>(&'a mut M, u64);
 
-impl<M: Memory> Memory for TwoSteps<'_, M> {
+impl<M: FullMemory> Memory for TwoSteps<'_, M> {
     fn size_bytes(&self) -> u64 {
         self.0.size_bytes()
     }
@@ -299,9 +299,6 @@ impl<M: Memory> Memory for TwoSteps<'_, M> {
         self.0.store(at, new);
         Ok(found)
     }
-    fn work(&mut self, instructions: u64) {
-        self.0.work(instructions);
-    }
     fn wait(&mut self, at: Addr, seen: u64) {
         self.0.wait(at, seen);
     }
@@ -310,6 +307,12 @@ impl<M: Memory> Memory for TwoSteps<'_, M> {
     }
     fn hint(&mut self, hint: Hint) {
         self.0.hint(hint);
+    }
+}
+
+impl<M: FullMemory> FullMemory for TwoSteps<'_, M> {
+    fn work(&mut self, instructions: u64) {
+        self.0.work(instructions);
     }
 }
 

@@ -1,6 +1,6 @@
 //! RandomAccess against its definition, its own verification, and updates that race.
 
-use ebbtide_core::Memory;
+use ebbtide_core::{FullMemory, Memory};
 use ebbtide_testbed::{Interleaved, Raced, Shared, catch_fault, interleave, race};
 use ebbtide_workloads::{Corrupt, Gups, Named, Program, Scatter, Shape, Workload};
 
@@ -86,7 +86,11 @@ fn interleaved_updates_are_all_counted() {
 
 #[test]
 fn verification_catches_updates_that_are_not_atomic() {
-    fn load_then_store<M: Memory>(gups: &Gups, memory: &mut M, number: u64) -> Result<(), Corrupt> {
+    fn load_then_store<M: FullMemory>(
+        gups: &Gups,
+        memory: &mut M,
+        number: u64,
+    ) -> Result<(), Corrupt> {
         let at = gups.address(number);
         let word: u64 = memory.load(at);
         memory.store(at, word ^ number);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_testbed::{Plain, Raced, Shared, catch_fault, race};
 use ebbtide_workloads::{ConnectedComponentsShards, PageRankShards, Program, Scatter, Workload};
 
@@ -80,7 +80,7 @@ fn plain_labels(edges: &[[usize; 2]], vertices: usize) -> Vec<usize> {
     }
 }
 
-fn check_ranks(pages: u64, memory: &mut impl Memory) {
+fn check_ranks(pages: u64, memory: &mut impl FullMemory) {
     let pagerank = pagerank(pages);
     let expected = plain_ranks(&edges(pages), pagerank.vertices() as usize);
     for (vertex, expected) in (0..).zip(expected) {
@@ -89,7 +89,7 @@ fn check_ranks(pages: u64, memory: &mut impl Memory) {
     }
 }
 
-fn check_labels(pages: u64, memory: &mut impl Memory) {
+fn check_labels(pages: u64, memory: &mut impl FullMemory) {
     let components = components(pages);
     let expected = plain_labels(&edges(pages), components.vertices() as usize);
     for (vertex, expected) in (0..).zip(expected) {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId};
 use ebbtide_testbed::{Plain, Raced, Shared, interleave_bursts, race};
 use ebbtide_workloads::silo_tpcc::{SiloTpcc, Totals};
 use ebbtide_workloads::tpcc::input::Transaction;
@@ -18,7 +18,7 @@ fn smallest(scatter: Scatter) -> SiloTpcc {
 }
 
 /// Runs a job; what it adds to the totals.
-fn run<M: Memory>(silo: &SiloTpcc, memory: &mut M, job: u64) -> Result<Totals, Corrupt> {
+fn run<M: FullMemory>(silo: &SiloTpcc, memory: &mut M, job: u64) -> Result<Totals, Corrupt> {
     let (database, mut does) = (silo.database(), Totals::default());
     match silo.job(job) {
         Transaction::NewOrder(input) => {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use ebbtide_testbed::{Interleaved, Plain, Raced, Shared, interleave, race};
 use ebbtide_workloads::ycsb::{
     CoreWorkload, Inserted, Key, Pair, Record, Table, Ycsb, YcsbA, YcsbB64, YcsbE,
@@ -120,7 +120,7 @@ fn interleaved<C: CoreWorkload>(
 /// The version of the record of `key`, copied out.
 fn copied<R: Record>(
     table: &Table<R>,
-    memory: &mut impl Memory,
+    memory: &mut impl FullMemory,
     key: &Key,
 ) -> Result<Option<u64>, Corrupt> {
     let mut lines = R::Lines::default();
@@ -278,7 +278,7 @@ fn interleaved_inserts(seed: u64, insert: Does<Pair, Inserted>) -> Result<(), St
     check_bucket(first, &history)
 }
 
-fn look<R: Record, M: Memory>(
+fn look<R: Record, M: FullMemory>(
     table: &Table<R>,
     memory: &mut M,
     item: u64,

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use ebbtide_core::durability::{Aborted, HeldLatches, Lsn, TransactionError};
 use ebbtide_core::{
-    Addr, FrameId, Hint, LINE_BYTES, Memory, MemoryFault, PAGE_BYTES, PageId, Patience, Time,
-    Value, check_access,
+    Addr, FrameId, FullMemory, Hint, LINE_BYTES, Memory, MemoryFault, PAGE_BYTES, PageId, Patience,
+    Time, Value, check_access,
 };
 use ebbtide_fiber::Suspend;
 use parking_lot::MutexGuard;
@@ -497,14 +497,6 @@ impl Memory for FlashMemory<'_> {
         })
     }
 
-    fn work(&mut self, instructions: u64) {
-        atomic_words::execute(instructions);
-    }
-
-    fn let_others_run(&mut self) {
-        self.yield_now();
-    }
-
     fn wait(&mut self, at: Addr, seen: u64) {
         check_access::<u64>(at);
         check_not_unwinding();
@@ -535,10 +527,6 @@ impl Memory for FlashMemory<'_> {
         }
     }
 
-    fn patience(&mut self) -> Option<&mut Patience> {
-        Some(&mut self.patience)
-    }
-
     fn wake(&mut self, at: Addr) {
         let shared = &*self.local.shared;
         for waiter in shared.wait_queues.take(at) {
@@ -563,6 +551,42 @@ impl Memory for FlashMemory<'_> {
 
     fn durable(&mut self, lsn: Lsn) -> Result<(), TransactionError> {
         self.await_durable(lsn)
+    }
+
+    /// Starts to read a page that will be needed, if a frame can be spared for it, and evicts one
+    /// that will not.
+    fn hint(&mut self, hint: Hint) {
+        let shared = &*self.local.shared;
+        let (pool, core) = (&shared.pool, self.local.core);
+        let (Hint::WillNeed(at) | Hint::DontNeed(at)) = hint;
+        let page = at.page();
+        if !shared.hints || page.0 >= self.pages {
+            return;
+        }
+        match (hint, pool.cache.state(page)) {
+            (Hint::WillNeed(_), PageState::Absent(_)) => {
+                self.local.fetches_ahead.set(true);
+                self.local.backside().fetch_ahead(page, pool.now());
+            }
+            (Hint::DontNeed(_), PageState::Resident(_) | PageState::Ahead(_)) => {
+                self.local.backside().drop_page(page, core, pool.now());
+            }
+            _ => {}
+        }
+    }
+}
+
+impl FullMemory for FlashMemory<'_> {
+    fn work(&mut self, instructions: u64) {
+        atomic_words::execute(instructions);
+    }
+
+    fn let_others_run(&mut self) {
+        self.yield_now();
+    }
+
+    fn patience(&mut self) -> Option<&mut Patience> {
+        Some(&mut self.patience)
     }
 
     fn exchange_latch(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
@@ -622,28 +646,6 @@ impl Memory for FlashMemory<'_> {
         {
             let overwritten = self.local.backside().overwrite(page, &[0; PAGE_BYTES]);
             self.accesses += u64::from(overwritten);
-        }
-    }
-
-    /// Starts to read a page that will be needed, if a frame can be spared for it, and evicts one
-    /// that will not.
-    fn hint(&mut self, hint: Hint) {
-        let shared = &*self.local.shared;
-        let (pool, core) = (&shared.pool, self.local.core);
-        let (Hint::WillNeed(at) | Hint::DontNeed(at)) = hint;
-        let page = at.page();
-        if !shared.hints || page.0 >= self.pages {
-            return;
-        }
-        match (hint, pool.cache.state(page)) {
-            (Hint::WillNeed(_), PageState::Absent(_)) => {
-                self.local.fetches_ahead.set(true);
-                self.local.backside().fetch_ahead(page, pool.now());
-            }
-            (Hint::DontNeed(_), PageState::Resident(_) | PageState::Ahead(_)) => {
-                self.local.backside().drop_page(page, core, pool.now());
-            }
-            _ => {}
         }
     }
 }

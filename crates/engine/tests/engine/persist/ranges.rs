@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ebbtide_core::durability::Policy;
-use ebbtide_core::{Addr, Hint, Memory};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory};
 use ebbtide_engine::Engine;
 
 use super::{PAGES, create, folder, options, reopen, start, with_image, word};

@@ -1,7 +1,7 @@
 //! The contents of a store when it is opened again.
 
 use ebbtide_core::durability::{Lsn, Policy};
-use ebbtide_core::{Addr, Hint, Memory, Span};
+use ebbtide_core::{Addr, FullMemory, Hint, Memory, Span};
 use ebbtide_engine::Jobs;
 use ebbtide_structures::{Map, Region, latch};
 

@@ -1,6 +1,6 @@
 //! Tests the persist region: the place of its pages, the cost of its stores, and power cuts.
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{FullMemory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::Machine;
 use ebbtide_sim::designs::compose;
 use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Promotion, Warm};
@@ -42,7 +42,7 @@ impl Workload for Log {
         out.fill(0);
     }
 
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
+    fn run<M: FullMemory>(&self, job: u64, memory: &mut M) -> Result<(), Corrupt> {
         let at = PageId(self.pages - 1).start();
         (0..self.stores).for_each(|_| memory.store(at, job));
         if memory.load::<u64>(at) == job { Ok(()) } else { Err(Corrupt("a lost store".into())) }

@@ -10,7 +10,7 @@
 //! and the next field that expires adds it. So the [index of due leaves](super::super::due) finds a
 //! hash without a look at its trees.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::super::kind::roots_of_tag;
 use super::hashed::Field;
@@ -35,7 +35,7 @@ fn is_over(element: &[u8], now_ms: u64) -> bool {
 ///
 /// # Errors
 /// [`Full`] when there is no room; nothing has changed then.
-pub(super) fn put_new<M: Memory>(
+pub(super) fn put_new<M: FullMemory>(
     access: &mut Access<'_, M>,
     root: u32,
     element: &[u8],
@@ -49,7 +49,11 @@ pub(super) fn put_new<M: Memory>(
 }
 
 /// Number of fields that have expired in the tree of fields that expire.
-pub(super) fn expired_in<M: Memory>(access: &mut Access<'_, M>, tree: Tree, now_ms: u64) -> u64 {
+pub(super) fn expired_in<M: FullMemory>(
+    access: &mut Access<'_, M>,
+    tree: Tree,
+    now_ms: u64,
+) -> u64 {
     tree.lower_bound(access, &now_ms.saturating_add(1).to_be_bytes())
 }
 
@@ -98,7 +102,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room for the entry, which is longer once the hash is packed again.
-    pub fn expire_fields<M: Memory>(
+    pub fn expire_fields<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -170,7 +174,7 @@ impl Collection {
     }
 
     /// Number of fields that have expired and are not removed.
-    pub fn expired<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub fn expired<M: FullMemory>(&self, memory: &mut M) -> u64 {
         let (tree, now_ms) = (self.expiring(), self.keyspace.now_ms);
         tree.map_or(0, |tree| expired_in(&mut self.access(memory), tree, now_ms))
     }
@@ -180,7 +184,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn prepare_expiry<M: Memory>(&mut self, memory: &mut M) -> Result<(), Full> {
+    pub fn prepare_expiry<M: FullMemory>(&mut self, memory: &mut M) -> Result<(), Full> {
         if self.kind != Kind::Hash || self.expiring().is_some() || !self.is_large() {
             return Ok(());
         }
@@ -193,7 +197,7 @@ impl Collection {
     }
 
     /// The time at which the first field of a hash in trees expires.
-    fn first_in_trees<M: Memory>(&self, memory: &mut M) -> Option<u64> {
+    fn first_in_trees<M: FullMemory>(&self, memory: &mut M) -> Option<u64> {
         let mut first: Vec<Element> = Vec::new();
         self.expiring()?.read(&mut self.access(memory), 0, 1, &mut first);
         let time = first.first().and_then(|(key, _)| key.first_chunk::<TIME_BYTES>());
@@ -201,7 +205,7 @@ impl Collection {
     }
 
     /// Notes the time at which the first field of a hash in trees expires.
-    fn note_first_expiry<M: Memory>(&mut self, memory: &mut M) {
+    fn note_first_expiry<M: FullMemory>(&mut self, memory: &mut M) {
         if self.is_large() {
             let first = self.first_in_trees(memory);
             self.is_changed |= first != self.no_field_expires_before;
@@ -213,7 +217,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; no field has changed then.
-    pub(super) fn put_field<M: Memory>(
+    pub(super) fn put_field<M: FullMemory>(
         &mut self,
         memory: &mut M,
         name: &[u8],
@@ -253,7 +257,11 @@ impl Collection {
     }
 
     /// Removes a field that lies in trees. Returns its element.
-    pub(super) fn remove_field<M: Memory>(&self, memory: &mut M, name: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn remove_field<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        name: &[u8],
+    ) -> Option<Vec<u8>> {
         let (hash, mut access) = (self.hash_of(name), self.access(memory));
         let (_, element) = self.tree(0)?.remove(&mut access, Seek::Key(&hash))?;
         if let (Some(expiring), Some(at)) = (self.expiring(), Field::decode(&element).expires_at_ms)
@@ -264,7 +272,7 @@ impl Collection {
     }
 
     /// Removes at most `most` fields that have expired. Returns their number.
-    pub fn remove_expired<M: Memory>(&mut self, memory: &mut M, most: usize) -> usize {
+    pub fn remove_expired<M: FullMemory>(&mut self, memory: &mut M, most: usize) -> usize {
         let most = most.min(usize::try_from(self.expired(memory)).unwrap_or(usize::MAX));
         let (Some(fields), Some(expiring)) = (self.tree(0), self.expiring()) else { return 0 };
         let mut access = self.access(memory);

@@ -16,7 +16,7 @@
 //! counted by ranks. A name that is long does not fit in a key. Its key has its start and its hash,
 //! and the name follows the payload.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::super::varint::{number_bytes, take_number};
 use super::tree::{self, Payload, Seek, Tree};
@@ -193,7 +193,7 @@ impl Collection {
     }
 
     /// True if it is a stream that has groups, or had them until its last change.
-    pub(super) fn keeps_groups<M: Memory>(&self, memory: &mut M) -> bool {
+    pub(super) fn keeps_groups<M: FullMemory>(&self, memory: &mut M) -> bool {
         self.group_records_count(memory) > 0
     }
 
@@ -205,11 +205,11 @@ impl Collection {
         }
     }
 
-    fn record<M: Memory>(&self, memory: &mut M, key: &[u8]) -> Option<Vec<u8>> {
+    fn record<M: FullMemory>(&self, memory: &mut M, key: &[u8]) -> Option<Vec<u8>> {
         Some(self.groups_tree()?.find(&mut self.access(memory), key)?.1)
     }
 
-    fn put_record<M: Memory>(
+    fn put_record<M: FullMemory>(
         &mut self,
         memory: &mut M,
         key: &[u8],
@@ -221,7 +221,7 @@ impl Collection {
         tree.put(&mut self.access(memory), Seek::Key(key), Payload::Bytes(payload)).map(drop)
     }
 
-    fn remove_record<M: Memory>(&mut self, memory: &mut M, key: &[u8]) -> bool {
+    fn remove_record<M: FullMemory>(&mut self, memory: &mut M, key: &[u8]) -> bool {
         let Some(tree) = self.groups_tree() else { return false };
         let is_gone = tree.remove(&mut self.access(memory), Seek::Key(key)).is_some();
         self.changed_groups |= is_gone;
@@ -229,7 +229,7 @@ impl Collection {
     }
 
     /// Makes the tree of groups of a stream.
-    fn prepare_groups<M: Memory>(&mut self, memory: &mut M) -> Result<(), Full> {
+    fn prepare_groups<M: FullMemory>(&mut self, memory: &mut M) -> Result<(), Full> {
         if self.groups_tree().is_some() {
             return Ok(());
         }
@@ -243,7 +243,7 @@ impl Collection {
     }
 
     /// The rank of the first record whose key begins with `prefix`, and their number.
-    fn records_of<M: Memory>(&self, memory: &mut M, prefix: &[u8]) -> (u64, u64) {
+    fn records_of<M: FullMemory>(&self, memory: &mut M, prefix: &[u8]) -> (u64, u64) {
         let Some(tree) = self.groups_tree() else { return (0, 0) };
         let access = &mut self.access(memory);
         let (from, to) =
@@ -253,7 +253,7 @@ impl Collection {
 
     /// Reads at most `most` records of one leaf, of those whose keys begin with `prefix`, from the
     /// one at `rank` among them on.
-    fn read_records<M: Memory>(
+    fn read_records<M: FullMemory>(
         &self,
         memory: &mut M,
         prefix: &[u8],
@@ -269,12 +269,12 @@ impl Collection {
     }
 
     /// Number of records of all groups.
-    pub fn group_records_count<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub fn group_records_count<M: FullMemory>(&self, memory: &mut M) -> u64 {
         self.groups_tree().map_or(0, |tree| tree.total(&mut self.access(memory)))
     }
 
     /// Returns at most `most` records of groups from `rank` on, of one leaf.
-    pub fn group_records<M: Memory>(
+    pub fn group_records<M: FullMemory>(
         &self,
         memory: &mut M,
         rank: u64,
@@ -287,7 +287,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room.
-    pub fn put_group_record<M: Memory>(
+    pub fn put_group_record<M: FullMemory>(
         &mut self,
         memory: &mut M,
         (key, payload): &GroupRecord,
@@ -296,19 +296,19 @@ impl Collection {
     }
 
     /// Number of groups of a stream.
-    pub fn group_count<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub fn group_count<M: FullMemory>(&self, memory: &mut M) -> u64 {
         self.records_of(memory, &[GROUP]).1
     }
 
     /// Returns at most `most` groups from `rank` on, in the order of their names. At least one if
     /// there is one.
-    pub fn groups<M: Memory>(&self, memory: &mut M, rank: u64, most: usize) -> Vec<Group> {
+    pub fn groups<M: FullMemory>(&self, memory: &mut M, rank: u64, most: usize) -> Vec<Group> {
         let records = self.read_records(memory, &[GROUP], rank, most);
         records.iter().filter_map(|(key, payload)| Group::decode(key, payload)).collect()
     }
 
     /// Finds a group by its name.
-    pub fn find_group<M: Memory>(&self, memory: &mut M, name: &[u8]) -> Option<Group> {
+    pub fn find_group<M: FullMemory>(&self, memory: &mut M, name: &[u8]) -> Option<Group> {
         let key = self.key_of_name(&[GROUP], name);
         Group::decode(&key, &self.record(memory, &key)?)
     }
@@ -317,7 +317,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room.
-    pub fn add_group<M: Memory>(
+    pub fn add_group<M: FullMemory>(
         &mut self,
         memory: &mut M,
         name: &[u8],
@@ -336,20 +336,24 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room.
-    pub fn put_group<M: Memory>(&mut self, memory: &mut M, group: &Group) -> Result<(), Full> {
+    pub fn put_group<M: FullMemory>(&mut self, memory: &mut M, group: &Group) -> Result<(), Full> {
         let key = self.key_of_name(&[GROUP], &group.name);
         self.put_record(memory, &key, &group.payload())
     }
 
     /// Number of records of a group, without the group itself.
-    pub fn group_size<M: Memory>(&self, memory: &mut M, group: &Group) -> u64 {
+    pub fn group_size<M: FullMemory>(&self, memory: &mut M, group: &Group) -> u64 {
         let kinds = [CONSUMER, NAME, PENDING, OWNED];
         kinds.iter().map(|kind| self.records_of(memory, &group.prefix(*kind)).1).sum()
     }
 
     /// Removes a record of a group. Once there are no others, removes the group itself and returns
     /// `None`.
-    pub fn remove_from_group<M: Memory>(&mut self, memory: &mut M, group: &Group) -> Option<()> {
+    pub fn remove_from_group<M: FullMemory>(
+        &mut self,
+        memory: &mut M,
+        group: &Group,
+    ) -> Option<()> {
         for kind in [PENDING, OWNED, CONSUMER, NAME] {
             let first = self.read_records(memory, &group.prefix(kind), 0, 1);
             if let Some((key, _)) = first.first() {
@@ -367,13 +371,13 @@ impl Collection {
     }
 
     /// Number of consumers of a group.
-    pub fn consumer_count<M: Memory>(&self, memory: &mut M, group: &Group) -> u64 {
+    pub fn consumer_count<M: FullMemory>(&self, memory: &mut M, group: &Group) -> u64 {
         self.records_of(memory, &group.prefix(CONSUMER)).1
     }
 
     /// Returns at most `most` consumers from `rank` on, in the order of their names. At least one
     /// if there is one.
-    pub fn consumers<M: Memory>(
+    pub fn consumers<M: FullMemory>(
         &self,
         memory: &mut M,
         group: &Group,
@@ -385,7 +389,7 @@ impl Collection {
     }
 
     /// Finds a consumer of a group by its name.
-    pub fn find_consumer<M: Memory>(
+    pub fn find_consumer<M: FullMemory>(
         &self,
         memory: &mut M,
         group: &Group,
@@ -396,7 +400,12 @@ impl Collection {
     }
 
     /// Returns the name of the consumer of this number.
-    pub fn consumer_name<M: Memory>(&self, memory: &mut M, group: &Group, number: u64) -> Vec<u8> {
+    pub fn consumer_name<M: FullMemory>(
+        &self,
+        memory: &mut M,
+        group: &Group,
+        number: u64,
+    ) -> Vec<u8> {
         self.record(memory, &group.name_key(number)).unwrap_or_default()
     }
 
@@ -404,7 +413,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room.
-    pub fn add_consumer<M: Memory>(
+    pub fn add_consumer<M: FullMemory>(
         &mut self,
         memory: &mut M,
         group: &mut Group,
@@ -423,7 +432,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room.
-    pub fn put_consumer<M: Memory>(
+    pub fn put_consumer<M: FullMemory>(
         &mut self,
         memory: &mut M,
         group: &Group,
@@ -435,7 +444,7 @@ impl Collection {
 
     /// Removes one pending entry of a consumer. Once there are none, removes the consumer and
     /// returns `None`.
-    pub fn remove_from_consumer<M: Memory>(
+    pub fn remove_from_consumer<M: FullMemory>(
         &mut self,
         memory: &mut M,
         group: &Group,
@@ -454,7 +463,7 @@ impl Collection {
     }
 
     /// Number of pending entries of a group, or of one of its consumers.
-    pub fn pending_count<M: Memory>(
+    pub fn pending_count<M: FullMemory>(
         &self,
         memory: &mut M,
         group: &Group,
@@ -464,7 +473,7 @@ impl Collection {
     }
 
     /// Number of pending entries of a group, or of one of its consumers, with ids less than `id`.
-    pub fn pending_before<M: Memory>(
+    pub fn pending_before<M: FullMemory>(
         &self,
         memory: &mut M,
         group: &Group,
@@ -480,7 +489,7 @@ impl Collection {
 
     /// Returns at most `most` pending entries of a group, or of one of its consumers, from `rank`
     /// on. At least one if there is one.
-    pub fn read_pending<M: Memory>(
+    pub fn read_pending<M: FullMemory>(
         &self,
         memory: &mut M,
         group: &Group,
@@ -496,7 +505,7 @@ impl Collection {
     }
 
     /// Finds a pending entry of a group.
-    pub fn find_pending<M: Memory>(
+    pub fn find_pending<M: FullMemory>(
         &self,
         memory: &mut M,
         group: &Group,
@@ -510,7 +519,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn put_pending<M: Memory>(
+    pub fn put_pending<M: FullMemory>(
         &mut self,
         memory: &mut M,
         group: &Group,
@@ -532,7 +541,7 @@ impl Collection {
     }
 
     /// Removes a pending entry of a group. Returns true if it was there.
-    pub fn remove_pending<M: Memory>(
+    pub fn remove_pending<M: FullMemory>(
         &mut self,
         memory: &mut M,
         group: &Group,

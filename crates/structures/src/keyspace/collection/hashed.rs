@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::super::varint::{number_bytes, take_number};
@@ -70,7 +70,7 @@ impl Collection {
     }
 
     /// Finds an element of a hash or a set. A field that has expired is not found.
-    pub fn find<M: Memory>(&self, memory: &mut M, name: &[u8]) -> Option<Vec<u8>> {
+    pub fn find<M: FullMemory>(&self, memory: &mut M, name: &[u8]) -> Option<Vec<u8>> {
         let found = match &self.body {
             Body::Packed(packed) => {
                 let is_named = |element: &&[u8]| name_of(self.kind, element) == name;
@@ -90,7 +90,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn put<M: Memory>(&mut self, memory: &mut M, element: &[u8]) -> Result<bool, Full> {
+    pub fn put<M: FullMemory>(&mut self, memory: &mut M, element: &[u8]) -> Result<bool, Full> {
         let (kind, name) = (self.kind, name_of(self.kind, element));
         let old = match &self.body {
             Body::Packed(packed) => packed.elements().position(|old| name_of(kind, old) == name),
@@ -125,7 +125,7 @@ impl Collection {
     }
 
     /// Removes an element of a hash or a set. Returns true if it was there and had not expired.
-    pub fn remove<M: Memory>(&mut self, memory: &mut M, name: &[u8]) -> bool {
+    pub fn remove<M: FullMemory>(&mut self, memory: &mut M, name: &[u8]) -> bool {
         let kind = self.kind;
         let gone = match &mut self.body {
             Body::Packed(packed) => {
@@ -148,7 +148,7 @@ impl Collection {
     /// Appends about `count` elements, in the order of the hashes of their names, from `cursor` on
     /// to `into`. Returns the next cursor; [`SCAN_END`] at the end. Calls from 0 to the end meet an
     /// element if it is there all the time. The form of the collection may change in between.
-    pub fn scan<M: Memory>(
+    pub fn scan<M: FullMemory>(
         &self,
         memory: &mut M,
         cursor: u64,

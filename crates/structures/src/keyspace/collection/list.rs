@@ -1,6 +1,6 @@
 //! Lists: values that are found by their place.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::packed;
 use super::tree::{Payload, Seek};
@@ -11,7 +11,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn insert_at<M: Memory>(
+    pub fn insert_at<M: FullMemory>(
         &mut self,
         memory: &mut M,
         rank: u64,
@@ -36,7 +36,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn replace_at<M: Memory>(
+    pub fn replace_at<M: FullMemory>(
         &mut self,
         memory: &mut M,
         rank: u64,
@@ -59,7 +59,7 @@ impl Collection {
     }
 
     /// Removes the element of a list or a stream at `rank`. Returns the value of a list.
-    pub fn remove_at<M: Memory>(&mut self, memory: &mut M, rank: u64) -> Option<Vec<u8>> {
+    pub fn remove_at<M: FullMemory>(&mut self, memory: &mut M, rank: u64) -> Option<Vec<u8>> {
         let gone = match &mut self.body {
             Body::Packed(packed) => {
                 let gone = packed.remove(rank as usize);

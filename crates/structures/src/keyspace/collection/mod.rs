@@ -24,7 +24,7 @@ mod sorted;
 mod stream;
 mod tree;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::entry::{Entry, Place, WHOLE_BYTES_MAX, inline_bytes_max};
 use super::key::Key;
@@ -87,7 +87,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    fn access<'a, M: Memory>(&self, memory: &'a mut M) -> Access<'a, M> {
+    fn access<'a, M: FullMemory>(&self, memory: &'a mut M) -> Access<'a, M> {
         Access { keyspace: self.keyspace, memory }
     }
 
@@ -120,7 +120,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn add<M: Memory>(
+    pub fn add<M: FullMemory>(
         &mut self,
         memory: &mut M,
         rank: u64,
@@ -144,14 +144,14 @@ impl Collection {
     }
 
     /// Number of elements. Fields that have expired do not count.
-    pub fn len<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub fn len<M: FullMemory>(&self, memory: &mut M) -> u64 {
         // A writer may have torn what is read.
         self.stored(memory).saturating_sub(self.expired(memory))
     }
 
     /// Number of elements that [`read`](Collection::read) returns. Fields that have expired count
     /// until they are removed.
-    pub fn stored<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub fn stored<M: FullMemory>(&self, memory: &mut M) -> u64 {
         match &self.body {
             Body::Packed(packed) => packed.elements().count() as u64,
             Body::Trees(_) => self.tree(0).map_or(0, |tree| tree.total(&mut self.access(memory))),
@@ -159,12 +159,12 @@ impl Collection {
     }
 
     /// True if it has no elements.
-    pub fn is_empty<M: Memory>(&self, memory: &mut M) -> bool {
+    pub fn is_empty<M: FullMemory>(&self, memory: &mut M) -> bool {
         self.len(memory) == 0
     }
 
     /// Bytes of flash, estimated.
-    pub fn estimated_bytes<M: Memory>(&self, memory: &mut M) -> u64 {
+    pub fn estimated_bytes<M: FullMemory>(&self, memory: &mut M) -> u64 {
         match &self.body {
             Body::Packed(packed) => packed.0.len() as u64,
             Body::Trees(roots) => {
@@ -177,7 +177,7 @@ impl Collection {
     /// Appends at most `most` elements from `rank` on to `into`. Of trees, it reads one leaf.
     /// Returns false if there is none. Fields may have expired: see
     /// [`is_live`](Collection::is_live).
-    pub fn read<M: Memory>(
+    pub fn read<M: FullMemory>(
         &self,
         memory: &mut M,
         rank: u64,
@@ -205,7 +205,7 @@ impl Collection {
     }
 
     /// Returns the element at `rank`.
-    pub fn at<M: Memory>(&self, memory: &mut M, rank: u64) -> Option<Vec<u8>> {
+    pub fn at<M: FullMemory>(&self, memory: &mut M, rank: u64) -> Option<Vec<u8>> {
         let mut elements = Vec::new();
         self.read(memory, rank, 1, &mut elements);
         elements.pop()
@@ -215,7 +215,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    fn unpack<M: Memory>(&mut self, memory: &mut M) -> Result<(), Full> {
+    fn unpack<M: FullMemory>(&mut self, memory: &mut M) -> Result<(), Full> {
         self.make_room(memory, usize::MAX / 2)
     }
 
@@ -226,7 +226,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn put_large<M: Memory>(
+    pub fn put_large<M: FullMemory>(
         &mut self,
         memory: &mut M,
         (name, expires_at_ms): (&[u8], Option<u64>),
@@ -248,7 +248,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn insert_large_at<M: Memory>(
+    pub fn insert_large_at<M: FullMemory>(
         &mut self,
         memory: &mut M,
         rank: u64,
@@ -264,7 +264,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn replace_large_at<M: Memory>(
+    pub fn replace_large_at<M: FullMemory>(
         &mut self,
         memory: &mut M,
         rank: u64,
@@ -280,7 +280,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    fn make_room<M: Memory>(&mut self, memory: &mut M, bytes: usize) -> Result<(), Full> {
+    fn make_room<M: FullMemory>(&mut self, memory: &mut M, bytes: usize) -> Result<(), Full> {
         match &self.body {
             Body::Packed(packed) if packed.0.len() + bytes > self.packed_bytes_max => {}
             _ => return Ok(()),
@@ -298,7 +298,7 @@ impl Collection {
         Ok(())
     }
 
-    fn fill_trees<M: Memory>(
+    fn fill_trees<M: FullMemory>(
         &self,
         memory: &mut M,
         packed: &Packed,
@@ -316,7 +316,7 @@ impl Collection {
     }
 
     /// Puts an element in trees. `rank` is its place in a list.
-    fn put_in_trees<M: Memory>(
+    fn put_in_trees<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         roots: &[u32],
@@ -356,7 +356,11 @@ impl Collection {
     /// Adds the trees of a collection without a key to the list of values without one. Calls `hold`
     /// for each that was not there yet, before any other job can find it and free its pages.
     /// Returns the results of `hold`.
-    pub fn list<M: Memory, H>(&mut self, memory: &mut M, hold: impl FnMut(LargeId) -> H) -> Vec<H> {
+    pub fn list<M: FullMemory, H>(
+        &mut self,
+        memory: &mut M,
+        hold: impl FnMut(LargeId) -> H,
+    ) -> Vec<H> {
         let Body::Trees(roots) = &self.body else { return Vec::new() };
         if self.is_stored {
             return Vec::new();
@@ -369,14 +373,14 @@ impl Collection {
     }
 
     /// Leaves trees that no entry names to upkeep.
-    fn drop_trees<M: Memory>(&self, memory: &mut M, roots: &[u32]) {
+    fn drop_trees<M: FullMemory>(&self, memory: &mut M, roots: &[u32]) {
         for root in roots {
             detached::add(&self.keyspace, memory, LargeId(*root));
         }
     }
 
     /// The elements of trees that are small enough to be packed.
-    fn packed_again<M: Memory>(&self, memory: &mut M) -> Option<Packed> {
+    fn packed_again<M: FullMemory>(&self, memory: &mut M) -> Option<Packed> {
         let tree = self.tree(0)?;
         if self.keeps_groups(memory) {
             return None;
@@ -472,7 +476,7 @@ impl Keyspace {
     }
 
     /// True if the entry that was found with `value` is of a hash whose fields have all expired.
-    pub fn is_over<M: Memory>(&self, memory: &mut M, entry: &Entry, value: &[u8]) -> bool {
+    pub fn is_over<M: FullMemory>(&self, memory: &mut M, entry: &Entry, value: &[u8]) -> bool {
         let Place::Collection { kind: Kind::Hash, roots } = &entry.place else { return false };
         let [fields, expiring] = roots[..] else { return all_over(value, self.now_ms) };
         if first_expiry(value).is_none_or(|at| at > self.now_ms) {
@@ -488,7 +492,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room; the entry is as before then.
-    pub fn store_collection<M: Memory>(
+    pub fn store_collection<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -539,7 +543,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn store_unpacked<M: Memory>(
+    pub(super) fn store_unpacked<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -555,7 +559,7 @@ impl Keyspace {
         put
     }
 
-    fn put_collection<M: Memory>(
+    fn put_collection<M: FullMemory>(
         &self,
         memory: &mut M,
         database: usize,
@@ -579,11 +583,11 @@ impl Keyspace {
 
 /// Frees some pages of the tree at `root`, which no key has. Returns false once only the root is
 /// left.
-pub(super) fn reduce<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: u32) -> bool {
+pub(super) fn reduce<M: FullMemory>(keyspace: &Keyspace, memory: &mut M, root: u32) -> bool {
     Tree { root }.reduce(&mut Access { keyspace: *keyspace, memory })
 }
 
 /// True if a value without a key is a tree of elements.
-pub(super) fn is_tree<M: Memory>(pages: &Pages, memory: &mut M, number: u32) -> bool {
+pub(super) fn is_tree<M: FullMemory>(pages: &Pages, memory: &mut M, number: u32) -> bool {
     page::Page::load(memory, pages.address(number)).is_tree()
 }

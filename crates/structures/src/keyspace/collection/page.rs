@@ -13,7 +13,7 @@
 //! reader without the stripe may see any bytes: every access stays within the page, and the result
 //! is read again.
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES};
 
 /// Offset of the word with the level and the counts.
 const WORD: usize = 8;
@@ -52,7 +52,7 @@ impl Page {
     }
 
     /// Loads the page at `at`.
-    pub(super) fn load<M: Memory>(memory: &mut M, at: Addr) -> Page {
+    pub(super) fn load<M: FullMemory>(memory: &mut M, at: Addr) -> Page {
         let mut bytes = vec![0; PAGE_BYTES];
         memory.read_bytes(at, &mut bytes);
         Page { bytes }
@@ -60,8 +60,8 @@ impl Page {
 
     /// Stores the words that differ from `before`, or all words that matter if there is no
     /// `before`. Lines that `before` does not use are stored whole. Their words may differ from
-    /// those that were read, if the page was [forgotten](Memory::forget).
-    pub(super) fn store<M: Memory>(&self, memory: &mut M, at: Addr, before: Option<&Page>) {
+    /// those that were read, if the page was [forgotten](FullMemory::forget).
+    pub(super) fn store<M: FullMemory>(&self, memory: &mut M, at: Addr, before: Option<&Page>) {
         let is_used = self.used_lines();
         let before = before.map(|before| (before, before.used_lines()));
         for start in (0..PAGE_BYTES).step_by(LINE_BYTES) {
@@ -270,6 +270,7 @@ pub(super) fn bytes_of(record: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebbtide_core::Memory;
     use ebbtide_testbed::Plain;
     use rand::{RngExt, SeedableRng};
     use rand_pcg::Pcg64Mcg;

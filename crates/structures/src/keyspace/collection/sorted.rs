@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::packed;
 use super::tree::{self, Payload, Seek};
@@ -78,7 +78,7 @@ impl Collection {
     }
 
     /// As [`rank_of`](Collection::rank_of), in trees, of a bound that is too long for a key.
-    fn rank_of_long<M: Memory>(&self, memory: &mut M, tree: tree::Tree, bound: &[u8]) -> u64 {
+    fn rank_of_long<M: FullMemory>(&self, memory: &mut M, tree: tree::Tree, bound: &[u8]) -> u64 {
         // The bound is an element, or comes just after one.
         for (element, after) in [(Some(bound), 0), (bound.strip_suffix(&[0]), 1)] {
             let Some(element) = element else { continue };
@@ -91,7 +91,7 @@ impl Collection {
     }
 
     /// Returns the element of a member of a sorted set.
-    pub fn find_member<M: Memory>(&self, memory: &mut M, member: &[u8]) -> Option<Vec<u8>> {
+    pub fn find_member<M: FullMemory>(&self, memory: &mut M, member: &[u8]) -> Option<Vec<u8>> {
         match &self.body {
             Body::Packed(packed) => {
                 packed.elements().find(|element| member_of(element) == member).map(<[u8]>::to_vec)
@@ -105,7 +105,7 @@ impl Collection {
 
     /// Number of elements of a sorted set that are less than `bound`: a score, or a score and a
     /// member. In a stream, the bound is the bytes of an id.
-    pub fn rank_of<M: Memory>(&self, memory: &mut M, bound: &[u8]) -> u64 {
+    pub fn rank_of<M: FullMemory>(&self, memory: &mut M, bound: &[u8]) -> u64 {
         match &self.body {
             Body::Packed(packed) => {
                 packed.elements().take_while(|element| *element < bound).count() as u64
@@ -122,7 +122,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub fn put_member<M: Memory>(
+    pub fn put_member<M: FullMemory>(
         &mut self,
         memory: &mut M,
         old: Option<Vec<u8>>,
@@ -160,7 +160,7 @@ impl Collection {
     }
 
     /// Removes a member of a sorted set. Returns true if it was there.
-    pub fn remove_member<M: Memory>(&mut self, memory: &mut M, member: &[u8]) -> bool {
+    pub fn remove_member<M: FullMemory>(&mut self, memory: &mut M, member: &[u8]) -> bool {
         let Some(element) = self.find_member(memory, member) else { return false };
         self.was_changed = true;
         match &mut self.body {

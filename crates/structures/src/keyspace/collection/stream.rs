@@ -4,7 +4,7 @@
 //! the key. The [state](StreamState) of the stream lies in the entry of its key. So a stream
 //! without entries remains.
 
-use ebbtide_core::Memory;
+use ebbtide_core::FullMemory;
 
 use super::super::kind::Kind;
 use super::super::varint::number_bytes;
@@ -138,7 +138,7 @@ impl Collection {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn put_entry<M: Memory>(
+    pub(super) fn put_entry<M: FullMemory>(
         &mut self,
         memory: &mut M,
         element: &[u8],
@@ -159,7 +159,7 @@ impl Collection {
     }
 
     /// Finds an entry of a stream.
-    pub fn find_entry<M: Memory>(&self, memory: &mut M, id: EntryId) -> Option<Vec<u8>> {
+    pub fn find_entry<M: FullMemory>(&self, memory: &mut M, id: EntryId) -> Option<Vec<u8>> {
         match &self.body {
             Body::Packed(packed) => {
                 packed.elements().find(|element| EntryId::of(element) == id).map(<[u8]>::to_vec)
@@ -172,7 +172,7 @@ impl Collection {
     }
 
     /// Removes an entry of a stream. Returns true if it was there. The state stays as it is.
-    pub fn remove_entry<M: Memory>(&mut self, memory: &mut M, id: EntryId) -> bool {
+    pub fn remove_entry<M: FullMemory>(&mut self, memory: &mut M, id: EntryId) -> bool {
         let is_gone = match &mut self.body {
             Body::Packed(packed) => {
                 let at = packed.elements().position(|element| EntryId::of(element) == id);

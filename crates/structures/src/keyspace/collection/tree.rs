@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, FullMemory};
 
 use super::super::entry::{Place, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 use super::super::layout::{Numbers, PageNumber};
@@ -82,7 +82,7 @@ pub(super) struct Access<'a, M> {
     pub(super) memory: &'a mut M,
 }
 
-impl<M: Memory> Access<'_, M> {
+impl<M: FullMemory> Access<'_, M> {
     fn address(&self, number: PageNumber) -> Addr {
         self.keyspace.pages.address_of_any(number)
     }
@@ -117,32 +117,32 @@ impl<M: Memory> Access<'_, M> {
 
 impl Tree {
     /// Makes a tree without elements.
-    pub(super) fn create<M: Memory>(access: &mut Access<'_, M>) -> Result<Tree, Full> {
+    pub(super) fn create<M: FullMemory>(access: &mut Access<'_, M>) -> Result<Tree, Full> {
         let root = access.keyspace.pages.take_for_data(access.memory)?;
         access.store(root, &Page::empty(0), None);
         Ok(Tree { root })
     }
 
     /// Number of elements.
-    pub(super) fn total<M: Memory>(&self, access: &mut Access<'_, M>) -> u64 {
+    pub(super) fn total<M: FullMemory>(&self, access: &mut Access<'_, M>) -> u64 {
         access.memory.load(access.address(self.root) + TOTAL as u64)
     }
 
     /// The bytes of records, if the root is a leaf without elements in pages of their own.
-    pub(super) fn leaf_bytes<M: Memory>(&self, access: &mut Access<'_, M>) -> Option<usize> {
+    pub(super) fn leaf_bytes<M: FullMemory>(&self, access: &mut Access<'_, M>) -> Option<usize> {
         let page = access.load(self.root);
         (page.level() == 0 && !page.has_pages()).then(|| page.used())
     }
 
     /// Bytes of pages, estimated from the first leaf.
-    pub(super) fn estimated_bytes<M: Memory>(&self, access: &mut Access<'_, M>) -> u64 {
+    pub(super) fn estimated_bytes<M: FullMemory>(&self, access: &mut Access<'_, M>) -> u64 {
         let Some(path) = self.path(access, Seek::Rank(0)) else { return 0 };
         let leaf = path.steps.last().map_or(1, |step| step.page.count().max(1));
         (self.total(access) / leaf as u64 + path.steps.len() as u64) * 4096
     }
 
     /// The way to an element, or to the place where it belongs. `None` if a writer has torn a page.
-    fn path<M: Memory>(&self, access: &mut Access<'_, M>, seek: Seek<'_>) -> Option<Path> {
+    fn path<M: FullMemory>(&self, access: &mut Access<'_, M>, seek: Seek<'_>) -> Option<Path> {
         let (mut steps, mut number, mut seek) = (Vec::with_capacity(4), self.root, seek);
         let mut level = None;
         loop {
@@ -167,7 +167,7 @@ impl Tree {
     }
 
     /// Finds the element of a key: its rank and its payload.
-    pub(super) fn find<M: Memory>(
+    pub(super) fn find<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         key: &[u8],
@@ -179,13 +179,13 @@ impl Tree {
     }
 
     /// Number of elements whose keys are less than `key`.
-    pub(super) fn lower_bound<M: Memory>(&self, access: &mut Access<'_, M>, key: &[u8]) -> u64 {
+    pub(super) fn lower_bound<M: FullMemory>(&self, access: &mut Access<'_, M>, key: &[u8]) -> u64 {
         self.path(access, Seek::Key(key)).map_or(0, |path| path.rank())
     }
 
     /// Appends the elements from `rank` on, of one leaf, to `into`; at most `most`. Returns false
     /// if there is none.
-    pub(super) fn read<M: Memory>(
+    pub(super) fn read<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         rank: u64,
@@ -209,7 +209,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn put<M: Memory>(
+    pub(super) fn put<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         seek: Seek<'_>,
@@ -226,7 +226,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Full`] when there is no room; nothing has changed then.
-    pub(super) fn replace<M: Memory>(
+    pub(super) fn replace<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         rank: u64,
@@ -238,7 +238,7 @@ impl Tree {
         self.write(access, path, true, &key, payload)
     }
 
-    fn write<M: Memory>(
+    fn write<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         path: Path,
@@ -272,7 +272,7 @@ impl Tree {
     }
 
     /// Notes that elements may have pages of their own.
-    fn mark_pages<M: Memory>(&self, access: &mut Access<'_, M>) {
+    fn mark_pages<M: FullMemory>(&self, access: &mut Access<'_, M>) {
         let before = access.load(self.root);
         if !before.has_pages() {
             let mut page = before.clone();
@@ -284,7 +284,7 @@ impl Tree {
     /// Inserts or replaces a record at the end of `path`, and divides pages that are full. `spare`
     /// pages suffice.
     #[expect(clippy::too_many_lines, reason = "one walk up the path, whose steps share its state")]
-    fn apply<M: Memory>(
+    fn apply<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         mut path: Path,
@@ -359,7 +359,7 @@ impl Tree {
     }
 
     /// Writes a new page. Returns the number of its elements.
-    fn fill_new<M: Memory>(
+    fn fill_new<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         number: PageNumber,
@@ -374,7 +374,7 @@ impl Tree {
     }
 
     /// Removes an element. Returns its key and payload; `None` if it is not there.
-    pub(super) fn remove<M: Memory>(
+    pub(super) fn remove<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         seek: Seek<'_>,
@@ -408,7 +408,7 @@ impl Tree {
 
     /// Frees the child at `index` of `page` if it is empty, or joins it with a neighbour if both
     /// are small. `below` is the child.
-    fn shrink<M: Memory>(
+    fn shrink<M: FullMemory>(
         &self,
         access: &mut Access<'_, M>,
         page: &mut Page,
@@ -450,7 +450,7 @@ impl Tree {
     }
 
     /// Moves the records of the root's only child to the root.
-    fn lower<M: Memory>(&self, access: &mut Access<'_, M>, before: &Page, root: &mut Page) {
+    fn lower<M: FullMemory>(&self, access: &mut Access<'_, M>, before: &Page, root: &mut Page) {
         while root.level() > 0 && root.count() <= 1 {
             let mut lower = Page::empty(0);
             if let Some((number, ..)) = child(root.record(0)) {
@@ -469,7 +469,7 @@ impl Tree {
     }
 
     /// Frees some pages of a tree that no key has. Returns false once only the root is left.
-    pub(super) fn reduce<M: Memory>(&self, access: &mut Access<'_, M>) -> bool {
+    pub(super) fn reduce<M: FullMemory>(&self, access: &mut Access<'_, M>) -> bool {
         let (mut way, mut number) = (Vec::new(), self.root);
         let has_pages = access.load(self.root).has_pages();
         let deepest = if has_pages { 0 } else { 1 };
@@ -653,7 +653,7 @@ fn pages_in(record: &[u8]) -> Option<Place> {
 }
 
 /// Reads the key and the payload of a leaf's record. `None` if a writer has torn it.
-fn element<M: Memory>(access: &mut Access<'_, M>, record: &[u8]) -> Option<Element> {
+fn element<M: FullMemory>(access: &mut Access<'_, M>, record: &[u8]) -> Option<Element> {
     let (key, in_pages, mut rest) = parts(record)?;
     if !in_pages {
         return Some((key.to_vec(), rest.to_vec()));
@@ -666,7 +666,7 @@ fn element<M: Memory>(access: &mut Access<'_, M>, record: &[u8]) -> Option<Eleme
 
 /// A leaf's record, and the pages that were taken for it. A long payload is written to pages of its
 /// own.
-fn encode<M: Memory>(
+fn encode<M: FullMemory>(
     access: &mut Access<'_, M>,
     key: &[u8],
     payload: Payload<'_>,

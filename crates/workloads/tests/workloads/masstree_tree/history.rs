@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, Memory, Value};
 use ebbtide_structures::Corrupt;
 use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::masstree::Tree;
@@ -93,7 +93,7 @@ struct Mix {
 }
 
 /// Does one random operation on the tree.
-fn operate<M: Memory>(
+fn operate<M: FullMemory>(
     tree: &Tree,
     m: &mut M,
     rng: &mut Pcg64Mcg,
@@ -248,7 +248,7 @@ fn raced_operations_are_linearizable() {
 /// The keys of two jobs alternate. Both insert theirs and remove them again, so nodes are split,
 /// joined and reused while the other works. No other job has a job's keys, so it knows what it must
 /// find.
-fn come_and_go<M: Memory>(tree: &Tree, m: &mut M, job: u64, keys: u64, rounds: u64) {
+fn come_and_go<M: FullMemory>(tree: &Tree, m: &mut M, job: u64, keys: u64, rounds: u64) {
     let key = |i: u64| (2 * i + job).to_be_bytes();
     for round in 0..rounds {
         for i in 0..keys {
@@ -335,14 +335,17 @@ impl Memory for Access<'_, '_> {
             (_, result) => result,
         }
     }
-    fn work(&mut self, instructions: u64) {
-        self.memory().work(instructions);
-    }
     fn wait(&mut self, at: Addr, seen: u64) {
         self.memory().wait(at, seen);
     }
     fn wake(&mut self, at: Addr) {
         self.memory().wake(at);
+    }
+}
+
+impl FullMemory for Access<'_, '_> {
+    fn work(&mut self, instructions: u64) {
+        self.memory().work(instructions);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ebbtide_core::{Addr, Memory, PageId};
+use ebbtide_core::{Addr, FullMemory, PageId};
 use ebbtide_testbed::{Plain, run_with_fault, words_of_page};
 use ebbtide_workloads::masstree::{Census, Changed, KEY_BYTES_MAX, Seen, Tree, Visitor};
 
@@ -11,7 +11,7 @@ fn tree(keys: u64, more: u64) -> (Tree, Plain) {
     super::tree(Addr(0), keys, more, |rank| (10 * (rank + 1), rank))
 }
 
-fn keys_in_order<M: Memory>(tree: &Tree, m: &mut M) -> Result<Vec<Vec<u8>>, String> {
+fn keys_in_order<M: FullMemory>(tree: &Tree, m: &mut M) -> Result<Vec<Vec<u8>>, String> {
     let mut keys = Vec::new();
     let scanned = tree.scan(m, &[], |key, _| {
         keys.push(key.to_vec());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, FullMemory, LINE_BYTES, PAGE_BYTES, PageId};
 use ebbtide_structures::Corrupt;
 use ebbtide_testbed::{Plain, Shared};
 use ebbtide_workloads::masstree::Tree;
@@ -91,7 +91,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Corrupt`] if it cannot be run. A serialisable transaction must not meet that.
-    pub(crate) fn run<M: Memory>(
+    pub(crate) fn run<M: FullMemory>(
         &self,
         memory: &mut M,
         job: u64,
@@ -130,7 +130,7 @@ impl Plan {
         Plan { gets, scans, changes }
     }
 
-    fn run<'a, M: Memory>(
+    fn run<'a, M: FullMemory>(
         &self,
         ledger: &'a Ledger,
         transaction: &mut Transaction<'a, M>,
@@ -182,7 +182,7 @@ impl Plan {
     }
 }
 
-fn read<'a, M: Memory>(
+fn read<'a, M: FullMemory>(
     ledger: &'a Ledger,
     transaction: &mut Transaction<'a, M>,
     key: u64,

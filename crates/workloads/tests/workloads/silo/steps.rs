@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ebbtide_core::{Addr, Memory, MemoryFault, Value};
+use ebbtide_core::{Addr, FullMemory, Memory, MemoryFault, Value};
 use ebbtide_testbed::{Faulty, Plain, Raced, Shared, catch_fault, interleave};
 use ebbtide_workloads::silo::{Abort, Conflict, Isolation, Transaction};
 
@@ -14,7 +14,7 @@ const ROW: Stamped = [7; 9];
 /// A key without a row at first, whose place is free.
 const ABSENT: u64 = 21;
 
-fn stamps<'a, M: Memory>(ledger: &'a Ledger, transaction: &mut Transaction<'a, M>) -> Vec<u64> {
+fn stamps<'a, M: FullMemory>(ledger: &'a Ledger, transaction: &mut Transaction<'a, M>) -> Vec<u64> {
     let rows = transaction.scan(&ledger.table, 0..=KEYS, usize::MAX).unwrap();
     rows.iter().map(|found| found.key).collect()
 }
@@ -156,11 +156,14 @@ impl<F: FnOnce()> Memory for AfterLock<'_, F> {
         }
         result
     }
-    fn work(&mut self, _instructions: u64) {}
     fn wait(&mut self, at: Addr, _seen: u64) {
         panic!("nobody holds {at:?}");
     }
     fn wake(&mut self, _at: Addr) {}
+}
+
+impl<F: FnOnce()> FullMemory for AfterLock<'_, F> {
+    fn work(&mut self, _instructions: u64) {}
 }
 
 #[test]
