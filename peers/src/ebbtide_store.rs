@@ -10,7 +10,7 @@ use ebbtide_core::durability::{Policy, TransactionError};
 use ebbtide_core::{Addr, FullMemory, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
-use ebbtide_structures::{BTree, Corrupt, Vector};
+use ebbtide_structures::{BTree, TreeError, Vector};
 use ebbtide_testbed::Plain;
 
 use crate::store::{Done, Failure, Measured, Sizes, Window};
@@ -61,27 +61,27 @@ struct Open<'a, M> {
 }
 
 impl<M: FullMemory> Tables for Open<'_, M> {
-    type Error = Corrupt;
+    type Error = TreeError;
 
-    fn account(&mut self, key: u64) -> Result<Option<Row>, Corrupt> {
-        self.layout.accounts.get(self.memory, key)
+    fn account(&mut self, key: u64) -> Result<Option<Row>, TreeError> {
+        Ok(self.layout.accounts.get(self.memory, key)?)
     }
-    fn set_account(&mut self, key: u64, row: &Row) -> Result<(), Corrupt> {
+    fn set_account(&mut self, key: u64, row: &Row) -> Result<(), TreeError> {
         self.layout.accounts.insert(self.memory, key, *row).map(drop)
     }
-    fn teller(&mut self, key: u64) -> Result<Option<Row>, Corrupt> {
-        self.layout.tellers.get(self.memory, key)
+    fn teller(&mut self, key: u64) -> Result<Option<Row>, TreeError> {
+        Ok(self.layout.tellers.get(self.memory, key)?)
     }
-    fn set_teller(&mut self, key: u64, row: &Row) -> Result<(), Corrupt> {
+    fn set_teller(&mut self, key: u64, row: &Row) -> Result<(), TreeError> {
         self.layout.tellers.insert(self.memory, key, *row).map(drop)
     }
-    fn branch(&mut self, key: u64) -> Result<Option<Row>, Corrupt> {
-        self.layout.branches.get(self.memory, key)
+    fn branch(&mut self, key: u64) -> Result<Option<Row>, TreeError> {
+        Ok(self.layout.branches.get(self.memory, key)?)
     }
-    fn set_branch(&mut self, key: u64, row: &Row) -> Result<(), Corrupt> {
+    fn set_branch(&mut self, key: u64, row: &Row) -> Result<(), TreeError> {
         self.layout.branches.insert(self.memory, key, *row).map(drop)
     }
-    fn note(&mut self, number: u64, row: &Row) -> Result<(), Corrupt> {
+    fn note(&mut self, number: u64, row: &Row) -> Result<(), TreeError> {
         self.layout.history.set(self.memory, number % HISTORY, *row);
         Ok(())
     }
