@@ -1,9 +1,11 @@
 //! Runs a month of use in little time against one store of the library:
-//! `cargo bench -p ebbtide --bench month -- FOLDER [MIB ROUNDS]`. It prints a row for each phase,
-//! and ends with an error if a value is wrong or a later round has less room than the first.
+//! `cargo bench -p ebbtide --bench month -- FOLDER [MIB ROUNDS]`, 64 MiB and 3 rounds by default.
+//! It prints a row for each phase, and ends with an error if a value is wrong or a later round has
+//! less room than the first.
 
 use std::error::Error as StdError;
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +37,7 @@ fn main() -> Done {
         [folder, rest @ ..] => {
             let number = |at: usize, default| rest.get(at).map_or(Ok(default), |word| word.parse());
             let folder = tempfile::tempdir_in(folder)?;
-            Month::new(folder.path().join("month.ebb"), number(0, 512)?)?.run(number(1, 3)?)
+            Month::new(folder.path().join("month.ebb"), number(0, 64)?)?.run(number(1, 3)?)
         }
     }
 }
@@ -140,14 +142,17 @@ impl<M: Calls> Kept<M> {
         Ok(full.into_inner())
     }
 
-    /// Stores values of other sizes under the first `share` of the keys that are there, or under
-    /// new keys until the store is full.
-    fn write(&mut self, version: u32, sizes: &std::ops::Range<usize>, new: bool) -> Done<bool> {
+    /// Replaces the value of each key that is there by one of another size. With `new`, stores new
+    /// keys instead, of about that many bytes. Returns whether the store was full.
+    fn write(&mut self, version: u32, sizes: &Range<usize>, new: Option<usize>) -> Done<bool> {
         self.each(|map, thread, at, held| {
-            if new == held.is_some() {
+            let key = at * THREADS + thread;
+            if new.is_some() == held.is_some() {
                 return Ok(true);
             }
-            let key = at * THREADS + thread;
+            if new.is_some_and(|most| key * sizes.end / 2 > most) {
+                return Ok(false);
+            }
             let bytes = sizes.start + draw(key, version) as usize % sizes.len();
             map.insert(&Self::key(thread, at), value(key, version, bytes))?;
             *held = Some(Held { version, bytes: bytes as u32 });
@@ -276,23 +281,11 @@ impl Month {
         Ok((times[times.len() * 99 / 100], reads as f64 / times.len() as f64))
     }
 
-    fn fill(&mut self, sizes: &std::ops::Range<usize>) -> Done {
+    /// Fills half of the room with keys of the map, and the rest with those of the ordered map.
+    fn fill(&mut self, sizes: &Range<usize>) -> Done {
         self.version += 1;
-        // Half of the room at most is the map's.
-        let half = self.mib << 19;
-        let mut full = false;
-        self.map.each(|map, thread, at, held| {
-            let key = at * THREADS + thread;
-            if key * sizes.end / 2 > half {
-                return Ok(false);
-            }
-            let bytes = sizes.start + draw(key, self.version) as usize % sizes.len();
-            map.insert(&Kept::<Map>::key(thread, at), value(key, self.version, bytes))?;
-            *held = Some(Held { version: self.version, bytes: bytes as u32 });
-            Ok(true)
-        })?;
-        full |= self.ordered.write(self.version, sizes, true)?;
-        if !full {
+        self.map.write(self.version, sizes, Some(self.mib << 19))?;
+        if !self.ordered.write(self.version, sizes, Some(usize::MAX))? {
             return Err("the keys end before the store is full".into());
         }
         if sizes.end < 1_000 {
@@ -315,10 +308,10 @@ impl Month {
         self.ordered.remove(of)
     }
 
-    fn overwrite(&mut self, sizes: &std::ops::Range<usize>) -> Done {
+    fn overwrite(&mut self, sizes: &Range<usize>) -> Done {
         self.version += 1;
-        let full = self.map.write(self.version, sizes, false)?;
-        if full || self.ordered.write(self.version, sizes, false)? {
+        let full = self.map.write(self.version, sizes, None)?;
+        if full || self.ordered.write(self.version, sizes, None)? {
             return Err("full with half of its keys".into());
         }
         Ok(())
