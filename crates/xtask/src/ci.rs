@@ -44,6 +44,9 @@ fn source(steps: &mut Steps) -> anyhow::Result<()> {
     run(&mut cargo("fmt --all --check"))?;
     steps.begin("lints");
     run(&mut cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
+    steps.begin("the comparison with other stores builds");
+    // A workspace of its own, with their sources.
+    run(&mut cargo("check --locked --manifest-path peers/Cargo.toml"))?;
     steps.begin("licences and sources of what is depended on");
     let tools = tool("cargo-deny", "0.20.2")?;
     run(with_path(&mut cargo("deny --locked check bans licenses sources"), &tools))?;

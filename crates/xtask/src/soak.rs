@@ -35,8 +35,6 @@ pub(crate) fn tests() -> anyhow::Result<()> {
 /// Runs all that takes long. The long run of mapped regions takes hours.
 pub(crate) fn all() -> anyhow::Result<()> {
     tests()?;
-    // The comparison with other stores is a workspace of its own, with their sources.
-    run(&mut cargo("check --locked --manifest-path peers/Cargo.toml"))?;
     run(cargo("test --locked -p ebbtide-server --test server").env("EBBTIDE_DEVICE_PATH", "aio"))?;
     run(&mut cargo("test --release --locked -p ebbtide-study --test size -- --include-ignored"))?;
     run(cargo("test --release --locked -p ebbtide-study --test physics")
