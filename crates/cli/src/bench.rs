@@ -93,8 +93,7 @@ pub(crate) struct Arguments {
         hide_possible_values = true
     )]
     scheduler: Discipline,
-    /// Replacement policy: mini-sim, clock, s3-fifo, fifo, random, srrip-hp, srrip-fp, brrip or
-    /// drrip
+    /// Replacement policy: mini-sim, clock, s3-fifo, fifo or random
     #[arg(
         long,
         default_value_t = Tuning::default().replacement,

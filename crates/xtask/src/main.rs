@@ -72,7 +72,7 @@ enum Drive {
     Contract,
     /// A server under load
     Serve,
-    /// A server, or the machine, that is killed
+    /// A machine that is killed while it serves
     Kill,
 }
 
@@ -108,7 +108,8 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Runs the frameworks of these names, or all. A run of all writes the table of COMMANDS.md.
+/// Runs the frameworks of these names, or all. A run of all writes
+/// `crates/server/frameworks/table.md`.
 fn frameworks(names: &[String]) -> anyhow::Result<()> {
     run(&mut cargo("build --release --locked -p ebbtide-cli"))?;
     let program = workspace().join("target/release/ebbtide");

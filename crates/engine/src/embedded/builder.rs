@@ -78,9 +78,10 @@ impl Builder {
     /// keeps its size until it [grows](Store::grow).
     ///
     /// The file takes about 1.5 times that, with the order, a quarter of spare places and the log.
-    /// All of it is reserved on the disk when the store is made. So a disk that others fill cannot
-    /// stop a store. Each 4 KiB takes 11 bytes of the DRAM budget. Begin with a small size and let
-    /// the store grow.
+    /// If the DRAM holds more than a quarter of the pages, up to half are spare. All of it is
+    /// reserved on the disk when the store is made. So a disk that others fill cannot stop a store.
+    /// Each 4 KiB takes 11 bytes of the DRAM budget. Begin with a small size and let the store
+    /// grow.
     pub fn size(self, size: impl ToString) -> Builder {
         Builder { size: Some(size.to_string()), ..self }
     }

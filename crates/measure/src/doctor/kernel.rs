@@ -70,7 +70,7 @@ fn kernel(version: &str) -> Diagnosis {
                 .fix("a kernel from 6.1 on")
         }
         (Some(_), Some(_)) => Diagnosis::missing("kernel", found)
-            .costs("io_uring here is too old to rely on: every miss blocks a thread")
+            .costs("io_uring here is too old to rely on: Linux AIO takes its place, at more CPU a miss")
             .fix("a kernel from 6.1 on"),
         _ => Diagnosis::limited("kernel", format!("unknown: '{version}'")),
     }
