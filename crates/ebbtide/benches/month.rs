@@ -1,6 +1,6 @@
 //! Runs a month of use in little time against one store of the library:
 //! `cargo bench -p ebbtide --bench month -- FOLDER [MIB ROUNDS]`, 64 MiB and 3 rounds by default.
-//! It prints a row for each phase, and ends with an error if a value is wrong or a later round has
+//! It prints a row for each phase. It ends with an error if a value is wrong, or a later round has
 //! less room than the first.
 
 use std::error::Error as StdError;
