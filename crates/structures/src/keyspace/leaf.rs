@@ -178,19 +178,20 @@ fn find_gap<M: FullMemory>(
     header: &PageHeader,
     bytes: usize,
 ) -> Option<u16> {
-    let mut taken: SmallVec<[(u64, usize); 64]> = SmallVec::new();
+    // Places and lengths of a page, as small as they can be: jobs have small stacks.
+    let mut taken: SmallVec<[(u16, u16); 64]> = SmallVec::new();
     each_entry(memory, page, header, |memory, at| {
-        taken.push((at.0 - page.0, entry_bytes(memory, at, end(page))));
+        taken.push(((at.0 - page.0) as u16, entry_bytes(memory, at, end(page)) as u16));
     });
-    taken.push((PAGE_BYTES as u64, 0));
+    taken.push((PAGE_BYTES as u16, 0));
     taken.sort_unstable();
-    let mut from = u64::from(header.heap);
-    let gaps = taken.into_iter().map(|(place, length)| {
+    let mut from = header.heap;
+    let gaps = taken.iter().map(|&(place, length)| {
         let gap = (place.saturating_sub(from), from);
-        from = place + length as u64;
+        from = place + length;
         gap
     });
-    gaps.filter(|(gap, _)| *gap >= bytes as u64).min().map(|(_, place)| place as u16)
+    gaps.filter(|(gap, _)| usize::from(*gap) >= bytes).min().map(|(_, place)| place)
 }
 
 /// Removes an entry that was found. The page's latch is held.
