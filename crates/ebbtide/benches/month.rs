@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use ebbtide::{Error, Map, OrderedMap, Store};
+use ebbtide::{Error, Map, Ordered, Store, Unordered};
 
 /// Threads that call the store at once.
 const THREADS: usize = 32;
@@ -25,6 +25,9 @@ const ROOM_SHARE: f64 = 0.97;
 
 /// Changes that a killed process acknowledges before it is killed.
 const ACKNOWLEDGED: u64 = 2_000;
+
+/// A key with its value.
+type Pair = (Vec<u8>, Vec<u8>);
 
 type Done<T = ()> = Result<T, Box<dyn StdError + Send + Sync>>;
 
@@ -64,56 +67,29 @@ struct Held {
     bytes: u32,
 }
 
-/// Calls that both kinds of maps have.
-trait Calls: Sync {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
-    fn insert(&self, key: &[u8], value: Vec<u8>) -> Result<bool, Error>;
-    fn remove(&self, key: &[u8]) -> Result<bool, Error>;
-    fn all(&self) -> Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>>;
+/// The key of a thread's place. All keys are different, and in another order than the numbers.
+fn key_of(thread: usize, at: usize) -> Vec<u8> {
+    let number = at * THREADS + thread;
+    // The factor is odd, so it maps the numbers below a power of two to each other.
+    format!("key:{:07}", number.wrapping_mul(2_654_435_761) % KEYS).into_bytes()
 }
-
-macro_rules! calls {
-    ($($map:ty),*) => {$(
-        impl Calls for $map {
-            fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-                <$map>::get(self, key)
-            }
-            fn insert(&self, key: &[u8], value: Vec<u8>) -> Result<bool, Error> {
-                <$map>::insert(self, key, value)
-            }
-            fn remove(&self, key: &[u8]) -> Result<bool, Error> {
-                <$map>::remove(self, key)
-            }
-            fn all(&self) -> Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>> {
-                Box::new(self.iter())
-            }
-        }
-    )*};
-}
-calls!(Map, OrderedMap);
 
 /// A map with what it must hold. Thread `n` has the keys whose number is `n` modulo the threads.
-struct Kept<M> {
-    map: M,
+struct Kept<Order> {
+    map: Map<Order>,
     held: Vec<Vec<Option<Held>>>,
 }
 
-impl<M: Calls> Kept<M> {
-    fn new(map: M) -> Kept<M> {
+impl<Order: Sync> Kept<Order> {
+    fn new(map: Map<Order>) -> Kept<Order> {
         Kept { map, held: vec![vec![None; KEYS / THREADS]; THREADS] }
-    }
-
-    fn key(thread: usize, at: usize) -> Vec<u8> {
-        let number = at * THREADS + thread;
-        // Odd, so that every number has a key of its own, in another order.
-        format!("key:{:07}", number.wrapping_mul(2_654_435_761) % KEYS).into_bytes()
     }
 
     /// Runs `body` for each key on the thread that has it, until `body` returns false or a thread
     /// finds the store full. Returns whether it was full.
     fn each(
         &mut self,
-        body: impl Fn(&M, usize, usize, &mut Option<Held>) -> Result<bool, Error> + Sync,
+        body: impl Fn(&Map<Order>, usize, usize, &mut Option<Held>) -> Result<bool, Error> + Sync,
     ) -> Done<bool> {
         let (full, map, body) = (AtomicBool::new(false), &self.map, &body);
         let of_thread = |thread: usize, held: &mut [Option<Held>]| -> Result<(), Error> {
@@ -154,7 +130,7 @@ impl<M: Calls> Kept<M> {
                 return Ok(false);
             }
             let bytes = sizes.start + draw(key, version) as usize % sizes.len();
-            map.insert(&Self::key(thread, at), value(key, version, bytes))?;
+            map.insert(key_of(thread, at), value(key, version, bytes))?;
             *held = Some(Held { version, bytes: bytes as u32 });
             Ok(true)
         })
@@ -164,7 +140,7 @@ impl<M: Calls> Kept<M> {
     fn remove(&mut self, of: usize) -> Done {
         self.each(|map, thread, at, held| {
             if held.is_some() && at % of == 0 {
-                if !map.remove(&Self::key(thread, at))? {
+                if !map.remove(key_of(thread, at))? {
                     return Err(Error::program(format!("key {at} of {thread} was not there")));
                 }
                 *held = None;
@@ -174,18 +150,18 @@ impl<M: Calls> Kept<M> {
         Ok(())
     }
 
-    /// Compares every value, and the keys of a walk.
-    fn check(&mut self) -> Done {
+    /// Compares every value, and counts the pairs of a walk.
+    fn check(&mut self, pairs: impl Iterator<Item = Result<Pair, Error>>) -> Done {
         self.each(|map, thread, at, held| {
             let Some(Held { version, bytes }) = *held else { return Ok(true) };
             let expected = value(at * THREADS + thread, version, bytes as usize);
-            if map.get(&Self::key(thread, at))?.as_deref() == Some(&expected[..]) {
+            if map.get(key_of(thread, at))?.as_deref() == Some(&expected[..]) {
                 return Ok(true);
             }
             Err(Error::program(format!("key {at} of {thread} has another value")))
         })?;
         let mut walked = 0;
-        for pair in self.map.all() {
+        for pair in pairs {
             pair?;
             walked += 1;
         }
@@ -207,8 +183,8 @@ struct Month {
     store: Store,
     mib: usize,
     version: u32,
-    map: Kept<Map>,
-    ordered: Kept<OrderedMap>,
+    map: Kept<Unordered>,
+    ordered: Kept<Ordered>,
     /// Bytes that the store held when it was full for the first time.
     first_full: Option<usize>,
 }
@@ -254,8 +230,9 @@ impl Month {
         let start = Instant::now();
         body(self).map_err(|error| format!("{name}: {error}"))?;
         let took = start.elapsed().as_secs_f64();
-        self.map.check().map_err(|error| format!("{name}: map: {error}"))?;
-        self.ordered.check().map_err(|error| format!("{name}: ordered map: {error}"))?;
+        let (pairs, in_order) = (self.map.map.iter(), self.ordered.map.iter());
+        self.map.check(pairs).map_err(|error| format!("{name}: map: {error}"))?;
+        self.ordered.check(in_order).map_err(|error| format!("{name}: ordered map: {error}"))?;
         let (p99, reads) = self.speed()?;
         let keys = self.map.keys() + self.ordered.keys();
         let mib = (self.map.bytes() + self.ordered.bytes()) >> 20;
@@ -273,7 +250,7 @@ impl Month {
         for n in 0..2_000 {
             let (thread, at) = (n % THREADS, draw(n, 1) as usize % (KEYS / THREADS));
             let start = Instant::now();
-            self.map.map.get(Kept::<Map>::key(thread, at))?;
+            self.map.map.get(key_of(thread, at))?;
             times.push(start.elapsed().as_secs_f64() * 1e6);
         }
         let reads = self.store.counters()?.flash_reads - before.flash_reads;
