@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ebbtide_core::durability::{Aborted, Policy};
-use ebbtide_core::{Addr, Bytes, FullMemory, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES};
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Options};
 use ebbtide_server::STORE_TAG;

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::Geometry;
-use ebbtide_core::{FullMemory, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::FlashMemory;
 
 use crate::mode::{Mode, PAGES};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::{Checksums, Lsn, Policy};
-use ebbtide_core::{Addr, FullMemory, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{Budget, Engine, FlashMemory, Jobs, Options, Progress, Snapshot};
 use ebbtide_structures::latch;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ebbtide_core::{FullMemory, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_engine::device::{Direction, FrameMemory, Queue, Request};
 use ebbtide_engine::{Engine, Options};
