@@ -44,6 +44,8 @@ fn source(steps: &mut Steps) -> anyhow::Result<()> {
     run(&mut cargo("fmt --all --check"))?;
     steps.begin("lints");
     run(&mut cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
+    // All targets are without the benches that run only if they are named.
+    run(&mut cargo("clippy --workspace --bench * --locked -- -D warnings"))?;
     steps.begin("the comparison with other stores builds");
     // A workspace of its own, with their sources.
     run(&mut cargo("check --locked --manifest-path peers/Cargo.toml"))?;
