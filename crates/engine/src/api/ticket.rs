@@ -1,8 +1,10 @@
 //! A job's result on its way to the thread or task that waits for it.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::core::job_error::{JobError, discard};
 use crate::core::worker::check_not_in_a_job;
+use crate::host::adaptive_spin::{self, AdaptiveSpin};
 
 /// A handle for a job's result.
 ///
@@ -29,6 +32,13 @@ pub(crate) struct Sender<T> {
 struct Place<T> {
     state: Mutex<State<T>>,
     news: Condvar,
+    /// The first result was put. Threads poll this without the lock.
+    is_there: AtomicBool,
+}
+
+thread_local! {
+    /// How long this thread polls for results.
+    static SPIN: Cell<AdaptiveSpin> = const { Cell::new(AdaptiveSpin::new()) };
 }
 
 enum State<T> {
@@ -41,7 +51,8 @@ enum State<T> {
 /// Returns a ticket and its sender.
 pub(crate) fn ticket<T>() -> (Sender<T>, Ticket<T>) {
     let state = Mutex::new(State::Waiting(None));
-    let place = Arc::new(Place { state, news: Condvar::new() });
+    let is_there = AtomicBool::new(false);
+    let place = Arc::new(Place { state, news: Condvar::new(), is_there });
     (Sender { place: place.clone() }, Ticket { place })
 }
 
@@ -65,11 +76,26 @@ impl<T> Place<T> {
         let State::Waiting(waker) = &mut *state else { return };
         let waker = waker.take();
         *state = State::There(result);
+        self.is_there.store(true, Ordering::Release);
         self.news.notify_all();
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// Polls for the result, as long as the thread's last waits say. To sleep and be woken costs
+    /// far more than most jobs.
+    fn poll_for_it(&self) {
+        let mut spin = SPIN.get();
+        let most = spin.begin();
+        let mut polls = 0;
+        while polls < most && !self.is_there.load(Ordering::Acquire) {
+            adaptive_spin::pause(polls);
+            polls += 1;
+        }
+        spin.ended((polls < most).then_some(polls));
+        SPIN.set(spin);
     }
 }
 
@@ -95,6 +121,7 @@ impl<T> Ticket<T> {
     /// Inside a job, whose core would wait with it. Also after the future has returned the result.
     pub fn wait(self) -> Result<T, JobError> {
         check_not_in_a_job("waiting for a ticket");
+        self.place.poll_for_it();
         let mut state = self.place.state.lock();
         loop {
             assert!(!matches!(*state, State::Taken), "{TAKEN}");

@@ -17,6 +17,7 @@ use crate::core::engine_state::EngineState;
 use crate::core::flash_memory::{FiberContext, FlashMemory, Local, Signal};
 use crate::core::job::{Offer, Service, Timing};
 use crate::core::job_error::JobError;
+use crate::host::adaptive_spin::{self, AdaptiveSpin};
 use crate::miss::Drive;
 use crate::net::{NetEvent, Network};
 use crate::sync::counters::CoreCounters;
@@ -29,7 +30,7 @@ const HELP_AFTER: Span = Span::from_us(200);
 /// After this many resumed jobs in a row, a new one starts.
 const RESUMED_IN_A_ROW_MAX: usize = 64;
 
-/// A core with nothing to run polls for this long before it sleeps.
+/// A core with nothing to run polls at least this long before it sleeps.
 const POLL_BEFORE_SLEEP: Span = Span::from_us(5);
 
 /// The longest sleep: work from outside rouses a sleeper, so this is only a safety net.
@@ -86,6 +87,8 @@ pub(crate) struct Worker<S: Service> {
     stacks: StackPool,
     idle: Vec<u32>,
     helped_at: Time,
+    /// How long it polls for jobs from outside.
+    spin: AdaptiveSpin,
     own_wakes: Vec<(u32, Outcome)>,
     /// Fibers that have yielded.
     yielded: Vec<u32>,
@@ -122,6 +125,7 @@ impl<S: Service> Worker<S> {
             next_arrival: None,
             ended: false,
             helped_at: Time::ZERO,
+            spin: AdaptiveSpin::new(),
             own_wakes: Vec::with_capacity(threads),
             yielded: Vec::new(),
             network,
@@ -403,16 +407,30 @@ impl<S: Service> Worker<S> {
     fn wait(&mut self, since: Time) -> Time {
         self.drive(since, Drive::Idle);
         let mut now = self.local.shared.pool.now();
-        let poll_until = since + POLL_BEFORE_SLEEP;
-        while !self.something_to_do(now) {
-            if now >= poll_until && self.next_arrival.is_none_or(|at| at > now + Span::from_us(60))
-            {
-                self.sleep(now);
-                now = self.local.shared.pool.now();
-                break;
+        // Only jobs from outside are worth more: the device wakes the core on its own CPU. A poll
+        // takes a microsecond or more.
+        let spins = self.scheduler.pending() == 0;
+        let most = if spins { self.spin.begin() } else { 0 };
+        let poll_until = since + POLL_BEFORE_SLEEP.max(Span::from_us(most.into()));
+        let mut polls = 0;
+        let came = loop {
+            if self.something_to_do(now) {
+                break true;
             }
-            std::hint::spin_loop();
+            let arrives_soon = self.next_arrival.is_some_and(|at| at <= now + Span::from_us(60));
+            if now >= poll_until && !arrives_soon {
+                break false;
+            }
+            adaptive_spin::pause(polls);
+            polls += 1;
             self.drive(now, Drive::Idle);
+            now = self.local.shared.pool.now();
+        };
+        if spins {
+            self.spin.ended(came.then_some(polls));
+        }
+        if !came {
+            self.sleep(now);
             now = self.local.shared.pool.now();
         }
         self.counters().idle_ns.add(now.since(since).as_ns());

@@ -1,5 +1,6 @@
 //! The machine below the engine: memory maps, CPUs, file extents, wake-ups, words in raw memory.
 
+pub(crate) mod adaptive_spin;
 pub mod affinity;
 pub(crate) mod atomic_words;
 pub(crate) mod clock;
