@@ -23,6 +23,7 @@
 
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
 
 use ebbtide_core::durability::{Changed, Rerun};
 use ebbtide_core::{Addr, FullMemory};
@@ -84,21 +85,24 @@ pub fn write_all<M: FullMemory, R>(
     body: impl FnOnce(&mut M) -> R,
 ) -> R {
     debug_assert!(latches.is_sorted_by(|one, next| one < next), "{latches:?}");
+    acquire_all(memory, latches);
+    run_held(memory, latches, body)
+}
+
+/// Takes `latches` in their order. If that unwinds, releases those it has taken.
+fn acquire_all<M: FullMemory>(memory: &mut M, latches: &[Addr]) {
     let mut held = 0;
-    // `body` shares nothing but memory itself, whose words are valid at any moment.
-    let mut result = catch_unwind(AssertUnwindSafe(|| {
+    let taken = catch_unwind(AssertUnwindSafe(|| {
         for &at in latches {
             acquire(memory, at);
             held += 1;
         }
-        body(memory)
     }));
-    for &at in latches[..held].iter().rev() {
-        let released = release(memory, at);
+    if let Err(payload) = taken {
         // The job ends with the first error.
-        result = result.and_then(|result| released.map(|()| result));
+        let _later = release_all(memory, &latches[..held]);
+        resume_unwind(payload);
     }
-    result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// Runs `body` until no writer intervened, and returns the result of its last run. After eight
@@ -299,13 +303,27 @@ fn acquire_if<M: FullMemory>(memory: &mut M, at: Addr, word: u64) -> bool {
 
 /// Runs `body` and releases `held` latches, also if it unwinds.
 fn run_held<M: FullMemory, R>(memory: &mut M, held: &[Addr], body: impl FnOnce(&mut M) -> R) -> R {
-    // As in `write_all`.
-    let mut result = catch_unwind(AssertUnwindSafe(|| body(memory)));
+    // `body` shares nothing but memory itself, whose words are valid at any moment.
+    let result = catch_unwind(AssertUnwindSafe(|| body(memory)));
+    let released = release_all(memory, held);
+    // The job ends with the first error.
+    match result.and_then(|result| released.map(|()| result)) {
+        Ok(result) => result,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// Releases latches, the last one first.
+///
+/// # Errors
+/// The payload of the first release that unwinds. The others are released all the same.
+fn release_all<M: FullMemory>(memory: &mut M, held: &[Addr]) -> thread::Result<()> {
+    let mut result = Ok(());
     for &at in held.iter().rev() {
         let released = release(memory, at);
-        result = result.and_then(|result| released.map(|()| result));
+        result = result.and(released);
     }
-    result.unwrap_or_else(|payload| resume_unwind(payload))
+    result
 }
 
 /// Waits until the latch at `at` was free at some moment.
@@ -350,7 +368,7 @@ fn wait_for_release<M: FullMemory>(memory: &mut M, at: Addr, seen: u64) {
 ///
 /// # Errors
 /// The payload of the fault, when the device keeps failing to return the latch's page.
-fn release<M: FullMemory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
+fn release<M: FullMemory>(memory: &mut M, at: Addr) -> thread::Result<()> {
     if memory.latches().is_some_and(|latches| latches.holds(at)) {
         // When the transaction is over.
         return Ok(());

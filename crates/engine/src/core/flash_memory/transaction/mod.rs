@@ -81,8 +81,8 @@ struct Begin {
 }
 
 /// The result of a run of a body.
-enum Ran<R> {
-    Committed(R, Lsn),
+enum Ran {
+    Committed(Lsn),
     Ended(End),
     Unwinds(Box<dyn Any + Send>),
 }
@@ -310,11 +310,27 @@ impl FlashMemory<'_> {
         mut body: impl FnMut(&mut Self) -> R,
         counts: impl Fn(&R) -> bool,
     ) -> Result<(R, Lsn), TransactionError> {
+        let mut value = None;
+        let lsn = self.run_body(&mut |memory| {
+            value = None;
+            counts(value.insert(body(memory)))
+        })?;
+        Ok((value.expect("the last run of a body has a result"), lsn))
+    }
+
+    /// As [`run_transaction`](Self::run_transaction) of a body that returns whether it counts. One
+    /// copy of this serves all bodies.
+    fn run_body(
+        &mut self,
+        body: &mut dyn FnMut(&mut Self) -> bool,
+    ) -> Result<Lsn, TransactionError> {
         let Some(persist) = self.local.shared.pool.persist.clone() else {
-            return Ok((body(self), Lsn::ZERO));
+            body(self);
+            return Ok(Lsn::ZERO);
         };
         if self.in_transaction() {
-            return Ok((self.run_part(body, counts), Lsn::ZERO));
+            self.run_part(body);
+            return Ok(Lsn::ZERO);
         }
         check_not_unwinding();
         let mut reserve = FIRST_RESERVATION_BYTES.min(persist.bytes_max);
@@ -322,15 +338,15 @@ impl FlashMemory<'_> {
         loop {
             self.reserve(&persist, reserve)?;
             let begin = Begin { reserved: reserve, reads_take: runs.again >= OPTIMISTIC_RUNS_MAX };
-            let (ran, transaction) = self.run_once(&persist, begin, &mut body, &counts);
+            let (ran, transaction) = self.run_once(&persist, begin, body);
             self.give_back(&persist, &transaction);
             self.keep(transaction);
             match ran {
-                Ran::Committed(value, lsn) => {
+                Ran::Committed(lsn) => {
                     if runs.again > 0 {
                         self.local.shared.jobs.reran(self.local.core, self.fiber, 0);
                     }
-                    return Ok((value, lsn));
+                    return Ok(lsn);
                 }
                 Ran::Unwinds(payload) => resume_unwind(payload),
                 Ran::Ended(End::Refused(error)) => return Err(error),
@@ -344,6 +360,7 @@ impl FlashMemory<'_> {
     }
 
     /// Does the work before the next run.
+    #[cold]
     fn prepare_again(
         &mut self,
         persist: &Persist,
@@ -368,31 +385,23 @@ impl FlashMemory<'_> {
         Ok(())
     }
 
-    /// Runs `body` as a part of the transaction under way. Drops its stores unless its result
-    /// `counts`.
-    fn run_part<R>(
-        &mut self,
-        mut body: impl FnMut(&mut Self) -> R,
-        counts: impl Fn(&R) -> bool,
-    ) -> R {
+    /// Runs `body` as a part of the transaction under way. Drops its stores unless it counts.
+    fn run_part(&mut self, body: &mut dyn FnMut(&mut Self) -> bool) {
         let transaction = self.under_way();
         let before = (transaction.set.clone(), transaction.forgotten.clone());
-        let value = body(self);
-        if !counts(&value) {
+        if !body(self) {
             let transaction = self.under_way();
             (transaction.set, transaction.forgotten) = before;
         }
-        value
     }
 
     /// Runs `body` once, and commits it. A run that does not count has no effect on memory.
-    fn run_once<R>(
+    fn run_once(
         &mut self,
         persist: &Arc<Persist>,
         begin: Begin,
-        body: &mut impl FnMut(&mut Self) -> R,
-        counts: &impl Fn(&R) -> bool,
-    ) -> (Ran<R>, Box<Transaction>) {
+        body: &mut dyn FnMut(&mut Self) -> bool,
+    ) -> (Ran, Box<Transaction>) {
         let mut spare = self.local.spare_transactions.take();
         let mut begun = spare.pop().unwrap_or_default();
         self.local.spare_transactions.set(spare);
@@ -412,21 +421,27 @@ impl FlashMemory<'_> {
             }
             (Ok(_), Some(end)) => Ran::Ended(end),
             (Err(payload), None) => Ran::Unwinds(payload),
-            (Ok(value), None) => {
-                if !counts(&value) {
+            (Ok(counts), None) => {
+                if !counts {
                     transaction.drop_stores();
                 }
-                // Bringing pages in may fail as any load may.
-                let commit = AssertUnwindSafe(|| self.commit(persist, &mut transaction));
-                match catch_unwind(commit) {
-                    Ok(Ok(Ok(lsn))) => Ran::Committed(value, lsn),
-                    Ok(Ok(Err(again))) => Ran::Ended(End::Again(again)),
-                    Ok(Err(error)) => Ran::Ended(End::Refused(error)),
-                    Err(payload) => Ran::Unwinds(payload),
-                }
+                self.end_by_commit(persist, &mut transaction)
             }
         };
         (ran, transaction)
+    }
+
+    /// Commits. It is never inlined, because its frame would then take room on the stack while a
+    /// body runs.
+    #[inline(never)]
+    fn end_by_commit(&mut self, persist: &Arc<Persist>, transaction: &mut Transaction) -> Ran {
+        // Bringing pages in may fail as any load may.
+        match catch_unwind(AssertUnwindSafe(|| self.commit(persist, transaction))) {
+            Ok(Ok(Ok(lsn))) => Ran::Committed(lsn),
+            Ok(Ok(Err(again))) => Ran::Ended(End::Again(again)),
+            Ok(Err(error)) => Ran::Ended(End::Refused(error)),
+            Err(payload) => Ran::Unwinds(payload),
+        }
     }
 
     /// Waits for room in the log, holding nothing.
@@ -438,7 +453,9 @@ impl FlashMemory<'_> {
         Ok(())
     }
 
-    /// Releases the turn, the reservation and the latches of a transaction that is over.
+    /// Releases the turn, the reservation and the latches of a transaction that is over. Like
+    /// [`end_by_commit`](Self::end_by_commit), it is never inlined.
+    #[inline(never)]
     fn give_back(&mut self, persist: &Persist, transaction: &Transaction) {
         if transaction.has_turn {
             self.wake_starved(persist.turns.end().into_iter().collect());
