@@ -72,8 +72,8 @@ impl AdaptiveSpin {
     }
 }
 
-/// Waits for the next poll, after that many. After the first few, other threads of this CPU may run
-/// in between: one of them may be what the news comes from.
+/// Passes the time until the next poll, when `polls` were made before. After the first few, other
+/// threads of this CPU may run in between: the news may come from one of them.
 pub(crate) fn pause(polls: u32) {
     (0..20).for_each(|_| std::hint::spin_loop());
     if polls >= 4 {
